@@ -1,0 +1,39 @@
+// Stage: a segment of a network (or a plain function) that turns a slot's inputs into its outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// Memory of one tensor of one slot; borrowed, valid as long as the pipeline lives. 64-byte aligned.
+struct BufferView {
+  std::byte* data = nullptr;        // where the CPU sees it
+  std::uint64_t device_address = 0;  // where the accelerator sees it, in bytes
+  std::size_t bytes = 0;
+};
+
+/// Lifecycle: create -> bind every slot once -> run any number of times -> destroy.
+/// One thread runs a stage at a time; bind is called before any run, from the building thread.
+class Stage {
+ public:
+  Stage() = default;
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  virtual ~Stage() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// Prepares to run on slot number `slot`. May allocate. The views are in the manifest's order.
+  virtual Status bind(std::size_t slot, std::span<const BufferView> inputs,
+                      std::span<const BufferView> outputs) = 0;
+
+  /// Computes the outputs of a bound slot from its inputs. Blocks until done. Does not allocate.
+  virtual Status run(std::size_t slot) = 0;
+};
+
+}  // namespace edgepipe

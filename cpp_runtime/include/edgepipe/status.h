@@ -1,0 +1,67 @@
+// Status and Result: how every edgepipe function reports failure.
+//
+//   Result<Bundle> bundle = Bundle::open(path);
+//   if (!bundle.ok()) return bundle.status().with_context("edgepipe-run");
+//
+// A Status is a code, one line of text and context added on the way up. No exceptions are used.
+#pragma once
+
+#include <cassert>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace edgepipe {
+
+enum class Code {
+  kOk = 0,
+  kInvalidArgument,  // the caller's value is wrong
+  kNotFound,         // a file, stage, tensor or device that is not there
+  kCorrupt,          // a file that is truncated, altered or of another version
+  kUnsupported,      // valid, but not something this build can do
+  kOutOfMemory,      // an allocator is exhausted
+  kDeadline,         // a wait ended without the event
+  kCancelled,        // the caller asked to stop
+  kClosed,           // the pipeline or queue has been drained
+  kDevice,           // the accelerator reported or caused a fault
+  kInternal,         // our own fault
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  [[nodiscard]] bool ok() const { return code_ == Code::kOk; }
+  [[nodiscard]] Code code() const { return code_; }
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+  /// Returns the same status with `context: ` put before its message. No effect on an ok status.
+  [[nodiscard]] Status with_context(const std::string& context) const {
+    return ok() ? *this : Status(code_, context + ": " + message_);
+  }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}                                 // NOLINT(google-explicit-constructor)
+  Result(Status status) : state_(std::move(status)) { assert(!this->status().ok()); }  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
+  [[nodiscard]] Status status() const { return ok() ? Status() : std::get<Status>(state_); }
+  T& operator*() & { return std::get<T>(state_); }
+  const T& operator*() const& { return std::get<T>(state_); }
+  T&& operator*() && { return std::get<T>(std::move(state_)); }
+  T* operator->() { return &std::get<T>(state_); }
+  const T* operator->() const { return &std::get<T>(state_); }
+
+ private:
+  std::variant<Status, T> state_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,60 @@
+"""The errors of the host SDK: one tree, one exit code (1) at the command line."""
+
+from __future__ import annotations
+
+from vta_stages.errors import (
+    AcceleratorError,
+    EdgepipeError,
+    EncodingError,
+    LayerError,
+    VerificationError,
+)
+
+
+class BoardError(EdgepipeError):
+    """An unknown board, or a board file with unknown or impossible values."""
+
+
+class FrontendError(EdgepipeError):
+    """A network file that cannot be read or imported."""
+
+
+class QuantizeError(EdgepipeError):
+    """Calibration data or a network that the quantiser cannot work with."""
+
+
+class PartitionError(EdgepipeError):
+    """An unknown cut or operator name, or a placement that cannot be had."""
+
+
+class CodegenError(EdgepipeError):
+    """A stage that could not be compiled, or a missing cross compiler."""
+
+
+class BundleError(EdgepipeError):
+    """A bundle that is missing, truncated, altered or of another format version."""
+
+
+class MediaError(EdgepipeError):
+    """A picture, video or folder that cannot be read or does not fit the network."""
+
+
+class RuntimeFailure(EdgepipeError):
+    """An error reported by the C++ runtime while a pipeline was built or ran."""
+
+
+__all__ = [
+    "AcceleratorError",
+    "BoardError",
+    "BundleError",
+    "CodegenError",
+    "EdgepipeError",
+    "EncodingError",
+    "FrontendError",
+    "LayerError",
+    "MediaError",
+    "PartitionError",
+    "QuantizeError",
+    "RuntimeFailure",
+    "VerificationError",
+]

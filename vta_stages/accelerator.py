@@ -1,0 +1,101 @@
+"""The accelerator as a value: a VTA configuration, its encoding revision, clock and hazard depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vta_stages.errors import AcceleratorError
+
+REVISIONS = ("0.0.1", "0.0.2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """One VTA build. The defaults are the stock Ultra96 configuration ``1x16_i8w8a32_15_15_18_17``.
+
+    Element widths are fixed at int8 inputs, weights and outputs and int32 accumulators, as in every
+    published bitstream. Buffer sizes are log2 of bytes, as in upstream's ``vta_config.json``.
+    """
+
+    revision: str = "0.0.1"
+    clock_hz: int = 333_000_000
+    batch: int = 1
+    block_in: int = 16
+    block_out: int = 16
+    uop_buffer_bytes_log2: int = 15
+    inp_buffer_bytes_log2: int = 15
+    wgt_buffer_bytes_log2: int = 18
+    acc_buffer_bytes_log2: int = 17
+    acc_hazard_steps: int = 8
+    command_queue_depth: int = 512
+    token_queue_depth: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.revision not in REVISIONS:
+            raise AcceleratorError(
+                f"accelerator: encoding revision {self.revision!r} is unknown",
+                hint=f"known revisions: {', '.join(REVISIONS)}",
+            )
+        if self.block_in != self.block_out:
+            raise AcceleratorError(
+                f"accelerator: block_in {self.block_in} differs from block_out {self.block_out}",
+                hint="a layer's output feeds the next layer's input, so both blocks must be equal",
+            )
+        for name in ("batch", "block_in", "clock_hz", "acc_hazard_steps", "command_queue_depth"):
+            if getattr(self, name) < 1:
+                raise AcceleratorError(f"accelerator: {name} is {getattr(self, name)}, expected >= 1")
+
+    # Bytes of one element of each memory type (uop, wgt, inp, acc, out).
+    @property
+    def uop_bytes(self) -> int:
+        return 4
+
+    @property
+    def inp_bytes(self) -> int:
+        return self.batch * self.block_in
+
+    @property
+    def wgt_bytes(self) -> int:
+        return self.block_out * self.block_in
+
+    @property
+    def acc_bytes(self) -> int:
+        return self.batch * self.block_out * 4
+
+    @property
+    def out_bytes(self) -> int:
+        return self.batch * self.block_out
+
+    # Buffer depths in elements.
+    @property
+    def uop_depth(self) -> int:
+        return (1 << self.uop_buffer_bytes_log2) // self.uop_bytes
+
+    @property
+    def inp_depth(self) -> int:
+        return (1 << self.inp_buffer_bytes_log2) // self.inp_bytes
+
+    @property
+    def wgt_depth(self) -> int:
+        return (1 << self.wgt_buffer_bytes_log2) // self.wgt_bytes
+
+    @property
+    def acc_depth(self) -> int:
+        return (1 << self.acc_buffer_bytes_log2) // self.acc_bytes
+
+    @property
+    def out_depth(self) -> int:
+        """The out buffer mirrors acc entry by entry, at 8 instead of 32 bits a lane."""
+        return self.acc_depth
+
+    @property
+    def macs_per_cycle(self) -> int:
+        return self.batch * self.block_in * self.block_out
+
+    @property
+    def configuration(self) -> str:
+        """Upstream's name of the configuration, e.g. ``1x16_i8w8a32_15_15_18_17``."""
+        return (
+            f"{self.batch}x{self.block_in}_i8w8a32_{self.uop_buffer_bytes_log2}"
+            f"_{self.inp_buffer_bytes_log2}_{self.wgt_buffer_bytes_log2}_{self.acc_buffer_bytes_log2}"
+        )

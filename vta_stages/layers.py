@@ -1,0 +1,155 @@
+"""What the VTA compiler compiles: quantised layers as plain values, numpy only.
+
+The same records describe an operator to the ARM code generator, so both devices compute one
+definition. All tensors are int8 with batch 1; arithmetic is int32 with wrap-around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int8Array = NDArray[np.int8]
+Int32Array = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """An int8 tensor ``[1, channels, height, width]`` between layers."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaky:
+    """Leaky ReLU in the accumulator's resolution, from shifts and adds only.
+
+    ``t = v + offset``; for every ``(shift, add)`` of ``steps``: ``t >>= shift``, then ``t += v`` if
+    ``add``; the result is ``max(v, t)``. ``steps=((1, True), (4, False))`` is a slope of 3/32.
+    ``offset`` is int32[channels]; it restores the rounding constant that the slope shrank.
+    """
+
+    offset: Int32Array
+    steps: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epilogue:
+    """From int32 accumulator to int8 output, per channel.
+
+    ``v = acc + bias``; ``v = leaky(v)`` if given; ``v >>= shift`` (arithmetic); clip to
+    ``[low, high]``. ``bias`` and ``shift`` are int32[channels]; ``bias`` already holds the rounding
+    constant ``2**(shift-1)``. 0 <= shift <= 30 and -128 <= low <= high <= 127.
+    """
+
+    bias: Int32Array
+    shift: Int32Array
+    low: int
+    high: int
+    leaky: Leaky | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A residual: ``tensor * factor`` added to the accumulator; ``factor`` is int32[channels].
+
+    Every factor is ``f * 2**k`` with ``|f| <= 127`` and ``0 <= k <= 16``.
+    """
+
+    tensor: TensorSpec
+    factor: Int32Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv:
+    """Convolution with fused residual terms and epilogue.
+
+    ``weight`` is int8[out_channels, in_channels / groups, kernel_h, kernel_w]; ``padding`` is
+    (top, left, bottom, right) of zeros; ``stride`` and ``dilation`` are (y, x).
+    A dense layer is a 1x1 Conv on a 1x1 picture; average pooling is a depthwise Conv of constants.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    weight: Int8Array
+    epilogue: Epilogue
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposedConv:
+    """Transposed convolution; ``weight`` is int8[in_channels, out_channels / groups, kh, kw].
+
+    ``out[co, y*sy - pad_top + dy, x*sx - pad_left + dx] += in[ci, y, x] * weight[ci, co, dy, dx]``.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    weight: Int8Array
+    epilogue: Epilogue
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """Element-wise: the sum of one or more terms, then the epilogue (add, rescale, activation)."""
+
+    name: str
+    output: TensorSpec
+    terms: tuple[Term, ...]
+    epilogue: Epilogue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxPool:
+    """Maximum over windows; padding never wins (it counts as -128)."""
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """Separable linear resampling with integer weights, channel by channel.
+
+    ``out[y, x] = clip((sum_u sum_v rows[y, u] * cols[x, v] * in[u, v] + 2**(shift-1)) >> shift)``;
+    the rounding constant is absent for shift 0. ``rows`` is int32[out_height, in_height], ``cols``
+    int32[out_width, in_width]; every product of a row and a column weight fits int8.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    rows: Int32Array
+    cols: Int32Array
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concat:
+    """Channels of the inputs one after another."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    output: TensorSpec
+
+
+Layer = Conv | TransposedConv | Sum | MaxPool | Resize | Concat
