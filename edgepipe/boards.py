@@ -1,0 +1,67 @@
+"""Boards: one TOML file each in ``board/``, loaded into frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepipe import resources, schema
+from edgepipe.errors import AcceleratorError, BoardError
+from vta_stages.accelerator import Accelerator
+
+ARCHITECTURES = ("aarch64", "armhf", "x86_64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """A board: its CPU cores, and the accelerator that its bitstream holds.
+
+    ``cores`` is 0 when the machine itself tells; ``bitstream`` is a path in the known-bitstreams
+    manifest, empty when none was published.
+    """
+
+    name: str
+    description: str
+    part: str
+    architecture: str
+    cpu: str
+    cores: int
+    bitstream: str
+    accelerator: Accelerator
+
+    def __post_init__(self) -> None:
+        if self.architecture not in ARCHITECTURES:
+            raise BoardError(
+                f"board {self.name}: architecture {self.architecture!r} is unknown",
+                hint=f"known architectures: {', '.join(ARCHITECTURES)}",
+            )
+        if self.cores < 0:
+            raise BoardError(f"board {self.name}: cores is {self.cores}, expected >= 0")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the boards that edgepipe knows, sorted."""
+    return tuple(sorted(path.stem for path in resources.folder("board").glob("*.toml")))
+
+
+def load(name_or_path: str) -> Board:
+    """Load a board by name, or from a TOML file of the user's own.
+
+    Raises ``BoardError`` for an unknown name, an unknown key or an impossible value.
+    """
+    if name_or_path.endswith(".toml"):
+        return _load_file(Path(name_or_path))
+    if name_or_path not in names():
+        raise BoardError(
+            f"board {name_or_path!r} is unknown",
+            hint=f"known boards: {', '.join(names())}; or give the path of a board's .toml file",
+        )
+    return _load_file(resources.folder("board") / f"{name_or_path}.toml")
+
+
+def _load_file(path: Path) -> Board:
+    table = schema.read_toml(path, BoardError)
+    try:
+        return schema.from_table(Board, table, path.name, BoardError)
+    except AcceleratorError as cause:
+        raise BoardError(f"{path.name}: {cause}", hint=cause.hint) from cause

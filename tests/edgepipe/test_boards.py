@@ -1,0 +1,62 @@
+"""Board files: data in, values out, and no unknown key or value gets past the loader."""
+
+import pytest
+
+from edgepipe import boards
+from edgepipe.errors import BoardError
+from edgepipe.resources import folder
+
+
+@pytest.mark.parametrize("name", ["host", "kv260", "pynq-z2", "ultra96", "zcu104"])
+def test_every_shipped_board_loads_under_its_file_name(name):
+    assert boards.load(name).name == name
+
+
+def test_ultra96_is_the_stock_configuration_of_its_only_bitstream():
+    board = boards.load("ultra96")
+    assert board.accelerator.configuration == "1x16_i8w8a32_15_15_18_17"
+    assert board.accelerator.revision == "0.0.1"
+    assert board.accelerator.clock_hz == 333_000_000
+    assert board.architecture == "aarch64"
+
+
+def test_unknown_board_lists_the_known_ones():
+    with pytest.raises(BoardError, match="board 'ultra97' is unknown") as caught:
+        boards.load("ultra97")
+    assert "ultra96" in caught.value.hint
+
+
+def edited(tmp_path, old, new):
+    text = (folder("board") / "ultra96.toml").read_text()
+    assert old in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def test_a_users_own_board_file_is_accepted(tmp_path):
+    assert boards.load(edited(tmp_path, 'name = "ultra96"', 'name = "mine"')).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cores = 4", "cores = 4\ncolour = 1", "mine.toml: unknown key 'colour'"),
+        ("batch = 1", "batches = 1", "mine.toml: accelerator: unknown key 'batches'"),
+        ("cores = 4", "", "mine.toml: key 'cores' is missing"),
+        ("cores = 4", "cores = '4'", "mine.toml: cores: found a string '4', expected an integer"),
+        ("cores = 4", "cores = -1", "cores is -1, expected >= 0"),
+        ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),
+        ('revision = "0.0.1"', 'revision = "0.0.3"', "revision '0.0.3' is unknown"),
+        ("block_in = 16", "block_in = 8", "block_in 8 differs from block_out 16"),
+        ("cores = 4", "cores = ", "mine.toml: not valid TOML"),
+    ],
+)
+def test_unknown_keys_and_impossible_values_are_errors(tmp_path, old, new, message):
+    with pytest.raises(BoardError, match=message.replace("[", r"\[")):
+        boards.load(edited(tmp_path, old, new))
+
+
+def test_a_missing_board_file_is_an_error(tmp_path):
+    with pytest.raises(BoardError, match="no such file"):
+        boards.load(str(tmp_path / "none.toml"))
