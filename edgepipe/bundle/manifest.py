@@ -1,0 +1,146 @@
+"""``manifest.json``: what a bundle holds, as frozen values with one JSON form."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgepipe import schema
+from edgepipe.description import Postprocess, Preprocess
+from edgepipe.errors import BundleError
+from vta_stages.accelerator import Accelerator
+
+FORMAT = 1
+LAYOUTS = ("nchw", "nhwc", "vta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor at a stage border. ``shape`` is logical; ``bytes`` is its size in ``layout``."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage: its device kind, its folder, and the tensors it reads and writes."""
+
+    name: str
+    kind: str
+    folder: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Which device an operator runs on, in which stage, and why."""
+
+    operator: str
+    kind: str
+    device: str
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What a board must match before the bundle may run there."""
+
+    configuration: str
+    revision: str
+    clock_hz: int
+    bitstream: str
+    builder_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenFile:
+    """A golden tensor: its content, as integer Relax on stock TVM made it."""
+
+    tensor: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Golden:
+    """Golden inputs and the outputs that they must give, bit for bit."""
+
+    inputs: tuple[GoldenFile, ...]
+    outputs: tuple[GoldenFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """A file of the bundle: its size and the XXH3 128-bit digest of its content, as hex."""
+
+    path: str
+    bytes: int
+    xxh3_128: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All of ``manifest.json``."""
+
+    format: int
+    name: str
+    board: str
+    architectures: tuple[str, ...]
+    accelerator: Accelerator
+    fingerprint: Fingerprint
+    tensors: tuple[Tensor, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    placement: tuple[Placement, ...]
+    preprocess: Preprocess
+    postprocess: Postprocess
+    golden: Golden
+    files: tuple[FileEntry, ...]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor called ``name``."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise BundleError(f"manifest.json: tensor {name!r} is not described")
+
+
+def to_json(manifest: Manifest) -> str:
+    """Return the manifest's text; equal manifests give equal bytes."""
+    return json.dumps(dataclasses.asdict(manifest), indent=1) + "\n"
+
+
+def from_json(text: str | bytes, where: str) -> Manifest:
+    """Parse a manifest; raise ``BundleError`` when it is damaged or of another format."""
+    try:
+        table: Any = json.loads(text)
+    except ValueError as cause:
+        raise BundleError(
+            f"{where}: manifest.json is damaged: {cause}", hint="build the bundle again"
+        ) from cause
+    found = table.get("format") if isinstance(table, dict) else None
+    if found != FORMAT:
+        raise BundleError(
+            f"{where}: bundle format {found}, this edgepipe reads format {FORMAT}",
+            hint="build the bundle with this version of edgepipe",
+        )
+    return schema.from_table(Manifest, table, f"{where}: manifest.json", BundleError)
+
+
+def tensor_bytes(shape: tuple[int, ...], dtype: str, layout: str, accelerator: Accelerator) -> int:
+    """Return the bytes of a tensor of logical ``shape`` in ``layout``."""
+    if layout == "vta":
+        _, channels, height, width = shape
+        blocks = -(-channels // accelerator.block_in)
+        return blocks * height * width * accelerator.inp_bytes
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

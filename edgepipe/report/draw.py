@@ -1,0 +1,85 @@
+"""Draw detections into a picture: one colour a class, labels that stay inside the picture."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """A box in pixels of the source picture, left-top to right-bottom, and its class and score."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    score: float
+    label_index: int
+    label: str
+
+
+def colour(label_index: int) -> tuple[int, int, int]:
+    """Return the class's colour as (blue, green, red); golden-ratio hues keep neighbours apart."""
+    red, green, blue = colorsys.hsv_to_rgb((label_index * 0.618034) % 1.0, 0.85, 0.95)
+    return int(blue * 255), int(green * 255), int(red * 255)
+
+
+def draw_detections(picture: Picture, detections: Sequence[Detection]) -> Picture:
+    """Return a copy of ``picture`` (uint8[h, w, 3], BGR) with boxes and labels drawn in."""
+    canvas = picture.copy()
+    height, width = canvas.shape[:2]
+    thickness = max(1, round(min(height, width) / 300))
+    scale = max(0.4, min(height, width) / 1100)
+    for detection in sorted(detections, key=lambda d: d.score):
+        paint = colour(detection.label_index)
+        corner = (max(0, round(detection.left)), max(0, round(detection.top)))
+        opposite = (min(width - 1, round(detection.right)), min(height - 1, round(detection.bottom)))
+        cv2.rectangle(canvas, corner, opposite, paint, thickness, cv2.LINE_AA)
+        text = f"{detection.label} {detection.score:.2f}"
+        (text_width, text_height), base = cv2.getTextSize(
+            text, cv2.FONT_HERSHEY_SIMPLEX, scale, thickness
+        )
+        left = max(0, min(corner[0], width - text_width - 2))
+        bottom = corner[1] if corner[1] > text_height + base else corner[1] + text_height + base
+        cv2.rectangle(
+            canvas, (left, bottom - text_height - base), (left + text_width, bottom), paint, -1
+        )
+        ink = (0, 0, 0) if sum(paint) > 380 else (255, 255, 255)
+        cv2.putText(
+            canvas,
+            text,
+            (left, bottom - base // 2),
+            cv2.FONT_HERSHEY_SIMPLEX,
+            scale,
+            ink,
+            thickness,
+            cv2.LINE_AA,
+        )
+    return canvas
+
+
+def draw_caption(picture: Picture, text: str) -> Picture:
+    """Return a copy of ``picture`` with one line of text on a dark band at the top left."""
+    canvas = picture.copy()
+    scale = max(0.5, min(canvas.shape[:2]) / 800)
+    (width, height), base = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
+    cv2.rectangle(canvas, (0, 0), (width + 12, height + base + 8), (32, 32, 32), -1)
+    cv2.putText(
+        canvas,
+        text,
+        (6, height + 4),
+        cv2.FONT_HERSHEY_SIMPLEX,
+        scale,
+        (240, 240, 240),
+        1,
+        cv2.LINE_AA,
+    )
+    return canvas
