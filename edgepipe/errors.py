@@ -7,6 +7,7 @@ from vta_stages.errors import (
     EdgepipeError,
     EncodingError,
     LayerError,
+    ProgramError,
     VerificationError,
 )
 
@@ -54,6 +55,7 @@ __all__ = [
     "LayerError",
     "MediaError",
     "PartitionError",
+    "ProgramError",
     "QuantizeError",
     "RuntimeFailure",
     "VerificationError",

@@ -29,3 +29,7 @@ class LayerError(EdgepipeError):
 
 class VerificationError(EdgepipeError):
     """A program that breaks one of the hardware's rules; always a compiler fault or a damaged file."""
+
+
+class ProgramError(EdgepipeError):
+    """A program that is put together wrongly, or whose files are missing, truncated or altered."""

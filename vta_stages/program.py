@@ -1,0 +1,312 @@
+"""A compiled accelerator stage: instructions, the DRAM regions they address, and constants.
+
+On disk a program is a folder of four files, the same bytes for the same program:
+
+- ``program.json``: format, accelerator, regions, layers
+- ``insns.bin``: 16 bytes per instruction, ``dram_base`` relative to the start of a region
+- ``relocs.bin``: one byte per instruction, the index of that region or 255
+- ``consts.bin``: the content of the const region
+
+Integrity of the content is the bundle's business (it carries a digest of every file); loading a
+program checks that the files fit together and that every instruction decodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.codec import NO_REGION, InstructionTable, Words, decode_table, encode_table
+from vta_stages.errors import EdgepipeError, ProgramError
+from vta_stages.isa import MemoryType, Opcode, element_bytes
+
+FORMAT = 1
+
+T = TypeVar("T")
+
+
+class RegionKind(StrEnum):
+    """Who fills a region, and how long it lives."""
+
+    CONST = "const"  # uops, weights and vectors; filled once from consts.bin
+    SCRATCH = "scratch"  # intermediate tensors; undefined before and after a run
+    INPUT = "input"  # a tensor of the slot, filled before the run
+    OUTPUT = "output"  # a tensor of the slot, filled by the run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A contiguous piece of DRAM; tensors are named after themselves."""
+
+    name: str
+    bytes: int
+    kind: RegionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSpan:
+    """Instructions ``first .. first + count - 1`` were made for layer ``name``."""
+
+    name: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Program:
+    """A compiled accelerator stage.
+
+    ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
+    uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and do not overlap.
+    Raises ProgramError when the parts contradict each other.
+    """
+
+    accelerator: Accelerator
+    instructions: Words
+    relocations: NDArray[np.uint8]
+    regions: tuple[Region, ...]
+    consts: bytes
+    layers: tuple[LayerSpan, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.instructions)
+        if self.instructions.ndim != 2 or self.instructions.shape[1] != 2:
+            raise ProgramError(
+                f"program: instructions have shape {list(self.instructions.shape)}, expected [n, 2]"
+            )
+        if self.relocations.shape != (count,):
+            raise ProgramError(
+                f"program: {len(self.relocations)} relocations, expected one for each of "
+                f"{count} instructions"
+            )
+        self._check_regions()
+        end = 0
+        for layer in self.layers:
+            if layer.first < end or layer.count < 0 or layer.first + layer.count > count:
+                raise ProgramError(
+                    f"program: layer {layer.name} spans instructions {layer.first} to "
+                    f"{layer.first + layer.count}, expected a span within {end} to {count}"
+                )
+            end = layer.first + layer.count
+
+    def _check_regions(self) -> None:
+        names = [region.name for region in self.regions]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ProgramError(f"program: region names {', '.join(twice)} are not unique")
+        if len(names) > NO_REGION:
+            raise ProgramError(f"program: {len(names)} regions, expected at most {NO_REGION}")
+        const_bytes = sum(r.bytes for r in self.regions if r.kind is RegionKind.CONST)
+        if sum(r.kind is RegionKind.CONST for r in self.regions) > 1:
+            raise ProgramError("program: several const regions, expected at most one")
+        if const_bytes != len(self.consts):
+            raise ProgramError(
+                f"program: constants are {len(self.consts)} bytes, "
+                f"expected {const_bytes} as the const region says"
+            )
+        named = self.relocations[self.relocations != NO_REGION]
+        if len(named) and int(named.max()) >= len(names):
+            raise ProgramError(
+                f"program: an instruction names region {int(named.max())}, "
+                f"expected an index below {len(names)}"
+            )
+
+    @cached_property
+    def table(self) -> InstructionTable:
+        """The instructions as columns. Raises EncodingError when one does not decode."""
+        return decode_table(self.accelerator, self.instructions)
+
+    @property
+    def inputs(self) -> tuple[Region, ...]:
+        return tuple(r for r in self.regions if r.kind is RegionKind.INPUT)
+
+    @property
+    def outputs(self) -> tuple[Region, ...]:
+        return tuple(r for r in self.regions if r.kind is RegionKind.OUTPUT)
+
+    def region(self, name: str) -> Region:
+        """Return the region of that name. Raises ProgramError listing the known ones."""
+        for region in self.regions:
+            if region.name == name:
+                return region
+        known = ", ".join(region.name for region in self.regions)
+        raise ProgramError(f"program: no region {name!r}", hint=f"known regions: {known}")
+
+    def layer_at(self, index: int) -> str:
+        """Return the name of the layer that instruction ``index`` was made for, or ``-``."""
+        at = bisect_right(self.layers, index, key=lambda layer: layer.first) - 1
+        if at >= 0 and index < self.layers[at].first + self.layers[at].count:
+            return self.layers[at].name
+        return "-"
+
+    def relocate(self, bases: Mapping[str, int]) -> Words:
+        """Return the instructions with absolute ``dram_base`` for regions at ``bases``, in bytes.
+
+        Raises ProgramError for a region without a base and for a base that is not a multiple of the
+        element a transfer moves; EncodingError when an address does not fit its field.
+        """
+        columns = {opcode: dict(fields) for opcode, fields in self.table.columns.items()}
+        for opcode in (Opcode.LOAD, Opcode.STORE):
+            positions = self.table.positions[opcode]
+            regions = self.relocations[positions]
+            memory = columns[opcode].get("memory_type", np.full(len(positions), MemoryType.OUT))
+            base = columns[opcode]["dram_base"].copy()
+            pairs = np.unique(np.stack([regions, memory.astype(np.uint8)], 1), axis=0)
+            for region_index, memory_type in pairs.tolist():
+                if region_index == NO_REGION:
+                    continue
+                chosen = (regions == region_index) & (memory == memory_type)
+                base[chosen] += self._base_elements(region_index, MemoryType(memory_type), bases)
+            columns[opcode]["dram_base"] = base
+        return encode_table(dataclasses.replace(self.table, columns=columns))
+
+    def _base_elements(
+        self, region_index: int, memory_type: MemoryType, bases: Mapping[str, int]
+    ) -> int:
+        name = self.regions[region_index].name
+        if name not in bases:
+            raise ProgramError(f"program: region {name} has no base address")
+        unit = element_bytes(self.accelerator, memory_type)
+        if bases[name] % unit:
+            raise ProgramError(
+                f"program: region {name} is at 0x{bases[name]:x}, expected a multiple of "
+                f"{unit} bytes for its {memory_type.name} transfers"
+            )
+        return bases[name] // unit
+
+    def save(self, folder: Path) -> None:
+        """Write the program's four files into ``folder``, which is made if it is not there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        description = {
+            "format": FORMAT,
+            "accelerator": dataclasses.asdict(self.accelerator),
+            "regions": [dataclasses.asdict(region) for region in self.regions],
+            "layers": [dataclasses.asdict(layer) for layer in self.layers],
+        }
+        text = json.dumps(description, indent=1) + "\n"
+        (folder / "program.json").write_text(text, encoding="utf-8")
+        (folder / "insns.bin").write_bytes(self.instructions.astype("<u8").tobytes())
+        (folder / "relocs.bin").write_bytes(self.relocations.tobytes())
+        (folder / "consts.bin").write_bytes(self.consts)
+
+    @staticmethod
+    def load(folder: Path) -> Program:
+        """Read a program back.
+
+        Raises ProgramError for files that are missing, truncated, do not fit together or are of
+        another format, and EncodingError for instructions that do not decode.
+        """
+        description = _Json.read(folder / "program.json")
+        description.expect_keys({"format", "accelerator", "regions", "layers"})
+        version = description.value("format", int)
+        if version != FORMAT:
+            raise ProgramError(
+                f"{description.where}: format is {version}, expected {FORMAT}",
+                hint="build the bundle again with this version of edgepipe",
+            )
+        raw = _read(folder / "insns.bin")
+        if len(raw) % 16:
+            raise ProgramError(
+                f"{folder / 'insns.bin'}: {len(raw)} bytes, expected a multiple of 16",
+                hint="the file is truncated; copy the bundle again",
+            )
+        try:
+            program = Program(
+                accelerator=_accelerator(description.child("accelerator")),
+                instructions=np.frombuffer(raw, "<u8").reshape(-1, 2).astype(np.uint64),
+                relocations=np.frombuffer(_read(folder / "relocs.bin"), np.uint8),
+                regions=tuple(_region(item) for item in description.children("regions")),
+                consts=_read(folder / "consts.bin"),
+                layers=tuple(_layer(item) for item in description.children("layers")),
+            )
+            _ = program.table
+        except EdgepipeError as error:
+            raise type(error)(f"{folder}: {error}", hint=error.hint) from error
+        return program
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Json:
+    """A JSON object with the place it came from, for messages."""
+
+    where: str
+    content: Mapping[str, object]
+
+    @staticmethod
+    def read(path: Path) -> _Json:
+        try:
+            content = json.loads(_read(path))
+        except ValueError as error:
+            raise ProgramError(f"{path}: is not valid JSON ({error})") from error
+        return _Json.of(str(path), content)
+
+    @staticmethod
+    def of(where: str, content: object) -> _Json:
+        if not isinstance(content, dict):
+            raise ProgramError(f"{where}: is {type(content).__name__}, expected an object")
+        return _Json(where, content)
+
+    def expect_keys(self, keys: set[str]) -> None:
+        if set(self.content) != keys:
+            raise ProgramError(
+                f"{self.where}: keys are {sorted(self.content)}, expected {sorted(keys)}"
+            )
+
+    def value(self, key: str, kind: type[T]) -> T:
+        found = self.content.get(key)
+        if type(found) is not kind:
+            raise ProgramError(f"{self.where}: {key} is {found!r}, expected {kind.__name__}")
+        return found
+
+    def child(self, key: str) -> _Json:
+        return _Json.of(f"{self.where}: {key}", self.content.get(key))
+
+    def children(self, key: str) -> list[_Json]:
+        items = cast("list[object]", self.value(key, list))
+        return [_Json.of(f"{self.where}: {key}[{i}]", item) for i, item in enumerate(items)]
+
+
+def _accelerator(source: _Json) -> Accelerator:
+    fields = dataclasses.fields(Accelerator)
+    source.expect_keys({field.name for field in fields})
+    values = {f.name: source.value(f.name, str if f.name == "revision" else int) for f in fields}
+    return Accelerator(**values)  # type: ignore[arg-type]
+
+
+def _region(source: _Json) -> Region:
+    source.expect_keys({"name", "bytes", "kind"})
+    kind = source.value("kind", str)
+    known = [str(known) for known in RegionKind]
+    if kind not in known:
+        raise ProgramError(f"{source.where}: kind is {kind!r}, expected one of {', '.join(known)}")
+    size = source.value("bytes", int)
+    if size < 0:
+        raise ProgramError(f"{source.where}: bytes is {size}, expected >= 0")
+    return Region(name=source.value("name", str), bytes=size, kind=RegionKind(kind))
+
+
+def _layer(source: _Json) -> LayerSpan:
+    source.expect_keys({"name", "first", "count"})
+    return LayerSpan(
+        name=source.value("name", str),
+        first=source.value("first", int),
+        count=source.value("count", int),
+    )
