@@ -1,0 +1,76 @@
+# edgepipe's two commands are `make demo` and `make test`; everything else serves them.
+# Needs: Debian 12 or newer (or Ubuntu with Python 3.11), and root once for missing packages.
+
+VENV    ?= .venv
+PYTHON  := $(VENV)/bin/python
+HOST    := build/host
+AARCH64 := build/aarch64
+DEMO    := build/demo
+
+SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
+           CMakeLists.txt pyproject.toml
+
+.PHONY: demo test test-python test-cpp lint format bench-accuracy bench-pipeline bench-exact packages clean help
+
+help:
+	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
+	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
+	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
+	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
+	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
+	@echo "make format          rewrite the sources as ruff and clang-format want them"
+	@echo "make clean           remove build/ and $(VENV)/"
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \
+	    --calib examples/calibration -o $(DEMO)/nanodet.edgepipe
+	$(VENV)/bin/edgepipe run $(DEMO)/nanodet.edgepipe --input examples/pedestrians.avi --output $(DEMO)
+
+test: test-cpp test-python
+
+test-cpp: $(VENV)/.installed $(AARCH64)/.built
+	$(HOST)/bin/edgepipe-tests --gtest_brief=1
+	QEMU_CPU=cortex-a53 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+	    $(AARCH64)/bin/edgepipe-tests --gtest_brief=1
+
+test-python: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m pytest -n 2 --dist loadfile $(PYTEST)
+
+lint: $(VENV)/.installed
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
+	find cpp_runtime/src cpp_runtime/capi cpp_runtime/programs -name '*.cc' | \
+	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
+
+format: $(VENV)/.installed
+	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
+	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
+
+bench-accuracy bench-pipeline bench-exact: bench-%: $(VENV)/.installed
+	$(PYTHON) -m bench.$*
+
+packages: build/.packages
+
+build/.packages: cross/packages.sh
+	cross/packages.sh
+	@mkdir -p build && touch $@
+
+$(VENV)/.created: build/.packages
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check "scikit-build-core>=0.10" apache-tvm-ffi==0.1.14.post1
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created $(SOURCES)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation ".[dev]"
+	@touch $@
+
+$(AARCH64)/.built: $(VENV)/.installed cross/aarch64.cmake
+	cmake -S . -B $(AARCH64) -G Ninja -DCMAKE_TOOLCHAIN_FILE=cross/aarch64.cmake \
+	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > $(AARCH64).log 2>&1 || { cat $(AARCH64).log; exit 1; }
+	cmake --build $(AARCH64) >> $(AARCH64).log 2>&1 || { tail -50 $(AARCH64).log; exit 1; }
+	@touch $@
+
+clean:
+	rm -rf build $(VENV)

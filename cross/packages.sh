@@ -1,0 +1,24 @@
+#!/bin/sh
+# Install the Debian packages that edgepipe builds and tests with; does nothing when all are there.
+set -eu
+
+packages="cmake ninja-build g++ g++-aarch64-linux-gnu python3-venv
+    nlohmann-json3-dev libxxhash-dev libgtest-dev
+    qemu-user-static clang-format clang-tidy dataset-fashion-mnist"
+
+missing=""
+for package in $packages; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+    echo "edgepipe needs Debian packages that are not installed; as root, run:" >&2
+    echo "    apt-get install -y$missing" >&2
+    exit 1
+fi
+echo "installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086  # a list of words
+apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,0 +1,91 @@
+"""``edgepipe build``: from an ONNX network to a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from edgepipe import boards
+from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.cli.inspect_command import print_summary
+from edgepipe.partition.placement import parse_overrides
+
+EPILOG = """\
+The network's description (its preprocessing, and what its outputs mean) is read from the TOML file
+beside MODEL with the same name; --description names another. OUT is a folder, or one archive when
+it ends in .edgepipe; it appears only when it is complete.
+
+examples:
+  edgepipe build net.onnx --board ultra96 --calib pictures/ -o net.edgepipe
+  edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --cut layer3_out --place pool=arm
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "build",
+        help="compile a network for a board",
+        description="Quantise an ONNX network to int8, split it into ARM and VTA stages, compile them.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", type=Path, help="float ONNX network")
+    parser.add_argument(
+        "--board", required=True, metavar="BOARD", help="a known board's name, or a board's .toml file"
+    )
+    parser.add_argument(
+        "--calib",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="calibration pictures: a folder of pictures, or an .npz file of uint8[n, h, w, c] frames",
+    )
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write")
+    parser.add_argument(
+        "--cut",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="end a stage after this operator; the first cut is the border between ARM and VTA "
+        "(default: after the first convolution)",
+    )
+    parser.add_argument(
+        "--place",
+        action="append",
+        default=[],
+        metavar="OP=arm|vta",
+        help="run an operator on this device (repeatable)",
+    )
+    parser.add_argument("--description", type=Path, metavar="FILE", help="the network's description")
+    parser.add_argument(
+        "--calib-frames",
+        type=int,
+        default=64,
+        metavar="N",
+        help="use at most N calibration pictures (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build and print the summary."""
+    progress = ConsoleProgress()
+    manifest = build_bundle(
+        BuildOptions(
+            model=options.model,
+            board=boards.load(options.board),
+            calibration=options.calib,
+            output=options.output,
+            cuts=tuple(options.cut),
+            placement=parse_overrides(options.place),
+            description=options.description,
+            calibration_frames=options.calib_frames,
+        ),
+        progress=progress,
+    )
+    progress.finish()
+    print_summary(options.output, manifest)
+    return 0

@@ -1,0 +1,107 @@
+"""``edgepipe inspect``: what a bundle holds, where each operator runs and why."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.errors import BundleError
+from edgepipe.report.table import format_table
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show what a bundle holds",
+        description="Check a bundle's digests; show its stages and where each operator runs, and why.",
+    )
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
+    parser.add_argument("--operators", action="store_true", help="list every operator's placement")
+    parser.add_argument(
+        "--disassemble", metavar="STAGE", help="print the instructions of a VTA stage's program"
+    )
+    parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check the bundle and print what was asked for."""
+    manifest = storage.check(options.bundle)
+    if options.json:
+        print(json.dumps(dataclasses.asdict(manifest), indent=1))
+    elif options.disassemble:
+        print_program(options.bundle, manifest, options.disassemble)
+    else:
+        print_summary(options.bundle, manifest)
+        if options.operators:
+            print()
+            print_operators(manifest)
+    return 0
+
+
+def print_summary(path: Path, manifest: Manifest) -> None:
+    """Print the stages, the operators that are not on the VTA with reasons, and the totals."""
+    fingerprint = manifest.fingerprint
+    print(f"{path}: {manifest.name} for {manifest.board} ({', '.join(manifest.architectures)})")
+    print(
+        f"accelerator {fingerprint.configuration}, encoding revision {fingerprint.revision}, "
+        f"{fingerprint.clock_hz / 1e6:.0f} MHz, bitstream {fingerprint.bitstream or 'none published'}"
+    )
+    print()
+    rows = []
+    for stage in manifest.stages:
+        count = sum(1 for p in manifest.placement if p.stage == stage.name)
+        size = sum(f.bytes for f in manifest.files if f.path.startswith(stage.folder + "/"))
+        reads = ", ".join(_tensor(manifest, name) for name in stage.inputs)
+        writes = ", ".join(_tensor(manifest, name) for name in stage.outputs)
+        rows.append([stage.name, stage.kind, str(count), f"{size / 1024:.0f}", _short(reads), _short(writes)])
+    print(format_table(["stage", "device", "operators", "KiB", "reads", "writes"], rows))
+    print()
+    print("not on the VTA:")
+    for reason, operators in _reasons(manifest).items():
+        print(f"  {_short(', '.join(operators), 60)}: {reason}")
+    total = sum(f.bytes for f in manifest.files)
+    print(f"\n{len(manifest.files)} files, {total / 1024:.0f} KiB, digests good")
+
+
+def print_operators(manifest: Manifest) -> None:
+    """Print every operator's kind, stage, device and reason."""
+    rows = [[p.operator, p.kind, p.stage, p.device, p.reason] for p in manifest.placement]
+    print(format_table(["operator", "kind", "stage", "device", "reason"], rows))
+
+
+def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
+    """Print the instruction listing of one VTA stage."""
+    from edgepipe.bundle.stages import read_program
+    from vta_stages.disassembler import disassemble
+
+    vta = [stage.name for stage in manifest.stages if stage.kind == "vta"]
+    if stage_name not in vta:
+        raise BundleError(
+            f"{path}: no VTA stage {stage_name!r}", hint=f"VTA stages: {', '.join(vta) or 'none'}"
+        )
+    stage = next(stage for stage in manifest.stages if stage.name == stage_name)
+    print(disassemble(read_program(path, manifest, stage)))
+
+
+def _reasons(manifest: Manifest) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for placement in manifest.placement:
+        if placement.device == "arm":
+            reasons.setdefault(placement.reason, []).append(placement.operator)
+    return reasons
+
+
+def _tensor(manifest: Manifest, name: str) -> str:
+    tensor = manifest.tensor(name)
+    return f"{name} {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
+
+
+def _short(text: str, most: int = 44) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,0 +1,93 @@
+"""A network's description: the TOML file beside the ONNX file that says what its tensors mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepipe import schema
+from edgepipe.errors import FrontendError
+from edgepipe.names import suggest
+from edgepipe.quantize.preprocess import Preprocess
+
+POSTPROCESS_KINDS = ("classify", "nanodet", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postprocess:
+    """From output tensors to results.
+
+    ``nanodet``: per stride one tensor of scores [1, n, classes] and one of distances
+    [1, n, 4 * bins]; boxes above ``score_threshold``, non-maximum suppression at ``iou_threshold``.
+    ``classify``: the ``top`` best classes of the only output. ``none``: tensors as they are.
+    ``labels`` is a text file with one class name a line, relative to the description.
+    """
+
+    kind: str
+    labels: str = ""
+    strides: tuple[int, ...] = ()
+    bins: int = 0
+    score_threshold: float = 0.4
+    iou_threshold: float = 0.5
+    scores: tuple[str, ...] = ()
+    distances: tuple[str, ...] = ()
+    top: int = 5
+
+    def __post_init__(self) -> None:
+        if self.kind not in POSTPROCESS_KINDS:
+            raise FrontendError(
+                f"postprocess: kind {self.kind!r} is unknown",
+                hint=f"known kinds: {', '.join(POSTPROCESS_KINDS)}",
+            )
+        if self.kind == "nanodet":
+            counts = {len(self.strides), len(self.scores), len(self.distances)}
+            if len(counts) != 1 or 0 in counts or self.bins < 2:
+                raise FrontendError(
+                    f"postprocess: {len(self.strides)} strides, {len(self.scores)} scores, "
+                    f"{len(self.distances)} distances and {self.bins} bins, expected as many "
+                    "scores and distances as strides, and at least 2 bins"
+                )
+
+    def tensors(self) -> tuple[str, ...]:
+        """Return the names of the output tensors that the description refers to."""
+        return (*self.scores, *self.distances)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDescription:
+    """The whole file: how pictures become the input, and how outputs become results."""
+
+    preprocess: Preprocess
+    postprocess: Postprocess = Postprocess(kind="none")
+
+
+def load(path: Path) -> NetworkDescription:
+    """Load a description; raise ``FrontendError`` on a missing file, unknown key or wrong value."""
+    table = schema.read_toml(path, FrontendError)
+    return schema.from_table(NetworkDescription, table, path.name, FrontendError)
+
+
+def beside(model: Path) -> Path:
+    """Return where the description of ``model`` is by default: the same name with ``.toml``."""
+    return model.with_suffix(".toml")
+
+
+def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], where: Path) -> None:
+    """Raise ``FrontendError`` when the description names an output that the network lacks."""
+    for name in description.postprocess.tensors():
+        if name not in outputs:
+            raise FrontendError(
+                f"{where.name}: postprocess: output {name!r} is not one of the network's",
+                hint=suggest(name, outputs),
+            )
+
+
+def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:
+    """Return the class names of the description at ``where``; empty when it names no file."""
+    if not description.postprocess.labels:
+        return ()
+    path = where.parent / description.postprocess.labels
+    try:
+        return tuple(path.read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeDecodeError) as cause:
+        raise FrontendError(f"{path}: labels cannot be read") from cause
