@@ -68,7 +68,9 @@ def read_source(path: Path) -> Iterator[SourcePicture]:
 
 def _read_video(path: Path) -> Iterator[SourcePicture]:
     if not path.is_file():
-        raise MediaError(f"{path}: no such file", hint="give a video, a picture or a folder of them")
+        raise MediaError(
+            f"{path}: no such file", hint="give a video, a picture or a folder of them"
+        )
     capture = cv2.VideoCapture(str(path))
     try:
         count = 0
@@ -82,7 +84,8 @@ def _read_video(path: Path) -> Iterator[SourcePicture]:
         capture.release()
     if count == 0:
         raise MediaError(
-            f"{path}: no frame could be decoded", hint="is it a video? `ffprobe` tells what it holds"
+            f"{path}: no frame could be decoded",
+            hint="is it a video? `ffprobe` tells what it holds",
         )
 
 

@@ -29,7 +29,9 @@ def digest(content: bytes) -> str:
 
 
 def write(
-    path: Path, files: Mapping[str, bytes], make_manifest: Callable[[tuple[FileEntry, ...]], Manifest]
+    path: Path,
+    files: Mapping[str, bytes],
+    make_manifest: Callable[[tuple[FileEntry, ...]], Manifest],
 ) -> Manifest:
     """Write a bundle to ``path``: an archive if it ends in ``.edgepipe``, else a folder.
 
@@ -62,7 +64,9 @@ def check_replaceable(path: Path) -> None:
     if path.suffix == ARCHIVE_SUFFIX:
         if path.is_dir():
             raise BundleError(f"{path}: is a folder, expected an archive or nothing")
-    elif path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file())):
+    elif path.exists() and (
+        not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file())
+    ):
         raise BundleError(
             f"{path}: exists and is not a bundle", hint="give a new path after -o, or remove it"
         )

@@ -34,7 +34,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", type=Path, help="float ONNX network")
     parser.add_argument(
-        "--board", required=True, metavar="BOARD", help="a known board's name, or a board's .toml file"
+        "--board",
+        required=True,
+        metavar="BOARD",
+        help="a known board's name, or a board's .toml file",
     )
     parser.add_argument(
         "--calib",
@@ -43,7 +46,9 @@ def add_parser(commands: Any) -> None:
         metavar="DIR",
         help="calibration pictures: a folder of pictures, or an .npz file of uint8[n, h, w, c] frames",
     )
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write"
+    )
     parser.add_argument(
         "--cut",
         action="append",
@@ -59,7 +64,9 @@ def add_parser(commands: Any) -> None:
         metavar="OP=arm|vta",
         help="run an operator on this device (repeatable)",
     )
-    parser.add_argument("--description", type=Path, metavar="FILE", help="the network's description")
+    parser.add_argument(
+        "--description", type=Path, metavar="FILE", help="the network's description"
+    )
     parser.add_argument(
         "--calib-frames",
         type=int,

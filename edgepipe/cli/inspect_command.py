@@ -60,7 +60,16 @@ def print_summary(path: Path, manifest: Manifest) -> None:
         size = sum(f.bytes for f in manifest.files if f.path.startswith(stage.folder + "/"))
         reads = ", ".join(_tensor(manifest, name) for name in stage.inputs)
         writes = ", ".join(_tensor(manifest, name) for name in stage.outputs)
-        rows.append([stage.name, stage.kind, str(count), f"{size / 1024:.0f}", _short(reads), _short(writes)])
+        rows.append(
+            [
+                stage.name,
+                stage.kind,
+                str(count),
+                f"{size / 1024:.0f}",
+                _short(reads),
+                _short(writes),
+            ]
+        )
     print(format_table(["stage", "device", "operators", "KiB", "reads", "writes"], rows))
     print()
     print("not on the VTA:")

@@ -33,7 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"edgepipe {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show a traceback when an error ends it")
+    parser.add_argument(
+        "--debug", action="store_true", help="show a traceback when an error ends it"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(commands)
@@ -48,7 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EdgepipeError as error:
         if options.debug:
             raise
-        print(f"\nedgepipe: error: {error}" if sys.stderr.isatty() else f"edgepipe: error: {error}", file=sys.stderr)
+        print(
+            f"\nedgepipe: error: {error}" if sys.stderr.isatty() else f"edgepipe: error: {error}",
+            file=sys.stderr,
+        )
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return 1

@@ -41,7 +41,10 @@ def draw_detections(picture: Picture, detections: Sequence[Detection]) -> Pictur
     for detection in sorted(detections, key=lambda d: d.score):
         paint = colour(detection.label_index)
         corner = (max(0, round(detection.left)), max(0, round(detection.top)))
-        opposite = (min(width - 1, round(detection.right)), min(height - 1, round(detection.bottom)))
+        opposite = (
+            min(width - 1, round(detection.right)),
+            min(height - 1, round(detection.bottom)),
+        )
         cv2.rectangle(canvas, corner, opposite, paint, thickness, cv2.LINE_AA)
         text = f"{detection.label} {detection.score:.2f}"
         (text_width, text_height), base = cv2.getTextSize(

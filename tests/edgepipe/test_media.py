@@ -1,0 +1,64 @@
+"""Media: pictures, folders and videos are read alike; bad ones end with a clear error."""
+
+import cv2
+import numpy as np
+import pytest
+
+from edgepipe import media
+from edgepipe.errors import MediaError
+
+
+def picture(value):
+    return np.full((48, 64, 3), value, np.uint8)
+
+
+def test_a_folder_yields_its_pictures_by_name(tmp_path):
+    for name, value in (("b.png", 20), ("a.png", 10)):
+        cv2.imwrite(str(tmp_path / name), picture(value))
+    (tmp_path / "notes.txt").write_text("not a picture")
+    read = list(media.read_source(tmp_path))
+    assert [(p.name, int(p.picture[0, 0, 0])) for p in read] == [("a.png", 10), ("b.png", 20)]
+
+
+def test_a_written_video_reads_back_with_its_rate(tmp_path):
+    path = tmp_path / "clip.mp4"
+    with media.VideoWriter(path, 12.0) as writer:
+        for value in (0, 120, 240):
+            writer.write(picture(value))
+    frames = list(media.read_source(path))
+    assert [f.name for f in frames] == ["clip.mp4#0", "clip.mp4#1", "clip.mp4#2"]
+    assert abs(int(frames[1].picture.mean()) - 120) < 6
+    assert media.frames_per_second(path) == pytest.approx(12.0)
+
+
+def test_an_interrupted_video_leaves_nothing_behind(tmp_path):
+    with pytest.raises(RuntimeError), media.VideoWriter(tmp_path / "clip.mp4", 10.0) as writer:
+        writer.write(picture(1))
+        raise RuntimeError("cut off")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(MediaError, match="no such picture"):
+        list(media.read_source(tmp_path / "none.jpg"))
+    with pytest.raises(MediaError, match="no such file"):
+        list(media.read_source(tmp_path / "none.avi"))
+
+
+def test_an_unreadable_video_is_an_error(tmp_path):
+    path = tmp_path / "broken.avi"
+    path.write_bytes(b"RIFF" + bytes(100))
+    with pytest.raises(MediaError, match="no frame could be decoded"):
+        list(media.read_source(path))
+
+
+def test_an_unreadable_picture_is_an_error(tmp_path):
+    path = tmp_path / "broken.png"
+    path.write_bytes(bytes(100))
+    with pytest.raises(MediaError, match="cannot be decoded"):
+        media.read_picture(path)
+
+
+def test_an_empty_folder_is_an_error(tmp_path):
+    with pytest.raises(MediaError, match="found no pictures among 0 entries"):
+        list(media.read_source(tmp_path))
