@@ -1,0 +1,1 @@
+"""From integer Relax to operators, placements and stages."""

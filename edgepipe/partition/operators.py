@@ -1,0 +1,401 @@
+"""Read integer Relax as operators: layer records where the normal form is known, generic otherwise.
+
+A chain of bindings whose inner variables are called ``<operator>__<part>`` is one operator; so is
+every other single binding. A chain becomes a layer record when its calls are exactly those of a
+normal form (see ``quantize.emit``), whatever its names say of it; all else is kind ``generic``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
+from vta_stages.layers import (
+    Concat,
+    Conv,
+    Epilogue,
+    Layer,
+    Leaky,
+    MaxPool,
+    Resize,
+    Sum,
+    TensorSpec,
+    Term,
+    TransposedConv,
+)
+
+PART = "__"
+KINDS = (
+    "input_table",
+    "conv",
+    "transposed_conv",
+    "sum",
+    "max_pool",
+    "resize",
+    "concat",
+    "generic",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One operator of a module: the unit of placement, cutting and code generation.
+
+    ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
+    tensors it reads (each once), ``output`` the tensor it makes (= ``name``), ``bindings`` its part
+    of ``main`` in order.
+    """
+
+    name: str
+    kind: str
+    layer: Layer | None
+    inputs: tuple[str, ...]
+    output: str
+    bindings: tuple[Binding, ...] = field(repr=False)
+
+
+def match_operators(module: IRModule) -> tuple[Operator, ...]:
+    """Return the operators of ``main`` in order; every binding belongs to exactly one of them."""
+    main = read_main(module)
+    shapes = {p.name: (p.shape, p.dtype) for p in main.params}
+    shapes |= {b.name: (b.shape, b.dtype) for b in main.bindings}
+    return tuple(_operator(chain, shapes) for chain in _chains(main))
+
+
+def _chains(main: Main) -> list[tuple[Binding, ...]]:
+    """Group bindings by their names; a chain whose inside is read elsewhere falls apart."""
+    users = main.users()
+    chains: list[tuple[Binding, ...]] = []
+    current: list[Binding] = []
+    for binding in main.bindings:
+        if current and not _belongs(current[-1].name, binding.name):
+            chains += [(b,) for b in current]
+            current = []
+        current.append(binding)
+        if PART not in binding.name:
+            inside = {b.name for b in current}
+            private = all(
+                b.name not in main.outputs and users[b.name] and inside.issuperset(users[b.name])
+                for b in current[:-1]
+            )
+            chains += [tuple(current)] if private else [(b,) for b in current]
+            current = []
+    return chains + [(b,) for b in current]
+
+
+def _belongs(inner: str, name: str) -> bool:
+    return name.partition(PART)[0] == inner.partition(PART)[0]
+
+
+Shapes = dict[str, tuple[tuple[int, ...], str]]
+
+
+def _operator(chain: tuple[Binding, ...], shapes: Shapes) -> Operator:
+    output = chain[-1].name
+    inside = {b.name for b in chain}
+    inputs = tuple(
+        dict.fromkeys(i for binding in chain for i in binding.inputs if i not in inside)
+    )
+    kind, layer = "generic", None
+    for candidate, match in _FORMS.items():
+        try:
+            found = match(_Chain(chain, shapes))
+        except _NoMatch:
+            continue
+        kind, layer = candidate, found
+        break
+    return Operator(
+        name=output, kind=kind, layer=layer, inputs=inputs, output=output, bindings=chain
+    )
+
+
+class _NoMatch(Exception):
+    """The chain is not of the form being tried."""
+
+
+class _Chain:
+    """A cursor over a chain's bindings, from the last to the first."""
+
+    def __init__(self, chain: tuple[Binding, ...], shapes: Shapes) -> None:
+        self._left = list(chain)
+        self._shapes = shapes
+        self.output = chain[-1].name
+
+    def take(self, op: str, **attributes: Any) -> Binding:
+        """Consume the last binding left, which must be ``op`` with the given attributes."""
+        if not self._left or self._left[-1].op != op:
+            raise _NoMatch
+        binding = self._left.pop()
+        if any(binding.attributes.get(key) != value for key, value in attributes.items()):
+            raise _NoMatch
+        return binding
+
+    def next_is(self, op: str) -> bool:
+        return bool(self._left) and self._left[-1].op == op
+
+    def expect(self, argument: object) -> None:
+        """Require ``argument`` to be the variable of the last binding left."""
+        if not self._left or argument != self._left[-1].name:
+            raise _NoMatch
+
+    def end(self) -> None:
+        if self._left:
+            raise _NoMatch
+
+    def spec(self, name: object) -> TensorSpec:
+        """Return the int8 picture ``name`` as a record."""
+        shape, dtype = self._shapes.get(name, ((), "")) if isinstance(name, str) else ((), "")
+        if dtype != "int8" or len(shape) != 4 or shape[0] != 1:
+            raise _NoMatch
+        return TensorSpec(name=str(name), channels=shape[1], height=shape[2], width=shape[3])
+
+
+def _constant(argument: object, dtype: str) -> NDArray[Any]:
+    if not isinstance(argument, np.ndarray) or str(argument.dtype) != dtype:
+        raise _NoMatch
+    return argument
+
+
+def _per_channel(argument: object, channels: int) -> NDArray[np.int32]:
+    """Return an int32 constant that is one value per channel (or one for all) as int32[channels]."""
+    array = _constant(argument, "int32")
+    if array.size == 1:
+        return np.full(channels, array.reshape(-1)[0], np.int32)
+    if array.shape not in ((1, channels, 1, 1), (channels, 1, 1)):
+        raise _NoMatch
+    return array.reshape(channels)
+
+
+def _single(argument: object) -> int:
+    array = _constant(argument, "int32")
+    if array.size != 1:
+        raise _NoMatch
+    return int(array.reshape(-1)[0])
+
+
+def _epilogue(chain: _Chain, channels: int) -> Epilogue:
+    """Consume cast, clip, shift, [leaky] and bias; the accumulator is what is left."""
+    cast = chain.take("astype", dtype="int8")
+    chain.expect(cast.args[0])
+    clip = chain.take("clip")
+    low, high = clip.args[1], clip.args[2]
+    if not isinstance(low, int) or not isinstance(high, int) or not -128 <= low <= high <= 127:
+        raise _NoMatch
+    chain.expect(clip.args[0])
+    shifted = chain.take("right_shift")
+    shift = _per_channel(shifted.args[1], channels)
+    chain.expect(shifted.args[0])
+    leaky = _leaky(chain, channels) if chain.next_is("maximum") else None
+    biased = chain.take("add")
+    bias = _per_channel(biased.args[1], channels)
+    chain.expect(biased.args[0])
+    return Epilogue(bias=bias, shift=shift, low=low, high=high, leaky=leaky)
+
+
+def _leaky(chain: _Chain, channels: int) -> Leaky:
+    maximum = chain.take("maximum")
+    v = maximum.args[0]
+    chain.expect(maximum.args[1])
+    steps: list[tuple[int, bool]] = []
+    while True:
+        step = chain.take("add") if chain.next_is("add") else None
+        if step is not None and step.args[0] == v and isinstance(step.args[1], np.ndarray):
+            chain.expect(v)
+            offset = _per_channel(step.args[1], channels)
+            if not steps:
+                raise _NoMatch
+            return Leaky(offset=offset, steps=tuple(reversed(steps)))
+        if step is not None:
+            if step.args[1] != v:
+                raise _NoMatch
+            chain.expect(step.args[0])
+        shift = chain.take("right_shift")
+        chain.expect(shift.args[0])
+        steps.append((_single(shift.args[1]), step is not None))
+
+
+def _terms(chain: _Chain, channels: int, *, to_start: bool) -> tuple[Term, ...]:
+    """Consume residual terms, last first; a sum's first term has no accumulator to be added to."""
+    terms: list[Term] = []
+    while chain.next_is("add"):
+        added = chain.take("add")
+        chain.expect(added.args[1])
+        terms.append(_term(chain, channels))
+        chain.expect(added.args[0])
+    if to_start:
+        terms.append(_term(chain, channels))
+    return tuple(reversed(terms))
+
+
+def _term(chain: _Chain, channels: int) -> Term:
+    product = chain.take("multiply")
+    factor = _per_channel(product.args[1], channels)
+    chain.expect(product.args[0])
+    tensor = chain.spec(chain.take("astype", dtype="int32").args[0])
+    if tensor.channels != channels:
+        raise _NoMatch
+    return Term(tensor=tensor, factor=factor)
+
+
+def _conv(chain: _Chain) -> Layer:
+    output = chain.spec(chain.output)
+    epilogue = _epilogue(chain, output.channels)
+    terms = _terms(chain, output.channels, to_start=False)
+    call = chain.take(
+        "nn.conv2d", out_dtype="int32", data_layout="NCHW", kernel_layout="OIHW", out_layout="NCHW"
+    )
+    chain.end()
+    return Conv(
+        name=chain.output,
+        input=chain.spec(call.args[0]),
+        output=output,
+        weight=_constant(call.args[1], "int8"),
+        epilogue=epilogue,
+        stride=call.attributes["strides"],
+        padding=call.attributes["padding"],
+        dilation=call.attributes["dilation"],
+        groups=call.attributes["groups"],
+        terms=terms,
+    )
+
+
+def _transposed_conv(chain: _Chain) -> Layer:
+    output = chain.spec(chain.output)
+    epilogue = _epilogue(chain, output.channels)
+    terms = _terms(chain, output.channels, to_start=False)
+    call = chain.take(
+        "nn.conv2d_transpose", out_dtype="int32", data_layout="NCHW", kernel_layout="IOHW"
+    )
+    chain.end()
+    if call.attributes["dilation"] != (1, 1):
+        raise _NoMatch
+    return TransposedConv(
+        name=chain.output,
+        input=chain.spec(call.args[0]),
+        output=output,
+        weight=_constant(call.args[1], "int8"),
+        epilogue=epilogue,
+        stride=call.attributes["strides"],
+        padding=call.attributes["padding"],
+        groups=call.attributes["groups"],
+        terms=terms,
+    )
+
+
+def _sum(chain: _Chain) -> Layer:
+    output = chain.spec(chain.output)
+    epilogue = _epilogue(chain, output.channels)
+    terms = _terms(chain, output.channels, to_start=True)
+    chain.end()
+    return Sum(name=chain.output, output=output, terms=terms, epilogue=epilogue)
+
+
+def _max_pool(chain: _Chain) -> Layer:
+    call = chain.take("nn.max_pool2d", layout="NCHW", out_layout="NCHW", dilation=(1, 1))
+    chain.end()
+    source, output = chain.spec(call.args[0]), chain.spec(chain.output)
+    kernel, stride = call.attributes["pool_size"], call.attributes["strides"]
+    padding = list(call.attributes["padding"])
+    if call.attributes["ceil_mode"]:
+        # Rounding the output up is the same as more padding at the end.
+        sizes = ((source.height, output.height), (source.width, output.width))
+        for axis, (had, made) in enumerate(sizes):
+            needed = (made - 1) * stride[axis] + kernel[axis] - had - padding[axis]
+            padding[2 + axis] = max(padding[2 + axis], needed)
+    return MaxPool(
+        name=chain.output,
+        input=source,
+        output=output,
+        kernel=kernel,
+        stride=stride,
+        padding=(padding[0], padding[1], padding[2], padding[3]),
+    )
+
+
+def _resize(chain: _Chain) -> Layer:
+    cast = chain.take("astype", dtype="int8")
+    chain.expect(cast.args[0])
+    clip = chain.take("clip")
+    if clip.args[1:] != (-128, 127):
+        raise _NoMatch
+    chain.expect(clip.args[0])
+    shift = 0
+    if chain.next_is("right_shift"):
+        shifted = chain.take("right_shift")
+        shift = _single(shifted.args[1])
+        chain.expect(shifted.args[0])
+        rounded = chain.take("add")
+        if shift < 1 or _single(rounded.args[1]) != 1 << (shift - 1):
+            raise _NoMatch
+        chain.expect(rounded.args[0])
+    by_cols = chain.take("matmul")
+    chain.expect(by_cols.args[0])
+    by_rows = chain.take("matmul")
+    chain.expect(by_rows.args[1])
+    wide = chain.take("astype", dtype="int32")
+    chain.end()
+    rows, cols = _constant(by_rows.args[0], "int32"), _constant(by_cols.args[1], "int32")
+    if rows.ndim != 2 or cols.ndim != 2:
+        raise _NoMatch
+    return Resize(
+        name=chain.output,
+        input=chain.spec(wide.args[0]),
+        output=chain.spec(chain.output),
+        rows=rows,
+        cols=np.ascontiguousarray(cols.T),
+        shift=shift,
+    )
+
+
+def _concat(chain: _Chain) -> Layer:
+    call = chain.take("concat", axis=1)
+    chain.end()
+    parts = call.args[0]
+    if not isinstance(parts, tuple):
+        raise _NoMatch
+    return Concat(
+        name=chain.output,
+        inputs=tuple(chain.spec(part) for part in parts),
+        output=chain.spec(chain.output),
+    )
+
+
+def _input_table(chain: _Chain) -> None:
+    take = chain.take("take", axis=0)
+    table = _constant(take.args[0], "int8")
+    chain.expect(take.args[1])
+    index = chain.take("add")
+    channels = chain.spec(chain.output).channels
+    if not np.array_equal(_per_channel(index.args[1], channels), 256 * np.arange(channels)):
+        raise _NoMatch
+    chain.expect(index.args[0])
+    wide = chain.take("astype", dtype="int32")
+    chain.expect(wide.args[0])
+    turned = chain.take("permute_dims", axes=(0, 3, 1, 2))
+    chain.end()
+    if table.shape != (256 * channels,) or turned.dtype != "uint8":
+        raise _NoMatch
+
+
+_FORMS: dict[str, Callable[[_Chain], Layer | None]] = {
+    "conv": _conv,
+    "transposed_conv": _transposed_conv,
+    "sum": _sum,
+    "max_pool": _max_pool,
+    "resize": _resize,
+    "concat": _concat,
+    "input_table": _input_table,
+}
+
+
+def input_table(operator: Operator) -> NDArray[np.int8]:
+    """Return the table int8[channels, 256] of an operator of kind ``input_table``."""
+    table = operator.bindings[-1].args[0]
+    if operator.kind != "input_table" or not isinstance(table, np.ndarray):
+        raise ValueError(f"{operator.name}: is {operator.kind}, expected input_table")
+    return table.reshape(-1, 256)

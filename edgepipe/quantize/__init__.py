@@ -1,0 +1,1 @@
+"""From a float network and calibration frames to integer Relax."""

@@ -1,0 +1,187 @@
+"""Write layer records as integer Relax: the normal forms that `partition.operators` reads back.
+
+Every operator is a chain of bindings. The last one carries the operator's name, the ones before it
+are called ``<operator>__<part>``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.tvm_adapter import ModuleBuilder
+from vta_stages.layers import (
+    Concat,
+    Conv,
+    Epilogue,
+    Layer,
+    MaxPool,
+    Resize,
+    Sum,
+    Term,
+    TransposedConv,
+)
+
+Int32Array = NDArray[np.int32]
+Int8Array = NDArray[np.int8]
+Float32Array = NDArray[np.float32]
+
+
+def emit_layer(builder: ModuleBuilder, layer: Layer) -> str:
+    """Append ``layer`` in its normal form; its inputs must be bound already. Return its name."""
+    if isinstance(layer, Conv | TransposedConv):
+        return _emit_conv(builder, layer)
+    if isinstance(layer, Sum):
+        acc = _emit_terms(builder, layer.name, "", layer.terms)
+        return _emit_epilogue(builder, layer.name, acc, layer.epilogue)
+    if isinstance(layer, MaxPool):
+        return builder.emit(
+            layer.name,
+            "nn.max_pool2d",
+            layer.input.name,
+            pool_size=layer.kernel,
+            strides=layer.stride,
+            padding=layer.padding,
+        )
+    if isinstance(layer, Resize):
+        return _emit_resize(builder, layer)
+    return _emit_concat(builder, layer)
+
+
+def _emit_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
+    name = layer.name
+    if isinstance(layer, Conv):
+        acc = builder.emit(
+            f"{name}__acc",
+            "nn.conv2d",
+            layer.input.name,
+            layer.weight,
+            strides=layer.stride,
+            padding=layer.padding,
+            dilation=layer.dilation,
+            groups=layer.groups,
+            out_dtype="int32",
+        )
+    else:
+        spatial = ((layer.input.height, 0), (layer.input.width, 1))
+        wanted = (layer.output.height, layer.output.width)
+        extra = tuple(
+            wanted[axis]
+            - (size - 1) * layer.stride[axis]
+            - layer.weight.shape[2 + axis]
+            + layer.padding[axis]
+            + layer.padding[axis + 2]
+            for size, axis in spatial
+        )
+        acc = builder.emit(
+            f"{name}__acc",
+            "nn.conv2d_transpose",
+            layer.input.name,
+            layer.weight,
+            strides=layer.stride,
+            padding=layer.padding,
+            output_padding=extra,
+            groups=layer.groups,
+            out_dtype="int32",
+        )
+    acc = _emit_terms(builder, name, acc, layer.terms)
+    return _emit_epilogue(builder, name, acc, layer.epilogue)
+
+
+def _emit_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
+    """Add ``tensor * factor`` of every term to ``acc`` (empty: there is none yet)."""
+    for index, term in enumerate(terms):
+        wide = builder.emit(f"{name}__wide{index}", "astype", term.tensor.name, dtype="int32")
+        part = builder.emit(f"{name}__term{index}", "multiply", wide, per_channel(term.factor))
+        acc = builder.emit(f"{name}__sum{index}", "add", acc, part) if acc else part
+    return acc
+
+
+def _emit_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
+    v = builder.emit(f"{name}__biased", "add", acc, per_channel(epilogue.bias))
+    if epilogue.leaky is not None:
+        leaky = epilogue.leaky
+        t = builder.emit(f"{name}__leak", "add", v, per_channel(leaky.offset))
+        for index, (shift, add) in enumerate(leaky.steps):
+            by = np.full((1, 1, 1, 1), shift, np.int32)
+            t = builder.emit(f"{name}__leak{index}", "right_shift", t, by)
+            if add:
+                t = builder.emit(f"{name}__leak{index}a", "add", t, v)
+        v = builder.emit(f"{name}__leaky", "maximum", v, t)
+    v = builder.emit(f"{name}__shifted", "right_shift", v, per_channel(epilogue.shift))
+    v = builder.emit(f"{name}__clipped", "clip", v, epilogue.low, epilogue.high)
+    return builder.emit(name, "astype", v, dtype="int8")
+
+
+def _emit_resize(builder: ModuleBuilder, layer: Resize) -> str:
+    name = layer.name
+    v = builder.emit(f"{name}__wide", "astype", layer.input.name, dtype="int32")
+    v = builder.emit(f"{name}__rows", "matmul", layer.rows, v)
+    v = builder.emit(f"{name}__cols", "matmul", v, np.ascontiguousarray(layer.cols.T))
+    if layer.shift:
+        half = np.full((1, 1, 1, 1), 1 << (layer.shift - 1), np.int32)
+        by = np.full((1, 1, 1, 1), layer.shift, np.int32)
+        v = builder.emit(f"{name}__rounded", "add", v, half)
+        v = builder.emit(f"{name}__shifted", "right_shift", v, by)
+    v = builder.emit(f"{name}__clipped", "clip", v, -128, 127)
+    return builder.emit(name, "astype", v, dtype="int8")
+
+
+def _emit_concat(builder: ModuleBuilder, layer: Concat) -> str:
+    return builder.emit(layer.name, "concat", [t.name for t in layer.inputs], axis=1)
+
+
+def emit_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8Array) -> str:
+    """Look uint8 ``frame[1, h, w, c]`` up in ``table: int8[c, 256]`` giving int8[1, c, h, w]."""
+    channels = table.shape[0]
+    offset = per_channel(256 * np.arange(channels, dtype=np.int32))
+    v = builder.emit(f"{name}__nchw", "permute_dims", frame, [0, 3, 1, 2])
+    v = builder.emit(f"{name}__wide", "astype", v, dtype="int32")
+    v = builder.emit(f"{name}__index", "add", v, offset)
+    return builder.emit(name, "take", np.ascontiguousarray(table.reshape(-1)), v, axis=0, mode="clip")
+
+
+def emit_dequantize(
+    builder: ModuleBuilder, name: str, tensor: str, scale: Float32Array, *, reshape: tuple[int, ...]
+) -> str:
+    """Turn int8[1, c, h, w] into float32 by ``scale: float32[c]`` or one value for all.
+
+    ``reshape`` is the float tensor's shape when it differs (empty: it does not).
+    """
+    wide = builder.emit(f"{name}__wide", "astype", tensor, dtype="float32")
+    factor = scale.reshape(1, -1, 1, 1) if scale.size > 1 else scale.reshape(())
+    if not reshape:
+        return builder.emit(name, "multiply", wide, factor)
+    v = builder.emit(f"{name}__float", "multiply", wide, factor)
+    return builder.emit(name, "reshape", v, reshape)
+
+
+def emit_quantize(
+    builder: ModuleBuilder, name: str, tensor: str, scale: Float32Array, *, reshape: tuple[int, ...]
+) -> str:
+    """Turn a float32 tensor into int8[1, c, h, w]: round half to even of ``x / scale``, clipped.
+
+    ``reshape`` brings the float tensor to four dimensions first (empty: it has them).
+    """
+    if reshape:
+        tensor = builder.emit(f"{name}__nchw", "reshape", tensor, reshape)
+    inverse = (np.float32(1) / scale).astype(np.float32)
+    factor = inverse.reshape(1, -1, 1, 1) if inverse.size > 1 else inverse.reshape(())
+    v = builder.emit(f"{name}__scaled", "multiply", tensor, factor)
+    v = builder.emit(f"{name}__rounded", "round", v)
+    v = builder.emit(f"{name}__clipped", "clip", v, -128.0, 127.0)
+    return builder.emit(name, "astype", v, dtype="int8")
+
+
+def emit_table(
+    builder: ModuleBuilder, name: str, tensor: str, table: Float32Array | Int8Array
+) -> str:
+    """Look int8 ``tensor`` up in ``table[256]``, whose first entry belongs to -128."""
+    wide = builder.emit(f"{name}__wide", "astype", tensor, dtype="int32")
+    index = builder.emit(f"{name}__index", "add", wide, np.array(128, np.int32))
+    return builder.emit(name, "take", table, index, axis=0, mode="clip")
+
+
+def per_channel(values: Int32Array) -> Int32Array:
+    """Shape int32[c] as the constant int32[1, c, 1, 1] that broadcasts over a picture."""
+    return np.ascontiguousarray(values, dtype=np.int32).reshape(1, -1, 1, 1)

@@ -1,0 +1,380 @@
+"""The one module that knows TVM's unstable names; everything else sees plain values.
+
+A Relax ``main`` is read into :class:`Main` (parameters, bindings and outputs as names, numpy arrays
+and tuples) and written by :class:`ModuleBuilder`. Passes of edgepipe never touch TVM objects, so a
+renamed TVM class is a change in this file only. Written against apache-tvm 0.27.0.post1.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm import relax
+
+IRModule = tvm.IRModule
+Array = NDArray[Any]
+# A variable's name, a constant, a scalar, or a tuple of these (a Relax tuple or shape).
+Argument = str | Array | int | float | tuple[Any, ...]
+
+HOST_TARGET = {"kind": "llvm", "mcpu": "x86-64-v3"}
+_ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}
+
+
+class ImportFailure(Exception):
+    """TVM's ONNX importer refused a model; the text is its reason in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter of ``main``: name, static shape, dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One variable binding of ``main``: ``name = op(*args, **attributes)``.
+
+    ``op`` is the Relax operator without its ``relax.`` prefix; calls of other kinds are ``tuple``,
+    ``tuple_get_item``, or the lower-case name of TVM's class. ``shape`` is empty and ``dtype`` is
+    ``"tuple"`` when the value is not a tensor of static shape. ``raw`` is TVM's binding, for
+    :meth:`ModuleBuilder.copy` only.
+    """
+
+    name: str
+    op: str
+    args: tuple[Argument, ...]
+    attributes: Mapping[str, Any]
+    shape: tuple[int, ...]
+    dtype: str
+    raw: Any
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the variables that the binding reads, in order, each once."""
+        return tuple(dict.fromkeys(_names(self.args)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Main:
+    """A Relax ``main`` as values; ``returns_tuple`` tells ``(y,)`` from ``y``."""
+
+    params: tuple[Tensor, ...]
+    bindings: tuple[Binding, ...]
+    outputs: tuple[str, ...]
+    returns_tuple: bool
+
+    def users(self) -> dict[str, tuple[str, ...]]:
+        """Map every variable to the bindings that read it, in order."""
+        found: dict[str, list[str]] = {p.name: [] for p in self.params}
+        found |= {b.name: [] for b in self.bindings}
+        for binding in self.bindings:
+            for name in binding.inputs:
+                found[name].append(binding.name)
+        return {name: tuple(users) for name, users in found.items()}
+
+
+def _names(args: Sequence[Argument]) -> list[str]:
+    found: list[str] = []
+    for arg in args:
+        if isinstance(arg, str):
+            found.append(arg)
+        elif isinstance(arg, tuple):
+            found.extend(_names(arg))
+    return found
+
+
+def read_main(module: IRModule) -> Main:
+    """Read ``main`` of a Relax module; nested blocks are read in order, a returned tuple resolved."""
+    function = module["main"]
+    names: dict[Any, str] = {}
+    params = []
+    for var in function.params:
+        names[var] = str(var.name)
+        shape, dtype = _tensor_type(var.ty)
+        params.append(Tensor(str(var.name), shape, dtype))
+    bindings: list[Binding] = []
+    for block in function.body.blocks:
+        for raw in block.bindings:
+            names[raw.var] = str(raw.var.name)
+            bindings.append(_read_binding(raw, names))
+    body = function.body.body
+    last = bindings[-1] if bindings else None
+    if not isinstance(body, tvm.ir.Tuple) and last and last.op == "tuple" and last.raw.var == body:
+        body = last.raw.value  # `gv = (a, b)` is only how a block hands its outputs over
+        bindings.pop()
+    is_tuple = isinstance(body, tvm.ir.Tuple)
+    fields = list(body.fields) if is_tuple else [body]
+    outputs = tuple(names[field] for field in fields)
+    return Main(tuple(params), tuple(bindings), outputs, is_tuple)
+
+
+def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
+    value = raw.value
+    shape, dtype = _tensor_type(value.ty)
+    attributes: dict[str, Any] = {}
+    if isinstance(value, tvm.ir.Call):
+        is_operator = isinstance(value.op, tvm.ir.Op)
+        op = str(value.op.name).removeprefix("relax.") if is_operator else "call"
+        args = tuple(_read_argument(a, names) for a in value.args)
+        if value.attrs is not None:
+            attributes = {
+                key: _plain(getattr(value.attrs, key))
+                for key in dir(value.attrs)
+                if not key.startswith("_") and key not in _ATTRIBUTE_METHODS
+            }
+    elif isinstance(value, tvm.ir.Tuple):
+        op, args = "tuple", tuple(_read_argument(f, names) for f in value.fields)
+    elif isinstance(value, tvm.ir.TupleGetItem):
+        op, args = "tuple_get_item", (_read_argument(value.tuple_value, names), int(value.index))
+    else:
+        op = "constant" if isinstance(value, tvm.ir.GenericConst) else type(value).__name__.lower()
+        args = (_read_argument(value, names),)
+    return Binding(str(raw.var.name), op, args, attributes, shape, dtype, raw)
+
+
+def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:
+    if isinstance(value, relax.Var):
+        return names[value]
+    if isinstance(value, tvm.ir.GenericConst):
+        array: Array = value.value.numpy()
+        return array
+    if isinstance(value, tvm.ir.Tuple):
+        return tuple(_read_argument(f, names) for f in value.fields)
+    if isinstance(value, relax.ShapeExpr):
+        return tuple(int(v) for v in value.values)
+    if isinstance(value, tvm.ir.GlobalVar):
+        return (str(value.name_hint),)
+    plain: Argument = _plain(value)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Turn TVM's scalars, strings and arrays into Python's."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
+        return value.value
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
+        return tuple(_plain(v) for v in value)
+    return str(value)
+
+
+def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
+    if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+        return (), "tuple"
+    if not all(isinstance(d, tvm.tirx.IntImm) for d in ty.shape.values):
+        return (), "dynamic"
+    return tuple(int(d) for d in ty.shape.values), str(ty.dtype)
+
+
+class ModuleBuilder:
+    """Write a Relax module with one dataflow block, binding by binding, under exact names.
+
+    Calls are recorded by :meth:`emit` and :meth:`copy` and made by :meth:`finish`, which alone
+    knows which variables leave the block.
+    """
+
+    def __init__(self) -> None:
+        self._params: list[Tensor] = []
+        self._records: list[tuple[str, Any]] = []
+        self._names: set[str] = set()
+        self._functions: dict[Any, Any] = {}
+
+    def param(self, name: str, shape: Sequence[int], dtype: str) -> str:
+        """Declare a parameter and return its name."""
+        self._claim(name)
+        self._params.append(Tensor(name, tuple(shape), dtype))
+        return name
+
+    def emit(self, name: str, op: str, *args: Any, **attributes: Any) -> str:
+        """Bind ``name = op(*args)``; ``op`` is a path below ``relax.op``, e.g. ``nn.conv2d``.
+
+        Arguments: str is a variable, a numpy array a constant, a list of str a tuple of variables,
+        anything else is passed on as it is.
+        """
+        self._claim(name)
+        self._records.append((name, (op, args, attributes)))
+        return name
+
+    def copy(self, binding: Binding, name: str, names: Mapping[str, str], source: IRModule) -> str:
+        """Bind ``name`` to the same call as ``binding``, its variables renamed by ``names``."""
+        self._claim(name)
+        self._records.append((name, (binding.raw, dict(names), source)))
+        return name
+
+    def _claim(self, name: str) -> None:
+        if name in self._names:
+            raise ValueError(f"{name}: bound twice in one Relax module")
+        self._names.add(name)
+
+    def finish(self, outputs: Sequence[str], *, returns_tuple: bool | None = None) -> IRModule:
+        """Return the module; one output is returned bare unless ``returns_tuple``."""
+        builder = relax.BlockBuilder()
+        variables: dict[str, Any] = {
+            p.name: relax.Var(p.name, relax.TensorType(p.shape, p.dtype)) for p in self._params
+        }
+        params = list(variables.values())
+        bindings = []
+        for name, record in self._records:
+            if isinstance(record[0], str):
+                value = _call(*record, variables)
+            else:
+                value = self._copied(*record, variables)
+            value = builder.normalize(value)
+            kind = relax.Var if name in outputs else relax.DataflowVar
+            variables[name] = kind(name, value.ty)
+            bindings.append(relax.VarBinding(variables[name], value))
+        as_tuple = len(outputs) != 1 if returns_tuple is None else returns_tuple
+        left = [variables[name] for name in outputs]
+        body = relax.Tuple(left) if as_tuple else left[0]
+        sequence = builder.normalize(relax.SeqExpr([relax.DataflowBlock(bindings)], body))
+        function = relax.Function(params, sequence, sequence.ty, is_pure=True)
+        function = function.with_attr("global_symbol", "main")
+        return IRModule({"main": function, **self._functions})
+
+    def _copied(
+        self, raw: Any, names: Mapping[str, str], source: IRModule, variables: Mapping[str, Any]
+    ) -> Any:
+        def renamed(value: Any) -> Any:
+            if isinstance(value, relax.Var):
+                return variables[names.get(str(value.name), str(value.name))]
+            if isinstance(value, tvm.ir.Tuple):
+                return relax.Tuple([renamed(f) for f in value.fields])
+            if isinstance(value, tvm.ir.GlobalVar):
+                self._functions[value] = source[value]
+            return value
+
+        value = raw.value
+        if isinstance(value, tvm.ir.Call):
+            return relax.Call(
+                value.op, [renamed(a) for a in value.args], value.attrs, value.ty_args
+            )
+        if isinstance(value, tvm.ir.TupleGetItem):
+            return relax.TupleGetItem(renamed(value.tuple_value), value.index)
+        return renamed(value)
+
+
+def _call(
+    op: str, args: Sequence[Any], attributes: Mapping[str, Any], variables: Mapping[str, Any]
+) -> Any:
+    def converted(arg: Any) -> Any:
+        if isinstance(arg, str):
+            return variables[arg]
+        if isinstance(arg, np.ndarray | np.generic):
+            return relax.const(np.ascontiguousarray(arg) if arg.ndim else arg, str(arg.dtype))
+        if isinstance(arg, list) and arg and isinstance(arg[0], str):
+            return relax.Tuple([variables[a] for a in arg])
+        return arg
+
+    function: Any = relax.op
+    for part in op.split("."):
+        function = getattr(function, part)
+    return function(*[converted(a) for a in args], **attributes)
+
+
+def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, str]]:
+    """Import an ONNX model of static shapes; return the module and a map value -> variable.
+
+    ``values`` are the ONNX value names to keep track of: the model is imported with each of them as
+    an output, so that position in the returned tuple, not a guess, ties a value to its variable.
+    Values that turn out constant are not in the map. The module still returns all of them.
+    Raises ``ImportFailure`` with TVM's reason.
+    """
+    from tvm.relax.frontend.onnx import from_onnx
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = from_onnx(model)
+    except Exception as cause:  # the importer raises many kinds, down to plain ValueError
+        text = str(cause).strip()
+        raise ImportFailure(text.splitlines()[-1] if text else type(cause).__name__) from cause
+    function = module["main"]
+    fields = function.body.blocks[-1].bindings[-1].value
+    fields = list(fields.fields) if isinstance(fields, tvm.ir.Tuple) else [function.body.body]
+    known = {
+        value: str(field.name)
+        for value, field in zip(values, fields, strict=True)
+        if isinstance(field, relax.Var)
+    }
+    return _without_clip_kernels(module), known
+
+
+def _without_clip_kernels(module: IRModule) -> IRModule:
+    """Write the importer's TIR kernels for Clip as ``relax.maximum`` and ``relax.minimum``."""
+
+    @relax.expr_functor.mutator
+    class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
+        def visit_call_(self, call: Any) -> Any:
+            if call.op == tvm.ir.Op.get("relax.call_tir"):
+                kernel = str(call.args[0].name_hint).rstrip("0123456789").rstrip("_")
+                operands = call.args[1]
+                if kernel in ("maximum", "minimum") and isinstance(operands, tvm.ir.Tuple):
+                    first, second = (self.visit_expr(f) for f in operands.fields)
+                    return self.builder_.normalize(getattr(relax.op, kernel)(first, second))
+            return self.visit_expr_post_order(call)
+
+    rewriter = Rewriter(module)
+    module = IRModule(dict(module.functions.items()), attrs=module.attrs)
+    module["main"] = rewriter.visit_expr(module["main"])
+    return module
+
+
+def simplify_for_inference(module: IRModule) -> IRModule:
+    """Decompose batch normalisation and the like, fold constants, drop what nothing reads."""
+    module = relax.transform.DeadCodeElimination()(module)
+    module = relax.transform.DecomposeOpsForInference()(module)
+    module = relax.transform.FoldConstant()(module)
+    return relax.transform.DeadCodeElimination()(module)
+
+
+class CompiledModule:
+    """A Relax module compiled by stock TVM for this machine: the run that defines the bits."""
+
+    def __init__(self, module: IRModule) -> None:
+        main = read_main(module)
+        self._params, self._outputs = main.params, main.outputs
+        executable = tvm.compile(module, target=tvm.target.Target(HOST_TARGET))
+        self._machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run on named arrays of the parameters' exact shapes and dtypes; return named outputs."""
+        arguments = []
+        for param in self._params:
+            array = inputs[param.name]
+            if array.shape != param.shape or str(array.dtype) != param.dtype:
+                raise ValueError(
+                    f"{param.name}: found {array.dtype}{list(array.shape)}, "
+                    f"expected {param.dtype}{list(param.shape)}"
+                )
+            arguments.append(tvm.runtime.tensor(np.ascontiguousarray(array)))
+        result = self._machine["main"](*arguments)
+        results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return {name: r.numpy() for name, r in zip(self._outputs, results, strict=True)}
+
+
+def run_module(module: IRModule, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Compile ``module`` with stock TVM, run it once on named arrays, return its named outputs."""
+    return CompiledModule(module).run(inputs)
+
+
+def save_module(module: IRModule, path: Path) -> None:
+    """Write a Relax module with its constants as TVM's JSON (no pickle)."""
+    path.write_text(tvm.ir.save_json(module), encoding="utf-8")
+
+
+def load_module(path: Path) -> IRModule:
+    """Read a module written by :func:`save_module`."""
+    return tvm.ir.load_json(path.read_text(encoding="utf-8"))
