@@ -1,0 +1,46 @@
+// PipelineStatistics: a consistent snapshot of what a pipeline has done so far.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace edgepipe {
+
+/// A distribution of durations; percentiles within 1.6 % (see histogram.h). All 0 without samples.
+struct DurationSummary {
+  std::uint64_t count = 0;
+  double min_ms = 0;
+  double median_ms = 0;
+  double p95_ms = 0;
+  double p99_ms = 0;
+  double max_ms = 0;
+  double mean_ms = 0;
+};
+
+struct StageStatistics {
+  std::string name;
+  int core = -1;           // -1: not pinned
+  DurationSummary busy;    // of one run of the stage
+  double utilisation = 0;  // share of the time from the first submit to the last completion
+};
+
+struct PipelineStatistics {
+  // submitted == delivered + dropped + failed + in_flight, always.
+  std::uint64_t submitted = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t dropped = 0;    // given up by cancel() or after an earlier frame had failed
+  std::uint64_t failed = 0;     // 1 after a stage's error, else 0
+  std::uint64_t in_flight = 0;  // submitted, and neither delivered nor given up yet
+
+  DurationSummary latency;  // from submit to the end of the frame's last stage
+  double elapsed_s = 0;     // from the first submit to the last completion
+  double frames_per_second =
+      0;  // (completed - 1) / (last - first completion): no filling of the pipe
+  std::vector<StageStatistics> stages;
+
+  /// A table for people: one line per stage, then the totals. Ends with a newline.
+  [[nodiscard]] std::string table() const;
+};
+
+}  // namespace edgepipe

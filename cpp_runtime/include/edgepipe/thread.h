@@ -1,0 +1,49 @@
+// Thread: a named, optionally pinned and prioritised thread that joins when destroyed.
+//
+//   Result<Thread> thread = Thread::start({.name = "conv1", .core = 2}, [&] { work(); });
+//   if (!thread.ok()) return thread.status();  // e.g. core 2 does not exist; work() has not run
+//
+// The process's own cores come from Thread::cores().
+#pragma once
+
+#include <pthread.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class Thread {
+ public:
+  struct Options {
+    std::string name;           // cut to 15 characters, the kernel's limit
+    std::optional<int> core;    // none: wherever the scheduler likes
+    int realtime_priority = 0;  // 1-99: SCHED_FIFO (needs CAP_SYS_NICE); 0: the normal scheduler
+  };
+
+  /// Starts `body` on a new thread. The core and the priority hold from its first instruction.
+  /// Does not block. Any thread may call it.
+  static Result<Thread> start(const Options& options, std::function<void()> body);
+
+  /// The cores this process may run on, ascending (the affinity mask, not the machine's cores).
+  static std::vector<int> cores();
+
+  Thread(Thread&& other) noexcept : handle_(std::exchange(other.handle_, std::nullopt)) {}
+  Thread& operator=(Thread&& other) noexcept;
+  ~Thread() { join(); }
+
+  /// Blocks until the body has returned. No effect the second time.
+  void join();
+
+ private:
+  explicit Thread(pthread_t handle) : handle_(handle) {}
+
+  std::optional<pthread_t> handle_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,395 @@
+#include "edgepipe/pipeline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace edgepipe {
+namespace {
+
+std::uint64_t nanoseconds(Clock::duration duration) {
+  const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+  return count < 0 ? 0 : static_cast<std::uint64_t>(count);
+}
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+DurationSummary summarise(const Histogram& histogram) {
+  const auto ms = [](std::uint64_t value_ns) { return static_cast<double>(value_ns) / 1e6; };
+  DurationSummary summary;
+  summary.count = histogram.count();
+  if (summary.count == 0) return summary;
+  summary.min_ms = ms(histogram.min());
+  summary.median_ms = ms(histogram.percentile(0.50));
+  summary.p95_ms = ms(histogram.percentile(0.95));
+  summary.p99_ms = ms(histogram.percentile(0.99));
+  summary.max_ms = ms(histogram.max());
+  summary.mean_ms = ms(histogram.total()) / static_cast<double>(summary.count);
+  return summary;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& memory,
+                                                   const Options& options) {
+  if (Status status = graph.validate(); !status.ok()) return status;
+  const std::size_t slots = options.slots == 0 ? graph.nodes.size() + 2 : options.slots;
+  Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
+  if (!buffers.ok()) return buffers.status().with_context("pipeline");
+
+  std::unique_ptr<Pipeline> pipeline(
+      new Pipeline(std::move(graph), std::move(*buffers), options.mode));
+  if (Status status = pipeline->bind_stages(); !status.ok()) return status;
+  if (Status status = pipeline->start_workers(options); !status.ok()) return status;
+  return pipeline;
+}
+
+Pipeline::Pipeline(Graph graph, SlotBuffers buffers, Mode mode)
+    : graph_(std::move(graph)),
+      buffers_(std::move(buffers)),
+      workers_(mode == Mode::kSerial ? 1 : graph_.nodes.size()),
+      stages_(graph_.nodes.size()),
+      slots_(buffers_.slots()) {
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    const std::size_t worker = mode == Mode::kSerial ? 0 : stage;
+    workers_[worker].stages.push_back(stage);
+    stages_[stage].producers = graph_.producers(stage);
+    for (const std::size_t producer : stages_[stage].producers) {
+      stages_[producer].consumers.push_back(worker);
+    }
+  }
+}
+
+Pipeline::~Pipeline() {
+  cancel();
+  for (Worker& worker : workers_) worker.thread.reset();
+  MutexLock lock(mutex_);
+  assert(leases_ == 0 && "a frame's lease outlives its pipeline");
+}
+
+Status Pipeline::bind_stages() {
+  const auto views = [this](std::size_t slot, const std::vector<std::size_t>& tensors) {
+    std::vector<BufferView> found;
+    for (const std::size_t tensor : tensors) found.push_back(buffers_.view(slot, tensor));
+    return found;
+  };
+  for (const StageNode& node : graph_.nodes) {
+    for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) {
+      const Status status =
+          node.stage->bind(slot, views(slot, node.reads), views(slot, node.writes));
+      if (!status.ok()) {
+        return status.with_context("binding stage '" + std::string(node.stage->name()) + "'");
+      }
+    }
+  }
+  return {};
+}
+
+Status Pipeline::start_workers(const Options& options) {
+  std::vector<int> cores = options.cores;
+  if (cores.empty()) cores = Thread::cores();
+  for (std::size_t index = 0; index < workers_.size(); ++index) {
+    Worker& worker = workers_[index];
+    Thread::Options wanted;
+    wanted.name = workers_.size() == 1 && worker.stages.size() > 1
+                      ? "serial"
+                      : std::string(graph_.nodes[worker.stages.front()].stage->name());
+    wanted.realtime_priority = options.realtime_priority;
+    if (options.pinning != Pinning::kOff && !cores.empty()) {
+      wanted.core = cores[index % cores.size()];
+    }
+    worker.core = wanted.core;
+    Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
+    if (!thread.ok() && options.pinning == Pinning::kPreferred && wanted.core) {
+      wanted.core.reset();
+      worker.core.reset();
+      thread = Thread::start(wanted, [this, &worker] { work(worker); });
+    }
+    if (!thread.ok()) return thread.status().with_context("pipeline");
+    worker.thread.emplace(std::move(*thread));
+  }
+  return {};
+}
+
+// ---- the stages' threads
+
+void Pipeline::work(Worker& worker) {
+  for (std::uint64_t frame = 0;; ++frame) {
+    for (const std::size_t stage : worker.stages) {
+      if (!wait_until_ready(worker, stage, frame)) {
+        MutexLock lock(mutex_);
+        ++ended_workers_;
+        worker_ended_.notify();
+        return;
+      }
+      const Clock::time_point started = Clock::now();
+      const Status status = graph_.nodes[stage].stage->run(frame % buffers_.slots());
+      finish(stage, frame, status, started);
+    }
+  }
+}
+
+/// True once `stage` may run `frame`, false when it never will.
+bool Pipeline::wait_until_ready(Worker& worker, std::size_t stage, std::uint64_t frame) {
+  MutexLock lock(mutex_);
+  while (frame < limit_ && !ready(stage, frame)) {
+    // An idle camera is no fault; stop() and cancel() wake this up.
+    static_cast<void>(worker.wake.wait_until(lock, far_future()));
+  }
+  if (frame >= limit_) return false;
+  stages_[stage].running = true;
+  return true;
+}
+
+bool Pipeline::ready(std::size_t stage, std::uint64_t frame) const {
+  if (submitted_ <= frame) return false;
+  for (const std::size_t producer : stages_[stage].producers) {
+    if (stages_[producer].finished <= frame) return false;
+  }
+  return true;
+}
+
+void Pipeline::finish(std::size_t stage, std::uint64_t frame, const Status& status,
+                      Clock::time_point started) {
+  const Clock::time_point now = Clock::now();
+  MutexLock lock(mutex_);
+  StageState& state = stages_[stage];
+  state.running = false;
+  if (!status.ok()) {
+    // Several stages may fail; the error of the earliest frame, then of the earliest stage, is the
+    // one that counts, so a run fails the same way every time. Frames at or past the limit are lost
+    // anyway, and so are their errors.
+    const bool earlier_stage = failure_ && failure_->frame == frame && stage < failure_->stage;
+    if (frame < limit_ || earlier_stage) {
+      failure_ = {.frame = frame, .stage = stage, .status = status};
+      lower_limit(frame);
+    }
+    return;
+  }
+  state.busy.add(nanoseconds(now - started));
+  state.finished = frame + 1;
+  for (const std::size_t consumer : state.consumers) workers_[consumer].wake.notify();
+
+  std::uint64_t completed = state.finished;
+  for (const StageState& other : stages_) completed = std::min(completed, other.finished);
+  if (completed == completed_) return;
+  completed_ = completed;  // at most one more: this stage was the last one of this frame
+  SlotState& slot = slots_[frame % slots_.size()];
+  slot.latency = now - slot.submitted;
+  latency_.add(nanoseconds(slot.latency));
+  if (completed_ == 1) first_completion_ = now;
+  last_completion_ = now;
+  frame_completed_.notify();
+}
+
+// ---- the caller's side
+
+Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  if (filling_) {
+    return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
+                                              " is already being filled; submit or release it");
+  }
+  const std::size_t slot = submitted_ % slots_.size();
+  while (limit_ == UINT64_MAX && slots_[slot].in_use) {
+    if (!slot_freed_.wait_until(lock, deadline) && limit_ == UINT64_MAX && slots_[slot].in_use) {
+      const std::uint64_t frame = submitted_ - slots_.size();
+      return Status(Code::kDeadline,
+                    "no free slot before the deadline: all " + std::to_string(slots_.size()) +
+                        " are in use; " +
+                        (frame < delivered_
+                             ? "frame " + std::to_string(frame) + " has been taken but not released"
+                             : holder(frame)));
+    }
+  }
+  if (limit_ != UINT64_MAX) return end_status();
+  slots_[slot].in_use = true;
+  filling_ = true;
+  ++leases_;
+  return InputFrame(this, slot);
+}
+
+Result<std::uint64_t> Pipeline::submit(InputFrame frame) {
+  MutexLock lock(mutex_);
+  if (frame.pipeline_ != this) {
+    return Status(Code::kInvalidArgument, "the frame has been submitted or is another pipeline's");
+  }
+  frame.pipeline_ = nullptr;
+  filling_ = false;
+  --leases_;
+  if (limit_ != UINT64_MAX) {
+    slots_[frame.slot_].in_use = false;
+    return end_status();
+  }
+  const Clock::time_point now = Clock::now();
+  if (submitted_ == 0) first_submit_ = now;
+  slots_[frame.slot_].submitted = now;
+  const std::uint64_t id = submitted_++;
+  // Only stages without producers can have become ready.
+  for (Worker& worker : workers_) {
+    if (stages_[worker.stages.front()].producers.empty()) worker.wake.notify();
+  }
+  return id;
+}
+
+Result<std::uint64_t> Pipeline::submit(std::span<const std::span<const std::byte>> inputs,
+                                       Clock::time_point deadline) {
+  if (inputs.size() != graph_.inputs.size()) {
+    return Status(Code::kInvalidArgument, "a frame has " + std::to_string(inputs.size()) +
+                                              " inputs, expected " +
+                                              std::to_string(graph_.inputs.size()));
+  }
+  for (std::size_t index = 0; index < inputs.size(); ++index) {
+    const TensorSpec& tensor = graph_.tensors[graph_.inputs[index]];
+    if (inputs[index].size() != tensor.bytes) {
+      return Status(Code::kInvalidArgument, "input '" + tensor.name + "' has " +
+                                                std::to_string(inputs[index].size()) +
+                                                " bytes, expected " + std::to_string(tensor.bytes));
+    }
+  }
+  Result<InputFrame> frame = acquire(deadline);
+  if (!frame.ok()) return frame.status();
+  for (std::size_t index = 0; index < inputs.size(); ++index) {
+    std::memcpy(frame->input(index).data(), inputs[index].data(), inputs[index].size());
+  }
+  return submit(std::move(*frame));
+}
+
+Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (delivered_ < limit_ && completed_ <= delivered_) {
+    if (!frame_completed_.wait_until(lock, deadline) && delivered_ < limit_ &&
+        completed_ <= delivered_) {
+      return Status(Code::kDeadline, "no finished frame before the deadline: " +
+                                         (submitted_ <= delivered_ ? "none is in the pipeline"
+                                                                   : holder(delivered_)));
+    }
+  }
+  if (delivered_ >= limit_) return end_status();
+  const std::uint64_t id = delivered_++;
+  const std::size_t slot = id % slots_.size();
+  ++leases_;
+  return OutputFrame(this, slot, id, slots_[slot].latency);
+}
+
+Status Pipeline::stop(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  lower_limit(submitted_);
+  while (ended_workers_ < workers_.size()) {
+    if (!worker_ended_.wait_until(lock, deadline) && ended_workers_ < workers_.size()) {
+      return Status(Code::kDeadline,
+                    "the pipeline has not drained before the deadline: " + holder(completed_));
+    }
+  }
+  if (failure_ || cancelled_) return end_status();
+  return {};
+}
+
+void Pipeline::cancel() {
+  MutexLock lock(mutex_);
+  // A stopped pipeline that has delivered everything stays stopped.
+  if (delivered_ < limit_) cancelled_ = true;
+  lower_limit(delivered_);
+}
+
+void Pipeline::lower_limit(std::uint64_t limit) {
+  limit_ = std::min(limit_, limit);
+  for (Worker& worker : workers_) worker.wake.notify();
+  slot_freed_.notify();
+  frame_completed_.notify();
+}
+
+/// Why there are no more frames; only once the limit is set.
+Status Pipeline::end_status() const {
+  if (failure_) {
+    return failure_->status.with_context("stage " + std::to_string(failure_->stage) + " '" +
+                                         std::string(graph_.nodes[failure_->stage].stage->name()) +
+                                         "' at frame " + std::to_string(failure_->frame));
+  }
+  if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled");
+  return Status(Code::kClosed, "the pipeline has been stopped");
+}
+
+/// What an unfinished frame is waiting for.
+std::string Pipeline::holder(std::uint64_t frame) const {
+  const std::string text = "frame " + std::to_string(frame);
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    if (stages_[stage].finished > frame) continue;
+    return text + (stages_[stage].running ? " is held by stage " : " waits for stage ") +
+           std::to_string(stage) + " '" + std::string(graph_.nodes[stage].stage->name()) + "'";
+  }
+  return text + " is finished and waits to be taken with next()";
+}
+
+void Pipeline::release(std::size_t slot) {
+  MutexLock lock(mutex_);
+  slots_[slot].in_use = false;
+  --leases_;
+  slot_freed_.notify();
+}
+
+// ---- leases
+
+InputFrame::~InputFrame() {
+  if (pipeline_ != nullptr) pipeline_->release_input(slot_);
+}
+
+void Pipeline::release_input(std::size_t slot) {
+  {
+    MutexLock lock(mutex_);
+    filling_ = false;
+  }
+  release(slot);
+}
+
+std::span<std::byte> InputFrame::input(std::size_t index) const {
+  const BufferView& view = pipeline_->buffers_.view(slot_, pipeline_->graph_.inputs[index]);
+  return {view.data, view.bytes};
+}
+
+OutputFrame::~OutputFrame() {
+  if (pipeline_ != nullptr) pipeline_->release(slot_);
+}
+
+std::span<const std::byte> OutputFrame::output(std::size_t index) const {
+  return tensor(pipeline_->graph_.outputs[index]);
+}
+
+std::span<const std::byte> OutputFrame::tensor(std::size_t index) const {
+  const BufferView& view = pipeline_->buffers_.view(slot_, index);
+  return {view.data, view.bytes};
+}
+
+PipelineStatistics Pipeline::statistics() const {
+  MutexLock lock(mutex_);
+  PipelineStatistics statistics;
+  statistics.submitted = submitted_;
+  statistics.delivered = delivered_;
+  const std::uint64_t lost = submitted_ > limit_ ? submitted_ - limit_ : 0;
+  statistics.failed = failure_ ? 1 : 0;
+  statistics.dropped = lost - statistics.failed;
+  statistics.in_flight = submitted_ - delivered_ - lost;
+  statistics.latency = summarise(latency_);
+  if (completed_ > 0) statistics.elapsed_s = seconds(last_completion_ - first_submit_);
+  const double steady_s = seconds(last_completion_ - first_completion_);
+  if (completed_ > 1 && steady_s > 0) {
+    statistics.frames_per_second = static_cast<double>(completed_ - 1) / steady_s;
+  }
+  for (const Worker& worker : workers_) {
+    for (const std::size_t stage : worker.stages) {
+      StageStatistics entry;
+      entry.name = graph_.nodes[stage].stage->name();
+      entry.core = worker.core.value_or(-1);
+      entry.busy = summarise(stages_[stage].busy);
+      if (statistics.elapsed_s > 0) {
+        entry.utilisation =
+            static_cast<double>(stages_[stage].busy.total()) / 1e9 / statistics.elapsed_s;
+      }
+      statistics.stages.push_back(std::move(entry));
+    }
+  }
+  return statistics;
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,45 @@
+#include "edgepipe/pipeline_statistics.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace edgepipe {
+namespace {
+
+template <typename... Values>
+void append(std::string& text, const char* format, Values... values) {
+  char line[256];
+  const int length = std::snprintf(line, sizeof(line), format, values...);
+  if (length > 0) text.append(line, std::min(sizeof(line) - 1, static_cast<std::size_t>(length)));
+}
+
+void append_row(std::string& text, const std::string& name, const char* core,
+                const DurationSummary& times) {
+  append(text, "%-24.24s %4s %8llu %9.3f %9.3f %9.3f %9.3f %9.3f", name.c_str(), core,
+         static_cast<unsigned long long>(times.count), times.min_ms, times.median_ms, times.p95_ms,
+         times.p99_ms, times.max_ms);
+}
+
+}  // namespace
+
+std::string PipelineStatistics::table() const {
+  std::string text;
+  append(text, "%-24s %4s %8s %9s %9s %9s %9s %9s %6s\n", "stage (ms)", "core", "frames", "min",
+         "median", "p95", "p99", "max", "busy");
+  for (const StageStatistics& stage : stages) {
+    const std::string core = stage.core < 0 ? "-" : std::to_string(stage.core);
+    append_row(text, stage.name, core.c_str(), stage.busy);
+    append(text, " %5.1f%%\n", stage.utilisation * 100);
+  }
+  append_row(text, "submit to result", "", latency);
+  append(text, "\n%llu submitted = %llu delivered + %llu dropped + %llu failed",
+         static_cast<unsigned long long>(submitted), static_cast<unsigned long long>(delivered),
+         static_cast<unsigned long long>(dropped), static_cast<unsigned long long>(failed));
+  if (in_flight > 0) {
+    append(text, " + %llu in flight", static_cast<unsigned long long>(in_flight));
+  }
+  append(text, "; %.2f frames/s over %.3f s\n", frames_per_second, elapsed_s);
+  return text;
+}
+
+}  // namespace edgepipe

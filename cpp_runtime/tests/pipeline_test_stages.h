@@ -1,0 +1,89 @@
+// Stages made of a function, for tests of the pipeline: real stages as far as the pipeline can see.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "edgepipe/pipeline.h"
+
+namespace edgepipe::testing {
+
+using Buffers = std::span<const BufferView>;
+
+/// Calls `body(inputs, outputs)` on the buffers of the slot it runs on.
+class FunctionStage : public Stage {
+ public:
+  using Body = std::function<Status(Buffers inputs, Buffers outputs)>;
+
+  FunctionStage(std::string name, Body body) : name_(std::move(name)), body_(std::move(body)) {}
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+
+  Status bind(std::size_t slot, Buffers inputs, Buffers outputs) override {
+    if (slots_.size() <= slot) slots_.resize(slot + 1);
+    slots_[slot] = {{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}};
+    return {};
+  }
+
+  Status run(std::size_t slot) override { return body_(slots_[slot].inputs, slots_[slot].outputs); }
+
+ private:
+  struct Slot {
+    std::vector<BufferView> inputs;
+    std::vector<BufferView> outputs;
+  };
+  std::string name_;
+  Body body_;
+  std::vector<Slot> slots_;
+};
+
+inline std::int64_t& value(const BufferView& view) {
+  return *reinterpret_cast<std::int64_t*>(view.data);
+}
+
+/// Writes first input * factor + 1.
+inline FunctionStage::Body affine(std::int64_t factor) {
+  return [factor](Buffers inputs, Buffers outputs) {
+    value(outputs[0]) = value(inputs[0]) * factor + 1;
+    return Status();
+  };
+}
+
+/// A chain of int64 tensors t0 -> body 0 -> t1 -> body 1 -> t2 ...; stages are "stage0", "stage1".
+inline Graph chain(std::vector<FunctionStage::Body> bodies) {
+  Graph graph;
+  graph.tensors.push_back({.name = "t0", .bytes = 8});
+  for (std::size_t index = 0; index < bodies.size(); ++index) {
+    graph.tensors.push_back({.name = "t" + std::to_string(index + 1), .bytes = 8});
+    graph.nodes.push_back({.stage = std::make_unique<FunctionStage>("stage" + std::to_string(index),
+                                                                    std::move(bodies[index])),
+                           .reads = {index},
+                           .writes = {index + 1}});
+  }
+  graph.inputs = {0};
+  graph.outputs = {bodies.size()};
+  return graph;
+}
+
+inline std::unique_ptr<HostMemory> host_memory() {
+  return std::move(*HostMemory::create({.arena_bytes = std::size_t{1} << 24}));
+}
+
+inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+
+inline Result<std::uint64_t> submit(Pipeline& pipeline, std::int64_t number,
+                                    Clock::time_point deadline = soon()) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(&number, 1));
+  return pipeline.submit(std::span(&bytes, 1), deadline);
+}
+
+inline std::int64_t number(std::span<const std::byte> bytes) {
+  std::int64_t found = 0;
+  std::memcpy(&found, bytes.data(), sizeof(found));
+  return found;
+}
+
+}  // namespace edgepipe::testing
