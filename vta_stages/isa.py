@@ -390,3 +390,14 @@ def buffer_depth(accelerator: Accelerator, memory_type: MemoryType) -> int:
         MemoryType.ACC: accelerator.acc_depth,
         MemoryType.OUT: accelerator.out_depth,
     }[memory_type]
+
+
+def honours_pads(accelerator: Accelerator, memory_type: MemoryType) -> bool:
+    """Return whether a LOAD of this memory type inserts its pads.
+
+    ACC loads do from encoding revision 0.0.2 on. A published 0.0.2 bitstream was built before the
+    pads worked, so the verifier refuses programs that rely on them.
+    """
+    if memory_type is MemoryType.ACC:
+        return accelerator.revision != "0.0.1"
+    return memory_type is MemoryType.INP

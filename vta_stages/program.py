@@ -68,7 +68,7 @@ class Program:
     """A compiled accelerator stage.
 
     ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
-    uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and do not overlap.
+    uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and disjoint.
     Raises ProgramError when the parts contradict each other.
     """
 

@@ -1,0 +1,225 @@
+"""Readable text of instructions, uops and whole programs.
+
+    program for 1x16_i8w8a32_15_15_18_17, encoding 0.0.1
+    6 instructions: 3 LOAD, 1 STORE, 1 GEMM, 1 FINISH
+    ...
+    conv_3:
+         0 load    inp[0:100] <- x[0], 8 x 8 stride 8, pads 1 1 1 1; push compute
+         1 compute gemm acc <- inp wgt, uops 0:64; pop load
+
+An SRAM range is in elements, a DRAM address in elements relative to its region; ``8 x 8`` is rows x
+elements; token flags name the module at the other end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.codec import NO_REGION, Column, InstructionTable, Words, decode_table, decode_uops
+from vta_stages.footprint import loaded_elements
+from vta_stages.isa import (
+    TOKEN_FLAGS,
+    Alu,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    MemoryType,
+    Module,
+    Opcode,
+    Store,
+    Token,
+)
+from vta_stages.program import Program
+
+DRAM = "dram"
+"""The name of memory outside every region, addressed absolutely."""
+
+
+class Listing:
+    """Makes the line of any instruction of a table; cheap to create, so errors may use it."""
+
+    def __init__(
+        self,
+        table: InstructionTable,
+        *,
+        region_at: Callable[[int], str] = lambda index: DRAM,
+        layer_at: Callable[[int], str] = lambda index: "-",
+    ) -> None:
+        self._table = table
+        self._region_at = region_at
+        self._layer_at = layer_at
+
+    @staticmethod
+    def of(program: Program) -> Listing:
+        """Return the listing of a program, with its region and layer names."""
+
+        def region_at(index: int) -> str:
+            region = int(program.relocations[index])
+            return DRAM if region == NO_REGION else program.regions[region].name
+
+        return Listing(program.table, region_at=region_at, layer_at=program.layer_at)
+
+    def layer(self, index: int) -> str:
+        """Return the name of the layer that instruction ``index`` was made for, or ``-``."""
+        return self._layer_at(index)
+
+    def text(self, index: int) -> str:
+        """Return what instruction ``index`` does, with its tokens."""
+        instruction = self._table.record(index)
+        body = _DESCRIPTIONS[type(instruction)](self, index, instruction)
+        tokens = _token_text(Module(int(self._table.modules[index])), instruction)
+        return f"{body}; {tokens}" if tokens else body
+
+    def line(self, index: int) -> str:
+        """Return the listing's line: index, module, text."""
+        module = Module(int(self._table.modules[index])).name.lower()
+        return f"{index:6} {module:7} {self.text(index)}"
+
+    def lines(self, first: int = 0, count: int | None = None) -> Iterator[str]:
+        """Yield lines, with the layer's name ahead of each layer's first one."""
+        last = len(self._table) if count is None else min(len(self._table), first + count)
+        layer = None
+        for index in range(first, last):
+            if self._layer_at(index) != layer:
+                layer = self._layer_at(index)
+                yield f"{layer}:"
+            yield self.line(index)
+
+    def _load(self, index: int, load: Load) -> str:
+        row = self._table.rows[index]
+        last = load.sram_base + int(loaded_elements(self._table, row))
+        name = load.memory_type.name.lower()
+        text = f"{name}[{load.sram_base}:{last}] <- {self._region_at(index)}[{load.dram_base}]"
+        if load.memory_type is MemoryType.UOP:
+            return text
+        pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
+        text += _extent(load.y_size, load.x_size, load.x_stride)
+        return text + (f", pads {' '.join(map(str, pads))}" if any(pads) else "")
+
+    def _store(self, index: int, store: Store) -> str:
+        last = store.sram_base + store.y_size * store.x_size
+        target = f"{self._region_at(index)}[{store.dram_base}]"
+        extent = _extent(store.y_size, store.x_size, store.x_stride)
+        return f"out[{store.sram_base}:{last}] -> {target}{extent}"
+
+    def _gemm(self, index: int, gemm: Gemm) -> str:
+        factors = {
+            "dst": (gemm.dst_factor_out, gemm.dst_factor_in),
+            "src": (gemm.src_factor_out, gemm.src_factor_in),
+            "wgt": (gemm.wgt_factor_out, gemm.wgt_factor_in),
+        }
+        action = "acc = 0" if gemm.reset else "acc += inp wgt"
+        return f"gemm {action}, {_loops(gemm, factors)}"
+
+    def _alu(self, index: int, alu: Alu) -> str:
+        factors = {
+            "dst": (alu.dst_factor_out, alu.dst_factor_in),
+            "src": (alu.src_factor_out, alu.src_factor_in),
+        }
+        operand = str(alu.imm) if alu.use_imm else "acc"
+        reset = " reset" if alu.reset else ""
+        return f"alu{reset} {alu.alu_opcode.name.lower()} acc, {operand}, {_loops(alu, factors)}"
+
+    def _finish(self, index: int, finish: Finish) -> str:
+        return "finish"
+
+
+_DESCRIPTIONS: dict[type[Instruction], Callable[..., str]] = {
+    Load: Listing._load,
+    Store: Listing._store,
+    Gemm: Listing._gemm,
+    Alu: Listing._alu,
+    Finish: Listing._finish,
+}
+
+
+def _extent(rows: int, elements: int, stride: int) -> str:
+    return f", {rows} x {elements} stride {stride}" if rows > 1 else ""
+
+
+def _loops(step: Gemm | Alu, factors: dict[str, tuple[int, int]]) -> str:
+    text = f"uops {step.uop_bgn}:{step.uop_end}"
+    if (step.iter_out, step.iter_in) == (1, 1):
+        return text
+    moved = [f"{name} {o},{i}" for name, (o, i) in factors.items() if o or i]
+    return f"{text} x {step.iter_out} x {step.iter_in}" + "".join(f", {m}" for m in moved)
+
+
+def _token_text(module: Module, instruction: Instruction) -> str:
+    flags = [name for name in TOKEN_FLAGS if getattr(instruction, name)]
+    return ", ".join(f"{name[:-5].rstrip('_')} {_peer_name(module, name)}" for name in flags)
+
+
+def _peer_name(module: Module, flag: str) -> str:
+    before = TOKEN_FLAGS[flag] in (Token.POP_PREV, Token.PUSH_PREV)
+    peer = module - 1 if before else module + 1
+    return Module(peer).name.lower() if Module.LOAD <= peer <= Module.STORE else "nothing"
+
+
+def disassemble_words(accelerator: Accelerator, words: Words) -> str:
+    """Return the listing of bare instructions, uint64[n, 2]. Raises EncodingError."""
+    table = decode_table(accelerator, words)
+    listing = Listing(table)
+    return "".join(f"{listing.line(index)}\n" for index in range(len(table)))
+
+
+def summarize(program: Program) -> str:
+    """Return the first screen: configuration, instruction mix, regions and layers of a program."""
+    table = program.table
+    mix = [f"{len(table.positions[o])} {o.name}" for o in Opcode if len(table.positions[o])]
+    lines = [
+        f"program for {program.accelerator.configuration}, encoding {program.accelerator.revision}",
+        f"{len(table)} instructions: {', '.join(mix)}",
+        "",
+        f"{'region':32} {'kind':8} {'bytes':>12}",
+    ]
+    lines += [f"{r.name:32} {r.kind:8} {r.bytes:12}" for r in program.regions]
+    lines += ["", f"{'layer':32} {'first':>8} {'count':>8} {'gemm':>8} {'alu':>8} {'moves':>8}"]
+    for layer in program.layers:
+        opcodes = table.opcode[layer.first : layer.first + layer.count]
+        gemm, alu = int((opcodes == Opcode.GEMM).sum()), int((opcodes == Opcode.ALU).sum())
+        moves = int(np.isin(opcodes, [Opcode.LOAD, Opcode.STORE]).sum())
+        lines.append(f"{layer.name:32} {layer.first:8} {layer.count:8} {gemm:8} {alu:8} {moves:8}")
+    return "\n".join(lines) + "\n"
+
+
+def disassemble(program: Program) -> str:
+    """Return the summary, a blank line and the listing of a program. Raises EncodingError."""
+    return summarize(program) + "\n" + "".join(f"{t}\n" for t in Listing.of(program).lines())
+
+
+def disassemble_uops(
+    accelerator: Accelerator, encoded: NDArray[np.uint32], *, first: int = 0
+) -> str:
+    """Return a listing of uops; runs with constant steps share a line.
+
+    ``0:64  dst 0 +1, src 10 +1, wgt 3`` are 64 uops with rising dst and src. ``first`` is the
+    number of the first one.
+    """
+    uops = decode_uops(accelerator, encoded)
+    lines = []
+    for begin, end in _runs(uops):
+        step = uops[begin + 1] - uops[begin] if end - begin > 1 else np.zeros(3, np.int64)
+        fields = [
+            f"{name} {uops[begin, k]}" + (f" {step[k]:+d}" if step[k] else "")
+            for k, name in enumerate(("dst", "src", "wgt"))
+        ]
+        lines.append(f"{first + begin:5}:{first + end:<5} {', '.join(fields)}\n")
+    return "".join(lines)
+
+
+def _runs(uops: Column) -> Iterator[tuple[int, int]]:
+    begin = 0
+    while begin < len(uops):
+        end = begin + 1
+        if end < len(uops):
+            step = uops[end] - uops[begin]
+            while end < len(uops) and (uops[end] - uops[end - 1] == step).all():
+                end += 1
+        yield begin, end
+        begin = end
