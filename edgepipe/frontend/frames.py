@@ -1,0 +1,52 @@
+"""Frames for calibration and measurement from a folder of pictures, a video or an .npz file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from edgepipe.errors import MediaError
+from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.media import read_source
+
+
+def frames_from(path: Path | str, preprocess: Preprocess) -> Iterator[Frame]:
+    """Yield frames uint8[1, height, width, channels], fitted as ``preprocess`` says.
+
+    ``path`` is a folder of pictures, one picture, a video, or an ``.npz`` whose arrays are
+    uint8[n, height, width, channels] frames, taken as they are in the order of their names.
+    Raises ``MediaError`` when it is missing, empty, unreadable or of another shape.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise MediaError(
+            f"{path}: no such file or folder",
+            hint="give a folder of pictures, a video, or an .npz of frames",
+        )
+    if path.suffix == ".npz":
+        yield from _from_archive(path, preprocess)
+        return
+    for source in read_source(path):
+        yield preprocess.frame(source.picture)
+
+
+def _from_archive(path: Path, preprocess: Preprocess) -> Iterator[Frame]:
+    expected = preprocess.frame_shape[1:]
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = [(name, archive[name]) for name in sorted(archive.files)]
+    except (OSError, ValueError, zipfile.BadZipFile) as cause:
+        raise MediaError(f"{path}: is not an .npz archive or is damaged") from cause
+    if not sum(len(array) for _, array in arrays if array.ndim):
+        raise MediaError(f"{path}: holds no frames")
+    for name, array in arrays:
+        if array.dtype != np.uint8 or array.shape[1:] != expected:
+            raise MediaError(
+                f"{path}: array {name!r} is {array.dtype}{list(array.shape)}, "
+                f"expected uint8[n, {', '.join(str(d) for d in expected)}]"
+            )
+        for frame in array:
+            yield np.ascontiguousarray(frame[None])

@@ -1,0 +1,216 @@
+"""Load an ONNX file as a float Relax network whose variables carry the ONNX names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from edgepipe.errors import FrontendError
+from edgepipe.tvm_adapter import (
+    ImportFailure,
+    IRModule,
+    Main,
+    ModuleBuilder,
+    import_onnx,
+    read_main,
+    simplify_for_inference,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A float network: one picture in, one or more float32 tensors out, static shapes, batch 1.
+
+    ``module`` is Relax over float32, batch normalisation folded. ``onnx_model`` is the same network
+    for onnxruntime (batch fixed). ``values`` maps a Relax variable to the ONNX value it holds.
+    ``notices`` are sentences about what was changed on loading.
+    """
+
+    name: str
+    module: IRModule = field(repr=False)
+    onnx_model: onnx.ModelProto = field(repr=False)
+    input_name: str
+    input_shape: tuple[int, int, int, int]
+    output_names: tuple[str, ...]
+    values: Mapping[str, str] = field(repr=False)
+    notices: tuple[str, ...] = ()
+
+
+def load_network(path: Path | str) -> Network:
+    """Load the network of an ONNX file.
+
+    A dynamic batch dimension is fixed to 1 and noted. Raises ``FrontendError`` for a missing,
+    damaged or foreign file, for other dynamic dimensions, for anything but one float picture input
+    [1, c, h, w], and for operators that TVM's importer does not know.
+    """
+    path = Path(path)
+    model = _read(path)
+    graph_input, notices = _fix_batch(path, model)
+    shape = _picture_shape(path, graph_input)
+    _inline_constants(model)
+    values = [value for node in model.graph.node for value in node.output if value]
+    tracked = onnx.ModelProto()
+    tracked.CopyFrom(model)
+    del tracked.graph.output[:]
+    tracked.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
+    try:
+        module, variables = import_onnx(tracked, values)
+    except ImportFailure as cause:
+        raise FrontendError(
+            f"{path}: cannot be imported: {cause}",
+            hint="replace or decompose the operators named (for instance with onnxsim), "
+            "or export with another opset",
+        ) from cause
+    outputs = [output.name for output in model.graph.output]
+    for output in outputs:
+        if output not in variables:
+            raise FrontendError(f"{path}: output {output!r} does not depend on the input")
+    names = operator_names([graph_input.name, *values])
+    module = _renamed(module, {v: names[k] for k, v in variables.items()}, names, variables, outputs)
+    module = simplify_for_inference(module)
+    _require_static(path, read_main(module))
+    return Network(
+        name=operator_names([path.stem])[path.stem],
+        module=module,
+        onnx_model=model,
+        input_name=names[graph_input.name],
+        input_shape=shape,
+        output_names=tuple(names[output] for output in outputs),
+        values={names[value]: value for value in variables},
+        notices=tuple(notices),
+    )
+
+
+def operator_names(values: Sequence[str]) -> dict[str, str]:
+    """Map ONNX value names to unique names of [A-Za-z0-9_.] without ``__`` (which marks parts).
+
+    The endings that exporters add to a node's only output (``:0``, ``_output_0``) are left out.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for value in values:
+        short = re.sub(r"(:0|_output_0)$", "", value)
+        name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_.]", "_", short)).strip("_") or "value"
+        unique, count = name, 1
+        while unique in taken:
+            count += 1
+            unique = f"{name}_{count}"
+        taken.add(unique)
+        names[value] = unique
+    return names
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    if not path.is_file():
+        raise FrontendError(f"{path}: no such file", hint="expected an ONNX network (*.onnx)")
+    try:
+        model = onnx.load(path)
+    except (DecodeError, ValueError, OSError) as cause:
+        raise FrontendError(
+            f"{path}: is not an ONNX file or is damaged", hint="export the network to ONNX again"
+        ) from cause
+    if not model.graph.node or not model.opset_import:
+        raise FrontendError(
+            f"{path}: holds no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
+        )
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as cause:
+        reason = str(cause).strip().splitlines()[0]
+        raise FrontendError(f"{path}: breaks the ONNX rules: {reason}") from cause
+    return model
+
+
+def _fix_batch(path: Path, model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto, list[str]]:
+    constants = {initializer.name for initializer in model.graph.initializer}
+    inputs = [i for i in model.graph.input if i.name not in constants]
+    if len(inputs) != 1:
+        found = ", ".join(i.name for i in inputs) or "none"
+        raise FrontendError(f"{path}: inputs are {found}; expected exactly one picture input")
+    notices = []
+    dims = inputs[0].type.tensor_type.shape.dim
+    if len(dims) == 4 and dims[0].dim_value < 1:
+        symbol = dims[0].dim_param or "?"
+        dims[0].Clear()
+        dims[0].dim_value = 1
+        notices.append(f"{inputs[0].name}: dynamic batch dimension {symbol!r} fixed to 1")
+        del model.graph.value_info[:]  # shapes inferred for the old batch
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+    return inputs[0], notices
+
+
+def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int, int]:
+    tensor = value.type.tensor_type
+    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+    text = ", ".join(str(d) for d in dims)
+    if any(not isinstance(d, int) or d < 1 for d in dims):
+        raise FrontendError(
+            f"{path}: input {value.name} has the dynamic shape [{text}]; only the batch may vary",
+            hint="export with a fixed height and width",
+        )
+    if tensor.elem_type != onnx.TensorProto.FLOAT or len(dims) != 4 or dims[0] != 1:
+        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise FrontendError(
+            f"{path}: input {value.name} is {kind}[{text}], expected float[1, channels, height, width]"
+        )
+    return (1, int(dims[1]), int(dims[2]), int(dims[3]))
+
+
+def _inline_constants(model: onnx.ModelProto) -> None:
+    """Turn Constant nodes into initialisers, so that every importer path sees plain constants."""
+    kept = []
+    for node in model.graph.node:
+        tensors = [a.t for a in node.attribute if a.name == "value"]
+        if node.op_type == "Constant" and tensors:
+            constant = model.graph.initializer.add()
+            constant.CopyFrom(tensors[0])
+            constant.name = node.output[0]
+        else:
+            kept.append(node)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+
+
+def _renamed(
+    module: IRModule,
+    names: Mapping[str, str],
+    by_value: Mapping[str, str],
+    variables: Mapping[str, str],
+    outputs: Sequence[str],
+) -> IRModule:
+    """Copy ``main`` with its variables renamed and only the network's own outputs returned.
+
+    A variable that is no ONNX value becomes ``<user>__<n>``, after the variable that reads it.
+    """
+    main = read_main(module)
+    users = main.users()
+    new: dict[str, str] = dict(names)
+    parts: dict[str, int] = {}
+    for binding in reversed(main.bindings):
+        if binding.name not in new:
+            owner = new[users[binding.name][0]].partition("__")[0] if users[binding.name] else "unused"
+            parts[owner] = parts.get(owner, 0) + 1
+            new[binding.name] = f"{owner}__{parts[owner]}"
+    builder = ModuleBuilder()
+    (param,) = main.params
+    new[param.name] = next(iter(by_value.values()))
+    builder.param(new[param.name], param.shape, param.dtype)
+    for binding in main.bindings:
+        builder.copy(binding, new[binding.name], new, module)
+    return builder.finish([by_value[o] for o in outputs], returns_tuple=len(outputs) > 1)
+
+
+def _require_static(path: Path, main: Main) -> None:
+    for binding in main.bindings:
+        if binding.dtype == "dynamic":
+            raise FrontendError(
+                f"{path}: {binding.name} ({binding.op}) has a dynamic shape",
+                hint="simplify the network with fixed input sizes, for instance with onnxsim",
+            )

@@ -1,0 +1,137 @@
+"""What happens to a picture before the network sees it, and its table from bytes to int8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import FrontendError, MediaError
+from edgepipe.schema import from_table, read_toml
+
+ORDERS = {"BGR": 3, "RGB": 3, "GRAY": 1}
+FITS = ("stretch", "center_crop")
+
+Frame = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocess:
+    """The way from a picture to the network's input, kept in ``<model>.preprocess.toml``.
+
+    The picture is fitted to ``width`` x ``height`` pixels: ``stretch`` resizes it as it is,
+    ``center_crop`` brings its short side to ``resize_short_side`` pixels and cuts out the middle.
+    Its channels come in ``order``. The network then sees ``(byte * scale - mean) / std``.
+    """
+
+    width: int
+    height: int
+    order: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    scale: float = 1.0
+    fit: str = "stretch"
+    resize_short_side: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise FrontendError(
+                f"preprocess: order {self.order!r} is unknown",
+                hint=f"known orders: {', '.join(ORDERS)}",
+            )
+        if self.fit not in FITS:
+            raise FrontendError(
+                f"preprocess: fit {self.fit!r} is unknown", hint=f"known fits: {', '.join(FITS)}"
+            )
+        if self.width < 1 or self.height < 1:
+            raise FrontendError(f"preprocess: size {self.width}x{self.height}, expected positive")
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) != self.channels:
+                raise FrontendError(
+                    f"preprocess: {name} has {len(getattr(self, name))} values, "
+                    f"expected {self.channels} for {self.order}"
+                )
+        if any(value <= 0 for value in self.std) or self.scale <= 0:
+            raise FrontendError("preprocess: std and scale must be positive")
+        if self.fit == "center_crop" and self.resize_short_side < max(self.width, self.height):
+            raise FrontendError(
+                f"preprocess: resize_short_side is {self.resize_short_side}, expected at least "
+                f"{max(self.width, self.height)} for center_crop"
+            )
+
+    @property
+    def channels(self) -> int:
+        return ORDERS[self.order]
+
+    @property
+    def frame_shape(self) -> tuple[int, int, int, int]:
+        """Shape of a frame, uint8[1, height, width, channels]."""
+        return (1, self.height, self.width, self.channels)
+
+    def frame(self, picture: NDArray[np.uint8]) -> Frame:
+        """Fit ``picture: uint8[h, w, 3]`` in BGR to a frame uint8[1, height, width, channels]."""
+        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+            raise MediaError(
+                f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR"
+            )
+        if self.fit == "center_crop":
+            height, width = picture.shape[:2]
+            ratio = self.resize_short_side / min(height, width)
+            size = (max(round(width * ratio), self.width), max(round(height * ratio), self.height))
+            picture = np.asarray(_resized(picture, size), np.uint8)
+            top = (picture.shape[0] - self.height) // 2
+            left = (picture.shape[1] - self.width) // 2
+            picture = picture[top : top + self.height, left : left + self.width]
+        else:
+            picture = _resized(picture, (self.width, self.height))
+        if self.order == "RGB":
+            picture = picture[:, :, ::-1]
+        elif self.order == "GRAY":
+            picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8)[:, :, None]
+        return np.ascontiguousarray(picture[None])
+
+    def values(self) -> NDArray[np.float64]:
+        """Return the network's input value of every byte as float64[channels, 256]."""
+        mean = np.asarray(self.mean, np.float64)[:, None]
+        std = np.asarray(self.std, np.float64)[:, None]
+        return (np.arange(256, dtype=np.float64)[None] * self.scale - mean) / std
+
+    def normalise(self, frame: Frame) -> NDArray[np.float32]:
+        """Turn uint8[n, h, w, c] into the float network's input float32[n, c, h, w]."""
+        table = self.values().astype(np.float32)
+        parts = [table[c][frame[..., c]] for c in range(self.channels)]
+        return np.ascontiguousarray(np.stack(parts, axis=1))
+
+
+def _resized(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    if picture.shape[1::-1] == size:
+        return picture
+    shrinking = size[0] < picture.shape[1] and size[1] < picture.shape[0]
+    how = cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)
+
+
+def load_preprocess(path: Path) -> Preprocess:
+    """Read a ``*.preprocess.toml``; raise ``FrontendError`` for unknown keys or wrong values."""
+    return from_table(Preprocess, read_toml(path, FrontendError), str(path), FrontendError)
+
+
+def preprocess_path(model: Path) -> Path:
+    """Return where the description of ``model.onnx`` is expected: beside it."""
+    return model.with_name(f"{model.stem}.preprocess.toml")
+
+
+def save_preprocess(preprocess: Preprocess, path: Path) -> None:
+    """Write a description that :func:`load_preprocess` reads back equal."""
+    lines = []
+    for name in Preprocess.__dataclass_fields__:
+        value = getattr(preprocess, name)
+        if isinstance(value, tuple):
+            text = f"[{', '.join(repr(float(v)) for v in value)}]"
+        else:
+            text = f'"{value}"' if isinstance(value, str) else repr(value)
+        lines.append(f"{name} = {text}\n")
+    path.write_text("".join(lines), encoding="utf-8")
