@@ -11,7 +11,7 @@ from edgepipe.report.table import format_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value; ``at_least`` or ``at_most`` is its bar, ``source`` a published figure's."""
+    """One measured value; ``at_least`` or ``at_most`` is its bar, ``source`` who published it."""
 
     name: str
     value: float

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from edgepipe import schema
 from edgepipe.errors import FrontendError
+from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.names import suggest
-from edgepipe.quantize.preprocess import Preprocess
 
 POSTPROCESS_KINDS = ("classify", "nanodet", "none")
 

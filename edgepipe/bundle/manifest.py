@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from edgepipe import schema
-from edgepipe.description import Postprocess, Preprocess
+from edgepipe.description import Postprocess
 from edgepipe.errors import BundleError
+from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.accelerator import Accelerator
 
 FORMAT = 1

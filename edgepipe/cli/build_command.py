@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "build",
         help="compile a network for a board",
-        description="Quantise an ONNX network to int8, split it into ARM and VTA stages, compile them.",
+        description="Quantise an ONNX network to int8, split it into stages, compile them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
         required=True,
         type=Path,
         metavar="DIR",
-        help="calibration pictures: a folder of pictures, or an .npz file of uint8[n, h, w, c] frames",
+        help="calibration: a folder of pictures, or an .npz file of frames uint8[n, h, w, c]",
     )
     parser.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write"

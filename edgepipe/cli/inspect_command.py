@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "inspect",
         help="show what a bundle holds",
-        description="Check a bundle's digests; show its stages and where each operator runs, and why.",
+        description="Check a bundle's digests; show its stages, and where each operator runs and why.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument("--operators", action="store_true", help="list every operator's placement")
@@ -51,7 +51,8 @@ def print_summary(path: Path, manifest: Manifest) -> None:
     print(f"{path}: {manifest.name} for {manifest.board} ({', '.join(manifest.architectures)})")
     print(
         f"accelerator {fingerprint.configuration}, encoding revision {fingerprint.revision}, "
-        f"{fingerprint.clock_hz / 1e6:.0f} MHz, bitstream {fingerprint.bitstream or 'none published'}"
+        f"{fingerprint.clock_hz / 1e6:.0f} MHz, "
+        f"bitstream {fingerprint.bitstream or 'none published'}"
     )
     print()
     rows = []

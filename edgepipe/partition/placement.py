@@ -107,7 +107,9 @@ def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple
         turn: list[PlacedOperator] = []
         level = min(rank[p.operator.name] for p in waiting)
         for candidate in list(waiting):
-            inputs = [made_by[name].operator.name for name in candidate.operator.inputs if name in made_by]
+            inputs = [
+                made_by[name].operator.name for name in candidate.operator.inputs if name in made_by
+            ]
             ready = all(name in done for name in inputs)
             if candidate.device == device and rank[candidate.operator.name] == level and ready:
                 turn.append(candidate)
@@ -115,7 +117,9 @@ def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple
                 waiting.remove(candidate)
         if turn:
             segments.append(Segment(device=device, operators=tuple(turn)))
-        if not turn or not any(p.device == device and rank[p.operator.name] > level for p in waiting):
+        if not turn or not any(
+            p.device == device and rank[p.operator.name] > level for p in waiting
+        ):
             device = "vta" if device == "arm" else "arm"
     return tuple(segments)
 

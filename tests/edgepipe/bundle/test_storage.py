@@ -1,0 +1,146 @@
+"""Bundles on disk: whole or not at all, the same bytes for the same content, damage is found."""
+
+import dataclasses
+
+import pytest
+
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import (
+    FORMAT,
+    Fingerprint,
+    Golden,
+    Manifest,
+    Tensor,
+    from_json,
+    tensor_bytes,
+    to_json,
+)
+from edgepipe.description import Postprocess
+from edgepipe.errors import BundleError
+from edgepipe.frontend.preprocess import Preprocess
+from vta_stages.accelerator import Accelerator
+
+FILES = {"stages/0_arm/plan.json": b"{}", "golden/frame.bin": bytes(range(256)) * 40}
+
+
+def manifest(entries):
+    return Manifest(
+        format=FORMAT,
+        name="net",
+        board="host",
+        architectures=("x86_64",),
+        accelerator=Accelerator(),
+        fingerprint=Fingerprint(
+            configuration="c", revision="0.0.1", clock_hz=1, bitstream="", builder_version="0"
+        ),
+        tensors=(Tensor(name="frame", dtype="uint8", shape=(1, 2, 2, 3), layout="nhwc", bytes=12),),
+        inputs=("frame",),
+        outputs=(),
+        stages=(),
+        placement=(),
+        preprocess=Preprocess(width=2, height=2, order="GRAY", mean=(0.0,), std=(1.0,)),
+        postprocess=Postprocess(kind="none"),
+        golden=Golden(inputs=(), outputs=()),
+        files=entries,
+    )
+
+
+@pytest.fixture(params=["net", "net.edgepipe"], ids=["folder", "archive"])
+def bundle(request, tmp_path):
+    path = tmp_path / request.param
+    storage.write(path, FILES, manifest)
+    return path
+
+
+def snapshot(path):
+    if path.is_dir():
+        return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    return path.read_bytes()
+
+
+def test_a_bundle_reads_back_as_it_was_written(bundle):
+    read = storage.check(bundle)
+    assert read == manifest(read.files)
+    assert {e.path: storage.read_file(bundle, e) for e in read.files} == FILES
+
+
+def test_the_same_content_gives_the_same_bytes(bundle, tmp_path):
+    again = tmp_path / "again" / bundle.name
+    storage.write(again, dict(reversed(FILES.items())), manifest)
+    assert snapshot(again) == snapshot(bundle)
+
+
+def test_writing_again_replaces_the_bundle_and_leaves_nothing_else(bundle):
+    storage.write(bundle, {"only": b"1"}, manifest)
+    assert [e.path for e in storage.check(bundle).files] == ["only"]
+    assert list(bundle.parent.iterdir()) == [bundle]
+
+
+def test_a_failed_write_keeps_the_old_bundle(bundle):
+    before = snapshot(bundle)
+    with pytest.raises(TypeError):
+        storage.write(bundle, FILES | {"bad": 7}, manifest)
+    assert snapshot(bundle) == before
+    assert list(bundle.parent.iterdir()) == [bundle]
+
+
+def test_a_folder_that_is_no_bundle_is_not_overwritten(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("irreplaceable")
+    with pytest.raises(BundleError, match="exists and is not a bundle"):
+        storage.write(tmp_path / "mine", FILES, manifest)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "irreplaceable"
+
+
+def test_a_missing_bundle_is_an_error(tmp_path):
+    with pytest.raises(BundleError, match="no such bundle"):
+        storage.check(tmp_path / "none")
+
+
+def test_a_file_that_is_no_archive_is_an_error(tmp_path):
+    path = tmp_path / "net.edgepipe"
+    path.write_bytes(b"hello" * 1000)
+    with pytest.raises(BundleError, match="not a bundle, or truncated"):
+        storage.check(path)
+
+
+@pytest.mark.parametrize("length", [0, 100, 512, 3000, 8000])
+def test_a_truncated_archive_is_an_error(tmp_path, length):
+    path = tmp_path / "net.edgepipe"
+    storage.write(path, FILES, manifest)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(BundleError):
+        storage.check(path)
+
+
+def test_altered_truncated_and_missing_files_are_found(tmp_path):
+    path = tmp_path / "net"
+    storage.write(path, FILES, manifest)
+    golden = path / "golden" / "frame.bin"
+    good = golden.read_bytes()
+    golden.write_bytes(good[:-1] + b"?")
+    with pytest.raises(BundleError, match=r"golden/frame.bin does not have the digest"):
+        storage.check(path)
+    golden.write_bytes(good[:-1])
+    with pytest.raises(BundleError, match=r"golden/frame.bin has 10239 bytes, .* says 10240"):
+        storage.check(path)
+    golden.unlink()
+    with pytest.raises(BundleError, match=r"golden/frame.bin is missing"):
+        storage.check(path)
+
+
+def test_a_damaged_manifest_and_another_format_are_errors():
+    text = to_json(manifest(()))
+    with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
+        from_json(text[:-10], "net")
+    with pytest.raises(BundleError, match="bundle format 7, this edgepipe reads format 1"):
+        from_json(to_json(dataclasses.replace(manifest(()), format=7)), "net")
+    with pytest.raises(BundleError, match="unknown key 'colour'"):
+        from_json(text.replace('"name": "net"', '"colour": 1, "name": "net"', 1), "net")
+
+
+def test_tensor_bytes_count_padding_lanes_of_the_accelerators_layout():
+    accelerator = Accelerator()
+    assert tensor_bytes((1, 124, 13, 13), "int8", "vta", accelerator) == 8 * 13 * 13 * 16
+    assert tensor_bytes((1, 124, 13, 13), "int8", "nchw", accelerator) == 124 * 13 * 13
+    assert tensor_bytes((1, 9, 44), "float32", "nchw", accelerator) == 9 * 44 * 4

@@ -1,0 +1,125 @@
+"""Placement: the first convolution and what it needs on ARM, the rest on VTA where it fits."""
+
+import pytest
+
+from edgepipe.errors import LayerError, PartitionError
+from edgepipe.partition.operators import Operator
+from edgepipe.partition.placement import parse_overrides, place, segment
+
+
+def operator(name, kind, *inputs):
+    # Placement only asks whether there is a layer; the checker is given.
+    layer = None if kind in ("generic", "input_table") else object()
+    return Operator(name=name, kind=kind, layer=layer, inputs=inputs, output=name, bindings=())
+
+
+NETWORK = (
+    operator("table", "input_table", "frame"),
+    operator("conv1", "conv", "table"),
+    operator("conv2", "conv", "conv1"),
+    operator("head_a", "conv", "conv2"),
+    operator("sigmoid_a", "generic", "head_a"),
+    operator("head_b", "conv", "conv2"),
+    operator("sigmoid_b", "generic", "head_b"),
+)
+
+
+def fits(_):
+    return None
+
+
+def refuse(name):
+    def check(candidate):
+        if candidate.name == name:
+            raise LayerError(f"{name}: weights need 2.0x the weight buffer")
+
+    return check
+
+
+def devices(placed):
+    return {p.operator.name: p.device for p in placed}
+
+
+def stages(segments):
+    return [(s.device, [p.operator.name for p in s.operators]) for s in segments]
+
+
+def test_the_first_convolution_and_the_float_tail_are_on_arm():
+    placed = place(NETWORK, fits)
+    assert devices(placed) == {
+        "table": "arm",
+        "conv1": "arm",
+        "conv2": "vta",
+        "head_a": "vta",
+        "sigmoid_a": "arm",
+        "head_b": "vta",
+        "sigmoid_b": "arm",
+    }
+
+
+def test_operators_are_ordered_so_that_each_device_works_in_one_piece():
+    assert stages(segment(place(NETWORK, fits))) == [
+        ("arm", ["table", "conv1"]),
+        ("vta", ["conv2", "head_a", "head_b"]),
+        ("arm", ["sigmoid_a", "sigmoid_b"]),
+    ]
+
+
+def test_a_refused_layer_goes_to_arm_with_the_compilers_reason():
+    placed = place(NETWORK, refuse("head_a"))
+    reason = next(p.reason for p in placed if p.operator.name == "head_a")
+    assert devices(placed)["head_a"] == "arm"
+    assert reason == "head_a: weights need 2.0x the weight buffer"
+
+
+def test_an_override_wins():
+    placed = place(NETWORK, fits, overrides={"conv2": "arm"})
+    assert devices(placed)["conv2"] == "arm"
+
+
+def test_a_border_moves_its_ancestors_to_arm():
+    placed = place(NETWORK, fits, border="conv2")
+    assert devices(placed)["conv2"] == "arm"
+    assert devices(placed)["head_a"] == "vta"
+
+
+def test_cuts_end_stages():
+    assert stages(segment(place(NETWORK, fits), cuts=["conv1", "conv2"])) == [
+        ("arm", ["table", "conv1"]),
+        ("vta", ["conv2"]),
+        ("vta", ["head_a", "head_b"]),
+        ("arm", ["sigmoid_a", "sigmoid_b"]),
+    ]
+
+
+def test_an_operator_between_two_devices_makes_stages_on_both_sides():
+    assert stages(segment(place(NETWORK, refuse("conv2")))) == [
+        ("arm", ["table", "conv1", "conv2"]),
+        ("vta", ["head_a", "head_b"]),
+        ("arm", ["sigmoid_a", "sigmoid_b"]),
+    ]
+
+
+def test_vta_cannot_be_asked_for_what_it_cannot_run():
+    with pytest.raises(PartitionError, match="sigmoid_a: cannot be placed on vta"):
+        place(NETWORK, fits, overrides={"sigmoid_a": "vta"})
+
+
+@pytest.mark.parametrize("arguments", [{"overrides": {"conv9": "arm"}}, {"border": "conv9"}])
+def test_unknown_operators_are_errors_with_suggestions(arguments):
+    with pytest.raises(PartitionError, match="operator 'conv9' is unknown") as caught:
+        place(NETWORK, fits, **arguments)
+    assert "conv1" in caught.value.hint
+
+
+def test_an_unknown_cut_is_an_error_with_suggestions():
+    with pytest.raises(PartitionError, match="cut 'conv3' is unknown") as caught:
+        segment(place(NETWORK, fits), cuts=["conv3"])
+    assert "conv2" in caught.value.hint
+
+
+def test_overrides_are_parsed_strictly():
+    assert parse_overrides(["a=arm", "b=c=vta"]) == {"a": "arm", "b=c": "vta"}
+    for text in ("conv1", "conv1=gpu", "=arm"):
+        with pytest.raises(PartitionError, match="expected OPERATOR=arm or OPERATOR=vta"):
+            parse_overrides([text])
