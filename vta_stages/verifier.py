@@ -9,37 +9,21 @@ modules to the same elements, on chip or in DRAM, are ordered by tokens.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.codec import NO_REGION, Column, decode_uops
+from vta_stages.access_order import AccessChecker
+from vta_stages.codec import NO_REGION, Column
 from vta_stages.disassembler import Listing
 from vta_stages.errors import VerificationError
-from vta_stages.footprint import (
-    Footprint,
-    Loops,
-    Selection,
-    alu_footprint,
-    gemm_footprint,
-    loaded_elements,
-    transferred_span,
-)
-from vta_stages.isa import (
-    MemoryType,
-    Module,
-    Opcode,
-    buffer_depth,
-    element_bytes,
-    uop_fields,
-)
+from vta_stages.footprint import loaded_elements, transferred_span
+from vta_stages.isa import MemoryType, Module, Opcode, buffer_depth, element_bytes
 from vta_stages.ordering import Ordering, check_tokens, order_instructions
 from vta_stages.program import Program, RegionKind
 
-Row = tuple[int, ...]
+_WRITABLE = (RegionKind.SCRATCH, RegionKind.OUTPUT)
 
 
 def verify(program: Program) -> None:
@@ -51,65 +35,11 @@ def verify(program: Program) -> None:
     _Verifier(program).run()
 
 
-@dataclass(slots=True)
-class _Memory:
-    """Who touched each element last, as 1 + the place in that module's queue; 0 is never.
-
-    Every memory has one module that writes it, so its last write is after all earlier ones.
-    """
-
-    name: str
-    writer: Module
-    written: NDArray[np.int32]
-    read: dict[Module, NDArray[np.int32]]
-
-    @staticmethod
-    def of(name: str, elements: int, writer: Module, *readers: Module) -> _Memory:
-        read = {reader: np.zeros(elements, np.int32) for reader in readers if reader != writer}
-        return _Memory(name, writer, np.zeros(elements, np.int32), read)
-
-
-@dataclass(slots=True)
-class _Access:
-    """The instruction at work: its module, its place in that module's queue, what is before it."""
-
-    index: int
-    module: Module
-    stamp: np.int32
-    clock: list[int]
-
-
-@dataclass
 class _Verifier:
-    program: Program
-    footprints: dict[tuple[object, ...], Footprint] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        program, accelerator = self.program, self.program.accelerator
+    def __init__(self, program: Program) -> None:
+        self.program = program
         self.table = program.table
         self.listing = Listing.of(program)
-        load, compute, store = Module
-        self.inp = _Memory.of("inp", accelerator.inp_depth, load, compute)
-        self.wgt = _Memory.of("wgt", accelerator.wgt_depth, load, compute)
-        self.acc = _Memory.of("acc", accelerator.acc_depth, compute)
-        self.out = _Memory.of("out", accelerator.out_depth, compute, store)
-        self.uop = _Memory.of("uop", accelerator.uop_depth, compute)
-        self.buffers = {
-            MemoryType.INP: self.inp,
-            MemoryType.WGT: self.wgt,
-            MemoryType.ACC: self.acc,
-            MemoryType.UOP: self.uop,
-        }
-        self.uop_words = np.zeros(accelerator.uop_depth, np.uint32)
-        # DRAM is tracked in the largest unit that every tensor element is a multiple of.
-        self.unit_bytes = math.gcd(
-            accelerator.inp_bytes, accelerator.wgt_bytes, accelerator.out_bytes
-        )
-        self.dram = {
-            number: _Memory.of(region.name, -(-region.bytes // self.unit_bytes), store, *Module)
-            for number, region in enumerate(program.regions)
-            if region.kind in (RegionKind.SCRATCH, RegionKind.OUTPUT)
-        }
 
     def fault(self, index: int, what: str) -> VerificationError:
         """Return the error of a broken rule at instruction ``index``."""
@@ -123,7 +53,7 @@ class _Verifier:
         check_tokens(self.table, self.fault)
         ordering = order_instructions(self.table, self.fault)
         self._check_end(ordering)
-        self._check_accesses(ordering)
+        AccessChecker(self.program, ordering, self.fault).run()
 
     # Rules that look at one instruction.
 
@@ -189,12 +119,12 @@ class _Verifier:
             ),
         )
         kinds = [region.kind for region in program.regions]
-        writable = np.array([k in (RegionKind.SCRATCH, RegionKind.OUTPUT) for k in kinds])
-        constant = np.array([k is RegionKind.CONST for k in kinds])
+        writable = np.array([k in _WRITABLE for k in kinds], np.bool_)
+        constant = np.array([k is RegionKind.CONST for k in kinds], np.bool_)
         if opcode is Opcode.STORE:
             self._first(
                 positions,
-                ~writable[numbers] if len(kinds) else numbers == 0,
+                ~writable[numbers],
                 lambda row: (
                     f"stores to {kinds[numbers[row]]} region "
                     f"{program.regions[numbers[row]].name}, expected scratch or output"
@@ -203,7 +133,7 @@ class _Verifier:
         else:
             self._first(
                 positions,
-                (memory == MemoryType.UOP) & ~constant[numbers] if len(kinds) else memory < 0,
+                (memory == MemoryType.UOP) & ~constant[numbers],
                 lambda row: (
                     f"loads uops from {kinds[numbers[row]]} region "
                     f"{program.regions[numbers[row]].name}, expected const"
@@ -255,161 +185,3 @@ class _Verifier:
                     f"only {ended} of {counts[module]} {module.name} instructions are certain to "
                     f"have ended, expected tokens that order all of them before FINISH",
                 )
-
-    def _check_accesses(self, ordering: Ordering) -> None:
-        rows: dict[int, list[Row]] = {}
-        for opcode in Opcode:
-            columns = list(self.table.columns[opcode].values())
-            rows[opcode] = (
-                [tuple(row) for row in np.stack(columns, axis=-1).tolist()] if columns else [()]
-            )
-        actions: dict[int, Callable[[_Access, Row], None]] = {
-            Opcode.LOAD: self._load,
-            Opcode.STORE: self._store,
-            Opcode.GEMM: self._gemm,
-            Opcode.ALU: self._alu,
-            Opcode.FINISH: lambda access, row: None,
-        }
-        opcodes, modules = self.table.opcode.tolist(), self.table.modules.tolist()
-        row_of, places = self.table.rows.tolist(), ordering.places.tolist()
-        clocks = ordering.clocks.tolist()
-        self.load_elements = loaded_elements(self.table).tolist()
-        self.row_of = row_of
-        for index in ordering.sequence.tolist():
-            opcode = opcodes[index]
-            access = _Access(
-                index, Module(modules[index]), np.int32(places[index] + 1), clocks[index]
-            )
-            actions[opcode](access, rows[opcode][row_of[index]])
-
-    def _read(self, access: _Access, memory: _Memory, elements: Selection) -> None:
-        self._read_view(access, memory, memory.written[elements])
-        if access.module in memory.read:
-            memory.read[access.module][elements] = access.stamp
-
-    def _read_view(self, access: _Access, memory: _Memory, written: NDArray[np.int32]) -> None:
-        if not written.min():
-            raise self.fault(
-                access.index, f"reads {memory.name}, part of which nothing has written"
-            )
-        if access.module != memory.writer and written.max() > access.clock[memory.writer]:
-            raise self._race(access, memory, memory.writer, int(written.max()), "reads", "writes")
-
-    def _write(self, access: _Access, memory: _Memory, elements: Selection) -> None:
-        for reader, read in memory.read.items():
-            latest = read[elements].max()
-            if latest > access.clock[reader]:
-                raise self._race(access, memory, reader, int(latest), "writes", "reads")
-        memory.written[elements] = access.stamp
-
-    def _race(
-        self, access: _Access, memory: _Memory, other: Module, stamp: int, does: str, did: str
-    ) -> VerificationError:
-        places = np.flatnonzero(self.table.modules == other)
-        rival = int(places[stamp - 1])
-        return self.fault(
-            access.index,
-            f"{does} {memory.name} elements that instruction {rival} ({other.name}) {did}, and no "
-            f"token orders the two",
-        )
-
-    # What each instruction touches.
-
-    def _load(self, access: _Access, row: Row) -> None:
-        code, sram_base, dram_base, y_size, x_size, x_stride, *_ = row
-        memory_type = MemoryType(code)
-        if memory_type is MemoryType.UOP:
-            y_size = 1
-        number = int(self.program.relocations[access.index])
-        unit = element_bytes(self.program.accelerator, memory_type)
-        if number in self.dram:
-            memory = self.dram[number]
-            view = self._dram_view(memory.written, unit, dram_base, y_size, x_size, x_stride)
-            self._read_view(access, memory, view)
-            read = memory.read[access.module]
-            self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)[:] = access.stamp
-        elements = self.load_elements[self.row_of[access.index]]
-        self._write(access, self.buffers[memory_type], slice(sram_base, sram_base + elements))
-        if memory_type is MemoryType.UOP:
-            words = np.frombuffer(self.program.consts, "<u4", x_size, dram_base * unit)
-            self.uop_words[sram_base : sram_base + x_size] = words
-
-    def _store(self, access: _Access, row: Row) -> None:
-        sram_base, dram_base, y_size, x_size, x_stride = row
-        self._read(access, self.out, slice(sram_base, sram_base + y_size * x_size))
-        memory = self.dram[int(self.program.relocations[access.index])]
-        unit = self.program.accelerator.out_bytes
-        for reader, read in memory.read.items():
-            view = self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)
-            if view.max() > access.clock[reader]:
-                raise self._race(access, memory, reader, int(view.max()), "writes", "reads")
-        written = self._dram_view(memory.written, unit, dram_base, y_size, x_size, x_stride)
-        written[:] = access.stamp
-
-    def _dram_view(
-        self,
-        stamps: NDArray[np.int32],
-        element: int,
-        dram_base: int,
-        rows: int,
-        elements: int,
-        stride: int,
-    ) -> NDArray[np.int32]:
-        """Return the stamps of a transfer as a view [rows, units]; bounds are checked before."""
-        factor = element // self.unit_bytes
-        return np.ndarray(
-            (rows, elements * factor),
-            np.int32,
-            stamps.data,
-            dram_base * factor * stamps.itemsize,
-            (stride * factor * stamps.itemsize, stamps.itemsize),
-        )
-
-    def _gemm(self, access: _Access, row: Row) -> None:
-        reset, begin, end, outer, inner, *factors = row
-        words = self._uops(access, begin, end)
-        key = ("gemm", words.tobytes(), row[0], row[3:])
-        footprint = self.footprints.get(key)
-        if footprint is None:
-            dst, src, wgt = (Loops(outer, inner, *factors[k : k + 2]) for k in (0, 2, 4))
-            accelerator = self.program.accelerator
-            uops = decode_uops(accelerator, words)
-            footprint = gemm_footprint(
-                accelerator, uops, reset=bool(reset), dst=dst, src=src, wgt=wgt
-            )
-            self.footprints[key] = footprint
-        if footprint.fault:
-            raise self.fault(access.index, footprint.fault)
-        if footprint.src is not None and footprint.wgt is not None:
-            self._read(access, self.inp, footprint.src)
-            self._read(access, self.wgt, footprint.wgt)
-            self._read(access, self.acc, footprint.dst)
-        self._write(access, self.acc, footprint.dst)
-        self._write(access, self.out, footprint.dst)
-
-    def _alu(self, access: _Access, row: Row) -> None:
-        _, begin, end, outer, inner, *factors, _, use_imm, _ = row
-        words = self._uops(access, begin, end)
-        key = ("alu", words.tobytes(), row[3:9], use_imm)
-        footprint = self.footprints.get(key)
-        if footprint is None:
-            dst, src = (Loops(outer, inner, *factors[k : k + 2]) for k in (0, 2))
-            accelerator = self.program.accelerator
-            uops = decode_uops(accelerator, words)
-            footprint = alu_footprint(accelerator, uops, use_imm=bool(use_imm), dst=dst, src=src)
-            self.footprints[key] = footprint
-        if footprint.fault:
-            raise self.fault(access.index, footprint.fault)
-        self._read(access, self.acc, footprint.dst)
-        if footprint.src is not None:
-            self._read(access, self.acc, footprint.src)
-        self._write(access, self.acc, footprint.dst)
-        self._write(access, self.out, footprint.dst)
-
-    def _uops(self, access: _Access, begin: int, end: int) -> NDArray[np.uint32]:
-        self._read(access, self.uop, slice(begin, end))
-        words = self.uop_words[begin:end]
-        used = sum(f.bits for f in uop_fields(self.program.accelerator))
-        if used < 32 and (words >> np.uint32(used)).any():
-            raise self.fault(access.index, f"a uop has bits above its {used} set, expected 0")
-        return words
