@@ -357,7 +357,7 @@ def instruction_fields(accelerator: Accelerator) -> Mapping[Opcode, tuple[Field,
     return MappingProxyType(
         {
             opcode: _place(
-                rules, accelerator, first_bit=HEAD_BITS, word_bits=64, what=f"{opcode.name} word"
+                rules, accelerator, first_bit=HEAD_BITS, word_bits=64, what=f"{opcode.name} instruction"
             )
             for opcode, rules in _TABLE.items()
         }

@@ -1,0 +1,178 @@
+"""The program container: its files, its consistency, and relocation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_programs import make_program, product_instructions, product_uops
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.codec import decode
+from vta_stages.errors import AcceleratorError, EncodingError, ProgramError
+from vta_stages.isa import Load, Store
+from vta_stages.program import LayerSpan, Program, Region, RegionKind
+
+FILES = ["consts.bin", "insns.bin", "program.json", "relocs.bin"]
+
+
+@pytest.fixture
+def program() -> Program:
+    return make_program(product_instructions(), product_uops(), consts=b"weights")
+
+
+@pytest.fixture
+def folder(program: Program, tmp_path: Path) -> Path:
+    program.save(tmp_path / "1_vta")
+    return tmp_path / "1_vta"
+
+
+def test_a_saved_program_loads_as_the_same_program(program: Program, folder: Path) -> None:
+    loaded = Program.load(folder)
+    assert np.array_equal(loaded.instructions, program.instructions)
+    assert np.array_equal(loaded.relocations, program.relocations)
+    assert (loaded.accelerator, loaded.regions) == (program.accelerator, program.regions)
+    assert (loaded.layers, loaded.consts) == (program.layers, program.consts)
+
+
+def test_the_same_program_has_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    Program.load(folder).save(tmp_path / "again")
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    for name in FILES:
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_the_description_is_readable_json(folder: Path) -> None:
+    description = json.loads((folder / "program.json").read_text())
+    assert description["format"] == 1
+    assert description["accelerator"]["revision"] == "0.0.1"
+    assert description["regions"][1] == {"name": "data", "bytes": 65536, "kind": "input"}
+    assert description["layers"] == [{"name": "conv_1", "first": 0, "count": 8}]
+
+
+def test_relocation_adds_the_base_in_elements_of_each_transfer(program: Program) -> None:
+    words = program.relocate({"consts": 0x1000, "data": 0x2000, "result": 0x3000})
+    relocated = decode(program.accelerator, words)
+    bases = [i.dram_base for i in relocated if isinstance(i, Load | Store)]
+    assert bases == [0x1000 // 4, 0x2000 // 16, 0x2000 // 256 + 1, 0x3000 // 16]
+    others = [i for i in relocated if not isinstance(i, Load | Store)]
+    assert others == [i for i in product_instructions() if not isinstance(i, Load | Store)]
+
+
+def test_relocation_refuses_what_cannot_be_addressed(program: Program) -> None:
+    bases = {"consts": 0, "data": 0, "result": 0}
+    with pytest.raises(ProgramError, match="region data has no base address"):
+        program.relocate({"consts": 0, "result": 0})
+    message = "region data is at 0x80, expected a multiple of 256 bytes for its WGT transfers"
+    with pytest.raises(ProgramError, match=message):
+        program.relocate({**bases, "data": 0x80})
+    with pytest.raises(EncodingError, match=r"instruction 6 \(STORE\): dram_base is 4294967296"):
+        program.relocate({**bases, "result": 1 << 36})
+
+
+def test_inputs_outputs_and_layers_are_found_by_name(program: Program) -> None:
+    assert [region.name for region in program.inputs] == ["data"]
+    assert [region.name for region in program.outputs] == ["result"]
+    assert program.region("scratch").kind is RegionKind.SCRATCH
+    with pytest.raises(ProgramError, match="no region 'x'") as caught:
+        program.region("x")
+    assert caught.value.hint == "known regions: consts, data, scratch, result"
+    layers = (LayerSpan(name="a", first=1, count=2), LayerSpan(name="b", first=4, count=3))
+    split = replace(program, layers=layers)
+    assert [split.layer_at(i) for i in range(8)] == ["-", "a", "a", "-", "b", "b", "b", "-"]
+
+
+CONST = Region(name="c", bytes=4, kind=RegionKind.CONST)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"instructions": np.zeros((8, 3), np.uint64)}, r"shape \[8, 3\], expected \[n, 2\]"),
+        ({"relocations": np.zeros(3, np.uint8)}, "3 relocations, expected one for each of 8"),
+        ({"relocations": np.full(8, 4, np.uint8)}, "names region 4, expected an index below 4"),
+        ({"regions": (CONST, CONST)}, "region names c are not unique"),
+        ({"regions": (CONST, replace(CONST, name="d"))}, "several const regions"),
+        ({"consts": b"abc"}, "constants are 3 bytes, expected 71 as the const region says"),
+        (
+            {"layers": (LayerSpan(name="a", first=0, count=9),)},
+            "layer a spans instructions 0 to 9, expected a span within 0 to 8",
+        ),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(
+    program: Program, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ProgramError, match=message):
+        replace(program, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(ProgramError, match=f"{name}: cannot be read"):
+        Program.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept_bytes", "message"),
+    [
+        ("consts.bin", 70, "constants are 70 bytes, expected 71"),
+        ("insns.bin", 100, "insns.bin: 100 bytes, expected a multiple of 16"),
+        ("insns.bin", 96, "8 relocations, expected one for each of 6 instructions"),
+        ("relocs.bin", 7, "7 relocations, expected one for each of 8 instructions"),
+        ("program.json", 200, "program.json: is not valid JSON"),
+    ],
+)
+def test_a_truncated_file_is_refused(
+    folder: Path, name: str, kept_bytes: int, message: str
+) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes()[:kept_bytes])
+    with pytest.raises(ProgramError, match=message):
+        Program.load(folder)
+
+
+def test_an_altered_instruction_is_refused_when_it_does_not_decode(folder: Path) -> None:
+    content = bytearray((folder / "insns.bin").read_bytes())
+    content[16 * 7 + 15] = 0xFF
+    (folder / "insns.bin").write_bytes(content)
+    with pytest.raises(EncodingError, match=r"1_vta: instruction 7 \(FINISH\): bits outside"):
+        Program.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "error", "message"),
+    [
+        (["format"], 2, ProgramError, "format is 2, expected 1"),
+        (["format"], "1", ProgramError, "format is '1', expected int"),
+        (["extra"], 1, ProgramError, r"keys are .*'extra'.*, expected \['accelerator', 'format'"),
+        (["accelerator", "batch"], None, ProgramError, "accelerator: batch is None, expected int"),
+        (["accelerator", "speed"], 1, ProgramError, "accelerator: keys are"),
+        (["accelerator", "revision"], "9", AcceleratorError, "encoding revision '9' is unknown"),
+        (["regions", 1, "kind"], "heap", ProgramError, r"regions\[1\]: kind is 'heap', expected"),
+        (["regions", 1, "bytes"], -1, ProgramError, r"regions\[1\]: bytes is -1, expected >= 0"),
+        (["regions"], {}, ProgramError, "regions is {}, expected list"),
+        (["layers", 0], 3, ProgramError, r"layers\[0\]: is int, expected an object"),
+    ],
+)
+def test_an_altered_description_is_refused(
+    folder: Path, path: list[str | int], value: object, error: type[Exception], message: str
+) -> None:
+    description = json.loads((folder / "program.json").read_text())
+    place = description
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    (folder / "program.json").write_text(json.dumps(description))
+    with pytest.raises(error, match=message):
+        Program.load(folder)
+
+
+def test_other_accelerators_survive_a_round_trip(tmp_path: Path) -> None:
+    target = Accelerator(revision="0.0.2", block_in=32, block_out=32, clock_hz=100_000_000)
+    made = make_program(product_instructions(), product_uops(), accelerator=target)
+    made.save(tmp_path)
+    assert Program.load(tmp_path).accelerator == target
