@@ -1,0 +1,74 @@
+// Accelerator: one VTA build as a value, the same fields as vta_stages/accelerator.py.
+//
+//   Result<Accelerator> accelerator = parse_accelerator(json_text);
+//   if (accelerator.ok()) use(accelerator->inp_depth());
+//
+// Nothing is a compile-time constant: different accelerators live side by side in one process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// Revision of the instruction encoding, and with it of the behaviour of ACC loads.
+enum class Revision {
+  k0_0_1,  // 2-bit memory_type and alu_opcode; ACC loads ignore pads
+  k0_0_2,  // 3-bit memory_type and alu_opcode; ACC loads honour pads
+};
+
+/// The defaults are the stock Ultra96 build 1x16_i8w8a32_15_15_18_17. Inputs, weights and outputs
+/// are int8, accumulators int32. Buffer sizes are log2 of bytes.
+struct Accelerator {
+  Revision revision = Revision::k0_0_1;
+  std::uint64_t clock_hz = 333'000'000;
+  std::uint32_t batch = 1;
+  std::uint32_t block_in = 16;
+  std::uint32_t block_out = 16;
+  std::uint32_t uop_buffer_bytes_log2 = 15;
+  std::uint32_t inp_buffer_bytes_log2 = 15;
+  std::uint32_t wgt_buffer_bytes_log2 = 18;
+  std::uint32_t acc_buffer_bytes_log2 = 17;
+  std::uint32_t acc_hazard_steps = 8;
+  std::uint32_t command_queue_depth = 512;
+  std::uint32_t token_queue_depth = 1024;
+
+  // Bytes of one element of each memory type.
+  [[nodiscard]] std::uint32_t uop_bytes() const { return 4; }
+  [[nodiscard]] std::uint32_t inp_bytes() const { return batch * block_in; }
+  [[nodiscard]] std::uint32_t wgt_bytes() const { return block_out * block_in; }
+  [[nodiscard]] std::uint32_t acc_bytes() const { return batch * block_out * 4; }
+  [[nodiscard]] std::uint32_t out_bytes() const { return batch * block_out; }
+
+  // Buffer depths in elements. The out buffer mirrors acc entry by entry.
+  [[nodiscard]] std::uint32_t uop_depth() const {
+    return (1U << uop_buffer_bytes_log2) / uop_bytes();
+  }
+  [[nodiscard]] std::uint32_t inp_depth() const {
+    return (1U << inp_buffer_bytes_log2) / inp_bytes();
+  }
+  [[nodiscard]] std::uint32_t wgt_depth() const {
+    return (1U << wgt_buffer_bytes_log2) / wgt_bytes();
+  }
+  [[nodiscard]] std::uint32_t acc_depth() const {
+    return (1U << acc_buffer_bytes_log2) / acc_bytes();
+  }
+
+  /// Upstream's name of the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
+  [[nodiscard]] std::string configuration() const;
+
+  /// kInvalidArgument when no VTA can have these values: a size that is not a power of two, a
+  /// buffer smaller than one element, or instruction fields that do not fit in 128 bits.
+  [[nodiscard]] Status validate() const;
+
+  bool operator==(const Accelerator&) const = default;
+};
+
+/// Reads a JSON object with exactly the fields above (`revision` as "0.0.1" or "0.0.2") and
+/// validates it. kInvalidArgument names the field that is missing, unknown or out of range.
+Result<Accelerator> parse_accelerator(std::string_view json);
+
+}  // namespace edgepipe

@@ -1,0 +1,112 @@
+// Instruction: one 128-bit VTA instruction, its fields and its text.
+//
+//   InstructionCodec codec(accelerator);
+//   Result<Instruction> instruction = codec.decode(word);
+//   if (instruction.ok()) log(disassemble(*instruction));
+//
+// All field positions come from one table (instruction.cc), which codec.fields() shows; a Python
+// test compares it with vta_stages/isa.py.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/accelerator.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 3, kAlu = 4 };
+enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
+enum class AluOp : std::uint32_t { kMin = 0, kMax = 1, kAdd = 2, kShr = 3 };
+
+/// The hardware modules, in the direction of the token queues: prev is lower, next is higher.
+enum class Module : std::uint8_t { kLoad = 0, kCompute = 1, kStore = 2 };
+inline constexpr std::size_t kModules = 3;
+
+/// The two little-endian 64-bit halves of an instruction in memory.
+struct InstructionWord {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+
+/// A decoded instruction. Fields that an opcode does not have are 0. Sizes count elements.
+struct Instruction {
+  Opcode opcode = Opcode::kFinish;
+  std::uint32_t pop_prev = 0, pop_next = 0, push_prev = 0, push_next = 0;
+
+  // LOAD and STORE
+  MemoryType memory_type = MemoryType::kUop;
+  std::uint32_t sram_base = 0, dram_base = 0;
+  std::uint32_t y_size = 0, x_size = 0, x_stride = 0;
+  std::uint32_t y_pad_0 = 0, y_pad_1 = 0, x_pad_0 = 0, x_pad_1 = 0;
+
+  // GEMM and ALU
+  std::uint32_t reset = 0, uop_begin = 0, uop_end = 0, iter_out = 0, iter_in = 0;
+  std::uint32_t dst_factor_out = 0, dst_factor_in = 0, src_factor_out = 0, src_factor_in = 0;
+  std::uint32_t wgt_factor_out = 0, wgt_factor_in = 0;  // GEMM only
+  AluOp alu_opcode = AluOp::kMin;                       // ALU only, as use_imm and imm
+  std::uint32_t use_imm = 0;
+  std::int32_t imm = 0;
+
+  bool operator==(const Instruction&) const = default;
+};
+
+/// Where one field lies: bits [bit, bit + bits) of the low (word 0) or high (word 1) half.
+struct InstructionField {
+  std::string_view name;
+  std::uint32_t word = 0;
+  std::uint32_t bit = 0;
+  std::uint32_t bits = 0;
+  std::uint32_t member = 0;  // the codec's own number of the field
+};
+
+/// A micro-op: element indices that GEMM and ALU loops start from.
+struct Uop {
+  std::uint32_t dst = 0;
+  std::uint32_t src = 0;
+  std::uint32_t wgt = 0;
+};
+
+/// Encoder and decoder for one accelerator. A value; const functions are thread-safe.
+class InstructionCodec {
+ public:
+  explicit InstructionCodec(const Accelerator& accelerator);
+
+  /// kDevice for an unknown opcode, memory type or ALU operation and for bits outside all fields.
+  [[nodiscard]] Result<Instruction> decode(const InstructionWord& word) const;
+
+  /// kInvalidArgument for a value that its field cannot hold; names field, value and maximum.
+  [[nodiscard]] Result<InstructionWord> encode(const Instruction& instruction) const;
+
+  [[nodiscard]] Uop decode_uop(std::uint32_t word) const {
+    return {.dst = word & dst_mask_,
+            .src = (word >> src_shift_) & src_mask_,
+            .wgt = (word >> wgt_shift_) & wgt_mask_};
+  }
+  [[nodiscard]] Result<std::uint32_t> encode_uop(const Uop& uop) const;
+
+  /// The fields of an opcode in bit order, opcode and token flags first.
+  [[nodiscard]] std::span<const InstructionField> fields(Opcode opcode) const;
+
+ private:
+  std::array<std::vector<InstructionField>, 5> fields_;
+  std::uint32_t dst_mask_, src_mask_, wgt_mask_, src_shift_, wgt_shift_;
+};
+
+/// The module whose command queue takes the instruction.
+[[nodiscard]] Module module_of(const Instruction& instruction);
+
+[[nodiscard]] std::string_view to_string(Opcode opcode);
+[[nodiscard]] std::string_view to_string(MemoryType type);
+[[nodiscard]] std::string_view to_string(AluOp op);
+[[nodiscard]] std::string_view to_string(Module module);
+
+/// One line, e.g. "LOAD INP sram 0 dram 256 rows 8x16 stride 56 pad 1,0,1,0 [pop_next push_next]".
+[[nodiscard]] std::string disassemble(const Instruction& instruction);
+
+}  // namespace edgepipe

@@ -1,0 +1,116 @@
+// DeviceMemory: memory that both the CPU and the accelerator see, handed out as Buffers.
+//
+//   Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 64 << 20});
+//   Result<Buffer> buffer = (*memory)->allocate(4096);
+//   BufferView view = buffer->view();   // pointer for the CPU, address for the accelerator
+//
+// Thread rules: every function may be called from any thread; allocate and release take a lock and
+// may make system calls, so they are kept out of the frame path. The memory outlives its buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "edgepipe/stage.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class DeviceMemory;
+
+/// Owns one allocation and gives it back when destroyed. Movable, not copyable.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(DeviceMemory* owner, BufferView view) : owner_(owner), view_(view) {}
+  Buffer(Buffer&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), view_(std::exchange(other.view_, {})) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  [[nodiscard]] const BufferView& view() const { return view_; }
+  [[nodiscard]] std::byte* data() const { return view_.data; }
+  [[nodiscard]] std::uint64_t device_address() const { return view_.device_address; }
+  [[nodiscard]] std::size_t bytes() const { return view_.bytes; }
+
+ private:
+  DeviceMemory* owner_ = nullptr;
+  BufferView view_;
+};
+
+class DeviceMemory {
+ public:
+  /// Every allocation starts on such a boundary, for the CPU and for the accelerator.
+  static constexpr std::size_t kAlignment = 4096;
+
+  DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  virtual ~DeviceMemory() = default;
+
+  /// Reserves `bytes` (0 counts as 1) of zeroed memory that overlaps no live allocation.
+  /// kOutOfMemory names the free and the wanted bytes.
+  virtual Result<Buffer> allocate(std::size_t bytes) = 0;
+
+  /// CPU pointer of [address, address + bytes), which must lie inside one live allocation;
+  /// kDevice otherwise. The pointer is borrowed and dies with that allocation.
+  virtual Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const = 0;
+
+  /// Changes with every allocate and release, so that a user may keep translations meanwhile.
+  [[nodiscard]] virtual std::uint64_t generation() const = 0;
+
+  /// Cache maintenance: `flush` before the accelerator reads what the CPU wrote, `invalidate`
+  /// before the CPU reads what the accelerator wrote. No effect on coherent memory. Never blocks.
+  virtual void flush(const BufferView& view) = 0;
+  virtual void invalidate(const BufferView& view) = 0;
+
+ protected:
+  friend class Buffer;
+  virtual void release(const BufferView& view) noexcept = 0;
+};
+
+inline Buffer::~Buffer() {
+  if (owner_ != nullptr) owner_->release(view_);
+}
+
+/// Plain memory of this process for the simulator: one reserved arena, first fit. Coherent.
+/// Pages cost nothing until they are touched.
+class HostMemory final : public DeviceMemory {
+ public:
+  struct Options {
+    std::size_t arena_bytes = std::size_t{1} << 30;
+    std::uint64_t base_address = 0x1000'0000;  // device address of the arena's first byte
+  };
+
+  /// kOutOfMemory when the arena cannot be reserved, kInvalidArgument for a misaligned base.
+  static Result<std::unique_ptr<HostMemory>> create(const Options& options);
+  ~HostMemory() override;
+
+  Result<Buffer> allocate(std::size_t bytes) override;
+  Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
+  [[nodiscard]] std::uint64_t generation() const override;
+  void flush(const BufferView& view) override;
+  void invalidate(const BufferView& view) override;
+
+ private:
+  HostMemory(std::byte* arena, const Options& options);
+  void release(const BufferView& view) noexcept override;
+
+  std::byte* const arena_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::size_t> live_;  // offset -> bytes as asked for; guarded by mutex_
+  std::uint64_t generation_ = 0;             // guarded by mutex_
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,78 @@
+// GemmKernel: one way to compute GEMM instructions on this CPU. All kernels give the same bits.
+//
+// A kernel keeps inputs and weights in SRAM in a packed form of its own, made once when a LOAD
+// brings them in, because a tile is used by many steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
+
+namespace edgepipe {
+
+/// Everything a GEMM instruction touches. Indices were checked before.
+struct GemmOperands {
+  const Accelerator& accelerator;
+  const Instruction& instruction;
+  const Uop* uops;       // of the instruction's range
+  const std::byte* inp;  // packed
+  const std::byte* wgt;  // packed
+  std::int32_t* acc;     // int32[depth][batch][block_out]
+};
+
+struct GemmKernel {
+  std::string_view name;
+  std::size_t inp_bytes = 0;  // one packed input element
+  std::size_t wgt_bytes = 0;  // one packed weight element
+  void (*pack_inp)(const Accelerator&, const std::int8_t* element, std::byte* packed) = nullptr;
+  void (*pack_wgt)(const Accelerator&, const std::int8_t* element, std::byte* packed) = nullptr;
+  void (*run)(const GemmOperands&) = nullptr;
+};
+
+/// The kernels that this CPU can run for this accelerator, fastest first; the last is "portable".
+std::vector<GemmKernel> gemm_kernels(const Accelerator& accelerator);
+
+/// Adds the kernels for this machine's vector extensions, fastest first (gemm_x86.cc).
+void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
+
+/// The two outer loops of a GEMM or ALU instruction: what each iteration adds to the uops' indices.
+///
+///   for (LoopOffsets at(instruction); at.valid(); at.next()) { ... all uops ... }
+class LoopOffsets {
+ public:
+  explicit LoopOffsets(const Instruction& instruction) : i_(instruction) {}
+
+  [[nodiscard]] bool valid() const { return out_ < i_.iter_out && i_.iter_in != 0; }
+  void next() {
+    if (++in_ == i_.iter_in) {
+      in_ = 0;
+      ++out_;
+    }
+    dst = out_ * i_.dst_factor_out + in_ * i_.dst_factor_in;
+    src = out_ * i_.src_factor_out + in_ * i_.src_factor_in;
+    wgt = out_ * i_.wgt_factor_out + in_ * i_.wgt_factor_in;
+  }
+
+  std::uint32_t dst = 0, src = 0, wgt = 0;
+
+ private:
+  const Instruction& i_;
+  std::uint32_t out_ = 0, in_ = 0;
+};
+
+/// Calls step(dst, src, wgt) for every step of a GEMM or ALU instruction, in the hardware's order.
+template <typename Step>
+void for_each_step(const Instruction& i, const Uop* uops, Step&& step) {
+  const Uop* const end = uops + (i.uop_end - i.uop_begin);
+  for (LoopOffsets at(i); at.valid(); at.next()) {
+    for (const Uop* uop = uops; uop != end; ++uop) {
+      step(uop->dst + at.dst, uop->src + at.src, uop->wgt + at.wgt);
+    }
+  }
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,408 @@
+#include "program_checker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "gemm_kernel.h"
+#include "module_schedule.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
+constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
+constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
+
+std::string number(std::uint64_t value) { return std::to_string(value); }
+
+// Who touched an SRAM entry last, as 1 + sequence number in its module; 0 is nobody. Each of inp,
+// wgt and out is written by one module and read by another, so one number for each suffices.
+struct Touch {
+  std::uint32_t written = 0;
+  std::uint32_t read = 0;
+};
+
+struct AccEntry {
+  bool initialised = false;
+  std::uint64_t last_write_step = 0;  // counted over the whole program, from acc_hazard_steps up
+};
+
+struct OutEntry {
+  Touch touch;
+  std::uint32_t writer = 0;  // index into CheckedProgram::steps of the GEMM or ALU
+  bool defined = false;      // a GEMM reset leaves acc's former low bits there, not zero
+};
+
+class Checker {
+ public:
+  Checker(const Accelerator& accelerator, const DeviceMemory& memory,
+          std::span<const LayerRange> layers)
+      : accelerator_(accelerator),
+        codec_(accelerator),
+        memory_(memory),
+        layers_(layers),
+        uop_(accelerator.uop_depth()),
+        uop_initialised_(accelerator.uop_depth(), 0),
+        inp_(accelerator.inp_depth()),
+        wgt_(accelerator.wgt_depth()),
+        acc_(accelerator.acc_depth()),
+        out_(accelerator.acc_depth()) {}
+
+  Result<CheckedProgram> run(std::span<const InstructionWord> words) {
+    checked_.words.assign(words.begin(), words.end());
+    checked_.memory_generation = memory_.generation();
+    checked_.steps.reserve(words.size());
+    if (Status status = decode_all(words); !status.ok()) return status;
+    const Status status = run_modules(accelerator_, program_,
+                                      [this](const ScheduledInstruction& at) { return visit(at); });
+    if (!status.ok()) return status;
+    return std::move(checked_);
+  }
+
+ private:
+  // ---- whole-program rules ---------------------------------------------------------------------
+
+  Status decode_all(std::span<const InstructionWord> words) {
+    program_.reserve(words.size());
+    for (std::uint32_t index = 0; index < words.size(); ++index) {
+      Result<Instruction> instruction = codec_.decode(words[index]);
+      if (!instruction.ok()) return instruction.status().with_context(place(index));
+      ++module_counts_[static_cast<std::size_t>(module_of(*instruction))];
+      const bool last = index + 1 == words.size();
+      if ((instruction->opcode == Opcode::kFinish) != last) {
+        program_.push_back(*instruction);
+        return broken(index, last ? "the program does not end with FINISH"
+                                  : "FINISH before the program's end, " +
+                                        number(words.size() - index - 1) + " instructions follow");
+      }
+      program_.push_back(*instruction);
+    }
+    if (words.empty()) return {Code::kDevice, "the program is empty, expected a FINISH"};
+    return {};
+  }
+
+  Status visit(const ScheduledInstruction& at) {
+    now_ = at;
+    checked_.steps.push_back({.instruction = program_[at.index]});
+    const Instruction& i = program_[at.index];
+    switch (i.opcode) {
+      case Opcode::kLoad:
+        return check_load(i);
+      case Opcode::kStore:
+        return check_store(i);
+      case Opcode::kGemm:
+        return check_gemm(i);
+      case Opcode::kAlu:
+        return check_alu(i);
+      case Opcode::kFinish:
+        return check_finish();
+    }
+    return {};
+  }
+
+  Status check_finish() const {
+    for (const Module module : {Module::kLoad, Module::kStore}) {
+      const auto m = static_cast<std::size_t>(module);
+      if (now_.clock[m] < module_counts_[m]) {
+        return broken("no token makes FINISH wait for the last " +
+                      number(module_counts_[m] - now_.clock[m]) + " of " +
+                      number(module_counts_[m]) + " instructions of the " +
+                      std::string(to_string(module)) + " module");
+      }
+    }
+    return {};
+  }
+
+  // ---- LOAD and STORE --------------------------------------------------------------------------
+
+  Status check_load(const Instruction& i) {
+    const bool pads = (i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0;
+    const bool ignores_pads =
+        i.memory_type == MemoryType::kUop || i.memory_type == MemoryType::kWgt ||
+        (i.memory_type == MemoryType::kAcc && accelerator_.revision == Revision::k0_0_1);
+    if (pads && ignores_pads) {
+      return broken("pads on a " + std::string(to_string(i.memory_type)) +
+                    " load, which this revision ignores");
+    }
+    if (i.memory_type == MemoryType::kUop && i.y_size > 1) {
+      return broken(number(i.y_size) + " rows of uops, a UOP load has one");
+    }
+    const std::uint64_t elements =
+        std::uint64_t{i.y_pad_0 + i.y_size + i.y_pad_1} * (i.x_pad_0 + i.x_size + i.x_pad_1);
+    if (Status status = check_sram(i, elements); !status.ok()) return status;
+    if (Status status = resolve_dram(i); !status.ok()) return status;
+    const std::uint32_t end = i.sram_base + static_cast<std::uint32_t>(elements);
+    switch (i.memory_type) {
+      case MemoryType::kUop:
+        return load_uops(i);
+      case MemoryType::kInp:
+        return load_tiles(inp_, i.sram_base, end);
+      case MemoryType::kWgt:
+        return load_tiles(wgt_, i.sram_base, end);
+      case MemoryType::kAcc:
+      case MemoryType::kOut:
+        break;
+    }
+    for (std::uint32_t n = i.sram_base; n < end; ++n) acc_[n].initialised = true;
+    return {};
+  }
+
+  Status load_uops(const Instruction& i) {
+    const std::byte* dram = checked_.steps.back().dram;
+    const std::size_t first = checked_.uops.size();
+    checked_.uops.resize(first + i.x_size);
+    for (std::uint32_t n = 0; n < i.x_size; ++n) {
+      std::uint32_t& word = checked_.uops[first + n];
+      std::memcpy(&word, dram + std::size_t{n} * sizeof(word), sizeof(word));
+      uop_[i.sram_base + n] = codec_.decode_uop(word);
+      uop_initialised_[i.sram_base + n] = 1;
+    }
+    if (i.x_size != 0) {
+      checked_.uop_sources.push_back({.dram = dram, .first = first, .count = i.x_size});
+    }
+    return {};
+  }
+
+  Status load_tiles(std::vector<Touch>& buffer, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t n = begin; n < end; ++n) {
+      if (buffer[n].read > now_.clock[kComputeClock]) {
+        return race("overwrites entry " + number(n), Module::kCompute, buffer[n].read, "reads it");
+      }
+      buffer[n].written = now_.sequence + 1;
+    }
+    return {};
+  }
+
+  Status check_store(const Instruction& i) {
+    if ((i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0) {
+      return broken("pads on a STORE, which the hardware ignores");
+    }
+    const std::uint64_t elements = std::uint64_t{i.y_size} * i.x_size;
+    if (Status status = check_sram(i, elements); !status.ok()) return status;
+    if (Status status = resolve_dram(i); !status.ok()) return status;
+    for (std::uint32_t n = i.sram_base; n < i.sram_base + elements; ++n) {
+      OutEntry& entry = out_[n];
+      if (entry.touch.written == 0) return uninitialised("out", n);
+      if (entry.touch.written > now_.clock[kComputeClock]) {
+        return race("reads out entry " + number(n), Module::kCompute, entry.touch.written,
+                    "writes it");
+      }
+      if (!entry.defined) {
+        return broken("reads out entry " + number(n) +
+                      ", which a GEMM reset left undefined (it clears acc only)");
+      }
+      entry.touch.read = now_.sequence + 1;
+      checked_.steps[entry.writer].out_is_stored = true;
+    }
+    return {};
+  }
+
+  Status check_sram(const Instruction& i, std::uint64_t elements) const {
+    const std::uint32_t depth = depth_of(i.memory_type);
+    if (i.sram_base + elements <= depth) return {};
+    return broken("SRAM entries [" + number(i.sram_base) + ", " + number(i.sram_base + elements) +
+                  ") of " + std::string(to_string(i.memory_type)) + ", the buffer has " +
+                  number(depth));
+  }
+
+  // The whole span from the first to the last row must lie in one allocation.
+  Status resolve_dram(const Instruction& i) {
+    if (i.x_size == 0 || i.y_size == 0) return {};
+    const std::uint64_t element_bytes = bytes_of(i.memory_type);
+    const std::uint64_t elements = std::uint64_t{i.y_size - 1} * i.x_stride + i.x_size;
+    const std::uint64_t address = i.dram_base * element_bytes;
+    Result<std::byte*> pointer = memory_.translate(address, elements * element_bytes);
+    if (!pointer.ok()) return broken(pointer.status().message());
+    checked_.steps.back().dram = *pointer;
+    return {};
+  }
+
+  [[nodiscard]] std::uint32_t depth_of(MemoryType type) const {
+    switch (type) {
+      case MemoryType::kUop:
+        return accelerator_.uop_depth();
+      case MemoryType::kWgt:
+        return accelerator_.wgt_depth();
+      case MemoryType::kInp:
+        return accelerator_.inp_depth();
+      case MemoryType::kAcc:
+      case MemoryType::kOut:
+        break;
+    }
+    return accelerator_.acc_depth();
+  }
+
+  [[nodiscard]] std::uint32_t bytes_of(MemoryType type) const {
+    switch (type) {
+      case MemoryType::kUop:
+        return accelerator_.uop_bytes();
+      case MemoryType::kWgt:
+        return accelerator_.wgt_bytes();
+      case MemoryType::kInp:
+        return accelerator_.inp_bytes();
+      case MemoryType::kAcc:
+        return accelerator_.acc_bytes();
+      case MemoryType::kOut:
+        break;
+    }
+    return accelerator_.out_bytes();
+  }
+
+  // ---- GEMM and ALU ----------------------------------------------------------------------------
+
+  Status check_uops(const Instruction& i) const {
+    if (i.uop_begin > i.uop_end || i.uop_end > accelerator_.uop_depth()) {
+      return broken("uop range [" + number(i.uop_begin) + ", " + number(i.uop_end) +
+                    "), the buffer has " + number(accelerator_.uop_depth()));
+    }
+    if (i.iter_out == 0 || i.iter_in == 0) return {};
+    for (std::uint32_t n = i.uop_begin; n < i.uop_end; ++n) {
+      if (uop_initialised_[n] == 0) return uninitialised("uop", n);
+    }
+    return {};
+  }
+
+  Status check_gemm(const Instruction& i) {
+    if (Status status = check_uops(i); !status.ok()) return status;
+    Status first;
+    for_each_step(i, uop_.data() + i.uop_begin,
+                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
+                    if (!first.ok()) return;
+                    if (i.reset == 0) first = read_tile(inp_, "inp", src);
+                    if (i.reset == 0 && first.ok()) first = read_tile(wgt_, "wgt", wgt);
+                    if (first.ok()) first = write_acc(dst, i.reset == 0, i.reset == 0);
+                  });
+    begin_instruction();
+    return first;
+  }
+
+  Status check_alu(const Instruction& i) {
+    if (i.reset != 0) return broken("reset on an ALU instruction, which has none");
+    if (Status status = check_uops(i); !status.ok()) return status;
+    Status first;
+    for_each_step(i, uop_.data() + i.uop_begin,
+                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+                    if (!first.ok()) return;
+                    if (i.use_imm == 0) first = read_acc(src);
+                    if (first.ok()) first = write_acc(dst, true, true);
+                  });
+    begin_instruction();
+    return first;
+  }
+
+  // Between instructions the pipeline drains: the next one's steps are far from this one's.
+  void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
+
+  Status read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
+    if (n >= buffer.size()) return out_of_range(name, n, buffer.size());
+    Touch& touch = buffer[n];
+    if (touch.written == 0) return uninitialised(name, n);
+    if (touch.written > now_.clock[kLoadClock]) {
+      return race("reads " + std::string(name) + " entry " + number(n), Module::kLoad,
+                  touch.written, "writes it");
+    }
+    touch.read = now_.sequence + 1;
+    return {};
+  }
+
+  Status read_acc(std::uint32_t n) const {
+    if (n >= acc_.size()) return out_of_range("acc", n, acc_.size());
+    if (!acc_[n].initialised) return uninitialised("acc", n);
+    return check_hazard(n);
+  }
+
+  Status check_hazard(std::uint32_t n) const {
+    const std::uint64_t distance = step_ - acc_[n].last_write_step;
+    if (distance >= accelerator_.acc_hazard_steps) return {};
+    return broken("acc entry " + number(n) + " is used " + number(distance) +
+                  " steps after this instruction wrote it, the pipeline needs " +
+                  number(accelerator_.acc_hazard_steps));
+  }
+
+  Status write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
+    if (n >= acc_.size()) return out_of_range("acc", n, acc_.size());
+    if (reads_it && !acc_[n].initialised) return uninitialised("acc", n);
+    if (Status status = check_hazard(n); !status.ok()) return status;
+    OutEntry& out = out_[n];
+    if (out.touch.read > now_.clock[kStoreClock]) {
+      return race("overwrites out entry " + number(n), Module::kStore, out.touch.read, "reads it");
+    }
+    acc_[n] = {.initialised = true, .last_write_step = step_++};
+    out.touch.written = now_.sequence + 1;
+    out.writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
+    out.defined = defines_out;
+    return {};
+  }
+
+  // ---- error texts -----------------------------------------------------------------------------
+
+  [[nodiscard]] std::string place(std::uint32_t index) const {
+    for (const LayerRange& layer : layers_) {
+      if (index >= layer.first && index - layer.first < layer.count) {
+        return "instruction " + number(index) + " (layer " + layer.name + ")";
+      }
+    }
+    return "instruction " + number(index);
+  }
+
+  [[nodiscard]] Status broken(std::uint32_t index, const std::string& what) const {
+    return {Code::kDevice, place(index) + " " + disassemble(program_[index]) + ": " + what};
+  }
+
+  [[nodiscard]] Status broken(const std::string& what) const { return broken(now_.index, what); }
+
+  [[nodiscard]] Status uninitialised(const std::string& buffer, std::uint32_t n) const {
+    return broken("reads " + buffer + " entry " + number(n) + ", which nothing has written");
+  }
+
+  [[nodiscard]] Status out_of_range(const std::string& buffer, std::uint32_t n,
+                                    std::size_t depth) const {
+    return broken(buffer + " entry " + number(n) + ", the buffer has " + number(depth));
+  }
+
+  [[nodiscard]] Status race(const std::string& what, Module other, std::uint32_t sequence,
+                            const std::string& does) const {
+    std::uint32_t index = 0;  // of the other module's instruction number `sequence`, from 1
+    for (std::uint32_t seen = 0; index < program_.size(); ++index) {
+      if (module_of(program_[index]) == other && ++seen == sequence) break;
+    }
+    return broken(what + " while " + place(index) + " " + disassemble(program_[index]) + " " +
+                  does + "; no token orders the two");
+  }
+
+  const Accelerator& accelerator_;
+  const InstructionCodec codec_;
+  const DeviceMemory& memory_;
+  const std::span<const LayerRange> layers_;
+  std::vector<Instruction> program_;
+  std::array<std::uint32_t, kModules> module_counts_{};
+  CheckedProgram checked_;
+
+  ScheduledInstruction now_{};
+  std::vector<Uop> uop_;
+  std::vector<std::uint8_t> uop_initialised_;
+  std::vector<Touch> inp_;
+  std::vector<Touch> wgt_;
+  std::vector<AccEntry> acc_;
+  std::vector<OutEntry> out_;
+  // Starts beyond the hazard distance from last_write_step's 0.
+  std::uint64_t step_ = std::uint64_t{1} << 32;
+};
+
+}  // namespace
+
+bool CheckedProgram::uops_unchanged() const {
+  return std::all_of(uop_sources.begin(), uop_sources.end(), [this](const UopSource& source) {
+    return std::memcmp(source.dram, uops.data() + source.first,
+                       source.count * sizeof(std::uint32_t)) == 0;
+  });
+}
+
+Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
+                                     std::span<const InstructionWord> words,
+                                     std::span<const LayerRange> layers) {
+  return Checker(accelerator, memory, layers).run(words);
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,234 @@
+"""The strict VTA simulator of the C++ runtime, for tests of programs and of the compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.library import check, runtime_library
+from vta_stages.accelerator import Accelerator
+from vta_stages.program import Program, RegionKind
+
+ARENA_BYTES = 1 << 30
+BASE_ADDRESS = 0x1000_0000
+ALIGNMENT = 4096
+INSTRUCTION_BYTES = 16
+
+UInt8Array = NDArray[np.uint8]
+UInt64Array = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorDescription:
+    """What the C++ side knows about an accelerator.
+
+    ``kernels`` are the GEMM kernels this CPU can run, fastest first. ``fields`` maps an opcode's
+    name to its fields in bit order, each ``(name, word, bit, bits)`` with word 0 for bits 0-63.
+    """
+
+    kernels: tuple[str, ...]
+    fields: Mapping[str, tuple[tuple[str, int, int, int], ...]]
+
+
+def describe(accelerator: Accelerator) -> SimulatorDescription:
+    """Return the simulator's kernels and instruction table for an accelerator."""
+    library = runtime_library()
+    text = ctypes.create_string_buffer(1 << 16)
+    length = ctypes.c_uint64()
+    check(
+        library,
+        library.ep_sim_describe(
+            _accelerator_json(accelerator),
+            text,
+            ctypes.c_uint64(len(text)),
+            ctypes.byref(length),
+        ),
+    )
+    found = json.loads(text.value)
+    return SimulatorDescription(
+        kernels=tuple(found["kernels"]),
+        fields={
+            opcode: tuple((str(f[0]), int(f[1]), int(f[2]), int(f[3])) for f in fields)
+            for opcode, fields in found["instructions"].items()
+        },
+    )
+
+
+class Simulator:
+    """A simulated accelerator with device memory of its own.
+
+    ``kernel`` picks a GEMM kernel by name (see ``describe``); all give the same bits. Raises
+    RuntimeFailure with the C++ text whenever a program breaks one of the hardware's rules.
+    Not thread-safe. Usable as a context manager; otherwise closed with the object.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        *,
+        kernel: str = "",
+        arena_bytes: int = ARENA_BYTES,
+        base_address: int = BASE_ADDRESS,
+    ) -> None:
+        self.accelerator = accelerator
+        self._kernel = kernel
+        self._library = runtime_library()
+        handle = ctypes.c_void_p()
+        check(
+            self._library,
+            self._library.ep_sim_create(
+                _accelerator_json(accelerator),
+                kernel.encode(),
+                ctypes.c_uint64(arena_bytes),
+                ctypes.c_uint64(base_address),
+                ctypes.byref(handle),
+            ),
+        )
+        self._handle = handle
+        self._finalizer = weakref.finalize(self, self._library.ep_sim_destroy, handle)
+
+    def close(self) -> None:
+        """Free the simulator and its memory; any later call is an error."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- device memory -------------------------------------------------------------------------
+
+    def allocate(self, count: int) -> int:
+        """Reserve ``count`` zeroed bytes; returns their device address, a multiple of 4096."""
+        address = ctypes.c_uint64()
+        self._call("ep_sim_allocate", ctypes.c_uint64(count), ctypes.byref(address))
+        return address.value
+
+    def free(self, address: int) -> None:
+        """Give back what ``allocate`` returned."""
+        self._call("ep_sim_free", ctypes.c_uint64(address))
+
+    def write(self, address: int, data: NDArray[np.generic]) -> None:
+        """Copy an array's bytes to a device address inside one allocation."""
+        data = np.ascontiguousarray(data)
+        self._call(
+            "ep_sim_write",
+            ctypes.c_uint64(address),
+            ctypes.c_void_p(data.ctypes.data),
+            ctypes.c_uint64(data.nbytes),
+        )
+
+    def read(self, address: int, count: int) -> UInt8Array:
+        """Return ``count`` bytes from a device address inside one allocation."""
+        data = np.empty(count, dtype=np.uint8)
+        self._call(
+            "ep_sim_read",
+            ctypes.c_uint64(address),
+            ctypes.c_void_p(data.ctypes.data),
+            ctypes.c_uint64(count),
+        )
+        return data
+
+    # ---- running -------------------------------------------------------------------------------
+
+    def run(self, address: int, count: int, *, timeout_s: float = 0.0) -> None:
+        """Run ``count`` instructions at a device address; a timeout of 0 waits for ever."""
+        self._call(
+            "ep_sim_run",
+            ctypes.c_uint64(address),
+            ctypes.c_uint32(count),
+            ctypes.c_double(timeout_s),
+        )
+
+    def run_instructions(self, instructions: UInt64Array, *, timeout_s: float = 0.0) -> None:
+        """Place ``instructions`` uint64[n, 2] in device memory for one run."""
+        if instructions.ndim != 2 or instructions.shape[1] != 2:
+            raise RuntimeFailure(
+                f"instructions have shape {list(instructions.shape)}, expected [n, 2]"
+            )
+        words = np.ascontiguousarray(instructions, dtype="<u8")
+        address = self.allocate(words.nbytes)
+        try:
+            self.write(address, words)
+            self.run(address, len(words), timeout_s=timeout_s)
+        finally:
+            self.free(address)
+
+    def run_image(self, instructions: UInt64Array, dram: UInt8Array) -> UInt8Array:
+        """Run on a memory image that starts at device address 0; returns the image afterwards.
+
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes]. The run has memory of its own:
+        nothing outside the image can be read or written.
+        """
+        arena_bytes = dram.nbytes + instructions.nbytes + 2 * ALIGNMENT
+        with Simulator(
+            self.accelerator, kernel=self._kernel, arena_bytes=arena_bytes, base_address=0
+        ) as machine:
+            image = machine.allocate(dram.nbytes)
+            machine.write(image, dram)
+            machine.run_instructions(instructions)
+            return machine.read(image, dram.nbytes)
+
+    def run_program(
+        self, program: Program | Path, inputs: Mapping[str, NDArray[np.generic]]
+    ) -> dict[str, UInt8Array]:
+        """Run a compiled program on one set of inputs; returns its outputs' bytes by name.
+
+        ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout).
+        """
+        if not isinstance(program, Program):
+            program = Program.load(program)
+        if program.accelerator != self.accelerator:
+            raise RuntimeFailure(
+                f"program: made for {program.accelerator}, this simulator is {self.accelerator}"
+            )
+        contents = {region.name: region for region in program.inputs}
+        if set(inputs) != set(contents):
+            raise RuntimeFailure(
+                f"program: inputs {sorted(inputs)} were given, expected {sorted(contents)}"
+            )
+        bases: dict[str, int] = {}
+        try:
+            for region in program.regions:
+                bases[region.name] = self.allocate(region.bytes)
+                if region.kind is RegionKind.CONST:
+                    self.write(bases[region.name], np.frombuffer(program.consts, dtype=np.uint8))
+                elif region.kind is RegionKind.INPUT:
+                    data = inputs[region.name]
+                    if data.nbytes != region.bytes:
+                        raise RuntimeFailure(
+                            f"program: input {region.name} has {data.nbytes} bytes, "
+                            f"expected {region.bytes}"
+                        )
+                    self.write(bases[region.name], data)
+            self.run_instructions(program.relocate(bases))
+            return {r.name: self.read(bases[r.name], r.bytes) for r in program.outputs}
+        finally:
+            for address in bases.values():
+                self.free(address)
+
+    def _call(self, function: str, *arguments: object) -> None:
+        if not self._finalizer.alive:
+            raise RuntimeFailure("simulator: used after close()")
+        check(self._library, getattr(self._library, function)(self._handle, *arguments))
+
+
+def _accelerator_json(accelerator: Accelerator) -> bytes:
+    return json.dumps(dataclasses.asdict(accelerator)).encode()
