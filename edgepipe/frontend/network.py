@@ -40,6 +40,12 @@ class Network:
     values: Mapping[str, str] = field(repr=False)
     notices: tuple[str, ...] = ()
 
+    @property
+    def onnx_input(self) -> str:
+        """The ONNX name of the picture input."""
+        constants = {initializer.name for initializer in self.onnx_model.graph.initializer}
+        return next(i.name for i in self.onnx_model.graph.input if i.name not in constants)
+
 
 def load_network(path: Path | str) -> Network:
     """Load the network of an ONNX file.

@@ -176,10 +176,17 @@ def emit_quantize(
 def emit_table(
     builder: ModuleBuilder, name: str, tensor: str, table: Float32Array | Int8Array
 ) -> str:
-    """Look int8 ``tensor`` up in ``table[256]``, whose first entry belongs to -128."""
+    """Look int8 ``tensor`` up in ``table[c, 256]`` (or [1, 256] for all channels).
+
+    A row's first entry belongs to -128.
+    """
+    rows = table.shape[0]
+    offset = 128 + 256 * np.arange(rows, dtype=np.int32)
+    constant = per_channel(offset) if rows > 1 else np.array(128, np.int32)
     wide = builder.emit(f"{name}__wide", "astype", tensor, dtype="int32")
-    index = builder.emit(f"{name}__index", "add", wide, np.array(128, np.int32))
-    return builder.emit(name, "take", table, index, axis=0, mode="clip")
+    index = builder.emit(f"{name}__index", "add", wide, constant)
+    flat = np.ascontiguousarray(table.reshape(-1))
+    return builder.emit(name, "take", flat, index, axis=0, mode="clip")
 
 
 def per_channel(values: Int32Array) -> Int32Array:

@@ -1,0 +1,224 @@
+"""The float network as the quantiser sees it: fused nodes with constants in numpy.
+
+A node is what becomes one integer operator: a convolution with its bias, residuals and activation,
+a sum, a pool, a resize, a concatenation, a move of bytes, a table, or a float operator left alone.
+Integer tensors are pictures: a float tensor [1, k] stands for int8[1, k, 1, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.tvm_adapter import Binding
+
+Float = NDArray[np.float64]
+Int32Array = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """What follows the accumulator: ``x if x > 0 else slope * x``, then a clip to [low, high]."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    slope: float = 1.0
+
+
+IDENTITY = Activation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Node:
+    """A named operator; ``name`` is also its output tensor."""
+
+    name: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        raise TypeError(f"{type(self).__name__} does not say what it reads")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConvNode(Node):
+    """``activation(conv(input, weight) + sum(residual * factor) + bias)``.
+
+    ``weight`` is float64[out, in / groups, kh, kw], or [in, out / groups, kh, kw] when
+    ``transposed``; ``bias`` float64[out]; a residual is (tensor, factor float64[out]).
+    """
+
+    input: str
+    weight: Float
+    bias: Float
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    transposed: bool = False
+    residuals: tuple[tuple[str, Float], ...] = ()
+    activation: Activation = IDENTITY
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input, *(tensor for tensor, _ in self.residuals))
+
+    @property
+    def is_depthwise(self) -> bool:
+        """One input channel per output channel, each with its own weights."""
+        return not self.transposed and self.groups > 1 and self.weight.shape[:2] == (self.groups, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SumNode(Node):
+    """``activation(sum(tensor * factor) + bias)``, factors and bias float64[channels]."""
+
+    terms: tuple[tuple[str, Float], ...]
+    bias: Float
+    activation: Activation = IDENTITY
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(tensor for tensor, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AveragePoolNode(Node):
+    """Mean over windows, each of the full kernel size (padding counts as zeros)."""
+
+    input: str
+    channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MaxPoolNode(Node):
+    input: str
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResizeNode(Node):
+    """Separable resampling ``rows @ x @ cols.T / 2**shift`` with integer weights."""
+
+    input: str
+    rows: Int32Array
+    cols: Int32Array
+    shift: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConcatNode(Node):
+    parts: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SliceNode(Node):
+    """Channels ``begin`` to ``end`` of a picture."""
+
+    input: str
+    begin: int
+    end: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MoveNode(Node):
+    """A reshape or transposition: bytes move, values stay; ``binding`` is the float original."""
+
+    input: str
+    binding: Binding
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableNode(Node):
+    """A function of one number (by its Relax name) applied to every element."""
+
+    input: str
+    function: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FloatNode(Node):
+    """An operator without integer form: it stays float, on the ARM side."""
+
+    binding: Binding
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.binding.inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Nodes in topological order; ``shapes`` are the float shapes of all tensors."""
+
+    input: str
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    shapes: dict[str, tuple[int, ...]] = field(repr=False)
+
+    def users(self) -> dict[str, list[Node]]:
+        """Map every tensor to the nodes that read it."""
+        found: dict[str, list[Node]] = {self.input: [], **{n.name: [] for n in self.nodes}}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found[name].append(node)
+        return found
+
+    def channels(self, tensor: str) -> int:
+        shape = self.shapes[tensor]
+        return shape[1] if len(shape) > 1 else 1
+
+
+def picture_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
+    """Return the int8 shape of a float tensor: [1, c, h, w], or [1, k, 1, 1] for [1, k]."""
+    if len(shape) == 4 and shape[0] == 1:
+        return (1, shape[1], shape[2], shape[3])
+    if len(shape) == 2 and shape[0] == 1:
+        return (1, shape[1], 1, 1)
+    return None
+
+
+def as_channels(constant: NDArray[Any], shape: tuple[int, ...]) -> Float | None:
+    """Return a constant that broadcasts over ``shape`` by channel as float64[channels], else None."""
+    channels = shape[1]
+    array = np.asarray(constant, np.float64)
+    if array.size == 1:
+        return np.full(channels, float(array.reshape(-1)[0]))
+    wanted = (1, channels) + (1,) * (len(shape) - 2)
+    full = (1,) * (len(shape) - array.ndim) + array.shape
+    return array.reshape(channels) if full == wanted else None

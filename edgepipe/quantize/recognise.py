@@ -1,0 +1,404 @@
+"""Turn a float Relax network into the quantiser's graph: recognise operators and fuse them.
+
+    conv2d, add const, add residual, leakyrelu   ->   one ConvNode
+
+A call joins the node before it when nothing else reads that node. What is not recognised becomes a
+FloatNode, so every network has a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgepipe.quantize.graph import (
+    IDENTITY,
+    Activation,
+    AveragePoolNode,
+    ConcatNode,
+    ConvNode,
+    FloatNode,
+    Graph,
+    MaxPoolNode,
+    MoveNode,
+    Node,
+    ResizeNode,
+    SliceNode,
+    SumNode,
+    TableNode,
+    as_channels,
+    picture_shape,
+)
+from edgepipe.quantize.resampling import resize_matrices
+from edgepipe.tvm_adapter import Binding, IRModule, read_main
+
+ELEMENTWISE = ("sigmoid", "tanh", "exp", "nn.silu")
+MAX_POOL_WINDOW = 4096
+
+
+def recognise(module: IRModule) -> Graph:
+    """Return the graph of a float Relax module with one parameter."""
+    main = read_main(module)
+    shapes = {p.name: p.shape for p in main.params}
+    shapes |= {b.name: b.shape for b in main.bindings}
+    users = main.users()
+    single = {name for name, read in users.items() if len(read) == 1 and name not in main.outputs}
+    reader = _Reader(shapes, single)
+    for binding in main.bindings:
+        reader.read(binding)
+    (param,) = main.params
+    graph = Graph(
+        input=param.name, nodes=tuple(reader.nodes.values()), outputs=main.outputs, shapes=shapes
+    )
+    return _without_unread(graph)
+
+
+def _without_unread(graph: Graph) -> Graph:
+    needed = set(graph.outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if node.name in needed:
+            needed.update(node.inputs)
+            kept.append(node)
+    return replace(graph, nodes=tuple(reversed(kept)))
+
+
+class _Reader:
+    """Reads bindings in order; ``nodes`` is the graph so far, by output tensor."""
+
+    def __init__(self, shapes: dict[str, tuple[int, ...]], single: set[str]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._shapes = shapes
+        self._single = single
+        self._splits: dict[str, Binding] = {}
+
+    def read(self, binding: Binding) -> None:
+        if binding.op == "split":
+            self._splits[binding.name] = binding
+            return
+        rule = _RULES.get(binding.op)
+        node = rule(self, binding) if rule and binding.dtype == "float32" else None
+        node = node or self._float(binding)
+        self.nodes[binding.name] = node
+
+    def _float(self, binding: Binding) -> Node:
+        split = self._splits.pop(binding.inputs[0], None) if binding.inputs else None
+        if split is not None:  # a split of some other kind, read as it is
+            self.nodes[split.name] = FloatNode(name=split.name, binding=split)
+        return FloatNode(name=binding.name, binding=binding)
+
+    def _open(self, tensor: Any) -> ConvNode | SumNode | None:
+        """Return the node that makes ``tensor`` if its tail may still grow."""
+        node = self.nodes.get(tensor) if isinstance(tensor, str) else None
+        growing = isinstance(node, ConvNode | SumNode) and node.activation is IDENTITY
+        return node if growing and tensor in self._single else None  # type: ignore[return-value]
+
+    def _is_picture(self, *tensors: Any) -> bool:
+        return all(
+            isinstance(t, str) and picture_shape(self._shapes[t]) is not None for t in tensors
+        )
+
+    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> Node | None:
+        """``tensor * factor + bias``, both per channel, joined to the node before if it is open."""
+        channels = self._shapes[name][1]
+        node = self._open(tensor)
+        if isinstance(node, ConvNode):
+            del self.nodes[tensor]
+            shape = [1] * 4
+            if node.transposed:
+                per_group = node.weight.shape[1]
+                weight = node.weight.reshape(node.groups, -1, *node.weight.shape[1:])
+                weight = weight * factor.reshape(node.groups, 1, per_group, 1, 1)
+                weight = weight.reshape(node.weight.shape)
+            else:
+                shape[0] = channels
+                weight = node.weight * factor.reshape(shape)
+            return replace(
+                node,
+                name=name,
+                weight=weight,
+                bias=node.bias * factor + bias,
+                residuals=tuple((t, f * factor) for t, f in node.residuals),
+            )
+        if isinstance(node, SumNode):
+            del self.nodes[tensor]
+            terms = tuple((t, f * factor) for t, f in node.terms)
+            return replace(node, name=name, terms=terms, bias=node.bias * factor + bias)
+        return SumNode(name=name, terms=((tensor, factor),), bias=np.zeros(channels) + bias)
+
+    def elementwise(self, binding: Binding) -> Node | None:
+        """Add, subtract, multiply and divide by a constant per channel, or of two tensors."""
+        first, second = binding.args
+        sign = -1.0 if binding.op == "subtract" else 1.0
+        if not self._is_picture(binding.name):
+            return None
+        shape = self._shapes[binding.name]
+        if isinstance(first, str) and isinstance(second, str):
+            same = self._shapes[first] == self._shapes[second] == shape
+            if binding.op == "add" and same and first == second:
+                return self._affine(binding.name, first, np.full(shape[1], 2.0), 0.0)
+            if binding.op in ("add", "subtract") and same and first != second:
+                return self._sum(binding.name, first, second, sign)
+            return None
+        tensor, constant = (first, second) if isinstance(first, str) else (second, first)
+        if not isinstance(tensor, str) or self._shapes[tensor] != shape:
+            return None
+        values = as_channels(np.asarray(constant), shape)
+        if values is None or (binding.op == "divide" and tensor is not first):
+            return None
+        ones = np.ones(shape[1])
+        if binding.op == "multiply":
+            return self._affine(binding.name, tensor, values, 0.0)
+        if binding.op == "divide":
+            return self._affine(binding.name, tensor, 1.0 / values, 0.0)
+        if tensor is first:
+            return self._affine(binding.name, tensor, ones, sign * values)
+        return self._affine(binding.name, tensor, sign * ones, values)
+
+    def _sum(self, name: str, first: str, second: str, sign: float) -> Node:
+        """Two tensors: the heavier open convolution takes the other one as a residual."""
+        ones = np.ones(self._shapes[name][1])
+        operands = ((first, ones), (second, sign * ones))
+        convs = [
+            (int(node.weight[0].size), -index)
+            for index, (tensor, _) in enumerate(operands)
+            if isinstance(node := self._open(tensor), ConvNode)
+        ]
+        if convs:
+            chosen = -max(convs)[1]
+            tensor, factor = operands[chosen]
+            other = operands[1 - chosen]
+            node = self._affine(name, tensor, factor, 0.0)
+            assert isinstance(node, ConvNode)
+            return replace(node, residuals=(*node.residuals, other))
+        terms: list[tuple[str, Any]] = []
+        bias = np.zeros(ones.size)
+        for tensor, factor in operands:
+            open_sum = self._open(tensor)
+            if isinstance(open_sum, SumNode):
+                del self.nodes[tensor]
+                terms += [(t, f * factor) for t, f in open_sum.terms]
+                bias = bias + open_sum.bias * factor
+            else:
+                terms.append((tensor, factor))
+        return SumNode(name=name, terms=tuple(terms), bias=bias)
+
+    def activation(self, binding: Binding) -> Node | None:
+        """Relu, leaky relu, clip, and maximum or minimum with a constant."""
+        tensor = binding.args[0]
+        wanted = _activation(binding)
+        if wanted is None or not isinstance(tensor, str) or not self._is_picture(tensor):
+            return None
+        node = self.nodes.get(tensor)
+        if isinstance(node, ConvNode | SumNode) and tensor in self._single:
+            joined = _joined(node.activation, wanted)
+            if joined is not None:
+                del self.nodes[tensor]
+                return replace(node, name=binding.name, activation=joined)
+        ones = np.ones(self._shapes[tensor][1])
+        terms = ((tensor, ones),)
+        return SumNode(name=binding.name, terms=terms, bias=0 * ones, activation=wanted)
+
+    def conv(self, binding: Binding) -> Node | None:
+        tensor, weight = binding.args
+        attributes = binding.attributes
+        if not isinstance(weight, np.ndarray) or not isinstance(tensor, str):
+            return None
+        if attributes["data_layout"] != "NCHW" or weight.ndim != 4:
+            return None
+        transposed = binding.op == "nn.conv2d_transpose"
+        if transposed and (attributes["dilation"] != (1, 1) or attributes["groups"] != 1):
+            return None
+        return ConvNode(
+            name=binding.name,
+            input=tensor,
+            weight=weight.astype(np.float64),
+            bias=np.zeros(binding.shape[1]),
+            stride=attributes["strides"],
+            padding=attributes["padding"],
+            dilation=attributes["dilation"],
+            groups=attributes["groups"],
+            transposed=transposed,
+        )
+
+    def dense(self, binding: Binding) -> Node | None:
+        """``[1, k] @ const[k, n]``: a convolution whose kernel is the whole picture."""
+        tensor, weight = binding.args
+        if not isinstance(weight, np.ndarray) or not isinstance(tensor, str) or weight.ndim != 2:
+            return None
+        if len(binding.shape) != 2 or binding.shape[0] != 1:
+            return None
+        source, shape = tensor, (1, weight.shape[0], 1, 1)
+        before = self.nodes.get(tensor)
+        if isinstance(before, MoveNode) and before.binding.op == "reshape":
+            flat = picture_shape(self._shapes[before.input])
+            if flat is not None and len(self._shapes[before.input]) == 4:
+                source, shape = before.input, flat
+        kernel = weight.T.astype(np.float64).reshape(weight.shape[1], *shape[1:])
+        return ConvNode(
+            name=binding.name, input=source, weight=kernel, bias=np.zeros(weight.shape[1])
+        )
+
+    def max_pool(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        attributes = binding.attributes
+        if attributes["layout"] != "NCHW" or attributes["dilation"] != (1, 1):
+            return None
+        if attributes["ceil_mode"] or not isinstance(tensor, str):
+            return None
+        return MaxPoolNode(
+            name=binding.name,
+            input=tensor,
+            kernel=attributes["pool_size"],
+            stride=attributes["strides"],
+            padding=attributes["padding"],
+        )
+
+    def average_pool(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        attributes = binding.attributes
+        if not isinstance(tensor, str) or not self._is_picture(tensor):
+            return None
+        shape = self._shapes[tensor]
+        if len(shape) != 4 or attributes["layout"] != "NCHW" or attributes["dilation"] != (1, 1):
+            return None
+        padding, kernel = attributes["padding"], attributes["pool_size"]
+        partial = any(padding) and not attributes["count_include_pad"]
+        if partial or attributes["ceil_mode"] or kernel[0] * kernel[1] > MAX_POOL_WINDOW:
+            return None
+        return AveragePoolNode(
+            name=binding.name,
+            input=tensor,
+            channels=shape[1],
+            kernel=kernel,
+            stride=attributes["strides"],
+            padding=padding,
+        )
+
+    def mean(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        if not isinstance(tensor, str) or not self._is_picture(tensor):
+            return None
+        shape = self._shapes[tensor]
+        axes = {axis % len(shape) for axis in binding.attributes["axis"] or ()}
+        if len(shape) != 4 or axes != {2, 3} or shape[2] * shape[3] > MAX_POOL_WINDOW:
+            return None
+        kernel = (shape[2], shape[3])
+        return AveragePoolNode(
+            name=binding.name, input=tensor, channels=shape[1], kernel=kernel, stride=kernel
+        )
+
+    def resize(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        attributes = binding.attributes
+        if not isinstance(tensor, str) or attributes["layout"] != "NCHW":
+            return None
+        sizes = (self._shapes[tensor][2:], binding.shape[2:])
+        found = resize_matrices(
+            sizes,  # type: ignore[arg-type]
+            attributes["method"],
+            attributes["coordinate_transformation_mode"],
+            attributes["rounding_method"],
+        )
+        if found is None:
+            return None
+        rows, cols, shift = found
+        return ResizeNode(name=binding.name, input=tensor, rows=rows, cols=cols, shift=shift)
+
+    def concat(self, binding: Binding) -> Node | None:
+        parts = binding.args[0]
+        if not isinstance(parts, tuple) or binding.attributes["axis"] not in (1, -3):
+            return None
+        if len(binding.shape) != 4 or not self._is_picture(*parts):
+            return None
+        return ConcatNode(name=binding.name, parts=parts)
+
+    def part_of_split(self, binding: Binding) -> Node | None:
+        source, index = binding.args
+        split = self._splits.get(source) if isinstance(source, str) else None
+        if split is None or not isinstance(index, int):
+            return None
+        tensor = split.args[0]
+        if not isinstance(tensor, str) or len(self._shapes[tensor]) != 4:
+            return None
+        if split.attributes["axis"] not in (1, -3):
+            return None
+        channels = self._shapes[tensor][1]
+        cuts = split.attributes["indices_or_sections"]
+        if isinstance(cuts, int):
+            step = -(-channels // cuts)
+            cuts = tuple(range(step, channels, step))
+        borders = (0, *cuts, channels)
+        return SliceNode(
+            name=binding.name, input=tensor, begin=borders[index], end=borders[index + 1]
+        )
+
+    def move(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        if not isinstance(tensor, str):
+            return None
+        return MoveNode(name=binding.name, input=tensor, binding=binding)
+
+    def table(self, binding: Binding) -> Node | None:
+        tensor = binding.args[0]
+        if not isinstance(tensor, str):
+            return None
+        return TableNode(name=binding.name, input=tensor, function=binding.op)
+
+
+def _activation(binding: Binding) -> Activation | None:
+    if binding.op == "nn.relu":
+        return Activation(low=0.0)
+    if binding.op == "nn.leakyrelu":
+        slope = float(binding.attributes["alpha"])
+        if slope == 0.0:
+            return Activation(low=0.0)
+        return Activation(slope=slope) if 0.0 < slope < 1.0 else None
+    if binding.op == "clip":
+        low, high = binding.args[1:]
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            return Activation(low=float(low), high=float(high))
+        return None
+    constant = binding.args[1]
+    if not isinstance(constant, np.ndarray) or constant.size != 1:
+        return None
+    bound = float(constant.reshape(-1)[0])
+    return Activation(low=bound) if binding.op == "maximum" else Activation(high=bound)
+
+
+def _joined(first: Activation, second: Activation) -> Activation | None:
+    """Return one activation that does ``first``, then ``second``; None if there is none."""
+    if second.slope != 1.0:
+        return second if first == IDENTITY else None
+    low, high = max(first.low, second.low), min(first.high, second.high)
+    if second.low > first.high or second.high < first.low:
+        return None
+    return Activation(low=low, high=high, slope=first.slope)
+
+
+_RULES: dict[str, Callable[[_Reader, Binding], Node | None]] = {
+    "add": _Reader.elementwise,
+    "subtract": _Reader.elementwise,
+    "multiply": _Reader.elementwise,
+    "divide": _Reader.elementwise,
+    "nn.relu": _Reader.activation,
+    "nn.leakyrelu": _Reader.activation,
+    "clip": _Reader.activation,
+    "maximum": _Reader.activation,
+    "minimum": _Reader.activation,
+    "nn.conv2d": _Reader.conv,
+    "nn.conv2d_transpose": _Reader.conv,
+    "matmul": _Reader.dense,
+    "nn.max_pool2d": _Reader.max_pool,
+    "nn.avg_pool2d": _Reader.average_pool,
+    "mean": _Reader.mean,
+    "image.resize2d": _Reader.resize,
+    "concat": _Reader.concat,
+    "tuple_get_item": _Reader.part_of_split,
+    "reshape": _Reader.move,
+    "permute_dims": _Reader.move,
+    **dict.fromkeys(ELEMENTWISE, _Reader.table),
+}

@@ -1,0 +1,82 @@
+"""Weights and factors in int8 with a power-of-two step per output channel.
+
+An accumulator of output channel ``c`` counts in units of ``s_out[c] * 2**-shift[c]``. So the weight
+step is ``s_out[c] * 2**-shift[c] / s_in``, the requantisation is a plain shift, and whatever scales
+the activations have, it is exact; the weights are at most one bit coarser than they could be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import QuantizeError
+
+Float = NDArray[np.float64]
+Int32Array = NDArray[np.int32]
+Int8Array = NDArray[np.int8]
+
+MAX_SHIFT = 15  # the longest right shift in one VTA instruction
+FAR_SHIFT = 22  # two instructions, for channels whose weights would otherwise vanish
+COARSE = 16  # a channel whose largest weight is below this counts as vanishing
+MANTISSA = 127
+MAX_FACTOR_SHIFT = 16
+
+
+def quantise_rows(rows: Float) -> tuple[NDArray[np.int64], Int32Array]:
+    """Round ``rows: float64[channels, n]``, in units of the output step, to int8 with a shift.
+
+    Each row gets the shift of least squared error among the two around full use of int8, so
+    ``rows ~ quantised / 2**shift``. Returns int64[channels, n] within [-127, 127] and the shifts.
+    """
+    largest = np.abs(rows).max(axis=1)
+    safe = np.where(largest > 0, largest, 1.0)
+    # The largest shift at which nothing clips; one more halves the step and clips the largest.
+    fitting = np.floor(np.log2(127.5 / safe)).astype(np.int64)
+    limit = np.where(safe * 2.0**MAX_SHIFT < COARSE, FAR_SHIFT, MAX_SHIFT)
+    best: tuple[Float, NDArray[np.int64], NDArray[np.int64]] | None = None
+    for extra in (0, 1):
+        shift = np.clip(fitting + extra, 0, limit)
+        scaled = rows * 2.0 ** shift[:, None]
+        rounded = np.clip(np.rint(scaled), -127, 127).astype(np.int64)
+        error = (((rounded - scaled) * 2.0 ** -shift[:, None]) ** 2).sum(axis=1)
+        if best is None:
+            best = (error, rounded, shift)
+        else:
+            better = error < best[0]
+            best = (
+                np.where(better, error, best[0]),
+                np.where(better[:, None], rounded, best[1]),
+                np.where(better, shift, best[2]),
+            )
+    assert best is not None
+    shift = np.where(largest > 0, best[2], 0)
+    return best[1], shift.astype(np.int32)
+
+
+def quantise_factors(factors: Float) -> Int32Array:
+    """Round residual factors to the form ``f * 2**k``, |f| <= 127, 0 <= k <= 16."""
+    magnitude = np.abs(factors)
+    k = np.ceil(np.log2(np.maximum(magnitude, 1.0) / (MANTISSA + 0.5)))
+    k = np.clip(k, 0, MAX_FACTOR_SHIFT)
+    f = np.clip(np.rint(factors / 2.0**k), -MANTISSA, MANTISSA)
+    return (f * 2.0**k).astype(np.int32)
+
+
+def require_no_overflow(
+    name: str, weight_sums: NDArray[np.int64], factors: list[Int32Array], bias: NDArray[np.int64]
+) -> None:
+    """Prove that no int32 accumulator of operator ``name`` can wrap around for any int8 input.
+
+    ``weight_sums`` is the sum of weight magnitudes per channel. The bound leaves one bit, because a
+    leaky branch adds up to the accumulator once more.
+    """
+    bound = 128 * weight_sums + np.abs(bias)
+    for factor in factors:
+        bound = bound + 128 * np.abs(factor.astype(np.int64))
+    worst = int(bound.max())
+    if worst >= 1 << 30:
+        raise QuantizeError(
+            f"{name}: an accumulator could reach {worst}, beyond the 2**30 that int32 allows",
+            hint="the ranges seen in calibration are implausible; check the frames",
+        )
