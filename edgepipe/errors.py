@@ -16,6 +16,14 @@ class BoardError(EdgepipeError):
     """An unknown board, or a board file with unknown or impossible values."""
 
 
+class BitstreamError(EdgepipeError):
+    """A bitstream file or manifest that is damaged, or a bitstream that does not fit a board."""
+
+
+class DeployError(EdgepipeError):
+    """A deploy that was refused or failed; the message says which release the board still runs."""
+
+
 class FrontendError(EdgepipeError):
     """A network file that cannot be read or imported."""
 
@@ -46,9 +54,11 @@ class RuntimeFailure(EdgepipeError):
 
 __all__ = [
     "AcceleratorError",
+    "BitstreamError",
     "BoardError",
     "BundleError",
     "CodegenError",
+    "DeployError",
     "EdgepipeError",
     "EncodingError",
     "FrontendError",

@@ -1,0 +1,1 @@
+"""Bitstreams: known files, the ``.bit`` header, checks, conversion for Linux."""

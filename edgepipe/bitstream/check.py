@@ -1,0 +1,152 @@
+"""Read a bitstream file, say what it is, and compare it with a board."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepipe.bitstream import header as bit_header
+from edgepipe.bitstream import parts, stream
+from edgepipe.bitstream.header import BitHeader
+from edgepipe.bitstream.manifest import BitstreamManifest, Digests, KnownBitstream, digests
+from edgepipe.bitstream.stream import ConfigurationStream
+from edgepipe.boards import Board
+from edgepipe.errors import BitstreamError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BitstreamFile:
+    """A bitstream as read. ``header`` is None for a ``.bin`` file, which has none; ``stream`` is
+    None only for a known file of another vendor; ``known`` is None when nobody published it."""
+
+    path: Path
+    bytes: int
+    digests: Digests
+    header: BitHeader | None
+    stream: ConfigurationStream | None
+    known: KnownBitstream | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One thing in which a bitstream differs from what a board needs."""
+
+    subject: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} is {self.found}, the board has {self.expected}"
+
+
+def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
+    """Read and parse the file at ``path``, a ``.bit`` or ``.bin``, and look its digests up.
+
+    A ``.bin`` that was converted from a published ``.bit`` is not recognised: its digest differs.
+    Raises ``BitstreamError`` when it is missing or damaged.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as cause:
+        raise BitstreamError(f"{path}: no such file") from cause
+    except OSError as cause:
+        raise BitstreamError(f"{path}: cannot be read ({cause.strerror})") from cause
+    found = digests(content)
+    known = manifest.find(found)
+    header = None
+    configuration = None
+    if bit_header.has_header(content):
+        header = bit_header.parse(content, str(path))
+        configuration = stream.parse(content[header.stream_offset :], str(path))
+        if configuration.swapped:
+            raise BitstreamError(
+                f"{path}: the stream behind the .bit header is byte-swapped already",
+                hint="this is neither a .bit nor a .bin file; get the original again",
+            )
+    elif known is None or known.path.endswith(".bit"):
+        configuration = stream.parse(content, str(path))
+    return BitstreamFile(
+        path=path,
+        bytes=len(content),
+        digests=found,
+        header=header,
+        stream=configuration,
+        known=known,
+    )
+
+
+def compare(file: BitstreamFile, board: Board) -> tuple[Mismatch, ...]:
+    """Return everything in which ``file`` does not fit ``board``; empty when it may fit.
+
+    The die comes from the header's part and, independently of it, from the IDCODE in the stream.
+    The package is not compared: a VTA uses no pins of the logic, and the published PYNQ files name
+    another package than the boards carry.
+    Configuration, revision and clock can be compared for published files only: no bitstream says
+    them itself.
+    """
+    return tuple(
+        Mismatch(subject=subject, found=found, expected=expected)
+        for subject, found, expected in (*_parts(file, board), *_accelerators(file, board))
+        if found != expected
+    )
+
+
+def convert(file: BitstreamFile, output: Path) -> int:
+    """Write ``file``'s stream to ``output`` as fpga_manager wants it; return the bytes written.
+
+    ``output`` appears whole or not at all. Raises ``BitstreamError`` when it cannot be written.
+    """
+    if file.stream is None:
+        raise BitstreamError(
+            f"{file.path}: not a Xilinx bitstream, so there is nothing to convert",
+            hint="program an Intel .rbf file as it is",
+        )
+    content = stream.swapped(file.stream)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as sink:
+                sink.write(content)
+            temporary.chmod(0o644)
+            temporary.replace(output)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as cause:
+        raise BitstreamError(f"{output}: cannot be written ({cause.strerror})") from cause
+    return len(content)
+
+
+def _parts(file: BitstreamFile, board: Board) -> list[tuple[str, str, str]]:
+    wanted = parts.parse(board.part)
+    if wanted is None:
+        raise BitstreamError(
+            f"board {board.name}: its part {board.part!r} takes no bitstream",
+            hint="name a board with programmable logic, such as ultra96",
+        )
+    compared = []
+    if file.header is not None:
+        part = parts.parse(file.header.part)
+        compared.append(("part", part.die if part else file.header.part, wanted.die))
+    if file.stream is not None and file.stream.idcode is not None and wanted.idcode is not None:
+        die = parts.die_of_idcode(file.stream.idcode)
+        compared.append(("die in the stream", die, wanted.die))
+    if file.stream is None and file.known is not None:
+        compared.append(("part", file.known.part, wanted.die))
+    return compared
+
+
+def _accelerators(file: BitstreamFile, board: Board) -> list[tuple[str, str, str]]:
+    if file.known is None:
+        return []
+    known, accelerator = file.known, board.accelerator
+    compared = [
+        ("configuration", known.configuration, accelerator.configuration),
+        ("encoding revision", known.revision, accelerator.revision),
+    ]
+    if known.clock_hz:
+        compared.append(("clock", f"{known.clock_hz} Hz", f"{accelerator.clock_hz} Hz"))
+    return compared

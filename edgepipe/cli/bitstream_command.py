@@ -1,0 +1,144 @@
+"""``edgepipe bitstream``: known bitstreams, what a file is, and its form for fpga_manager."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from edgepipe import boards
+from edgepipe.bitstream import check, manifest, parts
+from edgepipe.bitstream.check import BitstreamFile
+from edgepipe.errors import BitstreamError
+from edgepipe.report.table import format_table
+
+EPILOG = """\
+examples:
+  edgepipe bitstream list
+  edgepipe bitstream check 1x16_i8w8a32_15_15_18_17.bit --board ultra96
+  edgepipe bitstream convert 1x16_i8w8a32_15_15_18_17.bit -o vta.bin
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser and its actions."""
+    parser = commands.add_parser(
+        "bitstream",
+        help="check and convert bitstreams",
+        description="List the published bitstreams, check a file against them and against a board, "
+        "convert it for Linux' fpga_manager.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    action = actions.add_parser("list", help="list the published bitstreams")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=run_list)
+    action = actions.add_parser(
+        "check", help="say what a .bit or .bin file is, and whether it fits"
+    )
+    action.add_argument("file", metavar="FILE", type=Path, help="bitstream")
+    action.add_argument(
+        "--board", metavar="BOARD", help="fail unless the bitstream fits this board"
+    )
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=run_check)
+    action = actions.add_parser("convert", help="write the headerless, word-swapped form")
+    action.add_argument("file", metavar="FILE", type=Path, help="bitstream (.bit or .bin)")
+    action.add_argument("-o", "--output", required=True, metavar="OUT", type=Path, help=".bin file")
+    action.set_defaults(run=run_convert)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Print the published bitstreams and the boards that are built for each."""
+    published = manifest.load()
+    if options.json:
+        print(json.dumps(dataclasses.asdict(published), indent=1))
+        return 0
+    known_boards = [boards.load(name) for name in boards.names()]
+    rows = []
+    for known in published.bitstream:
+        users = [board.name for board in known_boards if board.bitstream == known.path]
+        clock = f"{known.clock_hz / 1e6:.0f}" if known.clock_hz else "-"
+        rows.append([known.path, known.revision, clock, known.part, ", ".join(users) or "-"])
+    print(format_table(["file", "revision", "MHz", "part", "boards"], rows))
+    print(f"\npublished in {published.repository}, folder {published.folder}/, {published.license}")
+    for known in published.bitstream:
+        if known.note:
+            print(f"{known.path}: {known.note}")
+    return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print what the file is; raise when it does not fit the board."""
+    board = boards.load(options.board) if options.board else None
+    file = check.read(options.file, manifest.load())
+    mismatches = check.compare(file, board) if board else ()
+    if options.json:
+        print(json.dumps(_as_json(file, mismatches), indent=1))
+    else:
+        _print_file(file)
+    if board and mismatches:
+        raise BitstreamError(
+            f"{file.path}: does not fit board {board.name}: {'; '.join(map(str, mismatches))}",
+            hint=f"board {board.name} is built for {board.bitstream or 'no published bitstream'}; "
+            "for a bitstream of your own, describe it in a board file and give its path to --board",
+        )
+    if board and not options.json:
+        proof = "" if file.known else " as far as a file of unknown origin can tell"
+        print(f"fits board {board.name}{proof}")
+    return 0
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    """Convert the file and print what was written."""
+    file = check.read(options.file, manifest.load())
+    written_bytes = check.convert(file, options.output)
+    state = "swapped already" if file.stream and file.stream.swapped else "words swapped"
+    print(f"{options.output}: {written_bytes} bytes for fpga_manager ({state})")
+    return 0
+
+
+def _print_file(file: BitstreamFile) -> None:
+    lines = [("file", f"{file.path}, {file.bytes} bytes")]
+    if file.header is not None:
+        header = file.header
+        tool = f", Vivado {header.tool_version}" if header.tool_version else ""
+        lines.append(("design", f"{header.design}{tool}, {header.date} {header.time}"))
+        lines.append(("part", header.part))
+    if file.stream is not None:
+        order = "byte-swapped words (fpga_manager)" if file.stream.swapped else "words as Vivado's"
+        lines.append(("stream", f"{len(file.stream.words)} bytes, {order}"))
+        if file.stream.idcode is not None:
+            die = parts.die_of_idcode(file.stream.idcode)
+            lines.append(("die", f"{die} (IDCODE {file.stream.idcode:#010x})"))
+    lines.append(("sha256", file.digests.sha256))
+    lines.append(("git blob", file.digests.git_blob))
+    if file.known is None:
+        lines.append(("known as", "unknown: not one of the published files; what accelerator it"))
+        lines.append(("", "holds, and in which encoding revision, cannot be told from it"))
+    else:
+        known = file.known
+        clock = f", {known.clock_hz / 1e6:.0f} MHz" if known.clock_hz else ""
+        lines.append(("known as", known.path))
+        lines.append(("", f"{known.configuration}, encoding revision {known.revision}{clock}"))
+        if known.note:
+            lines.append(("", known.note))
+    for label, text in lines:
+        print(f"{label:<10}{text}")
+
+
+def _as_json(file: BitstreamFile, mismatches: tuple[check.Mismatch, ...]) -> dict[str, Any]:
+    stream = file.stream
+    return {
+        "file": str(file.path),
+        "bytes": file.bytes,
+        **dataclasses.asdict(file.digests),
+        "header": dataclasses.asdict(file.header) if file.header else None,
+        "swapped": stream.swapped if stream else None,
+        "idcode": stream.idcode if stream else None,
+        "known": dataclasses.asdict(file.known) if file.known else None,
+        "mismatches": [dataclasses.asdict(mismatch) for mismatch in mismatches],
+    }
