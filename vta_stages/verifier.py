@@ -52,8 +52,8 @@ class _Verifier:
         self._check_loops()
         check_tokens(self.table, self.fault)
         ordering = order_instructions(self.table, self.fault)
-        self._check_end(ordering)
         AccessChecker(self.program, ordering, self.fault).run()
+        self._check_end(ordering)
 
     # Rules that look at one instruction.
 
