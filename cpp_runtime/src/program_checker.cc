@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "dram_ledger.h"
 #include "gemm_kernel.h"
 #include "module_schedule.h"
 
@@ -49,6 +50,7 @@ class Checker {
         codec_(accelerator),
         memory_(memory),
         layers_(layers),
+        dram_(accelerator),
         uop_(accelerator.uop_depth()),
         uop_initialised_(accelerator.uop_depth(), 0),
         inp_(accelerator.inp_depth()),
@@ -225,6 +227,14 @@ class Checker {
     Result<std::byte*> pointer = memory_.translate(address, elements * element_bytes);
     if (!pointer.ok()) return broken(pointer.status().message());
     checked_.steps.back().dram = *pointer;
+    for (std::uint32_t y = 0; y < i.y_size; ++y) {
+      const std::uint64_t row = address + std::uint64_t{y} * i.x_stride * element_bytes;
+      const std::uint64_t bytes = i.x_size * element_bytes;
+      const auto conflict = i.opcode == Opcode::kStore
+                                ? dram_.write(row, bytes, now_)
+                                : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
+      if (conflict) return dram_conflict(i, *conflict);
+    }
     return {};
   }
 
@@ -373,14 +383,30 @@ class Checker {
     return broken(buffer + " entry " + number(n) + ", the buffer has " + number(depth));
   }
 
+  // Place and text of a module's instruction number `sequence`, from 1.
+  [[nodiscard]] std::string other_text(Module module, std::uint32_t sequence) const {
+    std::uint32_t index = 0;
+    for (std::uint32_t seen = 0; index < program_.size(); ++index) {
+      if (module_of(program_[index]) == module && ++seen == sequence) break;
+    }
+    return place(index) + " " + disassemble(program_[index]);
+  }
+
   [[nodiscard]] Status race(const std::string& what, Module other, std::uint32_t sequence,
                             const std::string& does) const {
-    std::uint32_t index = 0;  // of the other module's instruction number `sequence`, from 1
-    for (std::uint32_t seen = 0; index < program_.size(); ++index) {
-      if (module_of(program_[index]) == other && ++seen == sequence) break;
-    }
-    return broken(what + " while " + place(index) + " " + disassemble(program_[index]) + " " +
-                  does + "; no token orders the two");
+    return broken(what + " while " + other_text(other, sequence) + " " + does +
+                  "; no token orders the two");
+  }
+
+  [[nodiscard]] Status dram_conflict(const Instruction& i,
+                                     const DramLedger::Conflict& conflict) const {
+    const bool store = i.opcode == Opcode::kStore;
+    const std::string what =
+        std::string(store ? "writes" : "reads") + " device memory at " + number(conflict.address);
+    const std::string does = store ? "reads it" : "writes it";
+    if (!conflict.uop) return race(what, conflict.other, conflict.sequence, does);
+    return broken(what + ", " + other_text(conflict.other, conflict.sequence) + " " + does +
+                  "; a program must not write its own uops");
   }
 
   const Accelerator& accelerator_;
@@ -392,6 +418,7 @@ class Checker {
   CheckedProgram checked_;
 
   ScheduledInstruction now_{};
+  DramLedger dram_;
   std::vector<Uop> uop_;
   std::vector<std::uint8_t> uop_initialised_;
   std::vector<Touch> inp_;
