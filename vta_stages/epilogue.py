@@ -1,0 +1,134 @@
+"""The vector operations behind the products: bias, leaky ReLU, shift and clip.
+
+Bounds of the accumulator are followed along the way, per channel, so that a clip that can never act
+is left out (every pass of the vector unit costs two cycles per accumulator entry).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa import AluOp
+from vta_stages.kernel import Combine, Immediate, Region, Reset, Step, Vector
+from vta_stages.layers import Epilogue, Int32Array, Leaky
+from vta_stages.layout import channel_blocks
+
+IMMEDIATE_MAX = (1 << 15) - 1
+LONGEST_SHIFT = 15
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+
+Bounds = NDArray[np.int64]
+
+
+class EpilogueBuilder:
+    """Collects the constants of one kernel and knows the range its accumulator can have.
+
+    One owner, used once: :meth:`widen` and :meth:`scale` while products are added, then
+    :meth:`epilogue` or :meth:`requantise`, then :meth:`vectors`.
+    """
+
+    def __init__(self, accelerator: Accelerator, channels: int) -> None:
+        self._channels = channels
+        self._lanes = channel_blocks(accelerator, channels) * accelerator.block_out
+        self._low: Bounds = np.zeros(channels, np.int64)
+        self._high: Bounds = np.zeros(channels, np.int64)
+        self._vectors: list[Int32Array] = []
+
+    def widen(self, low: Bounds, high: Bounds) -> None:
+        """Note that a value between ``low`` and ``high`` int64[channels] was added."""
+        self._set(self._low + low, self._high + high)
+
+    def scale(self, shift: int) -> None:
+        """Note that the accumulator was shifted left."""
+        self._set(self._low << shift, self._high << shift)
+
+    def vectors(self) -> Int32Array:
+        """Return the constants, int32[n, co_blocks * block]."""
+        return np.array(self._vectors, np.int32).reshape(len(self._vectors), self._lanes)
+
+    def epilogue(self, epilogue: Epilogue) -> list[Step]:
+        """Return the steps of an epilogue."""
+        steps = self._add(Region.MAIN, epilogue.bias)
+        self.widen(epilogue.bias.astype(np.int64), epilogue.bias.astype(np.int64))
+        if epilogue.leaky is not None:
+            steps += self._leaky(epilogue.leaky)
+        steps += self._shift(epilogue.shift)
+        return steps + self._clip(epilogue.low, epilogue.high)
+
+    def requantise(self, bias: int, shift: int, low: int, high: int) -> list[Step]:
+        """Return the steps of an epilogue with the same constants for every channel."""
+        return self.epilogue(
+            Epilogue(
+                bias=np.full(self._channels, bias, np.int32),
+                shift=np.full(self._channels, shift, np.int32),
+                low=low,
+                high=high,
+            )
+        )
+
+    def _set(self, low: Bounds, high: Bounds) -> None:
+        # A sum that may wrap can be anything; that is still exact, only nothing is known of it.
+        wraps = (low < _INT32[0]) | (high > _INT32[1])
+        self._low = np.where(wraps, _INT32[0], low)
+        self._high = np.where(wraps, _INT32[1], high)
+
+    def _vector(self, op: AluOp, region: Region, values: Int32Array) -> Vector:
+        padded = np.zeros(self._lanes, np.int32)
+        padded[: self._channels] = values
+        for index, known in enumerate(self._vectors):
+            if np.array_equal(known, padded):
+                return Vector(op, region, index)
+        self._vectors.append(padded)
+        return Vector(op, region, len(self._vectors) - 1)
+
+    def _add(self, region: Region, values: Int32Array) -> list[Step]:
+        if not values.any():
+            return []
+        first = int(values[0])
+        if (values == first).all() and abs(first) <= IMMEDIATE_MAX:
+            return [Immediate(AluOp.ADD, region, first)]
+        return [self._vector(AluOp.ADD, region, values)]
+
+    def _leaky(self, leaky: Leaky) -> list[Step]:
+        main, temp = Region.MAIN, Region.TEMP
+        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp, main)]
+        steps += self._add(temp, leaky.offset)
+        high = self._high + leaky.offset
+        for shift, add in leaky.steps:
+            steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
+            high = high >> shift
+            if add:
+                steps.append(Combine(AluOp.ADD, temp, main))
+                high = high + self._high
+        self._set(self._low, np.maximum(self._high, high))
+        return [*steps, Combine(AluOp.MAX, main, temp)]
+
+    def _shift(self, shift: Int32Array) -> list[Step]:
+        self._low, self._high = self._low >> shift, self._high >> shift
+        if (shift == shift[0]).all():
+            return [Immediate(AluOp.SHR, Region.MAIN, part) for part in split_shift(int(shift[0]))]
+        steps: list[Step] = []
+        while shift.any():
+            part = np.minimum(shift, LONGEST_SHIFT)
+            steps.append(self._vector(AluOp.SHR, Region.MAIN, part.astype(np.int32)))
+            shift = shift - part
+        return steps
+
+    def _clip(self, low: int, high: int) -> list[Step]:
+        steps: list[Step] = []
+        if self._low.min() < low:
+            steps.append(Immediate(AluOp.MAX, Region.MAIN, low))
+        if self._high.max() > high:
+            steps.append(Immediate(AluOp.MIN, Region.MAIN, high))
+        return steps
+
+
+def split_shift(shift: int) -> list[int]:
+    """Split a right shift into amounts that one SHR can do (its operand is a signed 5-bit value)."""
+    parts = []
+    while shift > 0:
+        parts.append(min(shift, LONGEST_SHIFT))
+        shift -= parts[-1]
+    return parts

@@ -1,0 +1,176 @@
+"""What every layer is lowered to: products of tiles into an accumulator, and vector operations.
+
+A :class:`Kernel` computes its output tile by tile. In the accumulator a tile is
+``[co blocks][rows][cols]``; its :class:`Step` list says how it is made. A :class:`Source` says which
+input pixel and which weight tile feed which output pixel, separately for rows and columns:
+
+    conv 3x1, stride 2, padding 1 on a height of 4     out  0 0 1 1 1   (out 0, tap 0 is padding)
+                                                       src  0 1 1 2 3
+                                                       tap  1 2 0 1 2
+
+so padding costs nothing, and strides, dilation, transposed convolutions, resampling and clamped
+pooling windows are only different maps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.isa import AluOp
+from vta_stages.layers import Int8Array, Int32Array, TensorSpec
+
+IndexArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisMap:
+    """Products along one axis: output coordinate ``out[i]`` takes input ``src[i]`` with ``tap[i]``.
+
+    int64[n] each. ``rank`` counts the products of one output coordinate in the order in which they
+    are to be accumulated; ``taps`` is the number of distinct taps.
+    """
+
+    out: IndexArray
+    src: IndexArray
+    tap: IndexArray
+    rank: IndexArray
+    taps: int
+
+    @staticmethod
+    def of(out: IndexArray, src: IndexArray, tap: IndexArray, taps: int) -> AxisMap:
+        """Order products by tap and count each output's products."""
+        order = np.lexsort((src, tap, out))
+        out, src, tap = out[order], src[order], tap[order]
+        first = np.searchsorted(out, out)
+        return AxisMap(out, src, tap, np.arange(len(out)) - first, taps)
+
+    def window(self, low: int, high: int) -> AxisMap:
+        """Return the products of outputs ``low <= out < high``."""
+        keep = (self.out >= low) & (self.out < high)
+        return AxisMap(self.out[keep], self.src[keep], self.tap[keep], self.rank[keep], self.taps)
+
+    def only(self, tap: int) -> AxisMap:
+        """Return the products of one tap."""
+        keep = self.tap == tap
+        return AxisMap(self.out[keep], self.src[keep], self.tap[keep], self.rank[keep], self.taps)
+
+
+def identity_axis(extent: int) -> AxisMap:
+    """Return the map of a copy."""
+    index = np.arange(extent)
+    return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
+
+
+class Region(IntEnum):
+    """The accumulators of a tile: the one that is stored, and one for intermediate values."""
+
+    MAIN = 0
+    TEMP = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
+    """Products of one input tensor (or, without one, of a constant vector).
+
+    ``tiles`` is int8[co_blocks, ci_count, tiles, block, block]. With ``diagonal`` set, output block
+    ``c`` takes input block ``c``, ci_count is 1, and co_blocks may be 1 for all channels. Otherwise
+    output block ``c`` takes the input blocks ``ci_first[c] .. ci_first[c] + ci_count - 1``.
+    Tap ``(ty, tx)`` uses tile ``tile_of_tap[ty * cols.taps + tx]``.
+    """
+
+    tensor: TensorSpec | None
+    rows: AxisMap
+    cols: AxisMap
+    tiles: Int8Array
+    tile_of_tap: IndexArray
+    diagonal: bool
+    ci_first: IndexArray
+
+    @property
+    def ci_count(self) -> int:
+        return int(self.tiles.shape[1])
+
+    @property
+    def tile_count(self) -> int:
+        """Weight tiles of one pair of blocks."""
+        return int(self.tiles.shape[2])
+
+    @property
+    def shared(self) -> bool:
+        """All channel blocks use the same tiles."""
+        return self.diagonal and self.tiles.shape[0] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Set a region of the tile to zero."""
+
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Add the products of ``sources[source]`` to a region; of one tap only if ``tap`` is given."""
+
+    source: int
+    region: Region = Region.MAIN
+    tap: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """``region = op(region, imm)`` lane by lane."""
+
+    op: AluOp
+    region: Region
+    imm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``region = op(region, vectors[vector])`` with one constant per channel."""
+
+    op: AluOp
+    region: Region
+    vector: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """``region = op(region, operand)`` entry by entry."""
+
+    op: AluOp
+    region: Region
+    operand: Region
+
+
+Step = Reset | Accumulate | Immediate | Vector | Combine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kernel:
+    """A lowered layer. ``vectors`` is int32[n, co_blocks * block], one row per constant."""
+
+    name: str
+    output: TensorSpec
+    co_blocks: int
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    vectors: Int32Array
+
+    @property
+    def uses_temp(self) -> bool:
+        return any(
+            Region.TEMP in (step.region, getattr(step, "operand", Region.MAIN))
+            for step in self.steps
+        )
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The distinct tensors that are read."""
+        named = {s.tensor.name: s.tensor for s in self.sources if s.tensor is not None}
+        return tuple(named.values())

@@ -1,0 +1,315 @@
+"""Layers to kernels: one function per kind of layer.
+
+Everything here is exact: a kernel computes what :mod:`vta_stages.reference` says, or the layer is
+refused with a LayerError that gives the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+import numpy as np
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.epilogue import EpilogueBuilder
+from vta_stages.errors import LayerError
+from vta_stages.isa import AluOp
+from vta_stages.kernel import (
+    Accumulate,
+    AxisMap,
+    Combine,
+    IndexArray,
+    Kernel,
+    Region,
+    Reset,
+    Source,
+    Step,
+    identity_axis,
+)
+from vta_stages.layers import (
+    Concat,
+    Conv,
+    Int8Array,
+    Layer,
+    MaxPool,
+    Resize,
+    Sum,
+    TensorSpec,
+    TransposedConv,
+)
+from vta_stages.layout import channel_blocks
+from vta_stages.terms import add_terms
+
+
+@singledispatch
+def lower(layer: Layer, accelerator: Accelerator) -> Kernel:
+    """Return the kernel of a consistent layer (see :mod:`vta_stages.check`).
+
+    Raises LayerError for factors and weights that int8 tiles cannot hold.
+    """
+    raise TypeError(f"{type(layer).__name__} is no layer")
+
+
+def conv_axis(
+    extent_out: int, extent_in: int, kernel: int, stride: int, pad: int, dilation: int
+) -> AxisMap:
+    """Return the products of a convolution along one axis, those with padding left out."""
+    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
+    src = out * stride - pad + tap * dilation
+    inside = (src >= 0) & (src < extent_in)
+    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
+
+
+def transposed_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
+    """Return the products of a transposed convolution along one axis."""
+    src, tap = (grid.ravel() for grid in np.mgrid[:extent_in, :kernel])
+    out = src * stride - pad + tap
+    inside = (out >= 0) & (out < extent_out)
+    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
+
+
+def clamped_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
+    """Return pooling windows along one axis; a tap outside repeats the nearest pixel inside.
+
+    A window that touches the picture contains the pixel that its outside taps are clamped to, so a
+    maximum over the clamped window is the maximum over the part inside.
+    """
+    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
+    src = np.clip(out * stride - pad + tap, 0, extent_in - 1)
+    return AxisMap.of(out, src, tap, kernel)
+
+
+def dense_source(
+    tensor: TensorSpec, rows: AxisMap, cols: AxisMap, weight: Int8Array, groups: int, block: int
+) -> Source:
+    """Return the source of ``weight`` int8[co, ci / groups, taps]; diagonal where it can be."""
+    out_channels, group_channels, taps = weight.shape
+    co = np.arange(out_channels)
+    ci = (co // (out_channels // groups) * group_channels)[:, None] + np.arange(group_channels)
+    co_block, ci_block = co // block, ci // block
+    co_blocks = int(co_block[-1]) + 1
+    starts = np.arange(co_blocks) * block
+    first = np.minimum.reduceat(ci_block[:, 0], starts)
+    count = int((np.maximum.reduceat(ci_block[:, -1], starts) - first).max()) + 1
+    first = np.minimum(first, -(-tensor.channels // block) - count)
+    tiles = np.zeros((co_blocks, count, taps, block, block), np.int8)
+    local = ci_block - first[co_block][:, None]
+    tiles[co_block[:, None], local, :, (co % block)[:, None], ci % block] = weight
+    diagonal = count == 1 and np.array_equal(first, np.arange(co_blocks))
+    if diagonal and (tiles == tiles[0]).all():
+        tiles = tiles[:1]
+    return Source(
+        tensor=tensor,
+        rows=rows,
+        cols=cols,
+        tiles=tiles,
+        tile_of_tap=np.arange(taps),
+        diagonal=bool(diagonal),
+        ci_first=first,
+    )
+
+
+def scaled_copy(
+    tensor: TensorSpec,
+    rows: AxisMap,
+    cols: AxisMap,
+    values: Sequence[int],
+    block: int,
+    tile_of_tap: IndexArray,
+) -> Source:
+    """Return a source that multiplies every channel by ``values[tile]``."""
+    tiles = np.array(values, np.int8)[:, None, None] * np.eye(block, dtype=np.int8)
+    return Source(
+        tensor=tensor,
+        rows=rows,
+        cols=cols,
+        tiles=tiles[None, None],
+        tile_of_tap=tile_of_tap,
+        diagonal=True,
+        ci_first=np.zeros(1, np.int64),
+    )
+
+
+@lower.register
+def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
+    top, left, _, _ = layer.padding
+    kernel_h, kernel_w = layer.weight.shape[2:]
+    (sy, sx), (dy, dx) = layer.stride, layer.dilation
+    rows = conv_axis(layer.output.height, layer.input.height, kernel_h, sy, top, dy)
+    cols = conv_axis(layer.output.width, layer.input.width, kernel_w, sx, left, dx)
+    weight = layer.weight.reshape(*layer.weight.shape[:2], -1)
+    return _convolution(layer, accelerator, rows, cols, weight)
+
+
+@lower.register
+def _transposed(layer: TransposedConv, accelerator: Accelerator) -> Kernel:
+    top, left, _, _ = layer.padding
+    channels_in, group_out, kernel_h, kernel_w = layer.weight.shape
+    sy, sx = layer.stride
+    rows = transposed_axis(layer.output.height, layer.input.height, kernel_h, sy, top)
+    cols = transposed_axis(layer.output.width, layer.input.width, kernel_w, sx, left)
+    grouped = layer.weight.reshape(layer.groups, channels_in // layer.groups, group_out, -1)
+    weight = grouped.transpose(0, 2, 1, 3).reshape(
+        layer.output.channels, channels_in // layer.groups, -1
+    )
+    return _convolution(layer, accelerator, rows, cols, weight)
+
+
+def _convolution(
+    layer: Conv | TransposedConv,
+    accelerator: Accelerator,
+    rows: AxisMap,
+    cols: AxisMap,
+    weight: Int8Array,
+) -> Kernel:
+    block = accelerator.block_in
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    sources, steps = add_terms(layer.name, layer.terms, block, builder)
+    steps.append(Accumulate(len(sources)))
+    sources.append(dense_source(layer.input, rows, cols, weight, layer.groups, block))
+    wide = weight.reshape(len(weight), -1).astype(np.int64)
+    builder.widen(
+        np.minimum(wide * -128, wide * 127).sum(axis=1),
+        np.maximum(wide * -128, wide * 127).sum(axis=1),
+    )
+    return _finish(
+        layer.name,
+        layer.output,
+        accelerator,
+        sources,
+        [*steps, *builder.epilogue(layer.epilogue)],
+        builder,
+    )
+
+
+@lower.register
+def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    sources, steps = add_terms(layer.name, layer.terms, accelerator.block_in, builder)
+    return _finish(
+        layer.name,
+        layer.output,
+        accelerator,
+        sources,
+        [*steps, *builder.epilogue(layer.epilogue)],
+        builder,
+    )
+
+
+@lower.register
+def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
+    top, left, _, _ = layer.padding
+    kernel_h, kernel_w = layer.kernel
+    rows = clamped_axis(layer.output.height, layer.input.height, kernel_h, layer.stride[0], top)
+    cols = clamped_axis(layer.output.width, layer.input.width, kernel_w, layer.stride[1], left)
+    same_tile = np.zeros(kernel_h * kernel_w, np.int64)
+    source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
+    steps: list[Step] = [Accumulate(0, Region.MAIN, (0, 0))]
+    for tap in range(1, kernel_h * kernel_w):
+        steps += [
+            Reset(Region.TEMP),
+            Accumulate(0, Region.TEMP, divmod(tap, kernel_w)),
+            Combine(AluOp.MAX, Region.MAIN, Region.TEMP),
+        ]
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+
+
+@lower.register
+def _resize(layer: Resize, accelerator: Accelerator) -> Kernel:
+    (row_values, rows), (col_values, cols) = _weighted(layer.rows), _weighted(layer.cols)
+    products = np.outer(row_values, col_values).ravel()
+    if len(products) and (products.min() < -128 or products.max() > 127):
+        raise LayerError(
+            f"{layer.name}: a product of a row and a column weight is "
+            f"{products[np.abs(products).argmax()]}, expected -128 to 127",
+            hint="use a smaller shift for the resize",
+        )
+    values, tile_of_tap = np.unique(products, return_inverse=True)
+    source = scaled_copy(
+        layer.input, rows, cols, values.tolist(), accelerator.block_in, tile_of_tap.ravel()
+    )
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    positive = _outer_range(layer.rows, layer.cols)
+    builder.widen(
+        np.array(-128 * positive[1] + 127 * positive[0]),
+        np.array(127 * positive[1] - 128 * positive[0]),
+    )
+    rounding = 1 << (layer.shift - 1) if layer.shift else 0
+    steps = [Accumulate(0), *builder.requantise(rounding, layer.shift, -128, 127)]
+    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+
+
+def _weighted(matrix: np.ndarray) -> tuple[np.ndarray, AxisMap]:
+    """Split a resampling matrix into its distinct weights and a map whose taps index them."""
+    out, src = np.nonzero(matrix)
+    values, tap = np.unique(matrix[out, src], return_inverse=True)
+    return values.astype(np.int64), AxisMap.of(out, src, tap.ravel(), len(values))
+
+
+def _outer_range(rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
+    """Return the largest sums, over any output pixel, of negative and of positive weights.
+
+    Both are magnitudes; a bound on the accumulator is all that is needed.
+    """
+    row_plus, row_minus = _largest(np.maximum(rows, 0)), _largest(np.maximum(-rows, 0))
+    col_plus, col_minus = _largest(np.maximum(cols, 0)), _largest(np.maximum(-cols, 0))
+    minus = row_plus * col_minus + row_minus * col_plus
+    return -minus, row_plus * col_plus + row_minus * col_minus
+
+
+def _largest(matrix: np.ndarray) -> int:
+    return int(matrix.astype(np.int64).sum(axis=1).max(initial=0))
+
+
+@lower.register
+def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
+    """Move lanes with shifted identity tiles; :mod:`vta_stages.memory_plan` avoids most concats."""
+    block = accelerator.block_in
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    rows, cols = identity_axis(layer.output.height), identity_axis(layer.output.width)
+    co_blocks = channel_blocks(accelerator, layer.output.channels)
+    sources: list[Source] = []
+    offset = 0
+    for part in layer.inputs:
+        blocks = channel_blocks(accelerator, part.channels)
+        count = min(blocks, 2)
+        # Output block c takes channels c*block - offset onwards, which lie in at most two blocks.
+        first = np.clip((np.arange(co_blocks) * block - offset) // block, 0, blocks - count)
+        tiles = np.zeros((co_blocks, count, 1, block, block), np.int8)
+        ci = np.arange(part.channels)
+        co = ci + offset
+        tiles[co // block, ci // block - first[co // block], 0, co % block, ci % block] = 1
+        sources.append(
+            Source(
+                tensor=part,
+                rows=rows,
+                cols=cols,
+                tiles=tiles,
+                tile_of_tap=np.zeros(1, np.int64),
+                diagonal=False,
+                ci_first=first,
+            )
+        )
+        offset += part.channels
+    steps: list[Step] = [Accumulate(index) for index in range(len(sources))]
+    return _finish(layer.name, layer.output, accelerator, sources, steps, builder)
+
+
+def _finish(
+    name: str,
+    output: TensorSpec,
+    accelerator: Accelerator,
+    sources: Sequence[Source],
+    steps: Sequence[Step],
+    builder: EpilogueBuilder,
+) -> Kernel:
+    return Kernel(
+        name=name,
+        output=output,
+        co_blocks=channel_blocks(accelerator, output.channels),
+        sources=tuple(sources),
+        steps=(Reset(Region.MAIN), *steps),
+        vectors=builder.vectors(),
+    )

@@ -1,0 +1,196 @@
+"""Where every tensor of a program lies in DRAM.
+
+Regions: constants, scratch, then one per program input and output. Intermediate tensors share the
+scratch region, each only for as long as it is needed. A concatenation mostly costs nothing: its
+parts are written straight to their channel blocks of its own buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.layers import Concat, Layer, Sum, Term, TensorSpec
+from vta_stages.layers import MaxPool, Resize
+from vta_stages.layout import activation_bytes
+from vta_stages.program import Region, RegionKind
+
+CONST_REGION = 0
+SCRATCH_REGION = 1
+
+ALIGN_BYTES = 256
+
+
+def layer_inputs(layer: Layer) -> list[TensorSpec]:
+    """Return the tensors that a layer reads, with repetitions."""
+    if isinstance(layer, Concat):
+        return list(layer.inputs)
+    if isinstance(layer, Sum):
+        return [term.tensor for term in layer.terms]
+    if isinstance(layer, MaxPool | Resize):
+        return [layer.input]
+    return [layer.input, *(term.tensor for term in layer.terms)]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Channel blocks of a larger tensor: those behind ``block`` of ``buffer``."""
+
+    buffer: str
+    block: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorAddress:
+    """A tensor's first byte in a region."""
+
+    region: int
+    offset_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryPlan:
+    """``layers`` are what is left to do; ``addresses`` holds every tensor they name."""
+
+    layers: list[Layer]
+    regions: list[Region]
+    addresses: dict[str, TensorAddress]
+
+
+@dataclass(slots=True)
+class _Buffers:
+    """Tensors by name, and which of them are views of others."""
+
+    accelerator: Accelerator
+    specs: dict[str, TensorSpec] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+
+    def resolve(self, name: str) -> View:
+        """Return the buffer that holds a tensor, and its first block there."""
+        block = 0
+        while (view := self.views.get(name)) is not None:
+            name, block = view.buffer, block + view.block
+        return View(name, block)
+
+    def bytes_of(self, name: str) -> int:
+        spec = self.specs[name]
+        return activation_bytes(self.accelerator, spec.channels, spec.height, spec.width)
+
+
+def plan_memory(
+    accelerator: Accelerator,
+    layers: Sequence[Layer],
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[str],
+) -> MemoryPlan:
+    """Place all tensors of a checked network; ``outputs`` are names of computed tensors."""
+    buffers = _Buffers(accelerator)
+    for spec in [*inputs, *(layer.output for layer in layers)]:
+        buffers.specs[spec.name] = spec
+    fixed = {spec.name for spec in inputs} | set(outputs)
+    remaining = _elide_concats(accelerator, layers, fixed, buffers)
+    regions = [Region(name="consts", bytes=0, kind=RegionKind.CONST),
+               Region(name="scratch", bytes=0, kind=RegionKind.SCRATCH)]  # fmt: skip
+    roots: dict[str, TensorAddress] = {}
+    for kind, names in (
+        (RegionKind.INPUT, [spec.name for spec in inputs]),
+        (RegionKind.OUTPUT, list(outputs)),
+    ):
+        for name in names:
+            roots[name] = TensorAddress(region=len(regions), offset_bytes=0)
+            regions.append(Region(name=name, bytes=buffers.bytes_of(name), kind=kind))
+    scratch_bytes = _place_scratch(remaining, buffers, roots)
+    regions[SCRATCH_REGION] = Region(name="scratch", bytes=scratch_bytes, kind=RegionKind.SCRATCH)
+    addresses = {}
+    for name, spec in buffers.specs.items():
+        view = buffers.resolve(name)
+        if view.buffer in roots:
+            block_bytes = spec.height * spec.width * accelerator.inp_bytes
+            root = roots[view.buffer]
+            addresses[name] = TensorAddress(
+                region=root.region, offset_bytes=root.offset_bytes + view.block * block_bytes
+            )
+    return MemoryPlan(layers=remaining, regions=regions, addresses=addresses)
+
+
+def _elide_concats(
+    accelerator: Accelerator, layers: Sequence[Layer], fixed: set[str], buffers: _Buffers
+) -> list[Layer]:
+    """Make parts of concatenations views of them; return the layers that are left.
+
+    A part that must lie elsewhere (a program input or output, or a part of two concatenations) is
+    copied. Parts that do not start at a block are moved lane by lane, by the concat as a whole.
+    """
+    block = accelerator.block_out
+    remaining: list[Layer] = []
+    for layer in reversed(layers):
+        if not isinstance(layer, Concat) or not _starts_at_blocks(layer, block):
+            remaining.append(layer)
+            continue
+        copies: list[Layer] = []
+        channel = 0
+        for index, part in enumerate(layer.inputs):
+            name = part.name
+            if name in fixed or name in buffers.views:
+                name = f"{layer.name}.part{index}"
+                piece = TensorSpec(
+                    name=name, channels=part.channels, height=part.height, width=part.width
+                )
+                buffers.specs[name] = piece
+                copies.append(copy_layer(f"{layer.name}.copy{index}", part, piece))
+            buffers.views[name] = View(layer.output.name, channel // block)
+            channel += part.channels
+        remaining += reversed(copies)
+    return remaining[::-1]
+
+
+def _starts_at_blocks(layer: Concat, block: int) -> bool:
+    return all(part.channels % block == 0 for part in layer.inputs[:-1])
+
+
+def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
+    """Return the layer that copies a tensor."""
+    import numpy as np
+
+    from vta_stages.layers import Epilogue
+
+    return Sum(
+        name=name,
+        output=output,
+        terms=(Term(tensor=tensor, factor=np.ones(tensor.channels, np.int32)),),
+        epilogue=Epilogue(
+            bias=np.zeros(tensor.channels, np.int32),
+            shift=np.zeros(tensor.channels, np.int32),
+            low=-128,
+            high=127,
+        ),
+    )
+
+
+def _place_scratch(
+    layers: Sequence[Layer], buffers: _Buffers, roots: dict[str, TensorAddress]
+) -> int:
+    """Place the tensors that have no region of their own, first fit; return the bytes needed."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for index, layer in enumerate(layers):
+        for spec in [layer.output, *layer_inputs(layer)]:
+            name = buffers.resolve(spec.name).buffer
+            if name not in roots:
+                first.setdefault(name, index)
+                last[name] = index
+    total = 0
+    live: list[tuple[int, int, int]] = []  # (offset, end, last layer)
+    for name in sorted(first, key=lambda n: (first[n], n)):
+        live = [span for span in live if span[2] >= first[name]]
+        needed = -(-buffers.bytes_of(name) // ALIGN_BYTES) * ALIGN_BYTES
+        offset = 0
+        for begin, end, _ in sorted(live):
+            if offset + needed <= begin:
+                break
+            offset = max(offset, end)
+        live.append((offset, offset + needed, last[name]))
+        roots[name] = TensorAddress(region=SCRATCH_REGION, offset_bytes=offset)
+        total = max(total, offset + needed)
+    return total
