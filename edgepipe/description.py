@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from edgepipe.errors import FrontendError
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.names import suggest
 
+BUNDLED_LABELS = "labels.txt"
 POSTPROCESS_KINDS = ("classify", "nanodet", "none")
 
 
@@ -47,6 +49,10 @@ class Postprocess:
                     f"{len(self.distances)} distances and {self.bins} bins, expected as many "
                     "scores and distances as strides, and at least 2 bins"
                 )
+
+    def in_bundle(self) -> Postprocess:
+        """Return the same with the labels where a bundle keeps them."""
+        return dataclasses.replace(self, labels=BUNDLED_LABELS if self.labels else "")
 
     def tensors(self) -> tuple[str, ...]:
         """Return the names of the output tensors that the description refers to."""

@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "inspect",
         help="show what a bundle holds",
-        description="Check a bundle's digests; show its stages, and where each operator runs and why.",
+        description="Check a bundle's digests; show its stages and where each operator runs.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument("--operators", action="store_true", help="list every operator's placement")

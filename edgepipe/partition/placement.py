@@ -31,7 +31,7 @@ class Segment:
 
 def place(
     operators: Sequence[Operator],
-    check_layer: Callable[[Operator], None],
+    check: Callable[[Operator], None],
     *,
     border: str | None = None,
     overrides: Mapping[str, str] | None = None,
@@ -39,8 +39,8 @@ def place(
     """Decide the device of every operator; ``operators`` is in topological order.
 
     Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
-    operator, that operator and all that it depends on. The rest goes to VTA where ``check_layer``
-    raises no ``LayerError``. ``overrides`` maps operator names to "arm" or "vta" and wins.
+    operator, that operator and all that it depends on. The rest goes to VTA where ``check`` raises
+    no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps operator names to "arm" or "vta" and wins.
     Raises ``PartitionError`` for unknown names and for a VTA placement that cannot be had.
     """
     overrides = dict(overrides or {})
@@ -52,7 +52,7 @@ def place(
     front = _with_ancestors(first, operators) if first else set()
     placed = []
     for operator in operators:
-        refusal = _refusal(operator, check_layer)
+        refusal = _refusal(operator, check)
         wish = overrides.get(operator.name)
         if wish == "vta" and refusal:
             raise PartitionError(
@@ -140,11 +140,9 @@ def _cut_ranks(
     return {name: len(seen) for name, seen in before.items()}
 
 
-def _refusal(operator: Operator, check_layer: Callable[[Operator], None]) -> str:
-    if operator.layer is None:
-        return f"{operator.kind}: no integer form that the VTA could run"
+def _refusal(operator: Operator, check: Callable[[Operator], None]) -> str:
     try:
-        check_layer(operator)
+        check(operator)
     except LayerError as error:
         return str(error)
     return ""

@@ -8,7 +8,6 @@ from edgepipe.partition.placement import parse_overrides, place, segment
 
 
 def operator(name, kind, *inputs):
-    # Placement only asks whether there is a layer; the checker is given.
     layer = None if kind in ("generic", "input_table") else object()
     return Operator(name=name, kind=kind, layer=layer, inputs=inputs, output=name, bindings=())
 
@@ -24,12 +23,14 @@ NETWORK = (
 )
 
 
-def fits(_):
-    return None
+def fits(candidate):
+    if candidate.layer is None:
+        raise LayerError(f"{candidate.kind}: has no integer form")
 
 
 def refuse(name):
     def check(candidate):
+        fits(candidate)
         if candidate.name == name:
             raise LayerError(f"{name}: weights need 2.0x the weight buffer")
 

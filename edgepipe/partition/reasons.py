@@ -1,0 +1,44 @@
+"""Why an operator is on ARM: the accelerator's refusal, or what the network asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgepipe.errors import LayerError
+from edgepipe.frontend.network import Network
+from edgepipe.partition.operators import Operator
+from vta_stages.accelerator import Accelerator
+from vta_stages.compiler import check_layer
+
+# Operators that only move or retype values: at the end of a network they put results into the form
+# that the application reads.
+LAYOUT_OPERATORS = frozenset(
+    "Cast Concat Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
+)
+
+
+class VtaCheck:
+    """Callable for ``placement.place``: raises ``LayerError`` when the VTA cannot run an operator."""
+
+    def __init__(self, accelerator: Accelerator, network: Network) -> None:
+        self._accelerator = accelerator
+        self._types = _onnx_types(network)
+
+    def __call__(self, operator: Operator) -> None:
+        """Raise ``LayerError`` with the reason, in one line, when ``operator`` needs the CPU."""
+        if operator.layer is not None:
+            check_layer(self._accelerator, operator.layer)
+            return
+        kind = self._types.get(operator.name, "")
+        if operator.kind == "input_table":
+            raise LayerError("camera bytes become int8 through a table")
+        if not kind or kind in LAYOUT_OPERATORS or operator.bindings[-1].op == "multiply":
+            raise LayerError("decoding: layout and type of the network's outputs")
+        raise LayerError(f"{kind.lower()}: stays float")
+
+
+def _onnx_types(network: Network) -> Mapping[str, str]:
+    made_by = {
+        value: node.op_type for node in network.onnx_model.graph.node for value in node.output
+    }
+    return {name: made_by.get(value, "") for name, value in network.values.items()}
