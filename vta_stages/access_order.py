@@ -35,7 +35,8 @@ Row = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Memory:
-    """Who touched each element last, as 1 + the place in that module's queue; 0 is never.
+    """Who touched each element last, as 1 + the place in that module's queue; 0 is never, and
+    for ``written`` also what an instruction leaves undefined.
 
     Every memory has one module that writes it, so its last write is after all earlier ones.
     """
@@ -133,7 +134,7 @@ class AccessChecker:
     def _read_view(self, access: _Access, memory: _Memory, written: NDArray[np.int32]) -> None:
         if not written.min():
             raise self._fault(
-                access.index, f"reads {memory.name}, part of which nothing has written"
+                access.index, f"reads {memory.name}, part of which nothing has defined"
             )
         if access.module != memory.writer and written.max() > access.clock[memory.writer]:
             raise self._race(access, memory, memory.writer, int(written.max()), "reads", "writes")
@@ -226,6 +227,8 @@ class AccessChecker:
             self._read(access, self._acc, footprint.dst)
         self._write(access, self._acc, footprint.dst)
         self._write(access, self._out, footprint.dst)
+        if reset:  # out gets the low bits of acc as it was, which is of no use to a store
+            self._out.written[footprint.dst] = 0
 
     def _alu(self, access: _Access, row: Row) -> None:
         _, begin, end, outer, inner, *factors, _, use_imm, _ = row
