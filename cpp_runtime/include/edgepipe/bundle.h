@@ -1,0 +1,63 @@
+// Bundle: a compiled network, opened and checked; it makes the stages of a pipeline.
+//
+//   Result<std::unique_ptr<Bundle>> bundle = Bundle::open("nanodet.edgepipe");
+//   Result<std::unique_ptr<Device>> device = ...;
+//   Result<Graph> graph = (*bundle)->make_graph(device.get());
+//
+// Opening reads every file once and compares it with the manifest's digests. They find damage and
+// mix-ups; they are no defence against a forger.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/bundle_files.h"
+#include "edgepipe/device.h"
+#include "edgepipe/graph.h"
+#include "edgepipe/manifest.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class Bundle {
+ public:
+  /// Opens a folder or an archive and checks it. kNotFound for a missing bundle or file, kCorrupt
+  /// for one that is truncated, altered or not listed, kUnsupported for another format version.
+  static Result<std::unique_ptr<Bundle>> open(const std::filesystem::path& path);
+
+  [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+
+  /// The content of a file; valid as long as the bundle.
+  [[nodiscard]] Result<std::span<const std::byte>> content(std::string_view path) const {
+    return files_.content(path);
+  }
+
+  /// The content of a golden file, checked to be as large as its tensor.
+  [[nodiscard]] Result<std::span<const std::byte>> golden(const GoldenFile& file) const;
+
+  /// The class names of the labels file, empty when there is none.
+  [[nodiscard]] Result<std::vector<std::string>> labels() const;
+
+  /// Loads every stage for this machine. `device` runs the VTA stages and outlives them; it may be
+  /// null when there are none. Blocks while kernels are loaded and programs verified.
+  Result<Graph> make_graph(Device* device) const;
+
+  /// Whether any stage needs a Device.
+  [[nodiscard]] bool needs_device() const;
+
+ private:
+  Bundle(BundleFiles files, Manifest manifest)
+      : files_(std::move(files)), manifest_(std::move(manifest)) {}
+
+  Status check_files() const;
+
+  BundleFiles files_;
+  Manifest manifest_;
+};
+
+}  // namespace edgepipe

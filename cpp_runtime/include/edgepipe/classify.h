@@ -1,0 +1,21 @@
+// top_classes: the best classes of one frame's scores.
+//
+//   std::vector<ClassScore> best(5);
+//   top_classes(logits, best);  // best[0] is the winner
+#pragma once
+
+#include <span>
+
+namespace edgepipe {
+
+struct ClassScore {
+  int label_index = 0;
+  float score = 0;        // as the network gave it
+  float probability = 0;  // softmax over all classes
+};
+
+/// Fills `best` with the highest-scored classes, best first, ties to the lower index. `best` is no
+/// longer than `scores`. Allocates nothing.
+void top_classes(std::span<const float> scores, std::span<ClassScore> best);
+
+}  // namespace edgepipe

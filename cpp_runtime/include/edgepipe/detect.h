@@ -1,0 +1,80 @@
+// NanoDetDecoder: from the scores and distances of a NanoDet head to boxes.
+//
+//   Result<NanoDetDecoder> decoder = NanoDetDecoder::create({.width = 416, .height = 416,
+//       .classes = 80, .bins = 11, .strides = {8, 16, 32}, .score_threshold = 0.4F,
+//       .iou_threshold = 0.5F});
+//   std::span<const Detection> boxes = decoder->decode(scores, distances);
+//
+// A head of stride s looks at ceil(height / s) x ceil(width / s) cells, row by row, each with its
+// centre at ((column + 0.5) s, (row + 0.5) s). A cell stands for its best class; each of the sides
+// left, top, right, bottom is the expectation of a softmax over `bins` distances 0, s, 2 s, ...
+// (Generalized Focal Loss, Li et al. 2020). Boxes are cut to the picture; of boxes of one class
+// that overlap by more than `iou_threshold` the one with the higher score stays.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// A box in pixels, left-top to right-bottom.
+struct Detection {
+  float left = 0;
+  float top = 0;
+  float right = 0;
+  float bottom = 0;
+  float score = 0;
+  int label_index = 0;
+};
+
+class NanoDetDecoder {
+ public:
+  struct Options {
+    int width = 0;   // of the network's input, pixels
+    int height = 0;  // likewise
+    int classes = 0;
+    int bins = 0;
+    std::vector<int> strides;
+    float score_threshold = 0;  // a cell needs at least this
+    float iou_threshold = 0;
+    std::size_t most_candidates = 1000;  // the best-scored cells that take part in suppression
+    std::size_t most_detections = 100;
+  };
+
+  /// kInvalidArgument names an option that makes no sense.
+  static Result<NanoDetDecoder> create(const Options& options);
+
+  /// Cells of the head with stride number `index`.
+  [[nodiscard]] std::size_t cells(std::size_t index) const;
+
+  /// Decodes one frame: per stride float32 [cells, classes] scores and [cells, 4 * bins] distances
+  /// of exactly these sizes. The boxes, best first, are valid until the next call. Allocates
+  /// nothing. One thread at a time.
+  std::span<const Detection> decode(std::span<const std::span<const float>> scores,
+                                    std::span<const std::span<const float>> distances);
+
+ private:
+  struct Candidate {
+    float score;
+    int label_index;
+    std::size_t stride_index;
+    std::size_t cell;
+  };
+
+  explicit NanoDetDecoder(const Options& options);
+  [[nodiscard]] Detection box(const Candidate& candidate, std::span<const float> distances) const;
+  [[nodiscard]] int columns(std::size_t index) const;
+  [[nodiscard]] int rows(std::size_t index) const;
+
+  Options options_;
+  std::vector<Candidate> candidates_;
+  std::vector<Detection> detections_;
+};
+
+/// Intersection over union of two boxes, 0 when they do not touch.
+float intersection_over_union(const Detection& one, const Detection& other);
+
+}  // namespace edgepipe

@@ -1,0 +1,89 @@
+// Manifest: what manifest.json says a bundle holds (format 1).
+//
+//   Result<Manifest> manifest = parse_manifest(content);
+//
+// A manifest that parses is consistent: every tensor that a stage, the golden files or the
+// postprocess names exists, and every file it refers to is in `files`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/accelerator.h"
+#include "edgepipe/status.h"
+#include "edgepipe/tensor.h"
+
+namespace edgepipe {
+
+struct StageSpec {
+  std::string name;
+  std::string kind;                 // "arm" or "vta"
+  std::string folder;               // inside the bundle
+  std::vector<std::size_t> reads;   // indices into Manifest::tensors
+  std::vector<std::size_t> writes;  // likewise
+};
+
+/// How a camera's picture becomes the network's input; the bytes-to-int8 part is in the first
+/// stage.
+struct Preprocess {
+  int width = 0;              // pixels
+  int height = 0;             // pixels
+  std::string order;          // "BGR", "RGB" or "GRAY"
+  std::string fit;            // "stretch" or "center_crop"
+  int resize_short_side = 0;  // pixels; center_crop only
+
+  [[nodiscard]] int channels() const { return order == "GRAY" ? 1 : 3; }
+};
+
+/// How output tensors become results.
+struct Postprocess {
+  std::string kind;                    // "nanodet", "classify" or "none"
+  std::string labels;                  // a file of the bundle, one class name a line; empty: none
+  std::vector<std::int64_t> strides;   // nanodet: pixels per cell, for each pair of tensors below
+  std::vector<std::size_t> scores;     // tensor indices: float32 [1, cells, classes]
+  std::vector<std::size_t> distances;  // tensor indices: float32 [1, cells, 4 * bins]
+  int bins = 0;
+  double score_threshold = 0;
+  double iou_threshold = 0;
+  int top = 0;  // classify: how many classes
+};
+
+struct GoldenFile {
+  std::size_t tensor;
+  std::string file;
+};
+
+struct FileEntry {
+  std::string path;
+  std::uint64_t bytes;
+  std::string xxh3_128;  // 32 hex digits
+};
+
+struct Manifest {
+  std::string name;
+  std::string board;
+  std::vector<std::string> architectures;
+  Accelerator accelerator;
+  std::vector<TensorSpec> tensors;
+  std::vector<std::size_t> inputs;
+  std::vector<std::size_t> outputs;
+  std::vector<StageSpec> stages;
+  Preprocess preprocess;
+  Postprocess postprocess;
+  std::vector<GoldenFile> golden_inputs;
+  std::vector<GoldenFile> golden_outputs;
+  std::vector<FileEntry> files;
+
+  [[nodiscard]] std::optional<std::size_t> tensor_index(std::string_view tensor_name) const;
+};
+
+/// Parses and checks the text of manifest.json. kCorrupt for damage, with the field and its value;
+/// kUnsupported for another format version. Unknown keys are left to newer readers.
+Result<Manifest> parse_manifest(std::span<const std::byte> text);
+
+}  // namespace edgepipe

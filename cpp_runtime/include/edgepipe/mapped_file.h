@@ -1,0 +1,35 @@
+// MappedFile: a whole file, read-only in memory for as long as the object lives.
+//
+//   Result<MappedFile> file = MappedFile::open(folder / "weights.bin");
+//   std::span<const std::byte> content = file->bytes();
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class MappedFile {
+ public:
+  /// Maps a regular file. kNotFound when there is none, kInvalidArgument when it is no regular file
+  /// or cannot be read. The file must not be truncated meanwhile; edgepipe replaces, never
+  /// rewrites.
+  static Result<MappedFile> open(const std::filesystem::path& path);
+
+  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace edgepipe

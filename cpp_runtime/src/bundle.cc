@@ -1,0 +1,86 @@
+#include "edgepipe/bundle.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "edgepipe/digest.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::string_view kManifest = "manifest.json";
+
+}  // namespace
+
+Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) {
+  const std::string context = "bundle '" + path.string() + "'";
+  Result<BundleFiles> files = BundleFiles::open(path);
+  if (!files.ok()) return files.status();
+  Result<std::span<const std::byte>> text = files->content(kManifest);
+  if (!text.ok()) return text.status().with_context(context);
+  Result<Manifest> manifest = parse_manifest(*text);
+  if (!manifest.ok()) return manifest.status().with_context(context);
+  std::unique_ptr<Bundle> bundle(new Bundle(std::move(*files), std::move(*manifest)));
+  if (Status status = bundle->check_files(); !status.ok()) return status.with_context(context);
+  return bundle;
+}
+
+Status Bundle::check_files() const {
+  std::set<std::string_view> listed = {kManifest};
+  for (const FileEntry& file : manifest_.files) {
+    listed.insert(file.path);
+    Result<std::span<const std::byte>> found = files_.content(file.path);
+    if (!found.ok()) return found.status();
+    if (found->size() != file.bytes) {
+      return Status(Code::kCorrupt, "'" + file.path + "' has " + std::to_string(found->size()) +
+                                        " bytes, the manifest says " + std::to_string(file.bytes));
+    }
+    if (xxh3_128(*found) != file.xxh3_128) {
+      return Status(Code::kCorrupt, "'" + file.path +
+                                        "' does not have the digest that the manifest records; "
+                                        "it has been altered");
+    }
+  }
+  for (const std::string& path : files_.paths()) {
+    if (!listed.contains(path)) {
+      return Status(Code::kCorrupt, "'" + path + "' is not listed in the manifest");
+    }
+  }
+  return {};
+}
+
+Result<std::span<const std::byte>> Bundle::golden(const GoldenFile& file) const {
+  Result<std::span<const std::byte>> found = files_.content(file.file);
+  if (!found.ok()) return found;
+  const TensorSpec& tensor = manifest_.tensors[file.tensor];
+  if (found->size() != tensor.bytes) {
+    return Status(Code::kCorrupt, "'" + file.file + "' has " + std::to_string(found->size()) +
+                                      " bytes, tensor '" + tensor.name + "' has " +
+                                      std::to_string(tensor.bytes));
+  }
+  return found;
+}
+
+Result<std::vector<std::string>> Bundle::labels() const {
+  std::vector<std::string> labels;
+  if (manifest_.postprocess.labels.empty()) return labels;
+  Result<std::span<const std::byte>> content = files_.content(manifest_.postprocess.labels);
+  if (!content.ok()) return content.status();
+  std::string_view text(reinterpret_cast<const char*>(content->data()), content->size());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    labels.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return labels;
+}
+
+bool Bundle::needs_device() const {
+  return std::ranges::any_of(manifest_.stages,
+                             [](const StageSpec& stage) { return stage.kind == "vta"; });
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,30 @@
+#include "edgepipe/classify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace edgepipe {
+
+void top_classes(std::span<const float> scores, std::span<ClassScore> best) {
+  // An insertion into a short sorted list: no copy of the scores, and k is 5.
+  std::size_t filled = 0;
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    std::size_t place = filled;
+    while (place > 0 && best[place - 1].score < scores[index]) --place;
+    if (place == best.size()) continue;
+    filled = std::min(filled + 1, best.size());
+    std::shift_right(best.begin() + static_cast<std::ptrdiff_t>(place),
+                     best.begin() + static_cast<std::ptrdiff_t>(filled), 1);
+    best[place] = {.label_index = static_cast<int>(index), .score = scores[index]};
+  }
+  if (filled == 0) return;
+  double total = 0;
+  for (const float score : scores) total += std::exp(static_cast<double>(score - best[0].score));
+  for (ClassScore& entry : best.first(filled)) {
+    entry.probability =
+        static_cast<float>(std::exp(static_cast<double>(entry.score - best[0].score)) / total);
+  }
+}
+
+}  // namespace edgepipe

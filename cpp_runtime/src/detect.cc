@@ -1,0 +1,133 @@
+#include "edgepipe/detect.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace edgepipe {
+namespace {
+
+Status invalid(const std::string& text) {
+  return Status(Code::kInvalidArgument, "nanodet decoder: " + text);
+}
+
+/// The mean bin of a softmax over `logits`; the largest is subtracted so that exp cannot overflow.
+float expectation(std::span<const float> logits) {
+  const float largest = *std::ranges::max_element(logits);
+  float total = 0;
+  float weighted = 0;
+  for (std::size_t bin = 0; bin < logits.size(); ++bin) {
+    const float weight = std::exp(logits[bin] - largest);
+    total += weight;
+    weighted += weight * static_cast<float>(bin);
+  }
+  return weighted / total;
+}
+
+}  // namespace
+
+float intersection_over_union(const Detection& one, const Detection& other) {
+  const float width = std::min(one.right, other.right) - std::max(one.left, other.left);
+  const float height = std::min(one.bottom, other.bottom) - std::max(one.top, other.top);
+  if (width <= 0 || height <= 0) return 0;
+  const auto area = [](const Detection& box) {
+    return (box.right - box.left) * (box.bottom - box.top);
+  };
+  const float common = width * height;
+  return common / (area(one) + area(other) - common);
+}
+
+Result<NanoDetDecoder> NanoDetDecoder::create(const Options& options) {
+  if (options.width < 1 || options.height < 1) {
+    return invalid("the input is " + std::to_string(options.width) + "x" +
+                   std::to_string(options.height) + " pixels, expected a positive size");
+  }
+  if (options.classes < 1 || options.bins < 2 || options.strides.empty()) {
+    return invalid(std::to_string(options.classes) + " classes, " + std::to_string(options.bins) +
+                   " bins, " + std::to_string(options.strides.size()) +
+                   " strides, expected at least 1, 2 and 1");
+  }
+  for (const int stride : options.strides) {
+    if (stride < 1) return invalid("stride " + std::to_string(stride) + ", expected at least 1");
+  }
+  return NanoDetDecoder(options);
+}
+
+NanoDetDecoder::NanoDetDecoder(const Options& options) : options_(options) {
+  std::size_t all = 0;
+  for (std::size_t index = 0; index < options_.strides.size(); ++index) all += cells(index);
+  candidates_.reserve(all);
+  detections_.reserve(options_.most_detections);
+}
+
+int NanoDetDecoder::columns(std::size_t index) const {
+  return (options_.width + options_.strides[index] - 1) / options_.strides[index];
+}
+
+int NanoDetDecoder::rows(std::size_t index) const {
+  return (options_.height + options_.strides[index] - 1) / options_.strides[index];
+}
+
+std::size_t NanoDetDecoder::cells(std::size_t index) const {
+  return static_cast<std::size_t>(columns(index)) * static_cast<std::size_t>(rows(index));
+}
+
+std::span<const Detection> NanoDetDecoder::decode(
+    std::span<const std::span<const float>> scores,
+    std::span<const std::span<const float>> distances) {
+  const auto classes = static_cast<std::size_t>(options_.classes);
+  candidates_.clear();
+  for (std::size_t index = 0; index < options_.strides.size(); ++index) {
+    for (std::size_t cell = 0; cell < cells(index); ++cell) {
+      const std::span<const float> row = scores[index].subspan(cell * classes, classes);
+      const auto best = std::ranges::max_element(row);
+      if (*best >= options_.score_threshold) {
+        candidates_.push_back({*best, static_cast<int>(best - row.begin()), index, cell});
+      }
+    }
+  }
+  // Ties go to the earlier cell, so that equal tensors give equal boxes on every machine.
+  std::ranges::sort(candidates_, [](const Candidate& one, const Candidate& other) {
+    if (one.score != other.score) return one.score > other.score;
+    if (one.stride_index != other.stride_index) return one.stride_index < other.stride_index;
+    return one.cell < other.cell;
+  });
+  if (candidates_.size() > options_.most_candidates) candidates_.resize(options_.most_candidates);
+
+  detections_.clear();
+  for (const Candidate& candidate : candidates_) {
+    if (detections_.size() == options_.most_detections) break;
+    const std::size_t values = 4 * static_cast<std::size_t>(options_.bins);
+    const Detection found =
+        box(candidate, distances[candidate.stride_index].subspan(candidate.cell * values, values));
+    const bool suppressed = std::ranges::any_of(detections_, [&](const Detection& kept) {
+      return kept.label_index == found.label_index &&
+             intersection_over_union(kept, found) > options_.iou_threshold;
+    });
+    if (!suppressed) detections_.push_back(found);
+  }
+  return detections_;
+}
+
+Detection NanoDetDecoder::box(const Candidate& candidate, std::span<const float> distances) const {
+  const auto bins = static_cast<std::size_t>(options_.bins);
+  const auto stride = static_cast<float>(options_.strides[candidate.stride_index]);
+  std::array<float, 4> sides{};
+  for (std::size_t side = 0; side < sides.size(); ++side) {
+    sides[side] = expectation(distances.subspan(side * bins, bins)) * stride;
+  }
+  const auto row_cells = static_cast<std::size_t>(columns(candidate.stride_index));
+  const float x = (static_cast<float>(candidate.cell % row_cells) + 0.5F) * stride;
+  const float y = (static_cast<float>(candidate.cell / row_cells) + 0.5F) * stride;
+  const auto width = static_cast<float>(options_.width);
+  const auto height = static_cast<float>(options_.height);
+  return {.left = std::clamp(x - sides[0], 0.0F, width),
+          .top = std::clamp(y - sides[1], 0.0F, height),
+          .right = std::clamp(x + sides[2], 0.0F, width),
+          .bottom = std::clamp(y + sides[3], 0.0F, height),
+          .score = candidate.score,
+          .label_index = candidate.label_index};
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,66 @@
+// JsonReader: reads one JSON object field by field and remembers the first thing that is wrong.
+//
+//   JsonReader reader(object, "manifest.json");
+//   tensor.name = reader.text("name");
+//   tensor.bytes = reader.whole("bytes");
+//   if (!reader.status().ok()) return reader.status();
+//   // kCorrupt: "manifest.json: tensors[3].bytes: found \"12\", expected a whole number"
+//
+// After an error every further read gives an empty value, so reading code needs no checks between.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// Parses a JSON text whose top is an object; kCorrupt names `where`.
+Result<nlohmann::json> parse_json_object(std::span<const std::byte> text, const std::string& where);
+
+class JsonReader {
+ public:
+  /// `value` is borrowed; `where` leads every message.
+  JsonReader(const nlohmann::json& value, std::string where);
+  JsonReader(const JsonReader&) = delete;
+  JsonReader& operator=(const JsonReader&) = delete;
+
+  [[nodiscard]] const Status& status() const { return *status_; }
+
+  std::string text(const char* key);
+  std::uint64_t whole(const char* key);
+  double number(const char* key);
+  std::vector<std::string> texts(const char* key);
+  std::vector<std::int64_t> integers(const char* key);
+
+  /// Calls `read` with a reader of the object at `key`.
+  void object(const char* key, const std::function<void(JsonReader&)>& read);
+
+  /// Calls `read` with a reader of each object of the array at `key`.
+  void objects(const char* key, const std::function<void(JsonReader&)>& read);
+
+  /// The value at `key`, which may be of any kind; a null value when it is missing (an error).
+  const nlohmann::json& value(const char* key);
+
+  /// Records an error about `key`, unless there already is one.
+  void fail(const char* key, const std::string& text);
+
+ private:
+  JsonReader(const nlohmann::json& value, std::string where, Status* status);
+
+  const nlohmann::json& expect(const char* key, bool (nlohmann::json::*is_kind)() const noexcept,
+                               const char* expected);
+
+  const nlohmann::json& value_;
+  std::string where_;
+  Status own_status_;
+  Status* status_;  // the outermost reader's, which all readers below it share
+};
+
+}  // namespace edgepipe
