@@ -270,6 +270,11 @@ def _store_memory(accelerator: Accelerator) -> int:
     return MemoryType.OUT & ((1 << _code_bits(accelerator)) - 1)
 
 
+def _zero(accelerator: Accelerator) -> int:
+    return 0
+
+
+_PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 _TRANSFER = (
     _Rule("sram_base", 0, _bits(16)),
     _Rule("dram_base", 0, _bits(32)),
@@ -293,12 +298,13 @@ _TABLE: Mapping[Opcode, tuple[_Rule, ...]] = MappingProxyType(
         Opcode.LOAD: (
             _Rule("memory_type", 0, _code_bits),
             *_TRANSFER,
-            _Rule("y_pad_0", 1, _bits(4)),
-            _Rule("y_pad_1", 1, _bits(4)),
-            _Rule("x_pad_0", 1, _bits(4)),
-            _Rule("x_pad_1", 1, _bits(4)),
+            *(_Rule(pad, 1, _bits(4)) for pad in _PADS),
         ),
-        Opcode.STORE: (_Rule("memory_type", 0, _code_bits, constant=_store_memory), *_TRANSFER),
+        Opcode.STORE: (
+            _Rule("memory_type", 0, _code_bits, constant=_store_memory),
+            *_TRANSFER,
+            *(_Rule(pad, 1, _bits(4), constant=_zero) for pad in _PADS),
+        ),
         Opcode.GEMM: (
             *_LOOPS,
             _Rule("wgt_factor_out", 1, _wgt_bits),
@@ -357,7 +363,11 @@ def instruction_fields(accelerator: Accelerator) -> Mapping[Opcode, tuple[Field,
     return MappingProxyType(
         {
             opcode: _place(
-                rules, accelerator, first_bit=HEAD_BITS, word_bits=64, what=f"{opcode.name} instruction"
+                rules,
+                accelerator,
+                first_bit=HEAD_BITS,
+                word_bits=64,
+                what=f"{opcode.name} instruction",
             )
             for opcode, rules in _TABLE.items()
         }
