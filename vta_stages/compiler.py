@@ -21,7 +21,8 @@ from vta_stages.lowering import lower
 from vta_stages.memory_plan import CONST_REGION, MemoryPlan, layer_inputs, plan_memory
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.schedule import Schedule
-from vta_stages.tiling import CostModel, Tiling, choose_tiling
+from vta_stages.tiling import Tiling, choose_tiling
+from vta_stages.timing import CostModel
 from vta_stages.uop_buffer import UopBuffer
 from vta_stages.verifier import verify
 

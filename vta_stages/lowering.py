@@ -19,6 +19,7 @@ from vta_stages.kernel import (
     Accumulate,
     AxisMap,
     Combine,
+    Immediate,
     IndexArray,
     Kernel,
     Region,
@@ -305,11 +306,30 @@ def _finish(
     steps: Sequence[Step],
     builder: EpilogueBuilder,
 ) -> Kernel:
+    ending: list[Step] = []
+    if not _writes_everything(output, sources, steps):
+        ending.append(Immediate(AluOp.ADD, Region.MAIN, 0))
     return Kernel(
         name=name,
         output=output,
         co_blocks=channel_blocks(accelerator, output.channels),
         sources=tuple(sources),
-        steps=(Reset(Region.MAIN), *steps),
+        steps=(Reset(Region.MAIN), *steps, *ending),
         vectors=builder.vectors(),
     )
+
+
+def _writes_everything(
+    output: TensorSpec, sources: Sequence[Source], steps: Sequence[Step]
+) -> bool:
+    """Tell whether some step writes every entry; a reset alone does not reach the out buffer."""
+    for step in steps:
+        if step.region is not Region.MAIN:
+            continue
+        if not isinstance(step, Accumulate):
+            return True
+        source = sources[step.source]
+        covered = len(np.unique(source.rows.out)) * len(np.unique(source.cols.out))
+        if step.tap is None and source.diagonal and covered == output.height * output.width:
+            return True
+    return False

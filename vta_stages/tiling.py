@@ -7,26 +7,18 @@ loaded while the one before it is worked on.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import LayerError
-from vta_stages.kernel import Accumulate, AxisMap, Kernel, Region, Reset, Source
+from vta_stages.kernel import Accumulate, AxisMap, Kernel, Reset, Source
 from vta_stages.patch import Tile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostModel:
-    """Cycles of the accelerator's parts, for comparing tilings; the bus moves bytes per cycle."""
-
-    loop_cycles: int = 6
-    instruction_cycles: int = 12
-    dma_row_cycles: int = 80
-    bus_bytes: int = 16
-    alu_cycles: int = 2
+from vta_stages.timing import CostModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +46,7 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class AccLayout:
-    """Where things lie in the accumulator: constants, spare entries, TEMP, then the tile's slots."""
+    """Where things lie in the accumulator: constants, spare entries, TEMP, the slots of tiles."""
 
     spare: int
     temp: int
@@ -101,7 +93,7 @@ def _largest_divisor(value: int, limit: int) -> int:
 
 
 def tiles_of(kernel: Kernel, tiling: Tiling) -> list[Tile]:
-    """Return the pixel tiles in row-major order; the last row and column of tiles may be smaller."""
+    """Return the pixel tiles in row-major order; the last row and column may be smaller."""
     height, width = kernel.output.height, kernel.output.width
     return [
         Tile((y, min(y + tiling.rows, height)), (x, min(x + tiling.cols, width)))
@@ -126,7 +118,7 @@ def channel_runs(kernel: Kernel) -> list[tuple[int, int]]:
         if not source.diagonal:
             starts[1:] |= np.diff(source.ci_first) != 0
     edges = [*np.flatnonzero(starts).tolist(), kernel.co_blocks]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def choose_tiling(accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> Tiling:
@@ -169,7 +161,7 @@ class _Search:
         runs = channel_runs(kernel)
         self._longest_run = max(end - first for first, end in runs)
         self._alu_passes = sum(
-            0 if isinstance(s, Accumulate) else 1 if isinstance(s, Reset) else cost.alu_cycles
+            0 if isinstance(s, Accumulate) else 1 if isinstance(s, Reset) else cost.alu_step_cycles
             for s in kernel.steps
         )
         # Vectors stay in the accumulator unless they would crowd out the tiles.
@@ -244,7 +236,7 @@ class _Search:
             wgt_total += tiles * chunks * (1 if source.shared else channel_pieces)
         if inp_slot > accelerator.inp_depth or wgt_slot > accelerator.wgt_depth:
             return
-        products = max(n / pieces for n in self._products)
+        products = max((n / pieces for n in self._products), default=0.0)
         if products > accelerator.uop_depth // 2:
             return
         all_wgt_blocks = wgt_blocks * channel_pieces
@@ -322,27 +314,13 @@ class _Search:
         store_rows = 1 / tiling.co if whole else 1 if full_rows else tiling.rows
         store = entries * accelerator.out_bytes / cost.bus_bytes
         store += pieces * kernel.co_blocks * store_rows * cost.dma_row_cycles
-        work = pieces * channel_pieces * chunk_count
+        work = pieces * channel_pieces * max(chunk_count, 1)
         first = load / work + store / (pieces * channel_pieces)
         if tiling.acc_slots == 1:
             compute, store = compute + store, 0.0
         if tiling.inp_slots == 1 or (tiling.wgt_slots == 1 and not keep_wgt):
             compute, load = compute + load, 0.0
-        return _with_cycles(tiling, max(compute, load, store) + first)
+        return dataclasses.replace(tiling, cycles=max(compute, load, store) + first)
 
 
-def _with_cycles(tiling: Tiling, cycles: float) -> Tiling:
-    fields = {name: getattr(tiling, name) for name in Tiling.__slots__ if name != "cycles"}
-    return Tiling(**fields, cycles=cycles)
 
-
-__all__ = [
-    "AccLayout",
-    "CostModel",
-    "Region",
-    "Tiling",
-    "channel_chunks",
-    "choose_tiling",
-    "loop_split",
-    "tiles_of",
-]
