@@ -52,6 +52,10 @@ class RuntimeFailure(EdgepipeError):
     """An error reported by the C++ runtime while a pipeline was built or ran."""
 
 
+class VirtualBoardError(EdgepipeError):
+    """A virtual board that cannot be built, started, reached or stopped."""
+
+
 __all__ = [
     "AcceleratorError",
     "BitstreamError",
@@ -69,4 +73,5 @@ __all__ = [
     "QuantizeError",
     "RuntimeFailure",
     "VerificationError",
+    "VirtualBoardError",
 ]

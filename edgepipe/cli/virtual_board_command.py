@@ -1,0 +1,159 @@
+"""``edgepipe virtual-board``: an Ultra96 under QEMU on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from edgepipe import boards
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.virtual_board.board import VirtualBoard
+from edgepipe.virtual_board.fpga_model import FAULTS, FpgaOptions
+
+EPILOG = """\
+The board is QEMU with the Ultra96's device tree, Debian's kernel and a small Debian system. Its
+FPGA is a program on this machine that runs the accelerator's simulator behind registers, DMA and
+interrupt. Everything lies in one folder, which may be deleted at any time while the board is down.
+
+examples:
+  edgepipe virtual-board up
+  edgepipe virtual-board ssh cat /proc/device-tree/model
+  scp -F "$(edgepipe virtual-board status --ssh-config)" program virtual-ultra96:
+  edgepipe virtual-board fpga --fault hang=10 --fault lost-interrupt=7
+  edgepipe virtual-board down
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser and those of its actions."""
+    parser = commands.add_parser(
+        "virtual-board",
+        help="an emulated Ultra96 to deploy to and test on",
+        description="Start, stop and use an Ultra96 that QEMU emulates on this machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--folder",
+        type=Path,
+        default=default_folder(),
+        metavar="DIR",
+        help="images, logs and state (default: %(default)s)",
+    )
+    fpga = argparse.ArgumentParser(add_help=False)
+    fpga.add_argument(
+        "--board", default="ultra96", help="the board whose accelerator the FPGA holds"
+    )
+    fpga.add_argument("--no-fpga", action="store_true", help="leave the FPGA blank")
+    fpga.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="KIND=N",
+        help=f"let every N-th run go wrong; kinds: {', '.join(FAULTS)} (repeatable)",
+    )
+    fpga.add_argument("--fpga-model", type=Path, metavar="PROGRAM", help="the model's program")
+
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    up = actions.add_parser(
+        "up", parents=[common, fpga], help="build what is missing, start, wait for SSH"
+    )
+    up.add_argument("--port", type=int, metavar="N", help="local SSH port (default: a free one)")
+    up.add_argument("--rebuild", action="store_true", help="download and build everything anew")
+    up.set_defaults(run=run_up)
+    down = actions.add_parser("down", parents=[common], help="stop")
+    down.set_defaults(run=run_down)
+    status = actions.add_parser("status", parents=[common], help="show what is running")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.add_argument(
+        "--ssh-config", action="store_true", help="print only the path of the SSH configuration"
+    )
+    status.set_defaults(run=run_status)
+    ssh = actions.add_parser("ssh", parents=[common], help="log in, or run a command")
+    ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="command to run")
+    ssh.set_defaults(run=run_ssh)
+    load = actions.add_parser("fpga", parents=[common, fpga], help="load the running board's FPGA")
+    load.set_defaults(run=run_fpga)
+
+
+def default_folder() -> Path:
+    """Return the folder below the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "edgepipe/virtual-board"
+
+
+def run_up(options: argparse.Namespace) -> int:
+    """Start the board."""
+    progress = ConsoleProgress()
+    board = _board(options)
+    started = board.up(
+        fpga=_fpga(options), port=options.port, rebuild=options.rebuild, progress=progress
+    )
+    progress.finish()
+    if not started:
+        print("virtual board: already running", file=sys.stderr)
+    return run_status(argparse.Namespace(folder=options.folder, json=False, ssh_config=False))
+
+
+def run_down(options: argparse.Namespace) -> int:
+    """Stop the board."""
+    stopped = _board(options).down()
+    print("virtual board: stopped" if stopped else "virtual board: not running", file=sys.stderr)
+    return 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Print the board's state; the exit code is 1 when it is not up."""
+    status = _board(options).status()
+    if options.json:
+        print(json.dumps(dataclasses.asdict(status), indent=1, default=str))
+    elif options.ssh_config and status.ssh_config:
+        print(status.ssh_config)
+    else:
+        print(f"virtual board: {status.state} ({options.folder})")
+        if status.ssh_config:
+            print(
+                f"  ssh    127.0.0.1:{status.ssh_port}; ssh -F {status.ssh_config} virtual-ultra96"
+            )
+            print(f"  qemu   process {status.qemu_pid}")
+        if status.fpga:
+            accelerator = status.fpga.accelerator
+            faults = f", faults {' '.join(status.fpga.faults)}" if status.fpga.faults else ""
+            process = f"process {status.fpga_pid}" if status.fpga_pid else "stopped"
+            print(
+                f"  fpga   {process}: {accelerator.configuration}, "
+                f"revision {accelerator.revision}{faults}"
+            )
+    return 0 if status.state == "up" else 1
+
+
+def run_ssh(options: argparse.Namespace) -> int:
+    """Log in, or run a command; the exit code is the command's."""
+    return subprocess.run(_board(options).ssh_command(options.command), check=False).returncode
+
+
+def run_fpga(options: argparse.Namespace) -> int:
+    """Load the FPGA of a running board."""
+    _board(options).load_fpga(_fpga(options))
+    return 0
+
+
+def _board(options: argparse.Namespace) -> VirtualBoard:
+    return VirtualBoard(folder=options.folder.absolute())
+
+
+def _fpga(options: argparse.Namespace) -> FpgaOptions | None:
+    if options.no_fpga:
+        return None
+    return FpgaOptions(
+        accelerator=boards.load(options.board).accelerator,
+        faults=tuple(options.fault),
+        program=options.fpga_model,
+    )

@@ -1,0 +1,133 @@
+"""The virtual board's FPGA: the program edgepipe-fpga-model, started beside QEMU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgepipe.errors import VirtualBoardError
+from edgepipe.virtual_board import host_tools, memory_map, qemu
+from edgepipe.virtual_board.processes import ProcessId, start_detached
+from vta_stages.accelerator import Accelerator
+
+PROGRAM = "edgepipe-fpga-model"
+FAULTS = ("hang", "lost-interrupt", "stale-done")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FpgaOptions:
+    """What the FPGA holds, and what goes wrong in it.
+
+    ``faults`` holds texts such as ``hang=7``: every 7th run hangs. Kinds: ``hang`` (done never
+    comes until the blocks are reset), ``stale-done`` (the done flag of the run before stays up for
+    a while), ``lost-interrupt`` (the run ends without one).
+    """
+
+    accelerator: Accelerator
+    faults: tuple[str, ...] = ()
+    program: Path | None = None
+
+    def __post_init__(self) -> None:
+        for fault in self.faults:
+            if not re.fullmatch(rf"({'|'.join(FAULTS)})=[1-9][0-9]*", fault):
+                raise VirtualBoardError(
+                    f"FPGA model: fault {fault!r} is unknown",
+                    hint=f"known: {', '.join(f'{kind}=N' for kind in FAULTS)} (in every N-th run)",
+                )
+
+
+class FpgaModel:
+    """The model that belongs to a run folder, found again by its state file there."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self._folder = run_folder
+
+    def start(self, options: FpgaOptions, memory_file: Path) -> None:
+        """Start the model and wait until it serves; raises ``VirtualBoardError``."""
+        program = options.program or find_program()
+        accelerator = self._folder / "accelerator.json"
+        accelerator.write_text(json.dumps(dataclasses.asdict(options.accelerator), indent=1))
+        command = [
+            str(program.resolve()),
+            f"--memory={memory_file}",
+            f"--registers={memory_map.REGISTERS_ADDRESS:#x}",
+            f"--interrupt={memory_map.INTERRUPT_SPI}",
+            f"--qtest={qemu.QTEST_SOCKET}",
+            f"--accelerator={accelerator.name}",
+            *(f"--fault={fault}" for fault in options.faults),
+        ]
+        log = self._folder / "fpga-model.log"
+        process = start_detached(command, folder=self._folder, log=log)
+        table = {
+            "process": dataclasses.asdict(process),
+            "accelerator": dataclasses.asdict(options.accelerator),
+            "faults": options.faults,
+            "program": str(program),
+        }
+        self._state.write_text(json.dumps(table) + "\n")
+        while b"ready" not in log.read_bytes():
+            if process.wait_until_gone(0.02):
+                raise VirtualBoardError(
+                    f"FPGA model: {program} ended: {host_tools.last_line(log)}",
+                    hint=f"accelerator {options.accelerator.configuration}, "
+                    f"revision {options.accelerator.revision}",
+                )
+
+    def stop(self) -> None:
+        """Stop the model if it runs."""
+        process = self.process()
+        if process is not None:
+            process.stop()
+        self._state.unlink(missing_ok=True)
+
+    def process(self) -> ProcessId | None:
+        """Return the running model, or None."""
+        table = self._table()
+        process = ProcessId(**table["process"]) if table else None
+        return process if process is not None and process.alive else None
+
+    def options(self) -> FpgaOptions | None:
+        """Return what the model was started with, or None when none was."""
+        table = self._table()
+        if not table:
+            return None
+        return FpgaOptions(
+            accelerator=Accelerator(**table["accelerator"]),
+            faults=tuple(table["faults"]),
+            program=Path(table["program"]),
+        )
+
+    @property
+    def _state(self) -> Path:
+        return self._folder / "fpga.json"
+
+    def _table(self) -> dict[str, Any]:
+        try:
+            table: dict[str, Any] = json.loads(self._state.read_text())
+            return table
+        except (OSError, ValueError):
+            return {}
+
+
+def find_program() -> Path:
+    """Return the installed model, or the one in this source tree's build folder."""
+    folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    tree = Path(__file__).resolve().parents[2] / "build/host/bin"
+    for folder in [*folders, tree]:
+        if (folder / PROGRAM).is_file():
+            return folder / PROGRAM
+    found = shutil.which(PROGRAM)
+    if found:
+        return Path(found)
+    raise VirtualBoardError(
+        f"FPGA model: {PROGRAM} is not installed and not built in {tree}",
+        hint="build it (cmake -S . -B build/host -G Ninja && cmake --build build/host), name it "
+        "with --fpga-model, or start the board without an FPGA: --no-fpga",
+    )

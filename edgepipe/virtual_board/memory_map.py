@@ -1,0 +1,28 @@
+"""Where the virtual board's memory, registers and interrupt are; guest, model and tests agree here.
+
+QEMU's xlnx-zcu102 machine maps nothing at the PL's own addresses (0xA0000000 on the real board), so
+the accelerator's registers lie in a part of DDR that Linux leaves alone. A driver finds them by
+the name of their UIO device, as it should on a real board too.
+"""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+
+DDR_BYTES = 2048 * MIB
+
+# Contiguous memory for DMA, handed out by the u-dma-buf driver.
+DMA_POOL_ADDRESS = 0x7000_0000
+DMA_POOL_BYTES = 128 * MIB
+DMA_BUFFER_BYTES = 96 * MIB
+
+# Four HLS blocks (fetch, load, compute, store), one page each, as in the hardware.
+REGISTERS_ADDRESS = 0x7800_0000
+REGISTERS_BYTES = 0x4000
+REGISTERS_RESERVED_BYTES = 1 * MIB
+
+# The first of the PL's interrupts to the processor, pl_ps_irq0[0]: GIC SPI 89, rising edge.
+INTERRUPT_SPI = 89
+
+UIO_NAME = "vta"
+DMA_BUFFER_NAME = "udmabuf0"

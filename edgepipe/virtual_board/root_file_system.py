@@ -1,0 +1,120 @@
+"""The virtual board's root file system: packages unpacked, a few files written, an ext4 image."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from edgepipe.errors import VirtualBoardError
+from edgepipe.virtual_board import host_tools
+
+HOST_NAME = "ultra96"
+# QEMU's SD card must have a power of two bytes.
+IMAGE_BYTES = 512 << 20
+
+_EXT4_OPTIONS = ("-O", "^has_journal,^metadata_csum", "-E", "root_owner=0:0")
+_LEFT_OUT = (
+    "./lib/systemd/*",
+    "./usr/lib/aarch64-linux-gnu/gconv/*",
+    "./usr/lib/systemd/*",
+    "./usr/share/bash-completion/*",
+    "./usr/share/doc/*",
+    "./usr/share/i18n/*",
+    "./usr/share/info/*",
+    "./usr/share/lintian/*",
+    "./usr/share/locale/*",
+    "./usr/share/man/*",
+)
+_FOLDERS = ("boot", "dev", "etc", "home", "mnt", "opt", "proc", "root/.ssh", "run", "srv", "sys")
+_FILES = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"
+    "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\ntty:x:5:\nvideo:x:44:\nnogroup:x:65534:\n",
+    "etc/shadow": "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
+    "etc/hosts": f"127.0.0.1 localhost {HOST_NAME}\n",
+    "etc/hostname": f"{HOST_NAME}\n",
+    # One camera and nothing else.
+    "etc/modprobe.d/vivid.conf": "options vivid n_devs=1 node_types=0x1 num_inputs=1"
+    " input_types=0\n",
+}
+_PRIVATE = ("etc/shadow", "etc/ssh/ssh_host_ed25519_key", "root/.ssh/authorized_keys")
+
+
+def unpack(packages: Iterable[Path], root: Path, *, log: Path) -> None:
+    """Unpack packages into ``root`` in the given order; their scripts are not run.
+
+    Raises ``VirtualBoardError`` when a package is damaged.
+    """
+    for name in ("bin", "lib", "sbin"):  # a merged /usr, as in Debian since version 12
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    exclude = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    for package in packages:
+        unpack_package(package, root, ["--keep-directory-symlink", *exclude], log=log)
+
+
+def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, log: Path) -> None:
+    """Unpack one Debian package's files into ``target`` with these options of tar."""
+    with log.open("ab") as output:
+        archive = subprocess.Popen(
+            [host_tools.find("dpkg-deb"), "--fsys-tarfile", package],
+            stdout=subprocess.PIPE,
+            stderr=output,
+        )
+        code = subprocess.run(
+            [host_tools.find("tar"), "-x", "--no-same-owner", *options, "-C", target],
+            stdin=archive.stdout,
+            stdout=output,
+            stderr=output,
+            check=False,
+        ).returncode
+    if archive.wait() != 0 or code != 0:
+        raise VirtualBoardError(
+            f"virtual board: {package.name} could not be unpacked: {host_tools.last_line(log)}",
+            hint="the download may be damaged: edgepipe virtual-board up --rebuild",
+        )
+
+
+def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None:
+    """Write the files that make the unpacked packages a system one can log in to."""
+    for name in _FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name in ("tmp", "var/tmp"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name).chmod(0o1777)
+    files = {
+        **_FILES,
+        "etc/ssh/sshd_config": (guest / "sshd_config").read_text(),
+        "etc/ssh/ssh_host_ed25519_key": host_key.read_text(),
+        "root/.ssh/authorized_keys": public_key.read_text(),
+        "usr/sbin/init": (guest / "init").read_text(),
+    }
+    for name, content in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        file.chmod(0o600 if name in _PRIVATE else 0o644)
+    (root / "usr/sbin/init").chmod(0o755)
+    for folder in ("root", "root/.ssh"):
+        (root / folder).chmod(0o700)
+    # Links that packages' own scripts would make.
+    for name in ("depmod", "insmod", "lsmod", "modprobe", "rmmod"):
+        link = root / "usr/sbin" / name
+        if not link.is_symlink():
+            link.symlink_to("/bin/kmod")
+    if not (root / "usr/bin/awk").is_symlink():
+        (root / "usr/bin/awk").symlink_to("mawk")
+
+
+def make_image(root: Path, image: Path, *, log: Path) -> None:
+    """Write the ext4 image of a root folder; raises ``VirtualBoardError``."""
+    with image.open("wb") as file:
+        file.truncate(IMAGE_BYTES)
+    host_tools.run(
+        "make the SD card image",
+        ["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", *_EXT4_OPTIONS, "-d", root, image],
+        log=log,
+    )
