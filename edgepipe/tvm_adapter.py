@@ -11,14 +11,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
-IRModule = tvm.IRModule
+if TYPE_CHECKING:
+    IRModule: TypeAlias = Any
+else:
+    IRModule = tvm.IRModule
 Array = NDArray[Any]
 # A variable's name, a constant, a scalar, or a tuple of these (a Relax tuple or shape).
 Argument = str | Array | int | float | tuple[Any, ...]
@@ -27,7 +30,7 @@ HOST_TARGET = {"kind": "llvm", "mcpu": "x86-64-v3"}
 _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}
 
 
-class ImportFailure(Exception):
+class ImporterError(Exception):
     """TVM's ONNX importer refused a model; the text is its reason in one line."""
 
 
@@ -94,7 +97,7 @@ def _names(args: Sequence[Argument]) -> list[str]:
 
 
 def read_main(module: IRModule) -> Main:
-    """Read ``main`` of a Relax module; nested blocks are read in order, a returned tuple resolved."""
+    """Read ``main`` of a Relax module: its blocks in order, a returned tuple resolved."""
     function = module["main"]
     names: dict[Any, str] = {}
     params = []
@@ -188,7 +191,7 @@ class ModuleBuilder:
 
     def __init__(self) -> None:
         self._params: list[Tensor] = []
-        self._records: list[tuple[str, Any]] = []
+        self._records: list[tuple[str, tuple[Any, ...]]] = []
         self._names: set[str] = set()
         self._functions: dict[Any, Any] = {}
 
@@ -228,10 +231,11 @@ class ModuleBuilder:
         params = list(variables.values())
         bindings = []
         for name, record in self._records:
-            if isinstance(record[0], str):
-                value = _call(*record, variables)
+            first, second, third = record
+            if isinstance(first, str):
+                value = _call(first, second, third, variables)
             else:
-                value = self._copied(*record, variables)
+                value = self._copied(first, second, third, variables)
             value = builder.normalize(value)
             kind = relax.Var if name in outputs else relax.DataflowVar
             variables[name] = kind(name, value.ty)
@@ -290,7 +294,7 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     ``values`` are the ONNX value names to keep track of: the model is imported with each of them as
     an output, so that position in the returned tuple, not a guess, ties a value to its variable.
     Values that turn out constant are not in the map. The module still returns all of them.
-    Raises ``ImportFailure`` with TVM's reason.
+    Raises ``ImporterError`` with TVM's reason.
     """
     from tvm.relax.frontend.onnx import from_onnx
 
@@ -300,7 +304,7 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
             module = from_onnx(model)
     except Exception as cause:  # the importer raises many kinds, down to plain ValueError
         text = str(cause).strip()
-        raise ImportFailure(text.splitlines()[-1] if text else type(cause).__name__) from cause
+        raise ImporterError(text.splitlines()[-1] if text else type(cause).__name__) from cause
     function = module["main"]
     fields = function.body.blocks[-1].bindings[-1].value
     fields = list(fields.fields) if isinstance(fields, tvm.ir.Tuple) else [function.body.body]

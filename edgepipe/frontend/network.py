@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from edgepipe.errors import FrontendError
 from edgepipe.tvm_adapter import (
-    ImportFailure,
+    ImporterError,
     IRModule,
     Main,
     ModuleBuilder,
@@ -44,7 +44,7 @@ class Network:
     def onnx_input(self) -> str:
         """The ONNX name of the picture input."""
         constants = {initializer.name for initializer in self.onnx_model.graph.initializer}
-        return next(i.name for i in self.onnx_model.graph.input if i.name not in constants)
+        return next(str(i.name) for i in self.onnx_model.graph.input if i.name not in constants)
 
 
 def load_network(path: Path | str) -> Network:
@@ -66,7 +66,7 @@ def load_network(path: Path | str) -> Network:
     tracked.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
     try:
         module, variables = import_onnx(tracked, values)
-    except ImportFailure as cause:
+    except ImporterError as cause:
         raise FrontendError(
             f"{path}: cannot be imported: {cause}",
             hint="replace or decompose the operators named (for instance with onnxsim), "
@@ -77,7 +77,9 @@ def load_network(path: Path | str) -> Network:
         if output not in variables:
             raise FrontendError(f"{path}: output {output!r} does not depend on the input")
     names = operator_names([graph_input.name, *values])
-    module = _renamed(module, {v: names[k] for k, v in variables.items()}, names, variables, outputs)
+    module = _renamed(
+        module, {v: names[k] for k, v in variables.items()}, names, variables, outputs
+    )
     module = simplify_for_inference(module)
     _require_static(path, read_main(module))
     return Network(
@@ -153,7 +155,9 @@ def _fix_batch(path: Path, model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto,
 
 def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int, int]:
     tensor = value.type.tensor_type
-    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+    dims = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    ]
     text = ", ".join(str(d) for d in dims)
     if any(not isinstance(d, int) or d < 1 for d in dims):
         raise FrontendError(
@@ -163,7 +167,8 @@ def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, in
     if tensor.elem_type != onnx.TensorProto.FLOAT or len(dims) != 4 or dims[0] != 1:
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
         raise FrontendError(
-            f"{path}: input {value.name} is {kind}[{text}], expected float[1, channels, height, width]"
+            f"{path}: input {value.name} is {kind}[{text}], "
+            "expected float[1, channels, height, width]"
         )
     return (1, int(dims[1]), int(dims[2]), int(dims[3]))
 
@@ -201,7 +206,9 @@ def _renamed(
     parts: dict[str, int] = {}
     for binding in reversed(main.bindings):
         if binding.name not in new:
-            owner = new[users[binding.name][0]].partition("__")[0] if users[binding.name] else "unused"
+            owner = (
+                new[users[binding.name][0]].partition("__")[0] if users[binding.name] else "unused"
+            )
             parts[owner] = parts.get(owner, 0) + 1
             new[binding.name] = f"{owner}__{parts[owner]}"
     builder = ModuleBuilder()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import FrontendError, MediaError
-from edgepipe.schema import from_table, read_toml
 
 ORDERS = {"BGR": 3, "RGB": 3, "GRAY": 1}
 FITS = ("stretch", "center_crop")
@@ -20,7 +18,7 @@ Frame = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocess:
-    """The way from a picture to the network's input, kept in ``<model>.preprocess.toml``.
+    """The way from a picture to the network's input, kept in the TOML file beside the model.
 
     The picture is fitted to ``width`` x ``height`` pixels: ``stretch`` resizes it as it is,
     ``center_crop`` brings its short side to ``resize_short_side`` pixels and cuts out the middle.
@@ -112,26 +110,3 @@ def _resized(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.ui
     shrinking = size[0] < picture.shape[1] and size[1] < picture.shape[0]
     how = cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)
-
-
-def load_preprocess(path: Path) -> Preprocess:
-    """Read a ``*.preprocess.toml``; raise ``FrontendError`` for unknown keys or wrong values."""
-    return from_table(Preprocess, read_toml(path, FrontendError), str(path), FrontendError)
-
-
-def preprocess_path(model: Path) -> Path:
-    """Return where the description of ``model.onnx`` is expected: beside it."""
-    return model.with_name(f"{model.stem}.preprocess.toml")
-
-
-def save_preprocess(preprocess: Preprocess, path: Path) -> None:
-    """Write a description that :func:`load_preprocess` reads back equal."""
-    lines = []
-    for name in Preprocess.__dataclass_fields__:
-        value = getattr(preprocess, name)
-        if isinstance(value, tuple):
-            text = f"[{', '.join(repr(float(v)) for v in value)}]"
-        else:
-            text = f'"{value}"' if isinstance(value, str) else repr(value)
-        lines.append(f"{name} = {text}\n")
-    path.write_text("".join(lines), encoding="utf-8")

@@ -98,14 +98,12 @@ Shapes = dict[str, tuple[tuple[int, ...], str]]
 def _operator(chain: tuple[Binding, ...], shapes: Shapes) -> Operator:
     output = chain[-1].name
     inside = {b.name for b in chain}
-    inputs = tuple(
-        dict.fromkeys(i for binding in chain for i in binding.inputs if i not in inside)
-    )
+    inputs = tuple(dict.fromkeys(i for binding in chain for i in binding.inputs if i not in inside))
     kind, layer = "generic", None
     for candidate, match in _FORMS.items():
         try:
             found = match(_Chain(chain, shapes))
-        except _NoMatch:
+        except _MismatchError:
             continue
         kind, layer = candidate, found
         break
@@ -114,7 +112,7 @@ def _operator(chain: tuple[Binding, ...], shapes: Shapes) -> Operator:
     )
 
 
-class _NoMatch(Exception):
+class _MismatchError(Exception):
     """The chain is not of the form being tried."""
 
 
@@ -129,10 +127,10 @@ class _Chain:
     def take(self, op: str, **attributes: Any) -> Binding:
         """Consume the last binding left, which must be ``op`` with the given attributes."""
         if not self._left or self._left[-1].op != op:
-            raise _NoMatch
+            raise _MismatchError
         binding = self._left.pop()
         if any(binding.attributes.get(key) != value for key, value in attributes.items()):
-            raise _NoMatch
+            raise _MismatchError
         return binding
 
     def next_is(self, op: str) -> bool:
@@ -141,40 +139,40 @@ class _Chain:
     def expect(self, argument: object) -> None:
         """Require ``argument`` to be the variable of the last binding left."""
         if not self._left or argument != self._left[-1].name:
-            raise _NoMatch
+            raise _MismatchError
 
     def end(self) -> None:
         if self._left:
-            raise _NoMatch
+            raise _MismatchError
 
     def spec(self, name: object) -> TensorSpec:
         """Return the int8 picture ``name`` as a record."""
         shape, dtype = self._shapes.get(name, ((), "")) if isinstance(name, str) else ((), "")
         if dtype != "int8" or len(shape) != 4 or shape[0] != 1:
-            raise _NoMatch
+            raise _MismatchError
         return TensorSpec(name=str(name), channels=shape[1], height=shape[2], width=shape[3])
 
 
 def _constant(argument: object, dtype: str) -> NDArray[Any]:
     if not isinstance(argument, np.ndarray) or str(argument.dtype) != dtype:
-        raise _NoMatch
+        raise _MismatchError
     return argument
 
 
 def _per_channel(argument: object, channels: int) -> NDArray[np.int32]:
-    """Return an int32 constant that is one value per channel (or one for all) as int32[channels]."""
+    """Return an int32 constant, one value per channel or one for all, as int32[channels]."""
     array = _constant(argument, "int32")
     if array.size == 1:
         return np.full(channels, array.reshape(-1)[0], np.int32)
     if array.shape not in ((1, channels, 1, 1), (channels, 1, 1)):
-        raise _NoMatch
+        raise _MismatchError
     return array.reshape(channels)
 
 
 def _single(argument: object) -> int:
     array = _constant(argument, "int32")
     if array.size != 1:
-        raise _NoMatch
+        raise _MismatchError
     return int(array.reshape(-1)[0])
 
 
@@ -185,7 +183,7 @@ def _epilogue(chain: _Chain, channels: int) -> Epilogue:
     clip = chain.take("clip")
     low, high = clip.args[1], clip.args[2]
     if not isinstance(low, int) or not isinstance(high, int) or not -128 <= low <= high <= 127:
-        raise _NoMatch
+        raise _MismatchError
     chain.expect(clip.args[0])
     shifted = chain.take("right_shift")
     shift = _per_channel(shifted.args[1], channels)
@@ -208,11 +206,11 @@ def _leaky(chain: _Chain, channels: int) -> Leaky:
             chain.expect(v)
             offset = _per_channel(step.args[1], channels)
             if not steps:
-                raise _NoMatch
+                raise _MismatchError
             return Leaky(offset=offset, steps=tuple(reversed(steps)))
         if step is not None:
             if step.args[1] != v:
-                raise _NoMatch
+                raise _MismatchError
             chain.expect(step.args[0])
         shift = chain.take("right_shift")
         chain.expect(shift.args[0])
@@ -238,7 +236,7 @@ def _term(chain: _Chain, channels: int) -> Term:
     chain.expect(product.args[0])
     tensor = chain.spec(chain.take("astype", dtype="int32").args[0])
     if tensor.channels != channels:
-        raise _NoMatch
+        raise _MismatchError
     return Term(tensor=tensor, factor=factor)
 
 
@@ -273,7 +271,7 @@ def _transposed_conv(chain: _Chain) -> Layer:
     )
     chain.end()
     if call.attributes["dilation"] != (1, 1):
-        raise _NoMatch
+        raise _MismatchError
     return TransposedConv(
         name=chain.output,
         input=chain.spec(call.args[0]),
@@ -322,7 +320,7 @@ def _resize(chain: _Chain) -> Layer:
     chain.expect(cast.args[0])
     clip = chain.take("clip")
     if clip.args[1:] != (-128, 127):
-        raise _NoMatch
+        raise _MismatchError
     chain.expect(clip.args[0])
     shift = 0
     if chain.next_is("right_shift"):
@@ -331,7 +329,7 @@ def _resize(chain: _Chain) -> Layer:
         chain.expect(shifted.args[0])
         rounded = chain.take("add")
         if shift < 1 or _single(rounded.args[1]) != 1 << (shift - 1):
-            raise _NoMatch
+            raise _MismatchError
         chain.expect(rounded.args[0])
     by_cols = chain.take("matmul")
     chain.expect(by_cols.args[0])
@@ -341,7 +339,7 @@ def _resize(chain: _Chain) -> Layer:
     chain.end()
     rows, cols = _constant(by_rows.args[0], "int32"), _constant(by_cols.args[1], "int32")
     if rows.ndim != 2 or cols.ndim != 2:
-        raise _NoMatch
+        raise _MismatchError
     return Resize(
         name=chain.output,
         input=chain.spec(wide.args[0]),
@@ -357,7 +355,7 @@ def _concat(chain: _Chain) -> Layer:
     chain.end()
     parts = call.args[0]
     if not isinstance(parts, tuple):
-        raise _NoMatch
+        raise _MismatchError
     return Concat(
         name=chain.output,
         inputs=tuple(chain.spec(part) for part in parts),
@@ -372,14 +370,14 @@ def _input_table(chain: _Chain) -> None:
     index = chain.take("add")
     channels = chain.spec(chain.output).channels
     if not np.array_equal(_per_channel(index.args[1], channels), 256 * np.arange(channels)):
-        raise _NoMatch
+        raise _MismatchError
     chain.expect(index.args[0])
     wide = chain.take("astype", dtype="int32")
     chain.expect(wide.args[0])
     turned = chain.take("permute_dims", axes=(0, 3, 1, 2))
     chain.end()
     if table.shape != (256 * channels,) or turned.dtype != "uint8":
-        raise _NoMatch
+        raise _MismatchError
 
 
 _FORMS: dict[str, Callable[[_Chain], Layer | None]] = {

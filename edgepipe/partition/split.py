@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from edgepipe.errors import PartitionError
 from edgepipe.names import suggest
@@ -40,7 +41,7 @@ def split(module: IRModule, cuts: Sequence[str]) -> list[StageModule]:
             raise PartitionError(f"cut {cut!r} is given twice")
         places.add(names.index(cut))
     borders = [0, *sorted(place + 1 for place in places), len(names)]
-    groups = [names[a:b] for a, b in zip(borders, borders[1:], strict=False) if a < b]
+    groups = [names[a:b] for a, b in pairwise(borders) if a < b]
     return split_by_groups(module, groups)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -61,7 +60,8 @@ class TensorStatistics:
     @property
     def magnitude(self) -> Float:
         """Largest magnitude of every channel, float64[channels]."""
-        return np.maximum(np.abs(self.low), np.abs(self.high))
+        magnitude: Float = np.maximum(np.abs(self.low), np.abs(self.high))
+        return magnitude
 
     @property
     def largest(self) -> float:

@@ -138,7 +138,9 @@ def emit_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8A
     v = builder.emit(f"{name}__nchw", "permute_dims", frame, [0, 3, 1, 2])
     v = builder.emit(f"{name}__wide", "astype", v, dtype="int32")
     v = builder.emit(f"{name}__index", "add", v, offset)
-    return builder.emit(name, "take", np.ascontiguousarray(table.reshape(-1)), v, axis=0, mode="clip")
+    return builder.emit(
+        name, "take", np.ascontiguousarray(table.reshape(-1)), v, axis=0, mode="clip"
+    )
 
 
 def emit_dequantize(

@@ -214,7 +214,7 @@ def picture_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
 
 
 def as_channels(constant: NDArray[Any], shape: tuple[int, ...]) -> Float | None:
-    """Return a constant that broadcasts over ``shape`` by channel as float64[channels], else None."""
+    """Return a constant that broadcasts by channel over ``shape`` as float64[channels]."""
     channels = shape[1]
     array = np.asarray(constant, np.float64)
     if array.size == 1:

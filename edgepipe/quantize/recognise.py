@@ -93,8 +93,9 @@ class _Reader:
     def _open(self, tensor: Any) -> ConvNode | SumNode | None:
         """Return the node that makes ``tensor`` if its tail may still grow."""
         node = self.nodes.get(tensor) if isinstance(tensor, str) else None
-        growing = isinstance(node, ConvNode | SumNode) and node.activation is IDENTITY
-        return node if growing and tensor in self._single else None  # type: ignore[return-value]
+        if not isinstance(node, ConvNode | SumNode) or tensor not in self._single:
+            return None
+        return node if node.activation is IDENTITY else None
 
     def _is_picture(self, *tensors: Any) -> bool:
         return all(
@@ -171,9 +172,9 @@ class _Reader:
             chosen = -max(convs)[1]
             tensor, factor = operands[chosen]
             other = operands[1 - chosen]
-            node = self._affine(name, tensor, factor, 0.0)
-            assert isinstance(node, ConvNode)
-            return replace(node, residuals=(*node.residuals, other))
+            conv = self._affine(name, tensor, factor, 0.0)
+            assert isinstance(conv, ConvNode)
+            return replace(conv, residuals=(*conv.residuals, other))
         terms: list[tuple[str, Any]] = []
         bias = np.zeros(ones.size)
         for tensor, factor in operands:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import QuantizeError
+from edgepipe.quantize.graph import ConvNode
 
 Float = NDArray[np.float64]
 Int32Array = NDArray[np.int32]
@@ -80,3 +81,54 @@ def require_no_overflow(
             f"{name}: an accumulator could reach {worst}, beyond the 2**30 that int32 allows",
             hint="the ranges seen in calibration are implausible; check the frames",
         )
+
+
+def snap(scale: Float, residual_step: Float, shift: NDArray[np.int32]) -> Float:
+    """Move each output scale a little so that a residual's factor becomes exact.
+
+    ``residual_step`` is the residual's scale times its factor, so the integer factor is
+    ``residual_step / scale * 2**shift``; where that rounds to zero the scale stays.
+    """
+    factor = np.abs(quantise_factors(residual_step / scale * 2.0**shift)).astype(np.float64)
+    exact = np.abs(residual_step) * 2.0**shift / np.maximum(factor, 1.0)
+    return np.where((factor > 0) & (exact < 1.1 * scale) & (exact > 0.9 * scale), exact, scale)
+
+
+def input_rows(node: ConvNode, source_scale: Float) -> Float:
+    """Return the weights as float64[out, n], each times the scale of the input that it meets."""
+    weight = node.weight
+    if node.transposed:
+        scaled = weight * source_scale[:, None, None, None]
+        rows = np.moveaxis(scaled, 1, 0)
+        return rows.reshape(rows.shape[0], -1)
+    per_group = weight.shape[1]
+    scales = source_scale.reshape(node.groups, 1, per_group, 1, 1)
+    grouped = weight.reshape(node.groups, -1, *weight.shape[1:]) * scales
+    return grouped.reshape(weight.shape[0], -1)
+
+
+def as_weight(node: ConvNode, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Undo the row form of :func:`input_rows` for quantised weights."""
+    shape = node.weight.shape
+    if node.transposed:
+        turned = rows.reshape(shape[1], shape[0], *shape[2:])
+        return np.ascontiguousarray(np.moveaxis(turned, 0, 1)).astype(np.int8)
+    return rows.reshape(shape).astype(np.int8)
+
+
+def expected_error(node: ConvNode, rows: NDArray[np.int64], exact: Float, mean: Float) -> Float:
+    """Return what rounding the weights takes from each channel's mean, in accumulator units.
+
+    ``mean`` is the input's mean per channel in integer steps. (Zero padding is neglected.)
+    """
+    difference = exact - rows
+    if node.transposed:
+        taps = difference.reshape(difference.shape[0], mean.size, -1).sum(axis=2)
+        stride = node.stride[0] * node.stride[1]
+        result: Float = taps @ mean / stride
+        return result
+    per_group = node.weight.shape[1]
+    taps = difference.reshape(node.groups, -1, per_group, rows.shape[1] // per_group).sum(axis=3)
+    means = mean.reshape(node.groups, per_group)
+    grouped: Float = np.einsum("goi,gi->go", taps, means)
+    return grouped.reshape(-1)
