@@ -1,7 +1,7 @@
 """Refuse programs that break a rule of the hardware, before anything runs them.
 
 What is checked: every instruction decodes; one FINISH, at the end, after everything else; transfers
-stay within their buffer and DRAM region and name a region they may; no ACC load relies on pads;
+stay within their buffer and DRAM region and name a region they may; only INP loads have pads;
 GEMM and ALU indices stay within the buffers; no acc hazard within an instruction; tokens balance
 and the bounded queues do not deadlock; everything is written before it is read; and accesses of two
 modules to the same elements, on chip or in DRAM, are ordered by tokens.
@@ -93,11 +93,20 @@ class _Verifier:
                 ),
             )
             self._check_regions(opcode, positions, memory)
+        positions, memory = table.positions[Opcode.LOAD], loads["memory_type"]
         pads = loads["y_pad_0"] | loads["y_pad_1"] | loads["x_pad_0"] | loads["x_pad_1"]
         self._first(
-            table.positions[Opcode.LOAD],
-            (loads["memory_type"] == MemoryType.ACC) & (pads != 0),
-            lambda row: "an ACC load has pads, which bitstreams may ignore; expected none",
+            positions,
+            (memory != MemoryType.INP) & (pads != 0),
+            lambda row: (
+                f"pads of {MemoryType(memory[row]).name} loads are ignored, by all bitstreams or "
+                f"by some; expected none"
+            ),
+        )
+        self._first(
+            positions,
+            (memory == MemoryType.UOP) & (loads["y_size"] != 1),
+            lambda row: f"loads {loads['y_size'][row]} rows of uops, expected 1",
         )
 
     def _check_regions(self, opcode: Opcode, positions: Column, memory: Column) -> None:
