@@ -3,8 +3,9 @@
 #include <array>
 #include <bit>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "accelerator_json.h"
 
 namespace edgepipe {
 namespace {
@@ -30,6 +31,37 @@ std::uint32_t log2_of(std::uint32_t power_of_two) {
 }
 
 }  // namespace
+
+std::uint32_t Accelerator::element_bytes(MemoryType type) const {
+  switch (type) {
+    case MemoryType::kUop:
+      return uop_bytes();
+    case MemoryType::kWgt:
+      return wgt_bytes();
+    case MemoryType::kInp:
+      return inp_bytes();
+    case MemoryType::kAcc:
+      return acc_bytes();
+    case MemoryType::kOut:
+      break;
+  }
+  return out_bytes();
+}
+
+std::uint32_t Accelerator::depth(MemoryType type) const {
+  switch (type) {
+    case MemoryType::kUop:
+      return uop_depth();
+    case MemoryType::kWgt:
+      return wgt_depth();
+    case MemoryType::kInp:
+      return inp_depth();
+    case MemoryType::kAcc:
+    case MemoryType::kOut:
+      break;
+  }
+  return acc_depth();
+}
 
 std::string Accelerator::configuration() const {
   return std::to_string(batch) + "x" + std::to_string(block_in) + "_i8w8a32_" +
@@ -76,7 +108,10 @@ Status Accelerator::validate() const {
 }
 
 Result<Accelerator> parse_accelerator(std::string_view json) {
-  const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return accelerator_from_json(nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false));
+}
+
+Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   if (!object.is_object()) return invalid("expected a JSON object");
 
   Accelerator accelerator;

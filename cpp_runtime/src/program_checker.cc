@@ -36,6 +36,18 @@ struct OutEntry {
   bool mirrors_acc = false;  // still the low 8 bits of acc: no ACC load since
 };
 
+// Device memory from the first to the last row of a transfer that has rows.
+struct DramSpan {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+DramSpan dram_span(const Accelerator& accelerator, const Instruction& i) {
+  const std::uint64_t unit = accelerator.element_bytes(i.memory_type);
+  return {.address = i.dram_base * unit,
+          .bytes = (std::uint64_t{i.y_size - 1} * i.x_stride + i.x_size) * unit};
+}
+
 // Adding or shifting by 0 leaves acc as it was: programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
@@ -171,7 +183,7 @@ class Checker {
       uop_initialised_[i.sram_base + n] = 1;
     }
     if (i.x_size != 0) {
-      checked_.uop_sources.push_back({.dram = dram, .first = first, .count = i.x_size});
+      checked_.uop_sources.push_back({.step = checked_.steps.size() - 1, .first = first});
     }
     return {};
   }
@@ -211,7 +223,7 @@ class Checker {
   }
 
   Status check_sram(const Instruction& i, std::uint64_t elements) const {
-    const std::uint32_t depth = depth_of(i.memory_type);
+    const std::uint32_t depth = accelerator_.depth(i.memory_type);
     if (i.sram_base + elements <= depth) return {};
     return broken("SRAM entries [" + number(i.sram_base) + ", " + number(i.sram_base + elements) +
                   ") of " + std::string(to_string(i.memory_type)) + ", the buffer has " +
@@ -221,52 +233,20 @@ class Checker {
   // The whole span from the first to the last row must lie in one allocation.
   Status resolve_dram(const Instruction& i) {
     if (i.x_size == 0 || i.y_size == 0) return {};
-    const std::uint64_t element_bytes = bytes_of(i.memory_type);
-    const std::uint64_t elements = std::uint64_t{i.y_size - 1} * i.x_stride + i.x_size;
-    const std::uint64_t address = i.dram_base * element_bytes;
-    Result<std::byte*> pointer = memory_.translate(address, elements * element_bytes);
+    const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
+    const DramSpan span = dram_span(accelerator_, i);
+    Result<std::byte*> pointer = memory_.translate(span.address, span.bytes);
     if (!pointer.ok()) return broken(pointer.status().message());
     checked_.steps.back().dram = *pointer;
     for (std::uint32_t y = 0; y < i.y_size; ++y) {
-      const std::uint64_t row = address + std::uint64_t{y} * i.x_stride * element_bytes;
-      const std::uint64_t bytes = i.x_size * element_bytes;
+      const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
+      const std::uint64_t bytes = i.x_size * unit;
       const auto conflict = i.opcode == Opcode::kStore
                                 ? dram_.write(row, bytes, now_)
                                 : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
       if (conflict) return dram_conflict(i, *conflict);
     }
     return {};
-  }
-
-  [[nodiscard]] std::uint32_t depth_of(MemoryType type) const {
-    switch (type) {
-      case MemoryType::kUop:
-        return accelerator_.uop_depth();
-      case MemoryType::kWgt:
-        return accelerator_.wgt_depth();
-      case MemoryType::kInp:
-        return accelerator_.inp_depth();
-      case MemoryType::kAcc:
-      case MemoryType::kOut:
-        break;
-    }
-    return accelerator_.acc_depth();
-  }
-
-  [[nodiscard]] std::uint32_t bytes_of(MemoryType type) const {
-    switch (type) {
-      case MemoryType::kUop:
-        return accelerator_.uop_bytes();
-      case MemoryType::kWgt:
-        return accelerator_.wgt_bytes();
-      case MemoryType::kInp:
-        return accelerator_.inp_bytes();
-      case MemoryType::kAcc:
-        return accelerator_.acc_bytes();
-      case MemoryType::kOut:
-        break;
-    }
-    return accelerator_.out_bytes();
   }
 
   // ---- GEMM and ALU ----------------------------------------------------------------------------
@@ -431,10 +411,21 @@ class Checker {
 
 }  // namespace
 
-bool CheckedProgram::uops_unchanged() const {
+bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory& memory) {
+  if (const std::uint64_t generation = memory.generation(); generation != memory_generation) {
+    for (CheckedInstruction& step : steps) {
+      if (step.dram == nullptr) continue;
+      const DramSpan span = dram_span(accelerator, step.instruction);
+      Result<std::byte*> pointer = memory.translate(span.address, span.bytes);
+      if (!pointer.ok()) return false;
+      step.dram = *pointer;
+    }
+    memory_generation = generation;
+  }
   return std::all_of(uop_sources.begin(), uop_sources.end(), [this](const UopSource& source) {
-    return std::memcmp(source.dram, uops.data() + source.first,
-                       source.count * sizeof(std::uint32_t)) == 0;
+    const CheckedInstruction& load = steps[source.step];
+    return std::memcmp(load.dram, uops.data() + source.first,
+                       load.instruction.x_size * sizeof(std::uint32_t)) == 0;
   });
 }
 

@@ -30,16 +30,16 @@ struct CheckedProgram {
   std::vector<CheckedInstruction> steps;
 
   struct UopSource {
-    const std::byte* dram;
-    std::size_t first;  // in uops
-    std::size_t count;
+    std::size_t step;   // the UOP load
+    std::size_t first;  // its first word in `uops`
   };
   std::vector<UopSource> uop_sources;
   std::vector<std::uint32_t> uops;
   std::uint64_t memory_generation = 0;
 
-  /// True when the uops in memory are still those that were checked.
-  [[nodiscard]] bool uops_unchanged() const;
+  /// True when the verdict still holds: every transfer lies in one allocation (addresses are looked
+  /// up again if allocations changed) and the uops in memory are those that were checked.
+  [[nodiscard]] bool refresh(const Accelerator& accelerator, const DeviceMemory& memory);
 };
 
 /// Checks a program: encoding, token balance, deadlock, bounds of every SRAM and DRAM access,

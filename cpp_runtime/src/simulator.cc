@@ -53,11 +53,14 @@ class Simulator::Impl {
         sram_(accelerator, kernel),
         capacity_(capacity) {}
 
+  Status prepare(const Submission& submission) {
+    const std::lock_guard lock(mutex_);
+    return find(submission).status();
+  }
+
   Status run(const Submission& submission) {
     const std::lock_guard lock(mutex_);
-    Result<std::span<const InstructionWord>> words = read_instructions(submission);
-    if (!words.ok()) return words.status();
-    Result<const CheckedProgram*> program = checked(*words, submission.layers);
+    Result<const CheckedProgram*> program = find(submission);
     if (!program.ok()) return program.status();
     return execute_all(**program, submission);
   }
@@ -82,21 +85,23 @@ class Simulator::Impl {
   }
 
   // The verdict on these instructions: a kept one if it still holds, else a new one.
-  Result<const CheckedProgram*> checked(std::span<const InstructionWord> words,
-                                        std::span<const LayerRange> layers) {
+  Result<const CheckedProgram*> find(const Submission& submission) {
+    Result<std::span<const InstructionWord>> instructions = read_instructions(submission);
+    if (!instructions.ok()) return instructions.status();
+    const std::span<const InstructionWord> words = *instructions;
     for (auto entry = programs_.begin(); entry != programs_.end(); ++entry) {
       if (entry->words.size() != words.size() ||
           std::memcmp(entry->words.data(), words.data(), words.size_bytes()) != 0) {
         continue;
       }
-      if (entry->memory_generation == memory_.generation() && entry->uops_unchanged()) {
+      if (entry->refresh(accelerator_, memory_)) {
         programs_.splice(programs_.begin(), programs_, entry);
         return &programs_.front();
       }
       programs_.erase(entry);
       break;
     }
-    Result<CheckedProgram> fresh = check_program(accelerator_, memory_, words, layers);
+    Result<CheckedProgram> fresh = check_program(accelerator_, memory_, words, submission.layers);
     if (!fresh.ok()) return fresh.status();
     if (programs_.size() >= capacity_) programs_.pop_back();
     programs_.push_front(*std::move(fresh));
@@ -146,6 +151,7 @@ Simulator::Simulator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Simulator::~Simulator() = default;
 const Accelerator& Simulator::accelerator() const { return impl_->accelerator_; }
 DeviceMemory& Simulator::memory() { return impl_->memory_; }
+Status Simulator::prepare(const Submission& submission) { return impl_->prepare(submission); }
 Status Simulator::run(const Submission& submission) { return impl_->run(submission); }
 
 }  // namespace edgepipe

@@ -20,6 +20,9 @@ enum class Revision {
   k0_0_2,  // 3-bit memory_type and alu_opcode; ACC loads honour pads
 };
 
+/// What LOAD and STORE move, as the encoding numbers it.
+enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
+
 /// The defaults are the stock Ultra96 build 1x16_i8w8a32_15_15_18_17. Inputs, weights and outputs
 /// are int8, accumulators int32. Buffer sizes are log2 of bytes.
 struct Accelerator {
@@ -43,6 +46,8 @@ struct Accelerator {
   [[nodiscard]] std::uint32_t acc_bytes() const { return batch * block_out * 4; }
   [[nodiscard]] std::uint32_t out_bytes() const { return batch * block_out; }
 
+  [[nodiscard]] std::uint32_t element_bytes(MemoryType type) const;
+
   // Buffer depths in elements. The out buffer mirrors acc entry by entry.
   [[nodiscard]] std::uint32_t uop_depth() const {
     return (1U << uop_buffer_bytes_log2) / uop_bytes();
@@ -56,6 +61,8 @@ struct Accelerator {
   [[nodiscard]] std::uint32_t acc_depth() const {
     return (1U << acc_buffer_bytes_log2) / acc_bytes();
   }
+
+  [[nodiscard]] std::uint32_t depth(MemoryType type) const;
 
   /// Upstream's name of the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
   [[nodiscard]] std::string configuration() const;

@@ -44,6 +44,10 @@ class Device {
   /// Where this device's instructions and data live. Valid as long as the device.
   [[nodiscard]] virtual DeviceMemory& memory() = 0;
 
+  /// Does what can be done before the first run of a program, such as checking it, so that no frame
+  /// waits for it. Optional; the deadline is ignored. May block and allocate.
+  virtual Status prepare(const Submission& submission) = 0;
+
   /// Runs a program to its FINISH; blocks until then. kDeadline when time runs out, kDevice when
   /// the accelerator reports a fault or, in the simulator, when the program breaks a rule.
   virtual Status run(const Submission& submission) = 0;

@@ -21,7 +21,6 @@
 namespace edgepipe {
 
 enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 3, kAlu = 4 };
-enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
 enum class AluOp : std::uint32_t { kMin = 0, kMax = 1, kAdd = 2, kShr = 3 };
 
 /// The hardware modules, in the direction of the token queues: prev is lower, next is higher.

@@ -42,6 +42,9 @@ class Simulator final : public Device {
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
 
+  /// Checks the program unless its verdict is kept. See Device.
+  Status prepare(const Submission& submission) override;
+
   /// See Device. Allocates only when it checks a program that it has not seen.
   Status run(const Submission& submission) override;
 

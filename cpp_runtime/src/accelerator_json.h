@@ -1,0 +1,13 @@
+// Reading an Accelerator that is part of a larger JSON document.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "edgepipe/accelerator.h"
+
+namespace edgepipe {
+
+/// As parse_accelerator, from a parsed value.
+Result<Accelerator> accelerator_from_json(const nlohmann::json& object);
+
+}  // namespace edgepipe
