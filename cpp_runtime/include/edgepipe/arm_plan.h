@@ -1,0 +1,71 @@
+// ArmPlan: the static plan of an ARM stage (plan.json), read and checked.
+//
+//   Result<ArmPlan> plan = ArmPlan::parse(text, "stages/0_arm/plan.json");
+//   plan->kernels;  // "kernels-aarch64.so" on the board
+//
+// Whatever parse() accepts is consistent: every index and every byte range lies inside its storage.
+// A value; knows nothing of TVM. edgepipe/codegen/arm/plan.py describes the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+struct ArmPlan {
+  static constexpr std::size_t kAlignment = 64;
+
+  /// The architecture that this library was built for, as plans call it.
+  static std::string_view host_architecture();
+
+  struct ElementType {
+    std::uint8_t code = 0;  // DLPack's type code
+    std::uint8_t bits = 0;
+  };
+
+  /// A tensor at the stage's border.
+  struct Border {
+    std::string name;
+    std::size_t bytes = 0;
+  };
+
+  enum class Storage { kInput, kOutput, kConstant, kTemporary };
+
+  /// A tensor as kernels see it: `index` of an input or output, `offset` into weights or workspace.
+  struct Tensor {
+    Storage storage = Storage::kTemporary;
+    std::size_t index = 0;
+    std::size_t offset = 0;
+    ElementType type;
+    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> strides;  // compact, in elements
+  };
+
+  struct Call {
+    std::string operator_name;
+    std::string kernel;
+    std::vector<std::size_t> args;  // indices into `tensors`
+  };
+
+  std::vector<Border> inputs;
+  std::vector<Border> outputs;
+  std::vector<Tensor> tensors;
+  std::vector<Call> calls;
+  std::size_t weights_bytes = 0;
+  std::size_t workspace_bytes = 0;
+  std::size_t scratch_bytes = 0;
+  std::string kernels;                    // file of this architecture's kernels
+  std::vector<std::string> cpu_features;  // without which they cannot run
+
+  /// Reads a plan. kCorrupt names the field that is wrong, after `where`; kUnsupported for another
+  /// format version or when there are no kernels for this architecture.
+  static Result<ArmPlan> parse(std::span<const std::byte> text, const std::string& where);
+};
+
+}  // namespace edgepipe

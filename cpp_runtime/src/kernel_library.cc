@@ -1,0 +1,119 @@
+#include "kernel_library.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "edgepipe/file_descriptor.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+struct Arena {
+  std::byte* next = nullptr;
+  std::byte* end = nullptr;
+};
+thread_local Arena arena;
+thread_local std::array<char, 512> error_text{};
+
+// The three functions below are what kernels call back; their types are TVM's.
+void* allocate_workspace(int /*device_type*/, int /*device_id*/, std::uint64_t bytes,
+                         int /*dtype_code*/, int /*dtype_bits*/) {
+  const std::uint64_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (whole < bytes || whole > static_cast<std::uint64_t>(arena.end - arena.next)) return nullptr;
+  std::byte* const taken = arena.next;
+  arena.next += whole;
+  return taken;
+}
+
+int free_workspace(int /*device_type*/, int /*device_id*/, void* taken) {
+  arena.next = static_cast<std::byte*>(taken);
+  return 0;
+}
+
+void keep_error(const char* kind, const char** parts, std::int32_t count) {
+  std::size_t used = 0;
+  const auto append = [&](const char* text) {
+    if (text == nullptr) return;
+    const std::size_t length = std::min(std::strlen(text), error_text.size() - 1 - used);
+    std::memcpy(error_text.data() + used, text, length);
+    used += length;
+  };
+  append(kind);
+  append(": ");
+  for (std::int32_t i = 0; i < count; ++i) append(parts[i]);
+  error_text[used] = '\0';
+}
+
+/// A file in memory that holds `bytes`.
+Result<FileDescriptor> memory_file(std::span<const std::byte> bytes, const std::string& name) {
+  FileDescriptor file(::memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!file.valid()) {
+    return Status(Code::kOutOfMemory, name + ": memfd_create: " + std::strerror(errno));
+  }
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());
+    if (written < 0) return Status(Code::kOutOfMemory, name + ": " + std::strerror(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::byte> bytes,
+                                                           const std::string& name) {
+  Result<FileDescriptor> file = memory_file(bytes, name);
+  if (!file.ok()) return file.status();
+  const std::string path = "/proc/self/fd/" + std::to_string(file->number());
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const reason = ::dlerror();
+    return Status(Code::kCorrupt,
+                  name + ": cannot be loaded: " + (reason == nullptr ? "no reason" : reason));
+  }
+  std::unique_ptr<KernelLibrary> library(new KernelLibrary(handle, name));
+  if (Status status = library->connect(); !status.ok()) return status;
+  return library;
+}
+
+KernelLibrary::~KernelLibrary() { ::dlclose(handle_); }
+
+Status KernelLibrary::connect() const {
+  // Variables of the library that hold functions of its loader.
+  const std::array<std::pair<const char*, void*>, 3> functions = {
+      {{"__TVMBackendAllocWorkspace", reinterpret_cast<void*>(&allocate_workspace)},
+       {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)},
+       {"edgepipe_kernel_error", reinterpret_cast<void*>(&keep_error)}}};
+  for (const auto& [symbol, function] : functions) {
+    auto* const variable = static_cast<void**>(::dlsym(handle_, symbol));
+    if (variable == nullptr) {
+      return Status(Code::kCorrupt, name_ + ": is no library of kernels: has no " + symbol);
+    }
+    *variable = function;
+  }
+  return {};
+}
+
+Result<Kernel> KernelLibrary::find(const std::string& kernel) const {
+  void* const found = ::dlsym(handle_, ("__tvm_ffi_" + kernel).c_str());
+  if (found == nullptr) return Status(Code::kCorrupt, name_ + ": has no kernel '" + kernel + "'");
+  return reinterpret_cast<Kernel>(found);
+}
+
+const char* KernelLibrary::last_error() { return error_text.data(); }
+
+ScratchScope::ScratchScope(std::span<std::byte> memory) {
+  arena = {.next = memory.data(), .end = memory.data() + memory.size()};
+}
+
+ScratchScope::~ScratchScope() { arena = {}; }
+
+}  // namespace edgepipe

@@ -1,0 +1,1 @@
+"""Code generation for the stages that run on the ARM cores."""

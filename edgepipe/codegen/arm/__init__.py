@@ -1,0 +1,1 @@
+"""ARM stages: integer Relax in, TVM kernels and a static plan out."""

@@ -1,0 +1,332 @@
+"""Convolution and transposed convolution with fused staging and epilogue, as one kernel.
+
+Both are one loop nest over taps. A transposed convolution of stride s is s x s plain convolutions,
+one for each phase ``output % s``, whose kernels are every s-th tap of the original; a plain
+convolution has a single phase. Output position ``q * phases + p`` reads, at tap ``t``, the input
+position ``q * step + (p + phase_offset) // phases + origin + t * dilation``.
+
+The reduction runs over pairs: the taps and channels of a kernel row are one contiguous run of the
+staged row, so a 3x3 kernel on 3 channels is three runs of 9 elements, of 5 pairs each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgepipe.codegen.arm.epilogue import Tail
+from edgepipe.codegen.arm.intrinsics import pair_product
+from edgepipe.codegen.arm.layouts import View
+from edgepipe.codegen.arm.staging import Staging
+from edgepipe.codegen.arm.targets import AARCH64, Architecture
+from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, te, tirx
+from vta_stages.layers import Conv, Int8Array, TransposedConv
+
+# int32 accumulators of a register tile, in lanes: what 16 AVX2 or 32 NEON registers leave free.
+_TILE_LANES = {8: 104, 16: 80}
+_GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One spatial axis of the loop nest (see the module's text)."""
+
+    outputs: int
+    phases: int
+    step: int
+    taps: int
+    dilation: int
+    phase_offset: int
+    origin: int
+
+    @property
+    def positions(self) -> int:
+        """Values of q."""
+        return -(-self.outputs // self.phases)
+
+    @property
+    def first(self) -> int:
+        """The lowest input position that is read."""
+        return self.phase_offset // self.phases + self.origin
+
+    @property
+    def spread(self) -> int:
+        """By how much the last phase reads ahead of the first."""
+        last = self.phases - 1 + self.phase_offset
+        return last // self.phases - self.phase_offset // self.phases
+
+    def extent(self, positions: int) -> int:
+        """Input positions from the first to the last that ``positions`` values of q read."""
+        return (positions - 1) * self.step + self.spread + (self.taps - 1) * self.dilation + 1
+
+    def offset(self, phase: Expr) -> Expr:
+        """Where phase's first tap lies, relative to ``first``."""
+        if self.phases == 1:
+            return 0
+        ahead = tirx.floordiv(phase + self.phase_offset, self.phases)
+        return ahead - self.phase_offset // self.phases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionKernel:
+    """One convolution kernel; equal values are the same machine code.
+
+    ``groups`` are the groups after merging (see :func:`merge_groups`), each of ``group_channels``
+    input channels. ``has_lowest_weight``: some weight is -128, see ``intrinsics``.
+    """
+
+    input: View
+    is_camera: bool
+    tail: Tail
+    y: Axis
+    x: Axis
+    groups: int
+    group_channels: int
+    has_lowest_weight: bool
+
+    stem = "convolution"
+
+    @property
+    def output(self) -> View:
+        return self.tail.output
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the taps of a kernel row are contiguous in the staged row."""
+        return self.x.dilation == 1 and self.groups == 1
+
+    @property
+    def runs(self) -> int:
+        return 1 if self.is_one_run else self.x.taps
+
+    @property
+    def run_pairs(self) -> int:
+        """Pairs of elements in one run; an odd run has one surplus element of weight zero."""
+        elements = self.group_channels * (self.x.taps if self.is_one_run else 1)
+        return -(-elements // 2)
+
+    @property
+    def tile(self) -> int:
+        """Pixels of a register tile, chosen for loads and wasted work per useful multiplication."""
+        lanes, count = self.output.vector, self.x.positions
+
+        def cost(tile: int) -> float:
+            steps = tile + lanes / 4 + tile * lanes / 4
+            waste = math.ceil(count / tile) * tile / count
+            return steps / (tile * lanes) * waste * (_GUARD_COST if count % tile else 1.0)
+
+        return min(range(1, min(count, _TILE_LANES[lanes] // lanes) + 1), key=cost)
+
+    @property
+    def staging(self) -> Staging:
+        padded = math.ceil(self.x.positions / self.tile) * self.tile
+        last = (padded - 1) * self.x.step + self.x.spread + (self.runs - 1) * self.x.dilation
+        end = last * self.input.lanes + (self.groups - 1) * self.group_channels + self.run_pairs * 2
+        return Staging(
+            input=self.input,
+            is_camera=self.is_camera,
+            first_row=self.y.first,
+            first_column=self.x.first,
+            rows=self.y.extent(self.y.positions),
+            columns=max(self.x.extent(padded), -(-end // self.input.lanes)),
+        )
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """(phases y, x, channel vectors, taps y, runs, pairs, lanes, 2)."""
+        vector = self.output.vector
+        outer = (self.y.phases, self.x.phases, self.output.lanes // vector)
+        return (*outer, self.y.taps, self.runs, self.run_pairs, vector, 2)
+
+    def build(self, arch: Architecture) -> PrimFunc:
+        """Return the scheduled kernel: (x, [table], weights, tail's parameters, output)."""
+        staging, y_axis, x_axis, tile = self.staging, self.y, self.x, self.tile
+        vector, channels = self.output.vector, self.input.lanes
+        vectors_per_group = max(1, self.output.lanes // self.groups // vector)
+        sources = staging.placeholders()
+        weights = te.placeholder(self.weight_shape, "int8", "weights")
+        params = self.tail.placeholders()
+        staged = staging.compute(sources, arch.staged_dtype)
+        ty, run = te.reduce_axis((0, y_axis.taps), "ty"), te.reduce_axis((0, self.runs), "run")
+        pair, half = te.reduce_axis((0, self.run_pairs), "pair"), te.reduce_axis((0, 2), "half")
+
+        def product(qy: Expr, py: Expr, qx: Expr, px: Expr, outer: Expr, lane: Expr) -> Expr:
+            row = qy * y_axis.step + y_axis.offset(py) + ty * y_axis.dilation
+            column = qx * x_axis.step + x_axis.offset(px) + run * x_axis.dilation
+            group: Expr = 0
+            if self.groups > 1:
+                group = tirx.min(tirx.floordiv(outer, vectors_per_group), self.groups - 1)
+            element = column * channels + group * self.group_channels + pair * 2 + half
+            weight = weights[py, px, outer, ty, run, pair, lane, half]
+            return te.sum(
+                staging.element(staged, row, element).astype("int32") * weight.astype("int32"),
+                axis=[ty, run, pair, half],
+            )
+
+        surplus = math.ceil(x_axis.positions / tile) * tile
+        acc = te.compute(
+            (y_axis.positions, y_axis.phases, surplus, x_axis.phases, *self._vectors, vector),
+            product,
+            name="acc",
+        )
+
+        def value(c: Expr, y: Expr, x: Expr) -> Expr:
+            found = acc[
+                tirx.floordiv(y, y_axis.phases),
+                tirx.floormod(y, y_axis.phases),
+                tirx.floordiv(x, x_axis.phases),
+                tirx.floormod(x, x_axis.phases),
+                tirx.floordiv(c, vector),
+                tirx.floormod(c, vector),
+            ]
+            return self.tail.apply(found, params, c, y, x)
+
+        out = self.output.compute(value, "out")
+        return self._schedule([*sources, weights, *params, out], arch)
+
+    @property
+    def _vectors(self) -> tuple[int]:
+        return (self.output.lanes // self.output.vector,)
+
+    def _schedule(self, arguments: list[te.Tensor], arch: Architecture) -> PrimFunc:
+        """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers."""
+        sch = schedule(arguments)
+        outer, y, x, lanes = self.output.split_loops(sch, "out")
+        staging = self.staging
+        band = staging.band(self.y.positions, self.y.step, arch.staged_dtype)
+        y_band, y_row, y_phase = sch.split(y, [None, band, self.y.phases])
+        x_tile, x_pixel, x_phase = sch.split(x, [None, self.tile, self.x.phases])
+        sch.reorder(y_band, *outer, y_row, y_phase, x_phase, x_tile, x_pixel, lanes)
+        acc = sch.get_sblock("acc")
+        sch.set_scope(acc, 0, "local")
+        sch.compute_at(acc, x_tile, preserve_unit_loops=True)
+        *_, pixel, _, _, lane, ty, run, pair, half = sch.get_loops(acc)
+        staging.place(sch, y_band)
+        # smlal in int16 needs two pairs a step and no product of 2**14 twice.
+        doubles = arch is AARCH64 and self.run_pairs % 2 == 0 and not self.has_lowest_weight
+        inner = [half]
+        if doubles:
+            pair, step = sch.split(pair, [None, 2])
+            inner = [step, half]
+        sch.reorder(ty, run, pair, pixel, lane, *inner)
+        sch.unroll(pixel)
+        init = sch.decompose_reduction(acc, ty)
+        *_, init_pixel, _, _, init_lane = sch.get_loops(init)
+        sch.unroll(init_pixel)
+        sch.vectorize(init_lane)
+        sch.tensorize(lane, pair_product(arch, self.output.vector, len(inner)))
+        sch.unroll(x_pixel)
+        sch.vectorize(lanes)
+        return result(sch)
+
+
+def merge_groups(weight: Int8Array, groups: int, vector: int) -> tuple[Int8Array, int]:
+    """Merge neighbouring groups until a group's output channels fill whole vectors.
+
+    ``weight`` is int8[out, in / groups, kh, kw]; returns int8[out, in / merged, kh, kw], zero where
+    an output does not see an input, and the number of merged groups.
+    """
+    outputs = weight.shape[0] // groups
+    fitting = [n for n in range(1, groups + 1) if groups % n == 0 and n * outputs % vector == 0]
+    factor = min(fitting, default=groups)
+    if factor == 1 or groups == 1:
+        return weight, groups
+    inputs = weight.shape[1]
+    merged = np.zeros((weight.shape[0], inputs * factor, *weight.shape[2:]), np.int8)
+    for group in range(groups):
+        place = group % factor
+        merged[group * outputs : (group + 1) * outputs, place * inputs : (place + 1) * inputs] = (
+            weight[group * outputs : (group + 1) * outputs]
+        )
+    return merged, groups // factor
+
+
+def plain_taps(layer: Conv) -> Int8Array:
+    """Return the weights as int8[1, 1, out, in / groups, kh, kw]: a single phase."""
+    return layer.weight[np.newaxis, np.newaxis]
+
+
+def transposed_taps(layer: TransposedConv) -> Int8Array:
+    """Return the weights as int8[sy, sx, out, in / groups, ty, tx], taps by rising input position."""
+    inputs, outputs, kh, kw = layer.weight.shape
+    sy, sx = layer.stride
+    ty, tx = -(-kh // sy), -(-kw // sx)
+    group_inputs = inputs // layer.groups
+    taps = np.zeros((sy, sx, outputs * layer.groups, group_inputs, ty, tx), np.int8)
+    grouped = layer.weight.reshape(layer.groups, group_inputs, outputs, kh, kw)
+    flat = grouped.transpose(0, 2, 1, 3, 4).reshape(outputs * layer.groups, group_inputs, kh, kw)
+    for py, px, y, x in np.ndindex(sy, sx, ty, tx):
+        dy = (py + layer.padding[0]) % sy + (ty - 1 - y) * sy
+        dx = (px + layer.padding[1]) % sx + (tx - 1 - x) * sx
+        if dy < kh and dx < kw:
+            taps[py, px, :, :, y, x] = flat[:, :, dy, dx]
+    return taps
+
+
+def convolution(
+    layer: Conv | TransposedConv, source: View, tail: Tail, *, is_camera: bool
+) -> tuple[ConvolutionKernel, Int8Array]:
+    """Return the kernel of a layer that is not depthwise, and its packed weights."""
+    if isinstance(layer, TransposedConv):
+        phased = transposed_taps(layer)
+        axes = [
+            Axis(
+                outputs=(layer.output.height, layer.output.width)[i],
+                phases=layer.stride[i],
+                step=1,
+                taps=phased.shape[4 + i],
+                dilation=1,
+                phase_offset=layer.padding[i],
+                origin=1 - phased.shape[4 + i],
+            )
+            for i in range(2)
+        ]
+    else:
+        phased = plain_taps(layer)
+        axes = [
+            Axis(
+                outputs=(layer.output.height, layer.output.width)[i],
+                phases=1,
+                step=layer.stride[i],
+                taps=phased.shape[4 + i],
+                dilation=layer.dilation[i],
+                phase_offset=0,
+                origin=-layer.padding[i],
+            )
+            for i in range(2)
+        ]
+    merged = [
+        [
+            merge_groups(phased[py, px], layer.groups, tail.output.vector)
+            for px in range(axes[1].phases)
+        ]
+        for py in range(axes[0].phases)
+    ]
+    groups = merged[0][0][1]
+    taps = np.array([[weight for weight, _ in row] for row in merged], np.int8)
+    kernel = ConvolutionKernel(
+        input=source,
+        is_camera=is_camera,
+        tail=tail,
+        y=axes[0],
+        x=axes[1],
+        groups=groups,
+        group_channels=source.lanes if groups == 1 else taps.shape[3],
+        has_lowest_weight=bool((taps == -128).any()),
+    )
+    return kernel, pack_weights(kernel, taps)
+
+
+def pack_weights(kernel: ConvolutionKernel, taps: Int8Array) -> Int8Array:
+    """Pack int8[py, px, out, in, ty, tx] into ``kernel.weight_shape``, zeros in all padding."""
+    py, px, outputs, inputs, ty, tx = taps.shape
+    lanes, vector = kernel.output.lanes, kernel.output.vector
+    wide = np.zeros((py, px, lanes, ty, tx, kernel.group_channels), np.int8)
+    wide[:, :, :outputs, :, :, :inputs] = taps.transpose(0, 1, 2, 4, 5, 3)
+    rows = wide.reshape(py, px, lanes, ty, kernel.runs, -1)
+    runs = np.zeros((*rows.shape[:-1], kernel.run_pairs * 2), np.int8)
+    runs[..., : rows.shape[-1]] = rows
+    split = runs.reshape(py, px, lanes // vector, vector, ty, kernel.runs, kernel.run_pairs, 2)
+    return np.ascontiguousarray(split.transpose(0, 1, 2, 4, 5, 6, 3, 7))

@@ -1,0 +1,81 @@
+"""The tail that every accumulating kernel shares: residual terms, bias, leaky, shift, clip, int8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgepipe.codegen.arm.layouts import View
+from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, te, tirx
+from vta_stages.layers import Epilogue, Int32Array, Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The shape of an epilogue, without its numbers: those are kernel arguments, int32[lanes].
+
+    ``terms`` are the residual pictures. ``steps`` is :class:`vta_stages.layers.Leaky`'s, or None.
+    """
+
+    output: View
+    terms: tuple[View, ...]
+    low: int
+    high: int
+    steps: tuple[tuple[int, bool], ...] | None
+
+    @classmethod
+    def of(cls, epilogue: Epilogue, terms: tuple[View, ...], output: View) -> Tail:
+        steps = epilogue.leaky.steps if epilogue.leaky else None
+        return cls(output=output, terms=terms, low=epilogue.low, high=epilogue.high, steps=steps)
+
+    def placeholders(self) -> list[Tensor]:
+        """Return the parameters in the order of :func:`tail_constants`: terms come in pairs."""
+        vector = (self.output.lanes,)
+        found: list[Tensor] = []
+        for i, view in enumerate(self.terms):
+            found += [view.placeholder(f"term{i}"), te.placeholder(vector, "int32", f"factor{i}")]
+        names = ["bias", "shift"] if self.steps is None else ["bias", "offset", "shift"]
+        return found + [te.placeholder(vector, "int32", name) for name in names]
+
+    def apply(self, acc: Expr, params: Sequence[Tensor], c: Expr, y: Expr, x: Expr) -> Expr:
+        """Return the int8 output of accumulator ``acc`` at (c, y, x); padding lanes give zero."""
+        params = list(params)
+        for view in self.terms:
+            tensor, factor = params.pop(0), params.pop(0)
+            acc = (
+                acc
+                + view.read(tensor, c, y, x, lanes=self.output.lanes).astype("int32") * factor[c]
+            )
+        bias, shift = params[0], params[-1]
+        value = acc + bias[c]
+        if self.steps is not None:
+            slope = value + params[1][c]
+            for amount, adds in self.steps:
+                slope = tirx.shift_right(slope, tirx.const(amount, "int32"))
+                slope = slope + value if adds else slope
+            value = tirx.max(value, slope)
+        value = tirx.shift_right(value, shift[c])
+        value = tirx.min(tirx.max(value, self.low), self.high).astype("int8")
+        if self.output.is_padded and not self.low <= 0 <= self.high:
+            value = tirx.Select(c < self.output.channels, value, tirx.const(0, "int8"))
+        return value
+
+
+def tail_constants(epilogue: Epilogue, terms: Sequence[Term], lanes: int) -> list[str | Int32Array]:
+    """Return the arguments for :meth:`Tail.placeholders`: tensor names and int32[lanes] arrays."""
+    found: list[str | Int32Array] = []
+    for term in terms:
+        found += [term.tensor.name, padded(term.factor, lanes)]
+    found.append(padded(epilogue.bias, lanes))
+    if epilogue.leaky is not None:
+        found.append(padded(epilogue.leaky.offset, lanes))
+    return [*found, padded(epilogue.shift, lanes)]
+
+
+def padded(values: Int32Array, lanes: int) -> Int32Array:
+    """Append zeros up to ``lanes``: a padding lane then computes zero."""
+    result = np.zeros(lanes, np.int32)
+    result[: values.size] = values.reshape(-1)
+    return result

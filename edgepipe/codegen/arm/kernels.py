@@ -1,0 +1,129 @@
+"""From scheduled kernels to one shared library per architecture."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any, Protocol
+
+import tvm
+import tvm_ffi
+
+from edgepipe.codegen.arm.plan import ALIGNMENT
+from edgepipe.codegen.arm.targets import Architecture
+from edgepipe.codegen.arm.tensor_ir import PrimFunc, tirx
+from edgepipe.errors import CodegenError
+
+# No build id and no paths: the same kernels must be the same bytes on every machine.
+_LINK_FLAGS = (
+    *("-shared", "-fPIC", "-O2", "-fno-ident", "-nostartfiles"),
+    *("-Wl,--build-id=none", "-Wl,-s", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack"),
+)
+
+# Kernels report a failed check through TVM-FFI's function of that name. Defined here, it hands the
+# text to the loader, which sets the variable: a library then needs no symbol of the program that
+# loads it, be that an executable, a Python extension or a static binary.
+_ERROR_SOURCE = """\
+void (*edgepipe_kernel_error)(const char *kind, const char **parts, int count);
+__attribute__((visibility("hidden"))) void TVMFFIErrorSetRaisedFromCStrParts(
+    const char *kind, const char **parts, int count) {
+  if (edgepipe_kernel_error) edgepipe_kernel_error(kind, parts, count);
+}
+"""
+
+
+class Kernel(Protocol):
+    """A kernel as a value: equal kernels are compiled once."""
+
+    @property
+    def stem(self) -> str:
+        """The beginning of the symbol's name."""
+        ...
+
+    def build(self, arch: Architecture) -> PrimFunc:
+        """Return the scheduled kernel; inputs first, the output last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernels:
+    """A shared library, and the most scratch memory that one of its kernels asks for."""
+
+    library: bytes
+    scratch_bytes: int
+
+
+def compile_kernels(kernels: Mapping[str, Kernel], arch: Architecture) -> CompiledKernels:
+    """Compile ``kernels`` (by symbol name) and link them; raises CodegenError.
+
+    Every kernel is exported as ``__tvm_ffi_<name>``. It needs nothing but libc and libm.
+    """
+    functions = {
+        name: kernel.build(arch).with_attr("global_symbol", name)
+        for name, kernel in kernels.items()
+    }
+    target = tvm.target.Target({k: list(v) if isinstance(v, tuple) else v for k, v in arch.target})
+    meter = _ScratchMeter()
+    with tvm.transform.PassContext(instruments=[meter]):
+        executable = tvm.compile(tvm.IRModule(functions), target=target)
+    with tempfile.TemporaryDirectory(prefix="edgepipe-") as folder:
+        built = Path(folder) / "kernels.o"
+        executable.mod.write_to_file(str(built), "o")
+        return CompiledKernels(_link(built, arch), meter.most_bytes)
+
+
+@tvm.instrument.pass_instrument
+class _ScratchMeter:
+    """Adds up the memory that each kernel allocates for itself, once its buffers are final.
+
+    TVM takes what does not fit the stack from the workspace functions that the runtime provides.
+    Counting all of it gives an upper bound.
+    """
+
+    def __init__(self) -> None:
+        self.most_bytes = 0
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        if str(info.name) != "tirx.StorageRewrite":
+            return
+        for function in module.functions.values():
+            if isinstance(function, tirx.PrimFunc):
+                self.most_bytes = max(self.most_bytes, _allocated_bytes(function))
+
+
+def _allocated_bytes(function: PrimFunc) -> int:
+    total = 0
+
+    def visit(node: Any) -> None:
+        nonlocal total
+        elements = math.prod(int(extent) for extent in node.buffer.shape)
+        item_bytes = tvm_ffi.dtype(str(node.buffer.dtype)).itemsize
+        total += -(-elements * item_bytes // ALIGNMENT) * ALIGNMENT
+
+    tvm_ffi.structural_walk(function, (tirx.AllocBuffer, visit))
+    return total
+
+
+def _link(built: Path, arch: Architecture) -> bytes:
+    linker = next((found for name in arch.linkers if (found := which(name))), None)
+    if linker is None:
+        raise CodegenError(
+            f"kernels for {arch.name}: no linker, looked for {' and '.join(arch.linkers)}",
+            hint=f"sudo apt-get install {arch.package}",
+        )
+    library = built.with_suffix(".so")
+    source = built.with_name("error.c")
+    source.write_text(_ERROR_SOURCE, encoding="utf-8")
+    command = [linker, *_LINK_FLAGS, "-o", library.name, built.name, source.name, "-lm"]
+    done = subprocess.run(command, cwd=built.parent, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = done.stderr.strip().splitlines()
+        raise CodegenError(
+            f"kernels for {arch.name}: {linker} failed: {reason[-1] if reason else 'no message'}"
+        )
+    return library.read_bytes()

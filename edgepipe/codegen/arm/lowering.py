@@ -1,0 +1,312 @@
+"""From operators to a plan: choose every tensor's layout and every operator's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgepipe.codegen.arm.channelwise import (
+    ConcatKernel,
+    CopyKernel,
+    MaxPoolKernel,
+    SumKernel,
+    TableKernel,
+    depthwise,
+    is_depthwise,
+    resize,
+)
+from edgepipe.codegen.arm.convolution import convolution
+from edgepipe.codegen.arm.epilogue import Tail, tail_constants
+from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
+from edgepipe.codegen.arm.kernels import Kernel
+from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
+from edgepipe.codegen.arm.plan import Operand, PlanBuilder
+from edgepipe.errors import CodegenError
+from edgepipe.partition.operators import Operator, input_table
+from edgepipe.tvm_adapter import IRModule, Main, Tensor
+from vta_stages.layers import (
+    Concat,
+    Conv,
+    Epilogue,
+    Int8Array,
+    Layer,
+    MaxPool,
+    Resize,
+    Sum,
+    TensorSpec,
+    Term,
+    TransposedConv,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a tensor lies; ``view`` is None when it is no picture (only generic operators read it)."""
+
+    operand: Operand
+    view: View | None
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Lowers the operators of one stage in order; the result is in ``plan`` and ``kernels``."""
+
+    module: IRModule
+    main: Main
+    operators: tuple[Operator, ...]
+    input_layouts: Mapping[str, Layout]
+    output_layouts: Mapping[str, Layout]
+    plan: PlanBuilder = field(default_factory=PlanBuilder)
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    _symbols: dict[Kernel, str] = field(default_factory=dict)
+    _placed: dict[str, list[Placed]] = field(default_factory=dict)
+    _outputs: dict[str, Placed] = field(default_factory=dict)
+    _tables: dict[str, tuple[str, Int8Array]] = field(default_factory=dict)
+    _shapes: dict[str, Tensor] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Lower everything; raises CodegenError naming the operator that cannot be."""
+        self._declare()
+        run: list[Operator] = []
+        for operator in self.operators:
+            if operator.kind == "generic":
+                run.append(operator)
+                continue
+            self._lower_generic(run)
+            run = []
+            self._lower(operator)
+        self._lower_generic(run)
+        for param in self.main.params:
+            if param.name in self._outputs:
+                self._to_output(param.name, self._placed[param.name][0])
+
+    def _declare(self) -> None:
+        bindings = [Tensor(b.name, b.shape, b.dtype) for b in self.main.bindings]
+        self._shapes = {t.name: t for t in (*self.main.params, *bindings)}
+        for param in self.main.params:
+            view = self._view(param, self.input_layouts.get(param.name, NCHW))
+            shape = view.shape if view else param.shape
+            operand = self.plan.add_input(param.name, param.dtype, shape)
+            self._placed[param.name] = [Placed(operand, view)]
+        for name in dict.fromkeys(self.main.outputs):
+            tensor = self._shapes[name]
+            view = self._view(tensor, self.output_layouts.get(name, NCHW))
+            shape = view.shape if view else tensor.shape
+            self._outputs[name] = Placed(self.plan.add_output(name, tensor.dtype, shape), view)
+
+    def _view(self, tensor: Tensor, layout: Layout) -> View | None:
+        """Return a tensor of the stage's border as a picture, if it is one."""
+        is_frame = tensor.dtype == "uint8" and len(tensor.shape) == 4
+        if is_frame and isinstance(layout, type(NCHW) | type(NHWC)):
+            _, height, width, channels = tensor.shape
+            return View(NHWC, channels, height, width, "uint8")
+        if tensor.dtype == "int8" and len(tensor.shape) == 4 and tensor.shape[0] == 1:
+            return View(layout, tensor.shape[1], tensor.shape[2], tensor.shape[3])
+        if not isinstance(layout, Nchw):
+            raise CodegenError(
+                f"{tensor.name}: {tensor.dtype}{list(tensor.shape)} cannot be in layout"
+                f" {layout.kind}, expected int8[1, C, H, W]",
+                hint="use layout nchw for it",
+            )
+        return None
+
+    # ---- where tensors are -----------------------------------------------------------------
+
+    def _picture(self, name: str) -> tuple[Operand, View]:
+        """Return a quantised tensor in the layout that kernels like best."""
+        for placed in self._placed[name]:
+            if placed.view is not None:
+                return placed.operand, placed.view
+        shape = self._shapes[name].shape
+        return self._placed[name][0].operand, View(NCHW, shape[1], shape[2], shape[3])
+
+    def _array(self, name: str) -> Operand:
+        """Return a tensor in C order, copying it there if it is not yet."""
+        shape = self._shapes[name].shape
+        for placed in self._placed[name]:
+            is_c_order = placed.view is None or isinstance(placed.view.layout, Nchw)
+            if is_c_order or placed.operand.shape == shape:
+                return placed.operand
+        operand, view = self._picture(name)
+        target = View(NCHW, view.channels, view.height, view.width)
+        copied = self.plan.add_temporary("int8", target.shape)
+        self._call(name, CopyKernel(input=view, output=target), [operand, copied])
+        self._placed[name].append(Placed(copied, target))
+        return copied
+
+    def _target(self, spec: TensorSpec) -> tuple[Operand, View]:
+        """Return where an operator's picture is to be written: the output itself if it can be."""
+        output = self._outputs.get(spec.name)
+        if output is not None and output.view is not None and output.view.is_vectorisable:
+            return output.operand, output.view
+        view = View(PIXELS, spec.channels, spec.height, spec.width)
+        return self.plan.add_temporary("int8", view.shape), view
+
+    def _finish(self, name: str, operand: Operand, view: View) -> None:
+        placed = Placed(operand, view)
+        self._placed[name] = [placed]
+        if name in self._outputs:
+            self._to_output(name, placed)
+
+    def _to_output(self, name: str, placed: Placed) -> None:
+        output = self._outputs[name]
+        if placed.operand == output.operand:
+            return
+        kernel: Kernel
+        if placed.view is None or output.view is None or placed.view == output.view:
+            kernel = FlatCopyKernel(shape=output.operand.shape, dtype=output.operand.dtype)
+        else:
+            kernel = CopyKernel(input=placed.view, output=output.view)
+        self._call(name, kernel, [placed.operand, output.operand])
+
+    # ---- kernels ---------------------------------------------------------------------------
+
+    def _symbol(self, kernel: Kernel) -> str:
+        if kernel not in self._symbols:
+            symbol = f"{kernel.stem}_{len(self._symbols)}"
+            self._symbols[kernel] = symbol
+            self.kernels[symbol] = kernel
+        return self._symbols[kernel]
+
+    def _call(self, operator: str, kernel: Kernel, args: Sequence[Operand]) -> None:
+        self.plan.add_call(operator, self._symbol(kernel), args)
+
+    def _lower(self, operator: Operator) -> None:
+        if operator.kind == "input_table":
+            self._lower_table(operator)
+            return
+        if operator.layer is None:
+            raise CodegenError(f"{operator.name}: kind {operator.kind} has no layer record")
+        _LOWER[type(operator.layer)](self, operator.layer)
+
+    def _lower_table(self, operator: Operator) -> None:
+        """Leave the table to the convolution that stages the frame, if one alone reads it."""
+        table = input_table(operator).reshape(-1)
+        frame = operator.inputs[0]
+        readers = [o for o in self.operators if operator.output in o.inputs]
+        layers = [o.layer for o in readers]
+        if len(layers) == 1 and operator.output not in self._outputs:
+            layer = layers[0]
+            if isinstance(layer, Conv | TransposedConv) and all(
+                term.tensor.name != operator.output for term in layer.terms
+            ):
+                self._tables[operator.output] = (frame, table)
+                return
+        operand, view = self._picture(frame)
+        spec = TensorSpec(
+            name=operator.output, channels=view.channels, height=view.height, width=view.width
+        )
+        target, target_view = self._target(spec)
+        kernel = TableKernel(input=view, output=target_view)
+        self._call(operator.name, kernel, [operand, self.plan.add_constant(table), target])
+        self._finish(operator.output, target, target_view)
+
+    def _source(self, name: str) -> tuple[list[Operand], View, bool]:
+        """Return a convolution's input arguments, their picture, and whether it is a frame."""
+        if name in self._tables:
+            frame, table = self._tables[name]
+            operand, view = self._picture(frame)
+            return [operand, self.plan.add_constant(table)], view, True
+        operand, view = self._picture(name)
+        return [operand], view, False
+
+    def _tail(
+        self, epilogue: Epilogue, terms: Sequence[Term], output: View
+    ) -> tuple[Tail, list[Operand]]:
+        views = tuple(self._picture(term.tensor.name)[1] for term in terms)
+        args = [
+            self._picture(argument)[0] if isinstance(argument, str) else self._constant(argument)
+            for argument in tail_constants(epilogue, terms, output.lanes)
+        ]
+        return Tail.of(epilogue, views, output), args
+
+    def _constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Operand:
+        return self.plan.add_constant(array)
+
+    def lower_conv(self, layer: Conv | TransposedConv) -> None:
+        sources, view, is_camera = self._source(layer.input.name)
+        target, target_view = self._target(layer.output)
+        tail, tail_args = self._tail(layer.epilogue, layer.terms, target_view)
+        kernel: Kernel
+        if isinstance(layer, Conv) and is_depthwise(layer):
+            kernel, weights = depthwise(layer, view, tail, is_camera=is_camera)
+        else:
+            kernel, weights = convolution(layer, view, tail, is_camera=is_camera)
+        args = [*sources, self.plan.add_constant(weights), *tail_args, target]
+        self._call(layer.name, kernel, args)
+        self._finish(layer.output.name, target, target_view)
+
+    def lower_sum(self, layer: Sum) -> None:
+        target, target_view = self._target(layer.output)
+        tail, args = self._tail(layer.epilogue, layer.terms, target_view)
+        self._call(layer.name, SumKernel(tail=tail), [*args, target])
+        self._finish(layer.output.name, target, target_view)
+
+    def lower_max_pool(self, layer: MaxPool) -> None:
+        source, view = self._picture(layer.input.name)
+        target, target_view = self._target(layer.output)
+        kernel = MaxPoolKernel(
+            input=view,
+            output=target_view,
+            kernel=layer.kernel,
+            stride=layer.stride,
+            padding=(layer.padding[0], layer.padding[1]),
+        )
+        self._call(layer.name, kernel, [source, target])
+        self._finish(layer.output.name, target, target_view)
+
+    def lower_resize(self, layer: Resize) -> None:
+        source, view = self._picture(layer.input.name)
+        target, target_view = self._target(layer.output)
+        kernel, constants = resize(layer, view, target_view)
+        args = [source, *(self.plan.add_constant(c) for c in constants), target]
+        self._call(layer.name, kernel, args)
+        self._finish(layer.output.name, target, target_view)
+
+    def lower_concat(self, layer: Concat) -> None:
+        sources = [self._picture(spec.name) for spec in layer.inputs]
+        target, target_view = self._target(layer.output)
+        kernel = ConcatKernel(inputs=tuple(view for _, view in sources), output=target_view)
+        self._call(layer.name, kernel, [*(operand for operand, _ in sources), target])
+        self._finish(layer.output.name, target, target_view)
+
+    def _lower_generic(self, operators: Sequence[Operator]) -> None:
+        """Lower consecutive generic operators together, so that TVM can fuse them."""
+        if not operators:
+            return
+        made = {o.output for o in operators}
+        inputs = dict.fromkeys(i for o in operators for i in o.inputs if i not in made)
+        read_later = {i for o in self.operators if o not in operators for i in o.inputs} | set(
+            self._outputs
+        )
+        outputs = [o.output for o in operators if o.output in read_later]
+        shapes = {n: (self._shapes[n].shape, self._shapes[n].dtype) for n in inputs}
+        module = generic_module(operators, shapes, outputs, self.module)
+        sources = [self._array(name) for name in inputs]
+        wanted = [self._generic_target(name) for name in outputs]
+        found = lower_generic(module, operators[-1].name, sources, wanted, self.plan, self._symbol)
+        for name, operand in zip(outputs, found, strict=True):
+            tensor = self._shapes[name]
+            view = self._view(tensor, NCHW)
+            self._placed[name] = [Placed(operand, view)]
+            if name in self._outputs:
+                self._to_output(name, self._placed[name][0])
+
+    def _generic_target(self, name: str) -> Operand | None:
+        output = self._outputs.get(name)
+        if output is None or output.operand.shape != self._shapes[name].shape:
+            return None
+        is_c_order = output.view is None or isinstance(output.view.layout, Nchw)
+        return output.operand if is_c_order else None
+
+
+_LOWER: dict[type[Layer], Callable[[Lowering, Layer], None]] = {
+    Conv: Lowering.lower_conv,  # type: ignore[dict-item]
+    TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
+    Sum: Lowering.lower_sum,  # type: ignore[dict-item]
+    MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]
+    Resize: Lowering.lower_resize,  # type: ignore[dict-item]
+    Concat: Lowering.lower_concat,  # type: ignore[dict-item]
+}

@@ -1,0 +1,74 @@
+"""Compile one placed segment of a network into the files of a bundle's stage folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgepipe.boards import Board
+from edgepipe.bundle.manifest import Stage, Tensor
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.errors import CodegenError
+from edgepipe.partition.placement import Segment
+from edgepipe.partition.split import StageModule
+from edgepipe.progress import Progress
+from vta_stages.compiler import compile_program
+from vta_stages.layers import Layer
+from vta_stages.verifier import verify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledStage:
+    """A stage's entry in the manifest and its files by their path in the bundle."""
+
+    entry: Stage
+    files: Mapping[str, bytes] = field(repr=False)
+
+
+def compile_stage(
+    name: str,
+    index: int,
+    segment: Segment,
+    stage: StageModule,
+    tensors: Mapping[str, Tensor],
+    board: Board,
+    progress: Progress,
+) -> CompiledStage:
+    """Compile ``segment`` (its module is ``stage``) for ``board`` into ``stages/<index>_<device>``.
+
+    ``tensors`` describes the tensors at the stage's borders. Raises ``LayerError`` or
+    ``CodegenError`` when the stage cannot be compiled.
+    """
+    folder = f"stages/{index}_{segment.device}"
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(scratch)
+        if segment.device == "vta":
+            _compile_vta(work, segment, stage, board, progress)
+        else:
+            _compile_arm(work, stage, tensors, board, progress)
+        files = {
+            f"{folder}/{path.relative_to(work)}": path.read_bytes()
+            for path in sorted(work.rglob("*"))
+            if path.is_file()
+        }
+    entry = Stage(
+        name=name, kind=segment.device, folder=folder, inputs=stage.inputs, outputs=stage.outputs
+    )
+    return CompiledStage(entry=entry, files=files)
+
+
+def _compile_vta(
+    work: Path, segment: Segment, stage: StageModule, board: Board, progress: Progress
+) -> None:
+    layers: list[Layer] = []
+    for placed in segment.operators:
+        if placed.operator.layer is None:
+            raise CodegenError(f"{placed.operator.name}: is placed on vta but has no integer form")
+        layers.append(placed.operator.layer)
+    program = compile_program(
+        board.accelerator, layers, stage.inputs, stage.outputs, progress=progress.update
+    )
+    verify(program)
+    program.save(work)

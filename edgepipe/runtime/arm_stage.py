@@ -1,0 +1,93 @@
+"""One ARM stage on this machine: the C++ ArmStage, called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.library import check, runtime_library
+
+_ALIGNMENT = 64
+
+
+class ArmStage:
+    """A compiled ARM stage loaded from its folder; arrays are in the stage's own layouts.
+
+    Raises RuntimeFailure with the C++ text when the folder is damaged or does not fit this machine.
+    Not thread-safe. Usable as a context manager; otherwise closed with the object.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._library = runtime_library()
+        handle = ctypes.c_void_p()
+        check(
+            self._library,
+            self._library.ep_arm_stage_open(str(folder).encode(), ctypes.byref(handle)),
+        )
+        self._handle = handle
+        self._finalizer = weakref.finalize(self, self._library.ep_arm_stage_close, handle)
+        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        self.inputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["inputs"]}
+        self.outputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["outputs"]}
+        arrays = [*self.inputs.values(), *self.outputs.values()]
+        data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        sizes = (ctypes.c_uint64 * len(arrays))(*(a.nbytes for a in arrays))
+        check(
+            self._library,
+            self._library.ep_arm_stage_bind(
+                self._handle,
+                data,
+                sizes,
+                ctypes.c_uint64(len(self.inputs)),
+                ctypes.c_uint64(len(self.outputs)),
+            ),
+        )
+
+    def close(self) -> None:
+        """Unload the stage; any later call is an error."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Run on named arrays of the plan's dtypes and shapes in memory; return copies of outputs."""
+        for name, array in self.inputs.items():
+            given = inputs[name]
+            if given.shape != array.shape or given.dtype != array.dtype:
+                raise RuntimeFailure(
+                    f"{name}: found {given.dtype}{list(given.shape)}, "
+                    f"expected {array.dtype}{list(array.shape)}"
+                )
+            array[...] = given
+        self.run_bound()
+        return {name: array.copy() for name, array in self.outputs.items()}
+
+    def run_bound(self) -> None:
+        """Run on what ``inputs`` hold; the result is in ``outputs``. What a benchmark times."""
+        check(self._library, self._library.ep_arm_stage_run(self._handle))
+
+
+def _aligned(dtype: str, shape: list[int]) -> NDArray[Any]:
+    """Return zeros whose first element is 64-byte aligned, as every stage's buffers are."""
+    count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    raw = np.zeros(count + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + count].view(dtype).reshape(shape)
