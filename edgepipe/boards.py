@@ -39,6 +39,11 @@ class Board:
             raise BoardError(f"board {self.name}: cores is {self.cores}, expected >= 0")
 
 
+def architectures(board: Board) -> tuple[str, ...]:
+    """Return what ARM stages are compiled for: the board, and the developer's kind of machine."""
+    return tuple(sorted({board.architecture, "x86_64"}))
+
+
 def names() -> tuple[str, ...]:
     """Return the names of the boards that edgepipe knows, sorted."""
     return tuple(sorted(path.stem for path in resources.folder("board").glob("*.toml")))

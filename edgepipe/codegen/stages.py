@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgepipe.boards import Board
+from edgepipe.boards import Board, architectures
 from edgepipe.bundle.manifest import Stage, Tensor
+from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError
 from edgepipe.partition.placement import Segment
@@ -16,7 +17,6 @@ from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
 from vta_stages.compiler import compile_program
 from vta_stages.layers import Layer
-from vta_stages.verifier import verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,32 @@ def _compile_vta(
             raise CodegenError(f"{placed.operator.name}: is placed on vta but has no integer form")
         layers.append(placed.operator.layer)
     program = compile_program(
-        board.accelerator, layers, stage.inputs, stage.outputs, progress=progress.update
+        board.accelerator,
+        layers,
+        stage.inputs,
+        stage.outputs,
+        progress=lambda _, done, total: progress.update(done, total),
     )
-    verify(program)
     program.save(work)
+
+
+def _compile_arm(
+    work: Path,
+    stage: StageModule,
+    tensors: Mapping[str, Tensor],
+    board: Board,
+    progress: Progress,
+) -> None:
+    blocked = Blocks(block=board.accelerator.block_in, batch=board.accelerator.batch)
+
+    def layouts(names: tuple[str, ...]) -> dict[str, Layout]:
+        return {name: blocked for name in names if tensors[name].layout == "vta"}
+
+    artifact = compile_arm_stage(
+        stage.module,
+        input_layouts=layouts(stage.inputs),
+        output_layouts=layouts(stage.outputs),
+        arches=architectures(board),
+        progress=progress,
+    )
+    artifact.write(work)
