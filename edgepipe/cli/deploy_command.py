@@ -1,0 +1,231 @@
+"""``edgepipe deploy``: a bundle onto boards over SSH."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import getpass
+import json
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.deploy import deployment, fleet
+from edgepipe.deploy.connection import Target
+from edgepipe.deploy.deployment import DeployOptions, Outcome
+from edgepipe.deploy.fleet import HostOutcome
+from edgepipe.errors import DeployError
+from edgepipe.progress import Progress, Silent
+from edgepipe.report.table import format_table
+
+EPILOG = """\
+A release holds the bundle and the edgepipe-run that was built for the board. Files that the board
+has already, by digest, are linked and not sent again. The golden input runs on the board, and must
+give the golden output bit for bit, before the release becomes current; until then, and whenever the
+link or the power fails, the release before stays current. On the board:
+
+  edgepipe/current/bin/edgepipe-run edgepipe/current/bundle ...
+
+ssh's own configuration is used as it is; logins must work without a password.
+
+examples:
+  edgepipe deploy net.edgepipe --host xilinx@192.168.2.99
+  edgepipe deploy net.edgepipe --fleet boards.toml --after 'sudo systemctl restart camera'
+  edgepipe deploy --list --host door-camera
+  edgepipe deploy --rollback --host door-camera
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "deploy",
+        help="put a bundle onto boards over SSH",
+        description="Put a bundle onto one or several boards, run its golden input there, then "
+        "switch to it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path, nargs="?", help="bundle to deploy")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="board, as ssh knows it: [USER@]NAME or an alias (repeatable)",
+    )
+    parser.add_argument("--fleet", type=Path, metavar="FILE", help='TOML file: hosts = ["a", "b"]')
+    parser.add_argument("--root", metavar="DIR", help="folder on the board (default: edgepipe)")
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    parser.add_argument(
+        "--runtime",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="edgepipe-run for the boards, one for each architecture (default: as built here)",
+    )
+    parser.add_argument(
+        "--after",
+        default="",
+        metavar="COMMAND",
+        help="run this on the board after the switch; if it fails, the switch is undone",
+    )
+    parser.add_argument(
+        "--keep", type=int, default=3, metavar="N", help="releases to keep (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--golden-timeout",
+        type=int,
+        default=120,
+        metavar="SECONDS",
+        help="time for the golden run (default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--rollback",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="N",
+        help="make release N current, or the one before the current",
+    )
+    action.add_argument("--list", action="store_true", help="list the releases on the boards")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Deploy, roll back or list; return 1 when any host failed."""
+    loaded = fleet.load(options.fleet) if options.fleet else None
+    targets = fleet.make_targets(options.host, loaded, options.root, options.ssh_config)
+    if options.list:
+        return print_releases(targets, as_json=options.json)
+    settings = DeployOptions(
+        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        keep=options.keep,
+        dry_run=options.dry_run,
+        golden_timeout_s=options.golden_timeout,
+        after=options.after,
+        runtimes=tuple(options.runtime),
+    )
+    console = _Console(len(targets), quiet=options.json)
+    if options.rollback is not None:
+        outcomes = fleet.for_each(
+            targets,
+            lambda t: deployment.rollback(t, options.rollback or None, settings, console.of(t)),
+        )
+    else:
+        if options.bundle is None:
+            raise DeployError("no bundle to deploy", hint="name one, or use --rollback or --list")
+        source = deployment.open_source(options.bundle)
+        outcomes = fleet.for_each(
+            targets, lambda t: deployment.deploy(t, source, settings, console.of(t))
+        )
+    console.finish()
+    return print_outcomes(outcomes, as_json=options.json)
+
+
+def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
+    """Print what became of each host; a single host's error is raised for the exit code's sake."""
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if as_json:
+        print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
+    else:
+        for outcome in outcomes:
+            for line in outcome.outcome.lines if outcome.outcome else ():
+                print(f"{outcome.host}: {line}")
+        if len(outcomes) > len(failed) or len(outcomes) > 1:
+            header = ["host", "result", "release", "files sent", "KiB", "s"]
+            print(format_table(header, [_row(outcome) for outcome in outcomes]))
+    if len(outcomes) == 1 and outcomes[0].error is not None:
+        raise outcomes[0].error
+    for outcome in failed:
+        print(f"edgepipe: error: {outcome.error}", file=sys.stderr)
+        if outcome.error and outcome.error.hint:
+            print(f"hint: {outcome.error.hint}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def print_releases(targets: tuple[Target, ...], *, as_json: bool) -> int:
+    """Print the releases of all hosts."""
+    rows = []
+    for target in targets:
+        inventory = deployment.releases(target)
+        for release in inventory.releases:
+            record = release.record
+            rows.append(
+                {
+                    "host": target.host,
+                    "release": str(release.number),
+                    "current": "yes" if release.number == inventory.current else "",
+                    "name": record.name if record else "?",
+                    "built by": record.builder_version if record else "?",
+                    "deployed by": record.deployed_by if record else "?",
+                    "at": record.deployed_at if record else "?",
+                }
+            )
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    elif rows:
+        print(format_table(list(rows[0]), [list(row.values()) for row in rows]))
+    else:
+        print("no releases")
+    return 0
+
+
+class _Console:
+    """One host's steps as the other commands show theirs, several hosts' steps line by line."""
+
+    def __init__(self, hosts: int, *, quiet: bool) -> None:
+        self._single = ConsoleProgress() if hosts == 1 and not quiet else None
+        self._quiet = quiet
+        self._lock = threading.Lock()
+
+    def of(self, target: Target) -> Progress:
+        """Return the progress of one host."""
+        if self._quiet:
+            return Silent()
+        return self._single or _HostLines(target.host, self._lock)
+
+    def finish(self) -> None:
+        """End the last step's line."""
+        if self._single:
+            self._single.finish()
+
+
+class _HostLines(Silent):
+    def __init__(self, host: str, lock: threading.Lock) -> None:
+        self._host = host
+        self._lock = lock
+
+    def step(self, text: str) -> None:
+        """Print the step with the host before it."""
+        with self._lock:
+            print(f"{self._host}: {text}", file=sys.stderr, flush=True)
+
+
+def _row(outcome: HostOutcome) -> list[str]:
+    done = outcome.outcome or Outcome(result="failed", release=None)
+    return [
+        outcome.host,
+        done.result,
+        str(done.release or "-"),
+        str(done.sent_files),
+        str(done.sent_bytes >> 10),
+        f"{outcome.seconds:.1f}",
+    ]
+
+
+def _as_json(outcome: HostOutcome) -> dict[str, Any]:
+    return {
+        "host": outcome.host,
+        "seconds": round(outcome.seconds, 3),
+        "outcome": dataclasses.asdict(outcome.outcome) if outcome.outcome else None,
+        "error": str(outcome.error) if outcome.error else None,
+        "hint": outcome.error.hint if outcome.error else None,
+    }

@@ -1,0 +1,1 @@
+"""Deploy: a bundle and its runtime as a numbered release on boards, over SSH."""

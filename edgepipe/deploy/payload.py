@@ -1,0 +1,146 @@
+"""What a release holds: the bundle's files and the runtime that was built for the board."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sysconfig
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from edgepipe import resources, schema
+from edgepipe.bundle import manifest as manifest_format
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.errors import DeployError
+
+RUNTIME = "bin/edgepipe-run"
+RECORD = "release.json"
+SUMS = "SHA256SUMS"
+# e_machine of the ELF header (System V ABI), by our names of the architectures.
+_ELF_MACHINES = {40: "armhf", 62: "x86_64", 183: "aarch64"}
+_BUILD_FOLDERS = {"aarch64": "aarch64", "armhf": "armhf", "x86_64": "host"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadFile:
+    """A file of a release, with its path in it."""
+
+    path: str
+    content: bytes
+    sha256: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRecord:
+    """``release.json``: what a release is, who put it there and when (UTC)."""
+
+    name: str
+    builder_version: str
+    deployed_by: str
+    deployed_at: str
+
+
+def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
+    """Read the bundle at ``path``, digests checked, as files under ``bundle/``."""
+    manifest = storage.read_manifest(path)
+    contents = {storage.MANIFEST: manifest_format.to_json(manifest).encode()}
+    contents |= {entry.path: storage.read_file(path, entry) for entry in manifest.files}
+    for name in contents:
+        if (
+            name.startswith("/")
+            or ".." in name.split("/")
+            or "\\" in name
+            or not name.isprintable()
+        ):
+            raise DeployError(f"{path}: a file of the bundle is called {name!r}")
+    return manifest, tuple(
+        make_file(f"bundle/{name}", content) for name, content in sorted(contents.items())
+    )
+
+
+def make_file(path: str, content: bytes, *, executable: bool = False) -> PayloadFile:
+    """Return a file with its digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    return PayloadFile(path=path, content=content, sha256=digest, executable=executable)
+
+
+def find_runtime(architecture: str, given: Sequence[Path]) -> PayloadFile:
+    """Return ``edgepipe-run`` for ``architecture``: one of ``given``, or the one built here.
+
+    Raises ``DeployError`` when there is none, or a given file is none of a known architecture.
+    """
+    by_architecture = {architecture_of(path): path for path in given}
+    if architecture in by_architecture:
+        path = by_architecture[architecture]
+        return make_file(RUNTIME, path.read_bytes(), executable=True)
+    built = resources.folder("build") / _BUILD_FOLDERS[architecture] / RUNTIME
+    installed = Path(sysconfig.get_path("scripts")) / "edgepipe-run"
+    for path in (built, installed):
+        if path.is_file() and architecture_of(path) == architecture:
+            return make_file(RUNTIME, path.read_bytes(), executable=True)
+    found = ", ".join(f"{p} is for {a}" for a, p in by_architecture.items())
+    raise DeployError(
+        f"edgepipe-run: no program for {architecture} boards ({found or f'looked for {built}'})",
+        hint="build it with `make board`, or name one with --runtime",
+    )
+
+
+def architecture_of(path: Path) -> str:
+    """Return the architecture of the ELF program at ``path``; raise ``DeployError`` if unknown."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(20)
+    except OSError as cause:
+        raise DeployError(f"{path}: cannot be read ({cause.strerror})") from cause
+    # 32 or 64 bits, little-endian.
+    is_elf = head[:6] in (b"\x7fELF\x01\x01", b"\x7fELF\x02\x01")
+    machine = int.from_bytes(head[18:20], "little") if is_elf else 0
+    if machine not in _ELF_MACHINES:
+        raise DeployError(
+            f"{path}: not a program for {', '.join(sorted(_ELF_MACHINES.values()))}",
+            hint="name an edgepipe-run that was built for the board",
+        )
+    return _ELF_MACHINES[machine]
+
+
+def make_record(record: ReleaseRecord) -> bytes:
+    """Return ``release.json``: one line, so that a listing of releases can carry it."""
+    return json.dumps(asdict(record)).encode() + b"\n"
+
+
+def parse_record(text: str, where: str) -> ReleaseRecord | None:
+    """Return the record in ``text``; None for what no record can be read from."""
+    try:
+        return schema.from_table(ReleaseRecord, json.loads(text), where, DeployError)
+    except (ValueError, DeployError):
+        return None
+
+
+def make_archive(
+    files: Sequence[PayloadFile], links: Mapping[str, str], folder: str, record: bytes
+) -> bytes:
+    """Return the tar archive that makes a release in ``folder``, beside the other releases.
+
+    A file whose path is in ``links`` becomes a hard link to that path, which the board has already.
+    ``record`` becomes ``release.json``; SHA256SUMS covers it and all the files.
+    """
+    covered = [*files, make_file(RECORD, record)]
+    sums = "".join(f"{file.sha256}  {file.path}\n" for file in covered).encode()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for file in [*covered, make_file(SUMS, sums)]:
+            info = tarfile.TarInfo(f"{folder}/{file.path}")
+            info.mode = 0o755 if file.executable else 0o644
+            if file.path in links:
+                info.type = tarfile.LNKTYPE
+                info.linkname = links[file.path]
+                archive.addfile(info)
+            else:
+                info.size = len(file.content)
+                archive.addfile(info, io.BytesIO(file.content))
+    return buffer.getvalue()

@@ -1,0 +1,178 @@
+"""What is on a board, and what a deploy will do there: values, made before anything is changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgepipe.deploy.payload import RECORD, SUMS, PayloadFile, ReleaseRecord, parse_record
+from edgepipe.errors import DeployError
+
+# `uname -m`, by our names of the architectures.
+_MACHINES = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
+_SPARE_BYTES = 4 << 20
+_DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
+_SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardFacts:
+    """What ``probe`` found. ``unwritable`` is the folder that cannot be written, or empty."""
+
+    machine: str
+    missing_tools: tuple[str, ...]
+    unwritable: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release on a board; ``record`` is None when its ``release.json`` cannot be read."""
+
+    number: int
+    record: ReleaseRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file that the board has: in which folder below ``releases/``, and its path in there."""
+
+    folder: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What ``inventory`` found: releases oldest first, and files that can be linked to."""
+
+    current: int | None
+    releases: tuple[Release, ...]
+    files: tuple[StoredFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a deploy will do: make release ``number`` from ``links`` (paths and what they link to,
+    both below ``releases/``) and ``uploads``, then remove ``pruned``. When the current release
+    holds the very same files, ``unchanged`` is its number and nothing is made."""
+
+    number: int
+    links: dict[str, str]
+    uploads: tuple[str, ...]
+    upload_bytes: int
+    pruned: tuple[int, ...]
+    unchanged: int | None
+
+
+def parse_facts(text: str, host: str) -> BoardFacts:
+    """Parse what ``probe`` printed."""
+    lines = [line.partition(" ")[::2] for line in text.splitlines()]
+    first = dict(reversed(lines))
+    free = _DF.search(first.get("df", "") + " ")
+    if "machine" not in first or free is None:
+        raise DeployError(f"{host}: its answer to the pre-flight check makes no sense: {text!r}")
+    return BoardFacts(
+        machine=first["machine"],
+        missing_tools=tuple(value for key, value in lines if key == "missing"),
+        unwritable=first.get("unwritable", ""),
+        free_bytes=int(free[1]) * 1024,
+    )
+
+
+def parse_inventory(text: str) -> Inventory:
+    """Parse what ``inventory`` printed; lines it does not know are passed over."""
+    current: int | None = None
+    releases = []
+    files = []
+    for line in text.splitlines():
+        key, _, rest = line.partition(" ")
+        if key == "current" and rest.isdecimal():
+            current = int(rest)
+        elif key == "release":
+            number, _, record = rest.partition(" ")
+            if number.isdecimal():
+                where = f"release {number}"
+                releases.append(Release(number=int(number), record=parse_record(record, where)))
+        elif match := _SUM.fullmatch(line):
+            files.append(StoredFile(sha256=match[1], folder=match[2], path=match[3]))
+    return Inventory(current=current, releases=tuple(releases), files=tuple(files))
+
+
+def architecture(facts: BoardFacts, host: str) -> str:
+    """Return the board's architecture; raise ``DeployError`` when edgepipe has none such."""
+    if facts.machine not in _MACHINES:
+        raise DeployError(
+            f"{host}: its machine is {facts.machine}, expected one of {', '.join(_MACHINES)}"
+        )
+    return _MACHINES[facts.machine]
+
+
+def check_board(facts: BoardFacts, host: str) -> None:
+    """Raise ``DeployError`` when a deploy to this board cannot work at all."""
+    if facts.missing_tools:
+        raise DeployError(
+            f"{host}: has no {', '.join(facts.missing_tools)}",
+            hint="install util-linux, coreutils, findutils and tar on the board",
+        )
+    if facts.unwritable:
+        raise DeployError(
+            f"{host}: {facts.unwritable} cannot be written by this user",
+            hint="choose another folder with --root, or another user",
+        )
+
+
+def check_bundle(architectures: Sequence[str], board_architecture: str, host: str) -> None:
+    """Raise ``DeployError`` when the bundle holds no kernels for the board's architecture."""
+    if board_architecture not in architectures:
+        raise DeployError(
+            f"{host}: is {board_architecture}, the bundle is for {', '.join(architectures)}",
+            hint="build the bundle with --board for this board",
+        )
+
+
+def check_space(plan: Plan, facts: BoardFacts, host: str) -> None:
+    """Raise ``DeployError`` when the upload does not fit on the board's disk."""
+    needed = plan.upload_bytes + _SPARE_BYTES
+    if plan.unchanged is None and facts.free_bytes < needed:
+        raise DeployError(
+            f"{host}: {facts.free_bytes >> 10} KiB are free, {needed >> 10} KiB are needed",
+            hint="remove something from the board's disk, or keep fewer releases with --keep",
+        )
+
+
+def make_plan(files: Sequence[PayloadFile], inventory: Inventory, keep: int) -> Plan:
+    """Plan the release of ``files`` on a board with ``inventory``, of which ``keep`` shall stay."""
+    numbers = [release.number for release in inventory.releases]
+    number = max(numbers, default=0) + 1
+    stored: dict[tuple[str, bool], str] = {}
+    for old in inventory.files:
+        # Links share the mode too, so a program links to programs only.
+        stored[old.sha256, old.path.startswith("bin/")] = f"{old.folder}/{old.path}"
+    links = {}
+    uploads = []
+    for file in files:
+        target = stored.get((file.sha256, file.executable))
+        if target is None:
+            uploads.append(file)
+        else:
+            links[file.path] = target
+    after = [*numbers, number]
+    return Plan(
+        number=number,
+        links=links,
+        uploads=tuple(file.path for file in uploads),
+        upload_bytes=sum(len(file.content) for file in uploads),
+        pruned=tuple(n for n in after[:-keep] if n != number),
+        unchanged=inventory.current if _is_current(files, inventory) else None,
+    )
+
+
+def _is_current(files: Sequence[PayloadFile], inventory: Inventory) -> bool:
+    found = {
+        old.path: old.sha256
+        for old in inventory.files
+        if old.folder == str(inventory.current) and old.path not in (RECORD, SUMS)
+    }
+    return found == {file.path: file.sha256 for file in files}

@@ -1,0 +1,113 @@
+"""Boards behind a real sshd, bundles, and a runtime, for the deploy tests."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+
+import pytest
+from ssh_board import SSHD, SshBoard
+
+from edgepipe.boards import ARCHITECTURES
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import FORMAT, Fingerprint, Golden, Manifest
+from edgepipe.deploy.deployment import DeployOptions
+from edgepipe.description import Postprocess
+from edgepipe.frontend.preprocess import Preprocess
+from vta_stages.accelerator import Accelerator
+
+# A program in edgepipe-run's place whose golden run does what the bundle's file `verdict` says, so
+# that a run which fails, hangs or succeeds can be had at will.
+RUNTIME_SOURCE = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  char path[4096], verdict[32] = "";
+  if (argc != 3 || strcmp(argv[1], "--golden") != 0) return 2;
+  snprintf(path, sizeof path, "%s/verdict", argv[2]);
+  FILE* file = fopen(path, "r");
+  if (!file || !fgets(verdict, sizeof verdict, file)) return 3;
+  if (strcmp(verdict, "hang") == 0) sleep(60);
+  printf("golden: %s\\n", verdict);
+  return strcmp(verdict, "equal") != 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory):
+    program = tmp_path_factory.mktemp("runtime") / "edgepipe-run"
+    subprocess.run(
+        ["cc", "-x", "c", "-o", program, "-"], input=RUNTIME_SOURCE, text=True, check=True
+    )
+    return program
+
+
+@pytest.fixture
+def options(runtime):
+    return DeployOptions(operator="tester@host", runtimes=(runtime,), golden_timeout_s=20)
+
+
+@pytest.fixture
+def make_board(tmp_path):
+    if SSHD is None:
+        pytest.skip("sshd is not installed (Debian: openssh-server)")
+    boards = []
+
+    def make(name="board", **limits):
+        folder = tmp_path / name
+        folder.mkdir()
+        boards.append(SshBoard(folder, **limits))
+        return boards[-1]
+
+    yield make
+    for board in boards:
+        board.close()
+
+
+@pytest.fixture
+def board(make_board):
+    return make_board()
+
+
+@pytest.fixture
+def make_bundle(tmp_path):
+    """Return a function that writes a bundle and returns its path."""
+
+    def make(name="net.edgepipe", *, verdict="equal", architecture=None, **files):
+        contents = {"verdict": verdict.encode(), "stages/0_arm/weights.bin": bytes(100_000)}
+        contents |= {f"stages/0_arm/{name}.bin": content for name, content in files.items()}
+        architecture = architecture or platform.machine()
+        assert architecture in ARCHITECTURES
+
+        def manifest(entries):
+            return Manifest(
+                format=FORMAT,
+                name="net",
+                board="host",
+                architectures=(architecture,),
+                accelerator=Accelerator(),
+                fingerprint=Fingerprint(
+                    configuration="1x16_i8w8a32_15_15_18_17",
+                    revision="0.0.1",
+                    clock_hz=333_000_000,
+                    bitstream="",
+                    builder_version="0.1.0",
+                ),
+                tensors=(),
+                inputs=(),
+                outputs=(),
+                stages=(),
+                placement=(),
+                preprocess=Preprocess(width=2, height=2, order="GRAY", mean=(0.0,), std=(1.0,)),
+                postprocess=Postprocess(kind="none"),
+                golden=Golden(inputs=(), outputs=()),
+                files=entries,
+            )
+
+        path = tmp_path / name
+        storage.write(path, contents, manifest)
+        return path
+
+    return make

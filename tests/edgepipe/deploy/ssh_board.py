@@ -1,0 +1,165 @@
+"""A board for deploy tests: a real sshd on 127.0.0.1, reached through a link that can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from edgepipe.deploy.connection import Target
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+class Link:
+    """Forwards TCP to a port; ``cut`` breaks it, at once or when enough bytes went to the board."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.bytes_to_board = 0
+        self._cut_at: int | None = None
+        self._sockets: list[socket.socket] = []
+        self._is_down = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_after(self, count: int) -> None:
+        self._cut_at = self.bytes_to_board + count
+
+    def cut(self) -> None:
+        self._is_down = True
+        for end in self._sockets:
+            with contextlib.suppress(OSError):
+                # Reset instead of an orderly end, as when a cable is pulled and the peer reboots.
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._sockets.clear()
+
+    def mend(self) -> None:
+        self._cut_at = None
+        self._is_down = False
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._is_down:
+                near.close()
+                continue
+            far = socket.create_connection(("127.0.0.1", self._to))
+            self._sockets += [near, far]
+            for source, sink, counted in ((near, far, True), (far, near, False)):
+                threading.Thread(
+                    target=self._copy, args=(source, sink, counted), daemon=True
+                ).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                if counted:
+                    if self._cut_at is not None and self.bytes_to_board + len(data) > self._cut_at:
+                        sink.sendall(data[: self._cut_at - self.bytes_to_board])
+                        self.cut()
+                        return
+                    self.bytes_to_board += len(data)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+
+class SshBoard:
+    """An sshd with its own configuration, keys, port and home folder."""
+
+    def __init__(self, folder: Path, *, most_file_bytes: int | None = None) -> None:
+        assert SSHD is not None
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir()
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        for name in ("host_key", "user_key"):
+            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+            subprocess.run(keygen, check=True)
+        self.port = _free_port()
+        config = folder / "sshd_config"
+        config.write_text(
+            f"""
+            ListenAddress 127.0.0.1:{self.port}
+            HostKey {folder}/host_key
+            AuthorizedKeysFile {folder}/user_key.pub
+            PidFile none
+            StrictModes no
+            UsePAM no
+            PasswordAuthentication no
+            KbdInteractiveAuthentication no
+            PermitRootLogin prohibit-password
+            SetEnv HOME={self.home}
+            """
+        )
+
+        def limit() -> None:
+            if most_file_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
+
+        self._log = (folder / "sshd.log").open("wb")
+        self._sshd = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", config], stderr=self._log, preexec_fn=limit
+        )
+        _wait_for(self.port)
+        self.link = Link(self.port)
+        host_key = (folder / "host_key.pub").read_text()
+        (folder / "known_hosts").write_text(f"board {host_key}")
+        self.ssh_config = folder / "ssh_config"
+        self.ssh_config.write_text(
+            f"""
+            Host board other-board
+                HostName 127.0.0.1
+                Port {self.link.port}
+                HostKeyAlias board
+                UserKnownHostsFile {folder}/known_hosts
+                GlobalKnownHostsFile none
+                IdentityFile {folder}/user_key
+                IdentitiesOnly yes
+            """
+        )
+
+    def target(self, host: str = "board", root: str = "edgepipe") -> Target:
+        return Target(host=host, root=root, ssh_config=self.ssh_config)
+
+    @property
+    def root(self) -> Path:
+        return self.home / "edgepipe"
+
+    def close(self) -> None:
+        self.link.close()
+        self._sshd.terminate()
+        self._sshd.wait()
+        self._log.close()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"sshd does not listen on port {port}")
