@@ -146,7 +146,7 @@ class Checker {
       return broken("pads on a " + std::string(to_string(i.memory_type)) +
                     " load, which this revision ignores");
     }
-    if (i.memory_type == MemoryType::kUop && i.y_size > 1) {
+    if (i.memory_type == MemoryType::kUop && i.y_size != 1) {
       return broken(number(i.y_size) + " rows of uops, a UOP load has one");
     }
     const std::uint64_t elements =

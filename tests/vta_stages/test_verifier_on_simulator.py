@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_programs import REGION_BYTES, STOCK, make_program, product_instructions, product_uops
 
+from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.codec import encode
 from vta_stages.errors import EncodingError, VerificationError
@@ -61,3 +62,14 @@ def test_an_accepted_program_runs(instructions: list[Instruction]) -> None:
     except (VerificationError, EncodingError):
         return
     run(program)
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_both_refuse_a_uop_load_that_is_not_one_row(rows: int) -> None:
+    instructions = product_instructions()
+    instructions[0] = replace(instructions[0], y_size=rows)  # type: ignore[call-arg]
+    program = make_program(instructions, product_uops())
+    with pytest.raises(VerificationError, match="expected (1|x_size and y_size of at least 1)"):
+        verify(program)
+    with pytest.raises(RuntimeFailure, match=f"{rows} rows of uops, a UOP load has one"):
+        run(program)
