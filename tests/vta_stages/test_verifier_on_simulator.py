@@ -69,7 +69,7 @@ def test_both_refuse_a_uop_load_that_is_not_one_row(rows: int) -> None:
     instructions = product_instructions()
     instructions[0] = replace(instructions[0], y_size=rows)  # type: ignore[call-arg]
     program = make_program(instructions, product_uops())
-    with pytest.raises(VerificationError, match="expected (1|x_size and y_size of at least 1)"):
+    with pytest.raises(VerificationError, match=r"expected (1|x_size and y_size of at least 1)"):
         verify(program)
     with pytest.raises(RuntimeFailure, match=f"{rows} rows of uops, a UOP load has one"):
         run(program)
