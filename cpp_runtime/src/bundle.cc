@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "edgepipe/digest.h"
+#include "stage_loader.h"
 
 namespace edgepipe {
 namespace {
@@ -76,6 +77,21 @@ Result<std::vector<std::string>> Bundle::labels() const {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return labels;
+}
+
+Result<Graph> Bundle::make_graph(Device* device) const {
+  Graph graph;
+  graph.tensors = manifest_.tensors;
+  graph.inputs = manifest_.inputs;
+  graph.outputs = manifest_.outputs;
+  for (const StageSpec& spec : manifest_.stages) {
+    Result<std::unique_ptr<Stage>> stage = load_stage(*this, spec, device);
+    if (!stage.ok()) {
+      return stage.status().with_context("bundle '" + manifest_.name + "'");
+    }
+    graph.nodes.push_back({.stage = std::move(*stage), .reads = spec.reads, .writes = spec.writes});
+  }
+  return graph;
 }
 
 bool Bundle::needs_device() const {

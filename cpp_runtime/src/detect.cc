@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <tuple>
 
 namespace edgepipe {
 namespace {
@@ -55,9 +56,7 @@ Result<NanoDetDecoder> NanoDetDecoder::create(const Options& options) {
 }
 
 NanoDetDecoder::NanoDetDecoder(const Options& options) : options_(options) {
-  std::size_t all = 0;
-  for (std::size_t index = 0; index < options_.strides.size(); ++index) all += cells(index);
-  candidates_.reserve(all);
+  candidates_.reserve(options_.most_candidates);
   detections_.reserve(options_.most_detections);
 }
 
@@ -73,27 +72,41 @@ std::size_t NanoDetDecoder::cells(std::size_t index) const {
   return static_cast<std::size_t>(columns(index)) * static_cast<std::size_t>(rows(index));
 }
 
+/// The order of suppression. Ties go to the earlier stride, cell and class, so that equal tensors
+/// give equal boxes on every machine.
+bool NanoDetDecoder::better(const Candidate& one, const Candidate& other) {
+  return std::tuple(-one.score, one.stride_index, one.cell, one.label_index) <
+         std::tuple(-other.score, other.stride_index, other.cell, other.label_index);
+}
+
+/// Keeps the best `most_candidates`; the worst of them is at the front of the heap.
+void NanoDetDecoder::add(const Candidate& candidate) {
+  if (candidates_.size() == options_.most_candidates) {
+    if (!better(candidate, candidates_.front())) return;
+    std::ranges::pop_heap(candidates_, better);
+    candidates_.pop_back();
+  }
+  candidates_.push_back(candidate);
+  std::ranges::push_heap(candidates_, better);
+}
+
 std::span<const Detection> NanoDetDecoder::decode(
     std::span<const std::span<const float>> scores,
     std::span<const std::span<const float>> distances) {
   const auto classes = static_cast<std::size_t>(options_.classes);
   candidates_.clear();
   for (std::size_t index = 0; index < options_.strides.size(); ++index) {
-    for (std::size_t cell = 0; cell < cells(index); ++cell) {
-      const std::span<const float> row = scores[index].subspan(cell * classes, classes);
-      const auto best = std::ranges::max_element(row);
-      if (*best >= options_.score_threshold) {
-        candidates_.push_back({*best, static_cast<int>(best - row.begin()), index, cell});
-      }
+    const std::size_t values = cells(index) * classes;
+    for (std::size_t position = 0; position < values; ++position) {
+      const float score = scores[index][position];
+      if (score < options_.score_threshold) continue;
+      add({.score = score,
+           .stride_index = index,
+           .cell = position / classes,
+           .label_index = position % classes});
     }
   }
-  // Ties go to the earlier cell, so that equal tensors give equal boxes on every machine.
-  std::ranges::sort(candidates_, [](const Candidate& one, const Candidate& other) {
-    if (one.score != other.score) return one.score > other.score;
-    if (one.stride_index != other.stride_index) return one.stride_index < other.stride_index;
-    return one.cell < other.cell;
-  });
-  if (candidates_.size() > options_.most_candidates) candidates_.resize(options_.most_candidates);
+  std::ranges::sort_heap(candidates_, better);
 
   detections_.clear();
   for (const Candidate& candidate : candidates_) {
@@ -127,7 +140,7 @@ Detection NanoDetDecoder::box(const Candidate& candidate, std::span<const float>
           .right = std::clamp(x + sides[2], 0.0F, width),
           .bottom = std::clamp(y + sides[3], 0.0F, height),
           .score = candidate.score,
-          .label_index = candidate.label_index};
+          .label_index = static_cast<int>(candidate.label_index)};
 }
 
 }  // namespace edgepipe

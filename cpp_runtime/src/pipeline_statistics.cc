@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace edgepipe {
 namespace {
@@ -20,7 +21,32 @@ void append_row(std::string& text, const std::string& name, const char* core,
          times.p99_ms, times.max_ms);
 }
 
+nlohmann::ordered_json to_json(const DurationSummary& times) {
+  return {{"count", times.count},    {"min_ms", times.min_ms}, {"median_ms", times.median_ms},
+          {"p95_ms", times.p95_ms},  {"p99_ms", times.p99_ms}, {"max_ms", times.max_ms},
+          {"mean_ms", times.mean_ms}};
+}
+
 }  // namespace
+
+std::string PipelineStatistics::json() const {
+  nlohmann::ordered_json all = {{"submitted", submitted},
+                                {"delivered", delivered},
+                                {"dropped", dropped},
+                                {"failed", failed},
+                                {"in_flight", in_flight},
+                                {"latency", to_json(latency)},
+                                {"elapsed_s", elapsed_s},
+                                {"frames_per_second", frames_per_second},
+                                {"stages", nlohmann::ordered_json::array()}};
+  for (const StageStatistics& stage : stages) {
+    all["stages"].push_back({{"name", stage.name},
+                             {"core", stage.core},
+                             {"busy", to_json(stage.busy)},
+                             {"utilisation", stage.utilisation}});
+  }
+  return all.dump();
+}
 
 std::string PipelineStatistics::table() const {
   std::string text;

@@ -6,10 +6,11 @@
 //   std::span<const Detection> boxes = decoder->decode(scores, distances);
 //
 // A head of stride s looks at ceil(height / s) x ceil(width / s) cells, row by row, each with its
-// centre at ((column + 0.5) s, (row + 0.5) s). A cell stands for its best class; each of the sides
-// left, top, right, bottom is the expectation of a softmax over `bins` distances 0, s, 2 s, ...
-// (Generalized Focal Loss, Li et al. 2020). Boxes are cut to the picture; of boxes of one class
-// that overlap by more than `iou_threshold` the one with the higher score stays.
+// centre at ((column + 0.5) s, (row + 0.5) s). A cell is a candidate for every class that reaches
+// the threshold; each of the sides left, top, right, bottom is the expectation of a softmax over
+// `bins` distances 0, s, 2 s, ... (Generalized Focal Loss, Li et al. 2020). Boxes are cut to the
+// picture; of boxes of one class that overlap by more than `iou_threshold` the one with the higher
+// score stays.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +39,9 @@ class NanoDetDecoder {
     int classes = 0;
     int bins = 0;
     std::vector<int> strides;
-    float score_threshold = 0;  // a cell needs at least this
+    float score_threshold = 0;  // a candidate needs at least this
     float iou_threshold = 0;
-    std::size_t most_candidates = 1000;  // the best-scored cells that take part in suppression
+    std::size_t most_candidates = 1000;  // the best of them take part in suppression
     std::size_t most_detections = 100;
   };
 
@@ -59,10 +60,13 @@ class NanoDetDecoder {
  private:
   struct Candidate {
     float score;
-    int label_index;
     std::size_t stride_index;
     std::size_t cell;
+    std::size_t label_index;
   };
+
+  static bool better(const Candidate& one, const Candidate& other);
+  void add(const Candidate& candidate);
 
   explicit NanoDetDecoder(const Options& options);
   [[nodiscard]] Detection box(const Candidate& candidate, std::span<const float> distances) const;

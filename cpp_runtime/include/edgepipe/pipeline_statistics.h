@@ -41,6 +41,9 @@ struct PipelineStatistics {
 
   /// A table for people: one line per stage, then the totals. Ends with a newline.
   [[nodiscard]] std::string table() const;
+
+  /// One JSON object, keys named as the fields above.
+  [[nodiscard]] std::string json() const;
 };
 
 }  // namespace edgepipe

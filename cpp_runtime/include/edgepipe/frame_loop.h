@@ -1,0 +1,37 @@
+// run_frames: feeds a pipeline from one thread and takes its results on the caller's.
+//
+//   Status status = run_frames(pipeline, {.frames = 100, .fill = fill, .take = take}, stop);
+//
+// Ends when `fill` has no more frames, after `frames`, on an error, or when `stop` is set; whatever
+// was submitted is finished and taken first, except after an error.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "edgepipe/frame.h"
+#include "edgepipe/pipeline.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+struct FrameLoop {
+  std::uint64_t frames = UINT64_MAX;  // at most
+
+  /// Fills the next frame's inputs; false when there are no more. Runs on a thread of its own and
+  /// should return soon once `stop` is set.
+  std::function<Result<bool>(const InputFrame& frame)> fill;
+
+  /// Takes a finished frame, in order, on the thread that called run_frames.
+  std::function<Status(const OutputFrame& frame)> take;
+
+  std::chrono::milliseconds deadline{30'000};  // for one frame on its way through the stages
+};
+
+/// Blocks until the end as described above. The pipeline is stopped or cancelled afterwards. `stop`
+/// may be set from any thread or a signal handler; it is looked at ten times a second.
+Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& stop);
+
+}  // namespace edgepipe

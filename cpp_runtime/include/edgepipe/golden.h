@@ -1,0 +1,46 @@
+// GoldenCheck: a bundle's recorded input, and whether a frame gave the recorded outputs.
+//
+//   Result<GoldenCheck> golden = GoldenCheck::create(bundle);
+//   golden->fill(*input_frame);                      // instead of a camera
+//   Status same = golden->compare(*output_frame);    // kCorrupt says where they differ
+//
+// The recorded outputs come from the integer network on stock TVM, so equality is bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "edgepipe/bundle.h"
+#include "edgepipe/frame.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class GoldenCheck {
+ public:
+  /// Finds the golden files of `bundle`, which must outlive the result. kNotFound when it has none
+  /// for one of its inputs, or none for any output.
+  static Result<GoldenCheck> create(const Bundle& bundle);
+
+  /// Copies the golden input into `frame`.
+  void fill(const InputFrame& frame) const;
+
+  /// Compares every golden output. The error names tensor, element and both byte values.
+  [[nodiscard]] Status compare(const OutputFrame& frame) const;
+
+  [[nodiscard]] std::size_t outputs() const { return outputs_.size(); }
+
+ private:
+  struct Tensor {
+    std::size_t index;  // in the manifest
+    std::string name;
+    std::span<const std::byte> content;
+  };
+
+  std::vector<Tensor> inputs_;  // in the order of the bundle's inputs
+  std::vector<Tensor> outputs_;
+};
+
+}  // namespace edgepipe

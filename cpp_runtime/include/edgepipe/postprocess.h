@@ -1,0 +1,58 @@
+// Postprocessor: from a finished frame's output tensors to detections or classes.
+//
+//   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
+//   const FrameResult result = postprocessor->run(frame);
+//   std::string line = postprocessor->json_line(frame, result);
+//
+// What it does is the manifest's postprocess; "none" gives empty results.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "edgepipe/bundle.h"
+#include "edgepipe/classify.h"
+#include "edgepipe/detect.h"
+#include "edgepipe/frame.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// Views into the postprocessor, valid until its next run.
+struct FrameResult {
+  std::span<const Detection> detections;  // boxes in pixels of the network's input
+  std::span<const ClassScore> classes;
+};
+
+class Postprocessor {
+ public:
+  /// Checks the tensors' shapes against the manifest's postprocess; kCorrupt when they disagree.
+  static Result<Postprocessor> create(const Bundle& bundle);
+
+  /// Computes a frame's results. Allocates nothing. One thread at a time.
+  FrameResult run(const OutputFrame& frame);
+
+  /// One line of JSON (without its end): frame number, latency, and what there is of results.
+  [[nodiscard]] std::string json_line(const OutputFrame& frame, const FrameResult& result) const;
+
+  /// The name of a class, or its number where the bundle has no name for it.
+  [[nodiscard]] std::string label(int label_index) const;
+  [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
+
+ private:
+  Postprocessor() = default;
+  Status set_up_nanodet(const Manifest& manifest);
+  Status set_up_classify(const Manifest& manifest);
+
+  std::vector<std::string> labels_;
+  std::vector<std::size_t> score_tensors_;
+  std::vector<std::size_t> distance_tensors_;
+  std::optional<NanoDetDecoder> decoder_;
+  std::vector<std::span<const float>> scores_;
+  std::vector<std::span<const float>> distances_;
+  std::vector<ClassScore> classes_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,378 @@
+// edgepipe-run: runs a bundle on frames from a file or standard input.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/frame_loop.h"
+#include "edgepipe/frame_source.h"
+#include "edgepipe/golden.h"
+#include "edgepipe/session.h"
+
+namespace {
+
+using edgepipe::Code;
+using edgepipe::FrameSource;
+using edgepipe::InputFrame;
+using edgepipe::OutputFrame;
+using edgepipe::Pipeline;
+using edgepipe::Result;
+using edgepipe::Session;
+using edgepipe::Status;
+
+constexpr int kOk = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongUse = 2;
+
+constexpr const char* kHelp = R"(usage: edgepipe-run BUNDLE (--input FILE | --golden) [options]
+
+Runs a bundle (a folder or a .edgepipe archive) on frames, each stage on a thread
+of its own. Results go to standard output as one line of JSON per frame; progress
+and a table of stage times go to standard error.
+
+what to run
+  --input FILE    frames to run on; - is standard input. Raw frames are the bytes of
+                  the bundle's input, one frame after the other. Names ending in .ppm
+                  or .pgm are pictures of exactly the network's size, any number in
+                  one file
+  --format F      raw or ppm, when the name does not tell
+  --golden        run the input recorded in the bundle and compare the outputs with
+                  the recorded ones, bit for bit
+  --frames N      end after N frames (default: all of the input; with --golden 1)
+
+how to run it
+  --serial        all stages on one thread, one frame at a time
+  --cores LIST    e.g. 0,1: stage k runs on the k-th core of the list, round and round
+                  (default: all cores this process may use)
+  --no-pin        let the scheduler place the threads
+  --slots N       frames under way at once (default: one per stage and two more)
+  --timeout S     seconds that one frame may take (default: 30)
+
+results
+  --output FILE   where the lines of JSON go (default: -, standard output)
+  --tensors DIR   also write every output tensor, as DIR/FRAME_TENSOR.bin
+  --json          end with one more line: {"statistics": ...}
+  --quiet         no progress and no table
+
+Interrupted (Ctrl-C), it takes no more frames, finishes those under way and reports.
+Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use.
+
+  edgepipe-run nanodet.edgepipe --golden --frames 100
+  ffmpeg -i clip.mp4 -f rawvideo -pix_fmt bgr24 -s 416x416 - | \
+    edgepipe-run nanodet.edgepipe --input - > boxes.jsonl
+)";
+
+struct Options {
+  std::string bundle;
+  std::optional<std::string> input;
+  std::optional<FrameSource::Format> format;
+  std::string output = "-";
+  std::optional<std::filesystem::path> tensors;
+  std::optional<std::uint64_t> frames;
+  double timeout_s = 30;
+  bool golden = false;
+  bool json = false;
+  bool quiet = false;
+  Pipeline::Options pipeline;
+};
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+void on_interrupt(int) { interrupted = true; }
+
+/// A second Ctrl-C ends the program the hard way.
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int wrong_use(const std::string& text) {
+  std::fprintf(stderr, "edgepipe-run: %s\nhint: edgepipe-run --help\n", text.c_str());
+  return kWrongUse;
+}
+
+int failed(const Status& status) {
+  std::fprintf(stderr, "edgepipe-run: %s\n", status.message().c_str());
+  return kFailed;
+}
+
+// ---- arguments
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_cores(std::string_view text, std::vector<int>& cores) {
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    int core = -1;
+    if (!parse_number(text.substr(0, comma), core) || core < 0) return false;
+    cores.push_back(core);
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// Sets one option that takes a value; an error text if the value or the option is wrong.
+std::string set_option(std::string_view name, const std::string& value, Options& options) {
+  const auto refuse = [&](const char* expected) {
+    return std::string(name) + ": found '" + value + "', expected " + expected;
+  };
+  if (name == "--input") {
+    options.input = value;
+  } else if (name == "--output") {
+    options.output = value;
+  } else if (name == "--tensors") {
+    options.tensors = value;
+  } else if (name == "--format") {
+    if (value != "raw" && value != "ppm") return refuse("raw or ppm");
+    options.format = value == "raw" ? FrameSource::Format::kRaw : FrameSource::Format::kPictures;
+  } else if (name == "--frames") {
+    std::uint64_t frames = 0;
+    if (!parse_number(value, frames) || frames == 0) return refuse("a number from 1 up");
+    options.frames = frames;
+  } else if (name == "--slots") {
+    if (!parse_number(value, options.pipeline.slots) || options.pipeline.slots == 0 ||
+        options.pipeline.slots > 1024) {
+      return refuse("a number from 1 to 1024");
+    }
+  } else if (name == "--timeout") {
+    if (!parse_number(value, options.timeout_s) || !(options.timeout_s > 0) ||
+        options.timeout_s > 1e6) {
+      return refuse("seconds, more than 0");
+    }
+  } else if (name == "--cores") {
+    if (!parse_cores(value, options.pipeline.cores)) return refuse("core numbers, e.g. 0,1");
+  } else {
+    return "unknown option '" + std::string(name) + "'";
+  }
+  return {};
+}
+
+/// Sets an option without a value; false when `name` is none.
+bool set_flag(std::string_view name, Options& options) {
+  if (name == "--golden") {
+    options.golden = true;
+  } else if (name == "--serial") {
+    options.pipeline.mode = Pipeline::Mode::kSerial;
+  } else if (name == "--no-pin") {
+    options.pipeline.pinning = Pipeline::Pinning::kOff;
+  } else if (name == "--json") {
+    options.json = true;
+  } else if (name == "--quiet") {
+    options.quiet = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// An error text, empty when the arguments make sense.
+std::string parse_arguments(const std::vector<std::string>& arguments, Options& options) {
+  for (std::size_t index = 0; index < arguments.size(); ++index) {
+    const std::string& argument = arguments[index];
+    if (!argument.starts_with("--")) {
+      if (!options.bundle.empty()) return "a second bundle, '" + argument + "'";
+      options.bundle = argument;
+    } else if (!set_flag(argument, options)) {
+      const std::size_t equals = argument.find('=');
+      std::string value;
+      if (equals != std::string::npos) {
+        value = argument.substr(equals + 1);
+      } else if (index + 1 < arguments.size()) {
+        value = arguments[++index];
+      } else {
+        return "'" + argument + "' is unknown or lacks its value";
+      }
+      std::string error = set_option(argument.substr(0, equals), value, options);
+      if (!error.empty()) return error;
+    }
+  }
+  if (options.bundle.empty()) return "no bundle was given";
+  if (options.golden == options.input.has_value()) return "give either --input or --golden";
+  return {};
+}
+
+// ---- running
+
+struct CloseFile {
+  void operator()(std::FILE* file) const {
+    if (file != stdout) std::fclose(file);
+  }
+};
+using OutputFile = std::unique_ptr<std::FILE, CloseFile>;
+
+Status write_all(std::FILE* file, const void* data, std::size_t bytes, const std::string& name) {
+  if (std::fwrite(data, 1, bytes, file) == bytes && std::fflush(file) == 0) return {};
+  return Status(Code::kInvalidArgument, name + ": cannot be written");
+}
+
+/// What happens to finished frames.
+class Results {
+ public:
+  Results(Session& session, const Options& options, OutputFile output)
+      : session_(session),
+        options_(options),
+        output_(std::move(output)),
+        show_progress_(!options.quiet && ::isatty(STDERR_FILENO) == 1) {}
+
+  Status take(const OutputFrame& frame) {
+    const edgepipe::FrameResult result = session_.postprocessor().run(frame);
+    Status status = write_line(session_.postprocessor().json_line(frame, result));
+    if (status.ok() && options_.tensors) status = write_tensors(frame);
+    ++frames_;
+    const auto now = edgepipe::Clock::now();
+    if (show_progress_ && now - shown_ > std::chrono::milliseconds(200)) {
+      shown_ = now;
+      std::fprintf(stderr, "\r%llu frames", static_cast<unsigned long long>(frames_));
+    }
+    return status;
+  }
+
+  Status write_line(std::string line) {
+    line += '\n';
+    return write_all(output_.get(), line.data(), line.size(), options_.output);
+  }
+
+  void end_progress() const {
+    if (show_progress_) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  Status write_tensors(const OutputFrame& frame) const {
+    const edgepipe::Graph& graph = session_.pipeline().graph();
+    for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
+      std::string name = graph.tensors[graph.outputs[index]].name;
+      std::replace(name.begin(), name.end(), '/', '_');
+      const std::filesystem::path path =
+          *options_.tensors / (std::to_string(frame.id()) + "_" + name + ".bin");
+      const OutputFile file(std::fopen(path.c_str(), "wb"));
+      if (!file) return Status(Code::kInvalidArgument, path.string() + ": cannot be created");
+      const auto bytes = frame.output(index);
+      Status status = write_all(file.get(), bytes.data(), bytes.size(), path.string());
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Session& session_;
+  const Options& options_;
+  OutputFile output_;
+  bool show_progress_;
+  std::uint64_t frames_ = 0;
+  edgepipe::Clock::time_point shown_{};
+};
+
+FrameSource::Format format_of(const Options& options) {
+  if (options.format) return *options.format;
+  const std::string extension = std::filesystem::path(*options.input).extension();
+  return extension == ".ppm" || extension == ".pgm" ? FrameSource::Format::kPictures
+                                                    : FrameSource::Format::kRaw;
+}
+
+Status run_input(Session& session, const Options& options, Results& results,
+                 edgepipe::FrameLoop loop) {
+  Result<FrameSource> source =
+      FrameSource::open(*options.input, format_of(options), session.bundle().manifest().preprocess);
+  if (!source.ok()) return source.status();
+  const std::size_t inputs = session.pipeline().graph().inputs.size();
+  loop.frames = options.frames.value_or(UINT64_MAX);
+  loop.fill = [&](const InputFrame& frame) -> Result<bool> {
+    for (std::size_t index = 0; index < inputs; ++index) {
+      Result<bool> more = source->read(frame.input(index), interrupted);
+      if (!more.ok() || !*more) return more;
+    }
+    return true;
+  };
+  loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  return run_frames(session.pipeline(), loop, interrupted);
+}
+
+Status run_golden(Session& session, const Options& options, Results& results,
+                  edgepipe::FrameLoop loop) {
+  Result<edgepipe::GoldenCheck> golden = edgepipe::GoldenCheck::create(session.bundle());
+  if (!golden.ok()) return golden.status();
+  std::uint64_t equal = 0;
+  loop.frames = options.frames.value_or(1);
+  loop.fill = [&](const InputFrame& frame) -> Result<bool> {
+    golden->fill(frame);
+    return true;
+  };
+  loop.take = [&](const OutputFrame& frame) {
+    Status status = golden->compare(frame);
+    if (status.ok()) status = results.take(frame);
+    equal += status.ok() ? 1 : 0;
+    return status;
+  };
+  const Status status = run_frames(session.pipeline(), loop, interrupted);
+  results.end_progress();
+  if (status.ok() && !options.quiet) {
+    std::fprintf(stderr, "golden: %llu frames x %zu outputs are bit-equal\n",
+                 static_cast<unsigned long long>(equal), golden->outputs());
+  }
+  return status;
+}
+
+int run(const Options& options) {
+  if (options.tensors) {
+    std::error_code error;
+    std::filesystem::create_directories(*options.tensors, error);
+    if (error) {
+      return failed(Status(Code::kInvalidArgument,
+                           options.tensors->string() + ": cannot be created: " + error.message()));
+    }
+  }
+  OutputFile output(options.output == "-" ? stdout : std::fopen(options.output.c_str(), "wb"));
+  if (!output) {
+    return failed(Status(Code::kInvalidArgument, options.output + ": cannot be created"));
+  }
+  Result<std::unique_ptr<Session>> session =
+      Session::open(options.bundle, {.pipeline = options.pipeline});
+  if (!session.ok()) return failed(session.status());
+
+  Results results(**session, options, std::move(output));
+  edgepipe::FrameLoop loop;
+  loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  Status status = options.golden ? run_golden(**session, options, results, loop)
+                                 : run_input(**session, options, results, loop);
+  results.end_progress();
+  const edgepipe::PipelineStatistics statistics = (*session)->pipeline().statistics();
+  if (!options.quiet) std::fputs(statistics.table().c_str(), stderr);
+  if (options.json && status.ok()) {
+    status = results.write_line("{\"statistics\":" + statistics.json() + "}");
+  }
+  return status.ok() ? kOk : failed(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::fputs(kHelp, stdout);
+      return kOk;
+    }
+  }
+  Options options;
+  const std::string error = parse_arguments(arguments, options);
+  if (!error.empty()) return wrong_use(error);
+  signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write
+  catch_interrupts();
+  return run(options);
+}

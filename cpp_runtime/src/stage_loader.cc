@@ -1,0 +1,104 @@
+#include "stage_loader.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edgepipe/arm_stage.h"
+#include "edgepipe/vta_stage.h"
+
+namespace edgepipe {
+namespace {
+
+std::vector<std::string> names_of(const Manifest& manifest,
+                                  const std::vector<std::size_t>& tensors) {
+  std::vector<std::string> names;
+  for (const std::size_t tensor : tensors) names.push_back(manifest.tensors[tensor].name);
+  return names;
+}
+
+/// A stage's own file and the manifest must agree on its tensors, in order and size.
+Status check_borders(const char* role, std::span<const ArmPlan::Border> borders,
+                     const std::vector<std::size_t>& tensors, const Manifest& manifest) {
+  std::string found;
+  std::string expected;
+  for (const ArmPlan::Border& border : borders) {
+    found += " " + border.name + ":" + std::to_string(border.bytes);
+  }
+  for (const std::size_t tensor : tensors) {
+    expected +=
+        " " + manifest.tensors[tensor].name + ":" + std::to_string(manifest.tensors[tensor].bytes);
+  }
+  if (found == expected) return {};
+  return Status(Code::kCorrupt, std::string("plan.json: its ") + role + " (name:bytes) are" +
+                                    found + ", the manifest says" + expected);
+}
+
+Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& spec, Device*) {
+  const std::string plan_path = spec.folder + "/plan.json";
+  Result<std::span<const std::byte>> text = bundle.content(plan_path);
+  if (!text.ok()) return text.status();
+  Result<ArmPlan> plan = ArmPlan::parse(*text, plan_path);
+  if (!plan.ok()) return plan.status();
+  const Manifest& manifest = bundle.manifest();
+  Status status = check_borders("inputs", plan->inputs, spec.reads, manifest);
+  if (status.ok()) status = check_borders("outputs", plan->outputs, spec.writes, manifest);
+  if (!status.ok()) return status;
+  Result<std::span<const std::byte>> weights = bundle.content(spec.folder + "/weights.bin");
+  if (!weights.ok()) return weights.status();
+  Result<std::span<const std::byte>> kernels = bundle.content(spec.folder + "/" + plan->kernels);
+  if (!kernels.ok()) return kernels.status();
+  Result<std::unique_ptr<ArmStage>> stage = ArmStage::create(
+      {.name = spec.name, .plan = std::move(*plan), .weights = *weights, .kernels = *kernels});
+  if (!stage.ok()) return stage.status();
+  return std::unique_ptr<Stage>(std::move(*stage));
+}
+
+Result<std::unique_ptr<Stage>> load_vta(const Bundle& bundle, const StageSpec& spec,
+                                        Device* device) {
+  if (device == nullptr) {
+    return Status(Code::kInvalidArgument, "a VTA stage needs a device, none was given");
+  }
+  constexpr std::array<const char*, 4> kNames = {"/program.json", "/insns.bin", "/relocs.bin",
+                                                 "/consts.bin"};
+  std::array<std::span<const std::byte>, kNames.size()> contents;
+  for (std::size_t index = 0; index < kNames.size(); ++index) {
+    Result<std::span<const std::byte>> content = bundle.content(spec.folder + kNames[index]);
+    if (!content.ok()) return content.status();
+    contents[index] = *content;
+  }
+  Result<Program> program = Program::parse({.description = contents[0],
+                                            .instructions = contents[1],
+                                            .relocations = contents[2],
+                                            .constants = contents[3]});
+  if (!program.ok()) return program.status();
+  Result<std::unique_ptr<VtaStage>> stage =
+      VtaStage::create(*device, std::move(*program),
+                       {.name = spec.name,
+                        .inputs = names_of(bundle.manifest(), spec.reads),
+                        .outputs = names_of(bundle.manifest(), spec.writes)});
+  if (!stage.ok()) return stage.status();
+  return std::unique_ptr<Stage>(std::move(*stage));
+}
+
+struct Loader {
+  std::string_view kind;
+  Result<std::unique_ptr<Stage>> (*load)(const Bundle&, const StageSpec&, Device*);
+};
+constexpr std::array<Loader, 2> kLoaders = {{{"arm", load_arm}, {"vta", load_vta}}};
+
+}  // namespace
+
+Result<std::unique_ptr<Stage>> load_stage(const Bundle& bundle, const StageSpec& spec,
+                                          Device* device) {
+  for (const Loader& loader : kLoaders) {
+    if (loader.kind != spec.kind) continue;
+    Result<std::unique_ptr<Stage>> stage = loader.load(bundle, spec, device);
+    if (!stage.ok()) return stage.status().with_context(spec.folder);
+    return stage;
+  }
+  return Status(Code::kUnsupported, spec.folder + ": kind '" + spec.kind + "' is unknown");
+}
+
+}  // namespace edgepipe
