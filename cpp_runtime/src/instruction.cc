@@ -190,7 +190,11 @@ Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction)
   std::array<std::uint64_t, 2> words{};
   for (const InstructionField& field : fields(instruction.opcode)) {
     std::uint32_t value = kAccess[field.member].get(instruction);
-    if (field.name == "imm" && instruction.imm >= -32768 && instruction.imm <= 32767) {
+    if (field.name == "imm") {
+      if (instruction.imm < -32768 || instruction.imm > 32767) {
+        return Status(Code::kInvalidArgument,
+                      disassemble(instruction) + ": imm, expected -32768 to 32767");
+      }
       value &= 0xffff;
     }
     if (field.name == "memory_type" && instruction.opcode == Opcode::kStore) {

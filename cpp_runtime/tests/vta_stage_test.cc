@@ -1,0 +1,175 @@
+// VtaStage and Program: from the four files to a run in every slot.
+#include "edgepipe/vta_stage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "vta_program.h"
+
+namespace edgepipe {
+namespace {
+
+using ::edgepipe::testing::VtaProgram;
+using ::testing::HasSubstr;
+
+// The files of VtaProgram's product: regions consts (uop, weights), x and y.
+struct Files {
+  Files() {
+    VtaProgram p;
+    description = {{"format", 1},
+                   {"accelerator",
+                    {{"revision", "0.0.1"},
+                     {"clock_hz", 333000000},
+                     {"batch", 1},
+                     {"block_in", 16},
+                     {"block_out", 16},
+                     {"uop_buffer_bytes_log2", 15},
+                     {"inp_buffer_bytes_log2", 15},
+                     {"wgt_buffer_bytes_log2", 18},
+                     {"acc_buffer_bytes_log2", 17},
+                     {"acc_hazard_steps", 8},
+                     {"command_queue_depth", 512},
+                     {"token_queue_depth", 1024}}},
+                   {"regions",
+                    {{{"name", "consts"}, {"bytes", 512}, {"kind", "const"}},
+                     {{"name", "x"}, {"bytes", 16}, {"kind", "input"}},
+                     {{"name", "y"}, {"bytes", 16}, {"kind", "output"}}}},
+                   {"layers", {{{"name", "dense"}, {"first", 0}, {"count", 7}}}}};
+    const InstructionCodec codec(p.accelerator);
+    for (Instruction& i : p.instructions) {
+      if (i.opcode == Opcode::kLoad || i.opcode == Opcode::kStore) i.dram_base = 0;
+      if (i.memory_type == MemoryType::kWgt) i.dram_base = 1;
+      words.push_back(*codec.encode(i));
+    }
+    relocations = {0, 0, 1, 255, 255, 2, 255};
+    constants.assign(512, 0);
+    for (std::size_t n = 0; n < 16; ++n) constants[256 + n * 17] = 3;  // y = 3 * x
+  }
+
+  [[nodiscard]] Result<Program> parse() const {
+    const std::string text = description.dump();
+    return Program::parse({.description = std::as_bytes(std::span(text)),
+                           .instructions = std::as_bytes(std::span(words)),
+                           .relocations = std::as_bytes(std::span(relocations)),
+                           .constants = std::as_bytes(std::span(constants))});
+  }
+
+  nlohmann::json description;
+  std::vector<InstructionWord> words;
+  std::vector<std::uint8_t> relocations;
+  std::vector<std::uint8_t> constants;
+};
+
+class VtaStageTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<VtaStage>> create(VtaStage::Options options) {
+    return VtaStage::create(*simulator_, *files_.parse(), std::move(options));
+  }
+
+  static VtaStage::Options options() { return {.name = "body", .inputs = {"x"}, .outputs = {"y"}}; }
+
+  Files files_;
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = std::size_t{1} << 20});
+  std::unique_ptr<Simulator> simulator_ = *Simulator::create({}, *memory_);
+};
+
+TEST_F(VtaStageTest, RunsEverySlotOnItsOwnBuffers) {
+  auto stage = create(options());
+  ASSERT_TRUE(stage.ok()) << stage.status().message();
+  std::vector<Buffer> buffers;
+  for (std::size_t slot = 0; slot < 3; ++slot) {
+    buffers.push_back(*memory_->allocate(16));
+    buffers.push_back(*memory_->allocate(16));
+    const BufferView x = buffers[2 * slot].view();
+    const BufferView y = buffers[2 * slot + 1].view();
+    const Status bound = (*stage)->bind(slot, {&x, 1}, {&y, 1});
+    ASSERT_TRUE(bound.ok()) << bound.message();
+  }
+  for (int frame = 0; frame < 6; ++frame) {
+    const std::size_t slot = static_cast<std::size_t>(frame) % 3;
+    std::memset(buffers[2 * slot].data(), frame, 16);
+    const Status status = (*stage)->run(slot);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (std::size_t lane = 0; lane < 16; ++lane) {
+      EXPECT_EQ(std::to_integer<int>(buffers[2 * slot + 1].data()[lane]), 3 * frame);
+    }
+  }
+}
+
+TEST_F(VtaStageTest, RefusesUnboundSlotsAndWrongBuffers) {
+  auto stage = create(options());
+  ASSERT_TRUE(stage.ok());
+  EXPECT_THAT((*stage)->run(0).message(), HasSubstr("stage body: slot 0 was never bound"));
+  const Buffer small = *memory_->allocate(8);
+  const BufferView view = small.view();
+  EXPECT_THAT((*stage)->bind(0, {&view, 1}, {&view, 1}).message(),
+              HasSubstr("tensor x: the buffer has 8 bytes, expected 16"));
+  EXPECT_THAT((*stage)->bind(0, {}, {&view, 1}).message(), HasSubstr("0 buffers, expected 1"));
+}
+
+TEST_F(VtaStageTest, RefusesOtherTensorsAndOtherAccelerators) {
+  VtaStage::Options wrong = options();
+  wrong.inputs = {"z"};
+  EXPECT_THAT(create(wrong).status().message(), HasSubstr("the program has no input tensor z"));
+  wrong.inputs.clear();
+  EXPECT_THAT(create(wrong).status().message(),
+              HasSubstr("has 1 input tensors, the stage names 0"));
+  files_.description["accelerator"]["batch"] = 2;
+  EXPECT_THAT(create(options()).status().message(), HasSubstr("made for another accelerator"));
+}
+
+TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {
+  files_.relocations[2] = 0;
+  files_.words[2].low |= std::uint64_t{2000} << 25;  // x from far behind the constants
+  auto stage = create(options());
+  ASSERT_TRUE(stage.ok());
+  const Buffer buffer = *memory_->allocate(16);
+  const BufferView view = buffer.view();
+  const Status status = (*stage)->bind(0, {&view, 1}, {&view, 1});
+  EXPECT_THAT(status.message(), HasSubstr("stage body: instruction 2 (layer dense) LOAD INP"));
+}
+
+// ---- Program -----------------------------------------------------------------------------------
+
+TEST(Program, RefusesFilesThatDoNotFitTogether) {
+  const auto message = [](auto change) {
+    Files files;
+    change(files);
+    const auto program = files.parse();
+    EXPECT_FALSE(program.ok());
+    return program.status().message();
+  };
+  EXPECT_THAT(message([](Files& f) { f.description["format"] = 2; }),
+              HasSubstr("format 2, this runtime reads 1"));
+  EXPECT_THAT(message([](Files& f) { f.constants.pop_back(); }),
+              HasSubstr("consts.bin: 511 bytes, expected 512"));
+  EXPECT_THAT(message([](Files& f) { f.relocations.pop_back(); }),
+              HasSubstr("relocs.bin: 6 bytes, expected one for each of 7"));
+  EXPECT_THAT(message([](Files& f) { f.words.clear(); }), HasSubstr("insns.bin: 0 bytes"));
+  EXPECT_THAT(message([](Files& f) { f.relocations[5] = 9; }),
+              HasSubstr("instruction 5 names region 9, there are 3"));
+  EXPECT_THAT(message([](Files& f) { f.relocations[5] = 1; }),
+              HasSubstr("writes region x, expected a scratch or output region"));
+  EXPECT_THAT(message([](Files& f) { f.relocations[3] = 0; }),
+              HasSubstr("names a region, expected a LOAD or STORE"));
+  EXPECT_THAT(message([](Files& f) { f.description["regions"][1]["kind"] = "heap"; }),
+              HasSubstr("found \"heap\", expected const, scratch, input or output"));
+  EXPECT_THAT(message([](Files& f) { f.description["accelerator"]["batch"] = 3; }),
+              HasSubstr("batch is 3, expected a power of two"));
+}
+
+TEST(Program, RefusesBasesThatTheInstructionsCannotHold) {
+  const auto program = Files().parse();
+  std::vector<InstructionWord> out(7);
+  const std::vector<std::uint64_t> misaligned{4096, 8, 4096};
+  EXPECT_THAT(program->relocate(misaligned, out).message(),
+              HasSubstr("region x at device address 8, expected a multiple of 16"));
+  const std::vector<std::uint64_t> far{std::uint64_t{1} << 40, 0, 0};
+  EXPECT_FALSE(program->relocate(far, out).ok());
+}
+
+}  // namespace
+}  // namespace edgepipe
