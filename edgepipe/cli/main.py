@@ -12,12 +12,20 @@ from edgepipe.cli import (
     bitstream_command,
     boards_command,
     build_command,
+    deploy_command,
     inspect_command,
     run_command,
 )
 from edgepipe.errors import EdgepipeError
 
-COMMANDS = (build_command, inspect_command, run_command, boards_command, bitstream_command)
+COMMANDS = (
+    build_command,
+    inspect_command,
+    run_command,
+    deploy_command,
+    boards_command,
+    bitstream_command,
+)
 
 EPILOG = """\
 exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted

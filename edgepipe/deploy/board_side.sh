@@ -101,7 +101,7 @@ receive() {
 golden() {
     cd "$root/releases/$1"
     status=0
-    timeout "$2" bin/edgepipe-run --golden bundle 2>&1 || status=$?
+    timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet 2>&1 >/dev/null || status=$?
     [ "$status" != 124 ] || echo "no result after $2 s"
     [ "$status" = 0 ] || exit 71
 }

@@ -24,12 +24,12 @@ RUNTIME_SOURCE = """
 #include <unistd.h>
 int main(int argc, char** argv) {
   char path[4096], verdict[32] = "";
-  if (argc != 3 || strcmp(argv[1], "--golden") != 0) return 2;
-  snprintf(path, sizeof path, "%s/verdict", argv[2]);
+  if (argc < 3 || strcmp(argv[2], "--golden") != 0) return 2;
+  snprintf(path, sizeof path, "%s/verdict", argv[1]);
   FILE* file = fopen(path, "r");
   if (!file || !fgets(verdict, sizeof verdict, file)) return 3;
   if (strcmp(verdict, "hang") == 0) sleep(60);
-  printf("golden: %s\\n", verdict);
+  fprintf(stderr, "golden: %s\\n", verdict);
   return strcmp(verdict, "equal") != 0;
 }
 """
@@ -58,7 +58,7 @@ def make_board(tmp_path):
     def make(name="board", **limits):
         folder = tmp_path / name
         folder.mkdir()
-        boards.append(SshBoard(folder, **limits))
+        boards.append(SshBoard(folder, name, **limits))
         return boards[-1]
 
     yield make

@@ -84,15 +84,16 @@ class Link:
 class SshBoard:
     """An sshd with its own configuration, keys, port and home folder."""
 
-    def __init__(self, folder: Path, *, most_file_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, name: str, *, most_file_bytes: int | None = None) -> None:
         assert SSHD is not None
+        self.name = name
         self.folder = folder
         self.home = folder / "home"
         self.home.mkdir()
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        for name in ("host_key", "user_key"):
-            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+        for key in ("host_key", "user_key"):
+            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key]
             subprocess.run(keygen, check=True)
         self.port = _free_port()
         config = folder / "sshd_config"
@@ -122,14 +123,14 @@ class SshBoard:
         _wait_for(self.port)
         self.link = Link(self.port)
         host_key = (folder / "host_key.pub").read_text()
-        (folder / "known_hosts").write_text(f"board {host_key}")
+        (folder / "known_hosts").write_text(f"{name} {host_key}")
         self.ssh_config = folder / "ssh_config"
         self.ssh_config.write_text(
             f"""
-            Host board other-board
+            Host {name}
                 HostName 127.0.0.1
                 Port {self.link.port}
-                HostKeyAlias board
+                HostKeyAlias {name}
                 UserKnownHostsFile {folder}/known_hosts
                 GlobalKnownHostsFile none
                 IdentityFile {folder}/user_key
@@ -137,8 +138,8 @@ class SshBoard:
             """
         )
 
-    def target(self, host: str = "board", root: str = "edgepipe") -> Target:
-        return Target(host=host, root=root, ssh_config=self.ssh_config)
+    def target(self) -> Target:
+        return Target(host=self.name, root="edgepipe", ssh_config=self.ssh_config)
 
     @property
     def root(self) -> Path:
