@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vta_stages.accelerator import Accelerator
+from vta_stages.block_loader import Place
 from vta_stages.check import check_consistent
 from vta_stages.codec import InstructionBuffer
 from vta_stages.consts import ConstBuilder
-from vta_stages.emitter import KernelEmitter, Place
+from vta_stages.emitter import KernelEmitter
 from vta_stages.errors import LayerError
 from vta_stages.isa import Module
 from vta_stages.kernel import Kernel

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
+from vta_stages.constant_tiles import largest_constant
 from vta_stages.isa import AluOp
-from vta_stages.kernel import Combine, Immediate, Region, Reset, Step, Vector
+from vta_stages.kernel import AddConstant, Combine, Immediate, Region, Reset, Step, Vector
 from vta_stages.layers import Epilogue, Int32Array, Leaky
 from vta_stages.layout import channel_blocks
 
@@ -35,6 +36,11 @@ class EpilogueBuilder:
         self._low: Bounds = np.zeros(channels, np.int64)
         self._high: Bounds = np.zeros(channels, np.int64)
         self._vectors: list[Int32Array] = []
+        self._constants: list[Int32Array] = []
+        self._largest = largest_constant(accelerator.block_out)
+        # Tiles of constants stay in the weight buffer; they may take a small part of it.
+        blocks = self._lanes // accelerator.block_out
+        self._most_constants = accelerator.wgt_depth // 8 // blocks
 
     def widen(self, low: Bounds, high: Bounds) -> None:
         """Note that a value between ``low`` and ``high`` int64[channels] was added."""
@@ -45,8 +51,12 @@ class EpilogueBuilder:
         self._set(self._low << shift, self._high << shift)
 
     def vectors(self) -> Int32Array:
-        """Return the constants, int32[n, co_blocks * block]."""
-        return np.array(self._vectors, np.int32).reshape(len(self._vectors), self._lanes)
+        """Return the operands of vector operations, int32[n, co_blocks * block]."""
+        return np.array(self._vectors, np.int32).reshape(-1, self._lanes)
+
+    def constants(self) -> Int32Array:
+        """Return the values to add, int32[n, co_blocks * block]."""
+        return np.array(self._constants, np.int32).reshape(-1, self._lanes)
 
     def epilogue(self, epilogue: Epilogue) -> list[Step]:
         """Return the steps of an epilogue."""
@@ -74,22 +84,25 @@ class EpilogueBuilder:
         self._low = np.where(wraps, _INT32[0], low)
         self._high = np.where(wraps, _INT32[1], high)
 
-    def _vector(self, op: AluOp, region: Region, values: Int32Array) -> Vector:
+    def _index(self, known: list[Int32Array], values: Int32Array) -> int:
         padded = np.zeros(self._lanes, np.int32)
         padded[: self._channels] = values
-        for index, known in enumerate(self._vectors):
-            if np.array_equal(known, padded):
-                return Vector(op, region, index)
-        self._vectors.append(padded)
-        return Vector(op, region, len(self._vectors) - 1)
+        for index, other in enumerate(known):
+            if np.array_equal(other, padded):
+                return index
+        known.append(padded)
+        return len(known) - 1
 
     def _add(self, region: Region, values: Int32Array) -> list[Step]:
         if not values.any():
             return []
+        fits = max(int(values.max()), -int(values.min())) <= self._largest
+        if fits and len(self._constants) < self._most_constants:
+            return [AddConstant(region, self._index(self._constants, values))]
         first = int(values[0])
         if (values == first).all() and abs(first) <= IMMEDIATE_MAX:
             return [Immediate(AluOp.ADD, region, first)]
-        return [self._vector(AluOp.ADD, region, values)]
+        return [Vector(AluOp.ADD, region, self._index(self._vectors, values))]
 
     def _leaky(self, leaky: Leaky) -> list[Step]:
         main, temp = Region.MAIN, Region.TEMP
@@ -112,7 +125,8 @@ class EpilogueBuilder:
         steps: list[Step] = []
         while shift.any():
             part = np.minimum(shift, LONGEST_SHIFT)
-            steps.append(self._vector(AluOp.SHR, Region.MAIN, part.astype(np.int32)))
+            vector = self._index(self._vectors, part.astype(np.int32))
+            steps.append(Vector(AluOp.SHR, Region.MAIN, vector))
             shift = shift - part
         return steps
 
@@ -126,7 +140,7 @@ class EpilogueBuilder:
 
 
 def split_shift(shift: int) -> list[int]:
-    """Split a right shift into amounts that one SHR can do (its operand is a signed 5-bit value)."""
+    """Split a right shift into what one SHR can do each (its operand has 5 bits and a sign)."""
     parts = []
     while shift > 0:
         parts.append(min(shift, LONGEST_SHIFT))

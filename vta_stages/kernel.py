@@ -1,8 +1,8 @@
 """What every layer is lowered to: products of tiles into an accumulator, and vector operations.
 
 A :class:`Kernel` computes its output tile by tile. In the accumulator a tile is
-``[co blocks][rows][cols]``; its :class:`Step` list says how it is made. A :class:`Source` says which
-input pixel and which weight tile feed which output pixel, separately for rows and columns:
+``[co blocks][rows][cols]``; its :class:`Step` list says how it is made. A :class:`Source` says
+which input pixel and which weight tile feed which output pixel, separately for rows and columns:
 
     conv 3x1, stride 2, padding 1 on a height of 4     out  0 0 1 1 1   (out 0, tap 0 is padding)
                                                        src  0 1 1 2 3
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ class Region(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """Products of one input tensor (or, without one, of a constant vector).
+    """Products of one input tensor.
 
     ``tiles`` is int8[co_blocks, ci_count, tiles, block, block]. With ``diagonal`` set, output block
     ``c`` takes input block ``c``, ci_count is 1, and co_blocks may be 1 for all channels. Otherwise
@@ -82,7 +83,7 @@ class Source:
     Tap ``(ty, tx)`` uses tile ``tile_of_tap[ty * cols.taps + tx]``.
     """
 
-    tensor: TensorSpec | None
+    tensor: TensorSpec
     rows: AxisMap
     cols: AxisMap
     tiles: Int8Array
@@ -122,6 +123,14 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class AddConstant:
+    """Add ``constants[constant]`` to a region, one value per channel, in one product."""
+
+    region: Region
+    constant: int
+
+
+@dataclass(frozen=True, slots=True)
 class Immediate:
     """``region = op(region, imm)`` lane by lane."""
 
@@ -148,12 +157,16 @@ class Combine:
     operand: Region
 
 
-Step = Reset | Accumulate | Immediate | Vector | Combine
+Step = Reset | Accumulate | AddConstant | Immediate | Vector | Combine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """A lowered layer. ``vectors`` is int32[n, co_blocks * block], one row per constant."""
+    """A lowered layer.
+
+    ``vectors`` are operands of vector operations and ``constants`` values to add, both
+    int32[n, co_blocks * block] with one value per channel.
+    """
 
     name: str
     output: TensorSpec
@@ -161,16 +174,12 @@ class Kernel:
     sources: tuple[Source, ...]
     steps: tuple[Step, ...]
     vectors: Int32Array
+    constants: Int32Array
 
-    @property
+    @cached_property
     def uses_temp(self) -> bool:
+        """Some step works on the second region."""
         return any(
             Region.TEMP in (step.region, getattr(step, "operand", Region.MAIN))
             for step in self.steps
         )
-
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """The distinct tensors that are read."""
-        named = {s.tensor.name: s.tensor for s in self.sources if s.tensor is not None}
-        return tuple(named.values())

@@ -316,6 +316,7 @@ def _finish(
         sources=tuple(sources),
         steps=(Reset(Region.MAIN), *steps, *ending),
         vectors=builder.vectors(),
+        constants=builder.constants(),
     )
 
 
@@ -327,7 +328,7 @@ def _writes_everything(
         if step.region is not Region.MAIN:
             continue
         if not isinstance(step, Accumulate):
-            return True
+            return not isinstance(step, Reset)
         source = sources[step.source]
         covered = len(np.unique(source.rows.out)) * len(np.unique(source.cols.out))
         if step.tap is None and source.diagonal and covered == output.height * output.width:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Concat, Layer, Sum, Term, TensorSpec
-from vta_stages.layers import MaxPool, Resize
+from vta_stages.layers import Concat, Layer, MaxPool, Resize, Sum, TensorSpec, Term
 from vta_stages.layout import activation_bytes
 from vta_stages.program import Region, RegionKind
 

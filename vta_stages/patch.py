@@ -51,7 +51,7 @@ class Patch:
 
 
 def axis_span(axis: AxisMap, low: int, high: int, *, strided: bool) -> Span:
-    """Return the inputs that outputs ``low <= out < high`` need; with gaps only if evenly spaced."""
+    """Return the inputs that outputs ``low <= out < high`` need; gaps are kept if all are equal."""
     needed = np.unique(axis.window(low, high).src)
     if not len(needed):
         return Span(0, 1, 0)

@@ -64,7 +64,8 @@ def apply_epilogue(epilogue: Epilogue, acc: Int32Array) -> Int8Array:
                 t = t + v
         v = np.maximum(v, t)
     v = v >> _per_channel(epilogue.shift)
-    return np.clip(v, epilogue.low, epilogue.high).astype(np.int8)
+    clipped: Int32Array = np.clip(v, epilogue.low, epilogue.high)
+    return clipped.astype(np.int8)
 
 
 def _add_terms(acc: Int32Array, terms: Sequence[Term], tensors: Tensors) -> Int32Array:
@@ -101,7 +102,7 @@ def _conv(layer: Conv, tensors: Tensors) -> Int8Array:
 @run_layer.register
 def _transposed(layer: TransposedConv, tensors: Tensors) -> Int8Array:
     picture = tensors[layer.input.name].astype(np.float64)
-    channels_in, height, width = picture.shape
+    height, width = picture.shape[1:]
     (sy, sx), (top, left, _, _) = layer.stride, layer.padding
     kernel_h, kernel_w = layer.weight.shape[2:]
     # Scatter into a canvas that holds the whole padded output, then cut the output out of it.
@@ -141,7 +142,8 @@ def _max_pool(layer: MaxPool, tensors: Tensors) -> Int8Array:
         for ky in range(layer.kernel[0])
         for kx in range(layer.kernel[1])
     ]
-    return np.maximum.reduce(windows)
+    largest: Int8Array = np.maximum.reduce(windows)
+    return largest
 
 
 @run_layer.register
@@ -150,7 +152,8 @@ def _resize(layer: Resize, tensors: Tensors) -> Int8Array:
     acc = layer.rows.astype(np.int64) @ picture @ layer.cols.astype(np.int64).T
     if layer.shift:
         acc = (acc + (1 << (layer.shift - 1))) >> layer.shift
-    return np.clip(acc, -128, 127).astype(np.int8)
+    clipped: NDArray[np.int64] = np.clip(acc, -128, 127)
+    return clipped.astype(np.int8)
 
 
 @run_layer.register

@@ -1,7 +1,8 @@
 """Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 tiles and shifts in place.
 
-The terms are added level by level, the largest power of two first. After each level the accumulator
-is shifted left by the distance to the next, so what was added at level ``k`` ends up times ``2**k``:
+The terms are added level by level, the largest power of two first. After each level the
+accumulator is shifted left by the distance to the next, so what was added at level ``k`` ends up
+times ``2**k``:
 
     factors 96 (= 96 * 2**0) and 4096 (= 64 * 2**6, or 1 * 2**12)   levels 12, 0
     acc = 1 * b;  acc <<= 12;  acc += 96 * a

@@ -1,33 +1,38 @@
-"""How a kernel is cut into tiles that fit the buffers: every sensible cut is costed, the best taken.
+"""How a kernel is cut into tiles that fit the buffers: all sensible cuts are costed, the best taken.
 
-The output is cut into pixels (``rows`` x ``cols``) and channel blocks (``co``); the reduction of a
-tile into chunks of ``ci`` input blocks. The buffers are cut into equal slots, so that a chunk can be
-loaded while the one before it is worked on.
+The output is cut into pixels (``rows`` x ``cols``) and channel blocks (``co``), the reduction of a
+tile into chunks of ``ci`` input blocks. The buffers are cut into equal slots, so that a chunk can
+be loaded while the one before it is worked on.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import LayerError
-from vta_stages.kernel import Accumulate, AxisMap, Kernel, Reset, Source
+from vta_stages.gemm_sequence import loop_split
+from vta_stages.kernel import Accumulate, AddConstant, AxisMap, Kernel, Reset, Source
 from vta_stages.patch import Tile
 from vta_stages.timing import CostModel
+
+SAMPLED_WORKS = 48
+"""How much of a kernel is played through to count its uop loads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
     """A cut of a kernel. Counts are blocks (``co``, ``ci``) and pixels (``rows``, ``cols``).
 
-    ``channels_outer`` makes channel chunks the outer loop (weights stay), else pixels (inputs stay).
-    Slots are in elements of their buffer. ``vectors_resident`` keeps the constants of all channels
-    in the accumulator.
+    ``channels_outer`` makes channel chunks the outer loop (weights stay), else pixels (inputs
+    stay). Slots are in elements of their buffer; ``keep_inp`` and ``keep_wgt`` tell that blocks stay
+    for as long as the outer loop needs them. ``vectors_resident`` keeps the constants of all
+    channels in the accumulator.
     """
 
     rows: int
@@ -37,8 +42,10 @@ class Tiling:
     channels_outer: bool
     inp_slot: int
     inp_slots: int
+    keep_inp: bool
     wgt_slot: int
     wgt_slots: int
+    keep_wgt: bool
     acc_slots: int
     vectors_resident: bool
     cycles: float = 0.0
@@ -65,31 +72,21 @@ class AccLayout:
         return AccLayout(spare, temp, main, first + tiling.acc_slots * entries)
 
 
+def inp_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
+    """Return the input elements that slots can have; constants take one element for themselves."""
+    return accelerator.inp_depth - int(len(kernel.constants) > 0)
+
+
+def wgt_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
+    """Return the weight tiles that slots can have."""
+    return accelerator.wgt_depth - len(kernel.constants) * kernel.co_blocks
+
+
 def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
     """Return the usable accumulator entries; an ALU operand is an index as wide as an inp index."""
     if kernel.uses_temp:
         return min(accelerator.acc_depth, accelerator.inp_depth)
     return accelerator.acc_depth
-
-
-def loop_split(products: int, co: int, ci: int) -> tuple[int, int]:
-    """Return how many output and input blocks the uops cover; the loops do the rest.
-
-    A loop iteration restarts the pipeline, so uop sequences should be long, but they must fit the
-    uop buffer several times over.
-    """
-    co_unrolled = _largest_divisor(co, TARGET_UOPS // max(products, 1))
-    ci_unrolled = 1
-    if products * co_unrolled < TARGET_UOPS // 8:
-        ci_unrolled = _largest_divisor(ci, TARGET_UOPS // max(products * co_unrolled, 1))
-    return co_unrolled, ci_unrolled
-
-
-TARGET_UOPS = 1024
-
-
-def _largest_divisor(value: int, limit: int) -> int:
-    return next(d for d in range(min(value, max(limit, 1)), 0, -1) if value % d == 0)
 
 
 def tiles_of(kernel: Kernel, tiling: Tiling) -> list[Tile]:
@@ -123,16 +120,14 @@ def channel_runs(kernel: Kernel) -> list[tuple[int, int]]:
 
 def choose_tiling(accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> Tiling:
     """Return the cheapest tiling. Raises LayerError, with the numbers, when none fits."""
-    best: Tiling | None = None
-    for tiling in _Search(accelerator, kernel, cost).candidates():
-        if best is None or tiling.cycles < best.cycles:
-            best = tiling
-    if best is None:
+    search = _Search(accelerator, kernel, cost)
+    search.run()
+    if search.best is None:
         raise LayerError(
             f"{kernel.name}: {_least_need(accelerator, kernel)} on {accelerator.configuration}",
             hint=f"place it on arm with --place {kernel.name}=arm",
         )
-    return best
+    return search.best
 
 
 def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
@@ -141,8 +136,8 @@ def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
     patches = [search.patch(index, 1, 1)[0] for index in range(len(kernel.sources))]
     tiles = [source.tile_count for source in kernel.sources]
     return (
-        f"one output pixel needs {max(patches)} of {accelerator.inp_depth} input elements and "
-        f"{max(tiles)} of {accelerator.wgt_depth} weight tiles"
+        f"one output pixel needs {max(patches)} of {inp_capacity(accelerator, kernel)} input elements and "
+        f"{max(tiles)} of {wgt_capacity(accelerator, kernel)} weight tiles"
     )
 
 
@@ -151,17 +146,78 @@ def _cuts(extent: int) -> list[int]:
     return sorted({-(-extent // pieces) for pieces in range(1, extent + 1)}, reverse=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Works:
+    """The loops of a kernel: pixel tiles, channel chunks, and the chunks of a tile's reduction.
+
+    ``chunks`` are (source, uops of a sequence), one per chunk.
+    """
+
+    pieces: int
+    channel_pieces: int
+    chunks: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        return self.pieces * self.channel_pieces * max(len(self.chunks), 1)
+
+    def uop_loads(self, tiling: Tiling, depth: int) -> tuple[float, float]:
+        """Return how often uops are loaded into a buffer of that depth, and how many.
+
+        Uops hold absolute indices, so each combination of slots needs a sequence of its own. The
+        first tiles are played through; the rest go on like the later half of those.
+        """
+        order: deque[tuple[tuple[int, ...], int]] = deque()
+        resident: set[tuple[int, ...]] = set()
+        used = 0
+        tiles = self.pieces * self.channel_pieces
+        sample = min(tiles, max(SAMPLED_WORKS // max(len(self.chunks), 1), 4))
+        pixels_of_tile = tiling.rows * tiling.cols
+        loads, late = np.zeros(2), np.zeros(2)
+        for tile in range(sample):
+            channels, pixels = divmod(tile, self.pieces)
+            if not tiling.channels_outer:
+                pixels, channels = divmod(tile, self.channel_pieces)
+            acc = tile % tiling.acc_slots
+            needed = [((acc, -1), 3 * min(pixels_of_tile, 512))]
+            for number, (source, uops) in enumerate(self.chunks):
+                outer = pixels if tiling.keep_inp else tile
+                inp = (outer * len(self.chunks) + number) % tiling.inp_slots
+                outer = channels if tiling.keep_wgt else tile
+                wgt = (outer * len(self.chunks) + number) % tiling.wgt_slots
+                needed.append(((acc, inp, wgt, source), uops))
+            for key, uops in needed:
+                if key in resident:
+                    continue
+                order.append((key, uops))
+                resident.add(key)
+                used += uops
+                while used > depth:
+                    oldest, freed = order.popleft()
+                    resident.discard(oldest)
+                    used -= freed
+                loads += (1, uops)
+                late += np.array((1, uops)) * (tile >= sample // 2)
+        total = loads + late * ((tiles - sample) / max(sample - sample // 2, 1))
+        return float(total[0]), float(total[1])
+
+
 class _Search:
     """Enumerates the tilings of one kernel and costs them in closed form."""
 
     def __init__(self, accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> None:
         self.accelerator, self.kernel, self.cost = accelerator, kernel, cost
+        self.best: Tiling | None = None
         self._spans: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._products = [len(s.rows.out) * len(s.cols.out) for s in kernel.sources]
         runs = channel_runs(kernel)
         self._longest_run = max(end - first for first, end in runs)
         self._alu_passes = sum(
-            0 if isinstance(s, Accumulate) else 1 if isinstance(s, Reset) else cost.alu_step_cycles
+            0
+            if isinstance(s, Accumulate)
+            else 1
+            if isinstance(s, Reset | AddConstant)
+            else cost.alu_step_cycles
             for s in kernel.steps
         )
         # Vectors stay in the accumulator unless they would crowd out the tiles.
@@ -172,27 +228,23 @@ class _Search:
             for i in range(len(kernel.sources))
         ]
 
-    def candidates(self) -> Iterator[Tiling]:
+    def run(self) -> None:
+        """Try all cuts; :attr:`best` is the cheapest tiling that fits."""
         height, width = self.kernel.output.height, self.kernel.output.width
-        dense = [s.ci_count for s in self.kernel.sources if not s.diagonal and s.tensor]
+        dense = [s.ci_count for s in self.kernel.sources if not s.diagonal]
         col_cuts = _cuts(width)
         for cols in col_cuts[:1] + col_cuts[1::2]:
-            found = False
-            for rows in _cuts(height):
-                for co in _cuts(self._longest_run):
-                    for ci in _cuts(max(dense, default=1)):
-                        for tiling in self._fit(rows, cols, co, ci):
-                            found = True
-                            yield tiling
-            # Narrower tiles only cost more once some tile of this width fits well.
-            if found:
+            for rows, co, ci in product(
+                _cuts(height), _cuts(self._longest_run), _cuts(max(dense, default=1))
+            ):
+                self._try(rows, cols, co, ci)
+            # Narrower tiles only cost more once some tile of this width fits.
+            if self.best is not None:
                 return
 
     def patch(self, index: int, rows: int, cols: int) -> tuple[int, int]:
         """Return the most input pixels and rows that a tile of this size needs."""
         source = self.kernel.sources[index]
-        if source.tensor is None:
-            return 1, 1
         tall = self._span(2 * index, source.rows, self.kernel.output.height, rows)
         wide = self._span(2 * index + 1, source.cols, self.kernel.output.width, cols)
         return tall * wide, tall
@@ -212,13 +264,11 @@ class _Search:
 
     def _chunks(self, source: Source, co: int, ci: int) -> tuple[int, int]:
         """Return the blocks per chunk and the chunks of one tile."""
-        if source.tensor is None:
-            return 1, 1
         if source.diagonal:
             return co, 1
         return min(ci, source.ci_count), -(-source.ci_count // ci)
 
-    def _fit(self, rows: int, cols: int, co: int, ci: int) -> Iterator[Tiling]:
+    def _try(self, rows: int, cols: int, co: int, ci: int) -> None:
         accelerator, kernel = self.accelerator, self.kernel
         inp_slot = wgt_slot = 1
         inp_blocks = wgt_blocks = wgt_total = 0
@@ -234,43 +284,53 @@ class _Search:
             inp_blocks += chunks
             wgt_blocks += chunks
             wgt_total += tiles * chunks * (1 if source.shared else channel_pieces)
-        if inp_slot > accelerator.inp_depth or wgt_slot > accelerator.wgt_depth:
+        inp_depth = inp_capacity(accelerator, kernel) // inp_slot
+        wgt_depth = wgt_capacity(accelerator, kernel) // wgt_slot
+        if not inp_depth or not wgt_depth:
             return
         products = max((n / pieces for n in self._products), default=0.0)
         if products > accelerator.uop_depth // 2:
             return
-        all_wgt_blocks = wgt_blocks * channel_pieces
+        sequences = []
+        for index, source in enumerate(kernel.sources):
+            blocks, chunks = self._chunks(source, co, ci)
+            uops = self._products[index] / pieces / self._repeats[index]
+            co_u, ci_u = loop_split(int(uops), co, 1 if source.diagonal else blocks)
+            sequences += [(index, int(uops) * co_u * ci_u)] * (chunks * self._repeats[index])
+        works = _Works(pieces, channel_pieces, tuple(sequences))
+        all_wgt = max(wgt_blocks * channel_pieces, 1)
         for channels_outer in (True, False) if channel_pieces > 1 and pieces > 1 else (True,):
-            inp_slots = accelerator.inp_depth // inp_slot
-            keep_inp = not channels_outer or pieces == 1
-            keep_inp = keep_inp and (channel_pieces > 1) and inp_slots > inp_blocks
-            inp_slots = min(inp_slots, 2 * inp_blocks if keep_inp else 2)
-            wgt_slots = accelerator.wgt_depth // wgt_slot
-            if wgt_slots >= all_wgt_blocks:
-                wgt_slots, keep_wgt = all_wgt_blocks, True
-            else:
-                keep_wgt = channels_outer and pieces > 1 and wgt_slots > wgt_blocks
-                wgt_slots = min(wgt_slots, 2 * wgt_blocks if keep_wgt else 2)
-            for acc_slots in (2, 1):
+            inp_options = [(min(inp_depth, 2), False)]
+            if (
+                channel_pieces > 1
+                and inp_depth > inp_blocks
+                and not (channels_outer and pieces > 1)
+            ):
+                inp_options.append((min(inp_depth, 2 * inp_blocks), True))
+            wgt_options = [(min(wgt_depth, 2, all_wgt), all_wgt == 1)]
+            if wgt_depth >= all_wgt > 1:
+                wgt_options.append((all_wgt, True))
+            elif channels_outer and pieces > 1 and wgt_depth > wgt_blocks:
+                wgt_options.append((min(wgt_depth, 2 * wgt_blocks), True))
+            for (inp_slots, keep_inp), (wgt_slots, keep_wgt), acc_slots in product(
+                inp_options, wgt_options, (2, 1)
+            ):
                 tiling = Tiling(
                     rows=rows, cols=cols, co=co, ci=ci, channels_outer=channels_outer,
-                    inp_slot=inp_slot, inp_slots=max(inp_slots, 1),
-                    wgt_slot=wgt_slot, wgt_slots=max(wgt_slots, 1),
+                    inp_slot=inp_slot, inp_slots=inp_slots, keep_inp=keep_inp,
+                    wgt_slot=wgt_slot, wgt_slots=wgt_slots, keep_wgt=keep_wgt,
                     acc_slots=acc_slots, vectors_resident=self._vectors_resident,
                 )  # fmt: skip
                 capacity = acc_capacity(accelerator, kernel)
-                if AccLayout.of(accelerator, kernel, tiling).end > capacity:
-                    continue
-                yield self._costed(tiling, pieces, channel_pieces, keep_inp, keep_wgt)
+                if AccLayout.of(accelerator, kernel, tiling).end <= capacity:
+                    self._consider(tiling, works)
 
-    def _costed(
-        self, tiling: Tiling, pieces: int, channel_pieces: int, keep_inp: bool, keep_wgt: bool
-    ) -> Tiling:
-        """Return the tiling with its cycles: the slowest module, plus what cannot overlap."""
+    def _consider(self, tiling: Tiling, works: _Works) -> None:
+        """Cost a tiling: the slowest module, plus what cannot overlap."""
         cost, kernel, accelerator = self.cost, self.kernel, self.accelerator
+        pieces, channel_pieces = works.pieces, works.channel_pieces
+        keep_inp, keep_wgt = tiling.keep_inp, tiling.keep_wgt
         compute = load = 0.0
-        uops = 0.0
-        chunk_count = 0
         full_rows = tiling.cols >= kernel.output.width
         whole = full_rows and tiling.rows >= kernel.output.height
         for index, source in enumerate(kernel.sources):
@@ -283,10 +343,6 @@ class _Search:
             runs = pieces * channel_pieces * chunks * self._repeats[index]
             loops = tiling.co / co_u * (1 if source.diagonal else blocks / ci_u)
             compute += runs * (cost.instruction_cycles + cost.loop_cycles * loops)
-            uops += products * co_u * ci_u
-            chunk_count += chunks
-            if source.tensor is None:
-                continue
             pixels, height = self.patch(index, tiling.rows, tiling.cols)
             times = pieces * (source.diagonal or keep_inp or channel_pieces)
             channels = kernel.co_blocks if source.diagonal else source.ci_count
@@ -305,22 +361,20 @@ class _Search:
         compute += entries * self._alu_passes
         passes = len(kernel.steps) * pieces * channel_pieces
         compute += passes * (cost.instruction_cycles + cost.loop_cycles * tiling.co)
-        combinations = 2 if chunk_count == 1 else 4
-        if uops * combinations > accelerator.uop_depth * 0.9 and pieces * channel_pieces > 1:
-            streamed = pieces * channel_pieces * (uops * chunk_count)
-            compute += streamed * accelerator.uop_bytes / cost.bus_bytes
-        else:
-            compute += uops * combinations * accelerator.uop_bytes / cost.bus_bytes
         store_rows = 1 / tiling.co if whole else 1 if full_rows else tiling.rows
         store = entries * accelerator.out_bytes / cost.bus_bytes
         store += pieces * kernel.co_blocks * store_rows * cost.dma_row_cycles
-        work = pieces * channel_pieces * max(chunk_count, 1)
-        first = load / work + store / (pieces * channel_pieces)
+        first = load / works.count + store / (pieces * channel_pieces)
         if tiling.acc_slots == 1:
             compute, store = compute + store, 0.0
         if tiling.inp_slots == 1 or (tiling.wgt_slots == 1 and not keep_wgt):
             compute, load = compute + load, 0.0
-        return dataclasses.replace(tiling, cycles=max(compute, load, store) + first)
-
-
-
+        # What the uops cost takes longest to find out; most tilings have lost by now.
+        if self.best is not None and max(compute, load, store) + first >= self.best.cycles:
+            return
+        loads, uops = works.uop_loads(tiling, accelerator.uop_depth * 7 // 8)
+        compute += loads * (cost.dma_row_cycles + cost.instruction_cycles)
+        compute += uops * accelerator.uop_bytes / cost.bus_bytes
+        cycles = max(compute, load, store) + first
+        if self.best is None or cycles < self.best.cycles:
+            self.best = dataclasses.replace(tiling, cycles=cycles)
