@@ -70,7 +70,7 @@ def gemm_calls(
     """Return instructions that do ``products`` for all ``pairs``.
 
     Steps of one instruction on the same accumulator entry are at least ``hazard`` steps apart;
-    where a tile is too small for that, steps on the ``hazard`` entries from ``spare`` fill the gaps.
+    where a tile is too small for that, steps on ``hazard`` entries from ``spare`` fill the gaps.
     No instruction has more than ``longest`` uops.
     """
     co_u, ci_u = loop_split(len(products), pairs.co, pairs.ci)

@@ -1,4 +1,4 @@
-"""How a kernel is cut into tiles that fit the buffers: all sensible cuts are costed, the best taken.
+"""How a kernel is cut into tiles that fit the buffers: the cheapest of all cuts.
 
 The output is cut into pixels (``rows`` x ``cols``) and channel blocks (``co``), the reduction of a
 tile into chunks of ``ci`` input blocks. The buffers are cut into equal slots, so that a chunk can
@@ -30,8 +30,8 @@ class Tiling:
     """A cut of a kernel. Counts are blocks (``co``, ``ci``) and pixels (``rows``, ``cols``).
 
     ``channels_outer`` makes channel chunks the outer loop (weights stay), else pixels (inputs
-    stay). Slots are in elements of their buffer; ``keep_inp`` and ``keep_wgt`` tell that blocks stay
-    for as long as the outer loop needs them. ``vectors_resident`` keeps the constants of all
+    stay). Slots are in elements of their buffer; ``keep_inp`` and ``keep_wgt`` tell that blocks
+    stay for as long as the outer loop needs them. ``vectors_resident`` keeps the constants of all
     channels in the accumulator.
     """
 
@@ -136,7 +136,8 @@ def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
     patches = [search.patch(index, 1, 1)[0] for index in range(len(kernel.sources))]
     tiles = [source.tile_count for source in kernel.sources]
     return (
-        f"one output pixel needs {max(patches)} of {inp_capacity(accelerator, kernel)} input elements and "
+        f"one output pixel needs {max(patches)} of "
+        f"{inp_capacity(accelerator, kernel)} input elements and "
         f"{max(tiles)} of {wgt_capacity(accelerator, kernel)} weight tiles"
     )
 
@@ -179,7 +180,7 @@ class _Works:
             if not tiling.channels_outer:
                 pixels, channels = divmod(tile, self.channel_pieces)
             acc = tile % tiling.acc_slots
-            needed = [((acc, -1), 3 * min(pixels_of_tile, 512))]
+            needed: list[tuple[tuple[int, ...], int]] = [((acc,), 3 * min(pixels_of_tile, 512))]
             for number, (source, uops) in enumerate(self.chunks):
                 outer = pixels if tiling.keep_inp else tile
                 inp = (outer * len(self.chunks) + number) % tiling.inp_slots
@@ -212,13 +213,10 @@ class _Search:
         self._products = [len(s.rows.out) * len(s.cols.out) for s in kernel.sources]
         runs = channel_runs(kernel)
         self._longest_run = max(end - first for first, end in runs)
-        self._alu_passes = sum(
-            0
-            if isinstance(s, Accumulate)
-            else 1
-            if isinstance(s, Reset | AddConstant)
-            else cost.alu_step_cycles
+        self._pass_cycles = sum(
+            cost.gemm_step_cycles if isinstance(s, Reset | AddConstant) else cost.alu_step_cycles
             for s in kernel.steps
+            if not isinstance(s, Accumulate)
         )
         # Vectors stay in the accumulator unless they would crowd out the tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
@@ -358,7 +356,7 @@ class _Search:
                 + chunks * channel_pieces * cost.dma_row_cycles
             )
         entries = kernel.output.height * kernel.output.width * kernel.co_blocks
-        compute += entries * self._alu_passes
+        compute += entries * self._pass_cycles
         passes = len(kernel.steps) * pieces * channel_pieces
         compute += passes * (cost.instruction_cycles + cost.loop_cycles * tiling.co)
         store_rows = 1 / tiling.co if whole else 1 if full_rows else tiling.rows

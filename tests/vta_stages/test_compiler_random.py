@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 EXTENTS = st.integers(1, 13)
 CHANNELS = st.integers(1, 70)
 SMALL = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
 each_accelerator = pytest.mark.parametrize(
     "accelerator", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
@@ -160,17 +160,13 @@ def test_transposed_convolutions(
 
 
 @each_accelerator
-@given(
-    seed=SEEDS, height=EXTENTS, width=EXTENTS, channels=CHANNELS, terms=st.integers(1, 4)
-)
+@given(seed=SEEDS, height=EXTENTS, width=EXTENTS, channels=CHANNELS, terms=st.integers(1, 4))
 @SMALL
 def test_sums(accelerator, seed, height, width, channels, terms):
     rng = np.random.default_rng(seed)
     output = tensor("y", channels, height, width)
     residuals = random_terms(rng, terms, output)
-    layer = Sum(
-        name="sum", output=output, terms=residuals, epilogue=random_epilogue(rng, channels)
-    )
+    layer = Sum(name="sum", output=output, terms=residuals, epilogue=random_epilogue(rng, channels))
     check_program(accelerator, [layer], [t.tensor.name for t in residuals], ["y"], seed)
 
 
