@@ -115,6 +115,13 @@ def add_accelerator(root: Node) -> None:
             },
         ),
         Node(
+            f"{m.RESET_UIO_NAME}@{m.RESET_ADDRESS:x}",
+            {
+                "compatible": text("generic-uio"),
+                "reg": cells(0, m.RESET_ADDRESS, 0, m.RESET_BYTES),
+            },
+        ),
+        Node(
             m.DMA_BUFFER_NAME,
             {
                 "compatible": text("ikwzm,u-dma-buf"),

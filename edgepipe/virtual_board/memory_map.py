@@ -21,8 +21,13 @@ REGISTERS_ADDRESS = 0x7800_0000
 REGISTERS_BYTES = 0x4000
 REGISTERS_RESERVED_BYTES = 1 * MIB
 
+# One more page: the stand-in for the PL's reset line (cpp_runtime/include/edgepipe/fpga_model.h).
+RESET_ADDRESS = REGISTERS_ADDRESS + REGISTERS_BYTES
+RESET_BYTES = 0x1000
+
 # The first of the PL's interrupts to the processor, pl_ps_irq0[0]: GIC SPI 89, rising edge.
 INTERRUPT_SPI = 89
 
 UIO_NAME = "vta"
+RESET_UIO_NAME = "vta-reset"
 DMA_BUFFER_NAME = "udmabuf0"

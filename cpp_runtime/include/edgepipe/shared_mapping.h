@@ -1,0 +1,40 @@
+// SharedMapping: a part of a file or device, mapped for reading and writing, shared with others.
+//
+//   Result<SharedMapping> registers = SharedMapping::open("/dev/uio0", {.bytes = 0x4000});
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class SharedMapping {
+ public:
+  struct Options {
+    off_t offset = 0;       // where in the file the mapping begins; a multiple of the page size
+    std::size_t bytes = 0;  // 0: a regular file from offset to its end
+    bool uncached = false;  // opens with O_SYNC, which device drivers take as "not cached"
+  };
+
+  /// kNotFound when the file cannot be opened, kInvalidArgument when it cannot be mapped so.
+  static Result<SharedMapping> open(const std::string& path, const Options& options);
+
+  SharedMapping(SharedMapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  SharedMapping& operator=(SharedMapping&&) = delete;
+  ~SharedMapping();
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit SharedMapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace edgepipe

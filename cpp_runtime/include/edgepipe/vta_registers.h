@@ -1,0 +1,38 @@
+// The accelerator's registers: four HLS blocks with AXI-lite slaves, one page each.
+//
+// Source: the hardware's HLS interfaces (apache/tvm-vta, hardware/xilinx/src/vta.cc); the offsets
+// are what Vivado HLS assigns to them. Shared by the driver, the model behind it and their tests.
+#pragma once
+
+#include <cstdint>
+
+namespace edgepipe::vta {
+
+// Byte offsets from the first block.
+inline constexpr std::uint32_t kFetch = 0x0000;
+inline constexpr std::uint32_t kLoad = 0x1000;
+inline constexpr std::uint32_t kCompute = 0x2000;
+inline constexpr std::uint32_t kStore = 0x3000;
+inline constexpr std::uint32_t kBytes = 0x4000;
+
+// Every block's control register, and its bits.
+inline constexpr std::uint32_t kControl = 0x00;
+inline constexpr std::uint32_t kStart = 1U << 0;
+inline constexpr std::uint32_t kIdle = 1U << 2;
+inline constexpr std::uint32_t kAutoRestart = 1U << 7;
+
+inline constexpr std::uint32_t kFetchCount = kFetch + 0x10;    // instructions
+inline constexpr std::uint32_t kFetchAddress = kFetch + 0x18;  // of the first one, in bytes
+
+// Bases in bytes that dram_base fields are relative to. The driver keeps them at 0.
+inline constexpr std::uint32_t kInpBase = kLoad + 0x10;
+inline constexpr std::uint32_t kWgtBase = kLoad + 0x18;
+inline constexpr std::uint32_t kUopBase = kCompute + 0x20;
+inline constexpr std::uint32_t kAccBase = kCompute + 0x28;
+inline constexpr std::uint32_t kOutBase = kStore + 0x10;
+
+// 1 from FINISH until compute has popped the next instruction *and its tokens*: after a start it
+// still shows the run before for a while.
+inline constexpr std::uint32_t kDone = kCompute + 0x18;
+
+}  // namespace edgepipe::vta

@@ -1,0 +1,125 @@
+// edgepipe-fpga-model: the virtual board's FPGA. Maps the guest's memory, waits for the accelerator
+// to be started through its registers, runs the program on the simulator and raises the interrupt.
+// Ends when QEMU does. `edgepipe virtual-board` starts it.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "edgepipe/fpga_model.h"
+#include "edgepipe/guest_memory.h"
+#include "edgepipe/qtest_interrupt.h"
+#include "edgepipe/simulator.h"
+
+namespace {
+
+using edgepipe::Code;
+using edgepipe::Result;
+using edgepipe::Status;
+
+constexpr const char* kUsage =
+    "usage: edgepipe-fpga-model --memory=FILE --registers=ADDRESS --interrupt=SPI --qtest=SOCKET\n"
+    "                           --accelerator=FILE.json [--fault=KIND=N ...]\n";
+
+struct Arguments {
+  std::map<std::string, std::string> values;
+  std::vector<edgepipe::Fault> faults;
+};
+
+std::optional<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with("--") || equals == std::string::npos) return std::nullopt;
+    const std::string name = text.substr(2, equals - 2);
+    const std::string value = text.substr(equals + 1);
+    if (name == "fault") {
+      Result<edgepipe::Fault> fault = edgepipe::parse_fault(value);
+      if (!fault.ok()) {
+        std::fprintf(stderr, "%s\n", fault.status().message().c_str());
+        return std::nullopt;
+      }
+      arguments.faults.push_back(*fault);
+    } else {
+      arguments.values[name] = value;
+    }
+  }
+  for (const char* name : {"memory", "registers", "interrupt", "qtest", "accelerator"}) {
+    if (!arguments.values.contains(name)) return std::nullopt;
+  }
+  return arguments.values.size() == 5 ? std::optional(arguments) : std::nullopt;
+}
+
+// Looks often while there is work, and less often the longer there is none.
+class Pace {
+ public:
+  void wait(bool worked) {
+    const auto now = std::chrono::steady_clock::now();
+    if (worked) last_work_ = now;
+    std::this_thread::sleep_for(now - last_work_ < std::chrono::seconds(2)
+                                    ? std::chrono::microseconds(100)
+                                    : std::chrono::microseconds(2000));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_work_ = std::chrono::steady_clock::now();
+};
+
+Status serve(const Arguments& arguments) {
+  const std::map<std::string, std::string>& values = arguments.values;
+  std::ifstream file(values.at("accelerator"));
+  if (!file) return {Code::kNotFound, values.at("accelerator") + ": cannot be read"};
+  std::stringstream text;
+  text << file.rdbuf();
+  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(text.str());
+  if (!accelerator.ok()) return accelerator.status();
+
+  Result<edgepipe::SharedMapping> mapping = edgepipe::SharedMapping::open(values.at("memory"), {});
+  if (!mapping.ok()) return mapping.status();
+  edgepipe::GuestMemory memory(*std::move(mapping));
+  const std::uint64_t address = std::strtoull(values.at("registers").c_str(), nullptr, 0);
+  Result<std::byte*> registers = memory.translate(address, edgepipe::FpgaModel::kBytes);
+  if (!registers.ok()) return registers.status().with_context("registers");
+  auto simulator = edgepipe::Simulator::create(*accelerator, memory);
+  if (!simulator.ok()) return simulator.status();
+  const auto spi =
+      static_cast<std::uint32_t>(std::strtoul(values.at("interrupt").c_str(), nullptr, 0));
+  auto interrupt = edgepipe::QtestInterrupt::connect(values.at("qtest"), spi);
+  if (!interrupt.ok()) return interrupt.status();
+
+  edgepipe::FpgaModel model(
+      **simulator, std::span(*registers, edgepipe::FpgaModel::kBytes), **interrupt,
+      {.faults = arguments.faults,
+       .on_event = [](const std::string& event) { std::fprintf(stderr, "%s\n", event.c_str()); }});
+  std::fprintf(stderr, "ready: %s\n", accelerator->configuration().c_str());
+  Pace pace;
+  while ((*interrupt)->open()) {
+    Result<bool> worked = model.step();
+    if (worked.status().code() == Code::kClosed) break;
+    if (!worked.ok()) return worked.status();
+    pace.wait(*worked);
+  }
+  std::fprintf(stderr, "%llu runs; QEMU is gone\n", static_cast<unsigned long long>(model.runs()));
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::optional<Arguments> arguments = parse(argc, argv);
+  if (!arguments) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  const Status status = serve(*arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "edgepipe-fpga-model: error: %s\n", status.message().c_str());
+  return 1;
+}
