@@ -79,7 +79,7 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
     return Status(Code::kCorrupt,
                   name + ": cannot be loaded: " + (reason == nullptr ? "no reason" : reason));
   }
-  std::unique_ptr<KernelLibrary> library(new KernelLibrary(handle, name));
+  std::unique_ptr<KernelLibrary> library(new KernelLibrary(*std::move(file), handle, name));
   if (Status status = library->connect(); !status.ok()) return status;
   return library;
 }
@@ -87,17 +87,17 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
 KernelLibrary::~KernelLibrary() { ::dlclose(handle_); }
 
 Status KernelLibrary::connect() const {
-  // Variables of the library that hold functions of its loader.
-  const std::array<std::pair<const char*, void*>, 3> functions = {
+  // Variables of the library that hold functions of its loader. Every library has the first; those
+  // for scratch memory are there only when a kernel uses some.
+  auto* const error = static_cast<void**>(::dlsym(handle_, "edgepipe_kernel_error"));
+  if (error == nullptr) return Status(Code::kCorrupt, name_ + ": is no library of kernels");
+  *error = reinterpret_cast<void*>(&keep_error);
+  const std::array<std::pair<const char*, void*>, 2> functions = {
       {{"__TVMBackendAllocWorkspace", reinterpret_cast<void*>(&allocate_workspace)},
-       {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)},
-       {"edgepipe_kernel_error", reinterpret_cast<void*>(&keep_error)}}};
+       {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)}}};
   for (const auto& [symbol, function] : functions) {
     auto* const variable = static_cast<void**>(::dlsym(handle_, symbol));
-    if (variable == nullptr) {
-      return Status(Code::kCorrupt, name_ + ": is no library of kernels: has no " + symbol);
-    }
-    *variable = function;
+    if (variable != nullptr) *variable = function;
   }
   return {};
 }

@@ -109,7 +109,7 @@ class ConvolutionKernel:
 
     @property
     def tile(self) -> int:
-        """Pixels of a register tile, chosen for loads and wasted work per useful multiplication."""
+        """Values of q (for every x phase) of a register tile, chosen for loads and wasted work per useful multiplication."""
         lanes, count = self.output.vector, self.x.positions
 
         def cost(tile: int) -> float:
@@ -117,7 +117,8 @@ class ConvolutionKernel:
             waste = math.ceil(count / tile) * tile / count
             return steps / (tile * lanes) * waste * (_GUARD_COST if count % tile else 1.0)
 
-        return min(range(1, min(count, _TILE_LANES[lanes] // lanes) + 1), key=cost)
+        most = max(1, _TILE_LANES[lanes] // lanes // self.x.phases)
+        return min(range(1, min(count, most) + 1), key=cost)
 
     @property
     def staging(self) -> Staging:
@@ -198,11 +199,11 @@ class ConvolutionKernel:
         band = staging.band(self.y.positions, self.y.step, arch.staged_dtype)
         y_band, y_row, y_phase = sch.split(y, [None, band, self.y.phases])
         x_tile, x_pixel, x_phase = sch.split(x, [None, self.tile, self.x.phases])
-        sch.reorder(y_band, *outer, y_row, y_phase, x_phase, x_tile, x_pixel, lanes)
+        sch.reorder(y_band, *outer, y_row, y_phase, x_tile, x_pixel, x_phase, lanes)
         acc = sch.get_sblock("acc")
         sch.set_scope(acc, 0, "local")
         sch.compute_at(acc, x_tile, preserve_unit_loops=True)
-        *_, pixel, _, _, lane, ty, run, pair, half = sch.get_loops(acc)
+        *_, pixel, phase, _, lane, ty, run, pair, half = sch.get_loops(acc)
         staging.place(sch, y_band)
         # smlal in int16 needs two pairs a step and no product of 2**14 twice.
         doubles = arch is AARCH64 and self.run_pairs % 2 == 0 and not self.has_lowest_weight
@@ -210,14 +211,16 @@ class ConvolutionKernel:
         if doubles:
             pair, step = sch.split(pair, [None, 2])
             inner = [step, half]
-        sch.reorder(ty, run, pair, pixel, lane, *inner)
+        sch.reorder(ty, run, pair, phase, pixel, lane, *inner)
+        sch.unroll(phase)
         sch.unroll(pixel)
-        init = sch.decompose_reduction(acc, ty)
-        *_, init_pixel, _, _, init_lane = sch.get_loops(init)
+        *_, init_phase, init_pixel, init_lane = sch.get_loops(sch.decompose_reduction(acc, ty))
+        sch.unroll(init_phase)
         sch.unroll(init_pixel)
         sch.vectorize(init_lane)
         sch.tensorize(lane, pair_product(arch, self.output.vector, len(inner)))
         sch.unroll(x_pixel)
+        sch.unroll(x_phase)
         sch.vectorize(lanes)
         return result(sch)
 

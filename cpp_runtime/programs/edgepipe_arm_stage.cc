@@ -1,0 +1,112 @@
+// edgepipe-arm-stage: runs one ARM stage on files, to compare and to time kernels on a board.
+//
+//   edgepipe-arm-stage FOLDER FRAMES FILE...
+//
+// FILEs are the inputs' raw bytes, then where the outputs are written, in the plan's order. The
+// stage runs FRAMES times; the median time in microseconds goes to standard output.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "edgepipe/arm_stage.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUse = 2;
+
+struct FreeMemory {
+  void operator()(std::byte* memory) const {
+    ::operator delete (memory, std::align_val_t{ArmPlan::kAlignment});
+  }
+};
+using Memory = std::unique_ptr<std::byte, FreeMemory>;
+
+Memory allocate(std::size_t bytes) {
+  return Memory(
+      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{ArmPlan::kAlignment})));
+}
+
+Status read_file(const std::string& path, std::byte* data, std::size_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes));
+  if (!file || file.peek() != std::ifstream::traits_type::eof()) {
+    return Status(Code::kInvalidArgument,
+                  path + ": cannot be read, or has not " + std::to_string(bytes) + " bytes");
+  }
+  return {};
+}
+
+Status write_file(const std::string& path, const std::byte* data, std::size_t bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  file.close();
+  if (!file) return Status(Code::kInvalidArgument, path + ": cannot be written");
+  return {};
+}
+
+Status run(const std::string& folder, std::size_t frames, const std::vector<std::string>& files) {
+  Result<std::unique_ptr<ArmStage>> opened = ArmStage::open(folder);
+  if (!opened.ok()) return opened.status();
+  ArmStage& stage = **opened;
+  const std::size_t input_count = stage.inputs().size();
+  if (files.size() != input_count + stage.outputs().size()) {
+    return Status(Code::kInvalidArgument, folder + ": found " + std::to_string(files.size()) +
+                                              " files, expected " + std::to_string(input_count) +
+                                              " inputs and " +
+                                              std::to_string(stage.outputs().size()) + " outputs");
+  }
+  std::vector<Memory> memory;
+  std::vector<BufferView> views;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::size_t bytes =
+        i < input_count ? stage.inputs()[i].bytes : stage.outputs()[i - input_count].bytes;
+    memory.push_back(allocate(bytes));
+    views.push_back({.data = memory.back().get(), .device_address = 0, .bytes = bytes});
+    if (i < input_count) {
+      if (Status s = read_file(files[i], views[i].data, bytes); !s.ok()) return s;
+    }
+  }
+  const std::span<const BufferView> all(views);
+  if (Status s = stage.bind(0, all.first(input_count), all.subspan(input_count)); !s.ok()) return s;
+  std::vector<double> times_us;
+  for (std::size_t frame = 0; frame < frames; ++frame) {
+    const auto start = std::chrono::steady_clock::now();
+    if (Status s = stage.run(0); !s.ok()) return s;
+    const auto time = std::chrono::steady_clock::now() - start;
+    times_us.push_back(std::chrono::duration<double, std::micro>(time).count());
+  }
+  for (std::size_t i = input_count; i < files.size(); ++i) {
+    if (Status s = write_file(files[i], views[i].data, views[i].bytes); !s.ok()) return s;
+  }
+  std::nth_element(times_us.begin(), times_us.begin() + times_us.size() / 2, times_us.end());
+  std::cout << times_us[times_us.size() / 2] << "\n";
+  return {};
+}
+
+int main(int argc, char** argv) {
+  std::size_t frames = 0;
+  if (argc >= 3) std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), frames);
+  if (argc < 4 || frames == 0) {
+    std::cerr << "usage: edgepipe-arm-stage FOLDER FRAMES INPUT... OUTPUT...\n";
+    return kWrongUse;
+  }
+  const Status status = run(argv[1], frames, {argv + 3, argv + argc});
+  if (!status.ok()) std::cerr << "edgepipe-arm-stage: " << status.message() << "\n";
+  return status.ok() ? 0 : kFailed;
+}
+
+}  // namespace
+}  // namespace edgepipe
+
+int main(int argc, char** argv) { return edgepipe::main(argc, argv); }

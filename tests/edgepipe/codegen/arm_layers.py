@@ -1,0 +1,267 @@
+"""Helpers of the ARM code generator's tests: layers as modules, stages compiled and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+
+from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.quantize.emit import emit_layer
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import ModuleBuilder, run_module
+from vta_stages.layers import (
+    Concat,
+    Conv,
+    Epilogue,
+    Leaky,
+    MaxPool,
+    Resize,
+    Sum,
+    TensorSpec,
+    Term,
+    TransposedConv,
+)
+
+CHANNELS = st.sampled_from([1, 3, 4, 8, 10, 16, 20, 24, 33])
+
+
+def spec(name, channels, height, width):
+    return TensorSpec(name=name, channels=channels, height=height, width=width)
+
+
+def module_of(layers, inputs):
+    """Return a module that feeds ``inputs`` (records) to ``layers``; all layers are outputs."""
+    builder = ModuleBuilder()
+    for tensor in inputs:
+        builder.param(tensor.name, (1, tensor.channels, tensor.height, tensor.width), "int8")
+    for layer in layers:
+        emit_layer(builder, layer)
+    return builder.finish([layer.name for layer in layers])
+
+
+def random_inputs(module_inputs, rng):
+    return {
+        t.name: rng.integers(-128, 128, (1, t.channels, t.height, t.width)).astype(np.int8)
+        for t in module_inputs
+    }
+
+
+def packed(layout, array):
+    """Return int8[1, c, h, w] in the accelerator's blocks, garbage in the padding lanes."""
+    _, channels, height, width = array.shape
+    lanes = layout.lanes(channels)
+    result = np.full((lanes, layout.batch, height, width), 77, np.int8)
+    result[:channels, 0] = array[0]
+    blocks = result.reshape(-1, layout.block, layout.batch, height, width)
+    return np.ascontiguousarray(blocks.transpose(0, 3, 4, 2, 1))
+
+
+def assert_same_bits(folder: Path, layers, inputs, seed, input_layouts, output_layouts):
+    """Compile ``layers`` for this machine; outputs must be stock TVM's, padding lanes zero."""
+    module = module_of(layers, inputs)
+    arrays = random_inputs(inputs, np.random.default_rng(seed))
+    expected = run_module(module, arrays)
+    artifact = compile_arm_stage(
+        module,
+        input_layouts=input_layouts,
+        output_layouts=output_layouts,
+        arches=("x86_64",),
+    )
+    artifact.write(folder)
+    given = {
+        name: packed(input_layouts[name], array) if name in input_layouts else array
+        for name, array in arrays.items()
+    }
+    with ArmStage(folder) as stage:
+        found = stage.run(given)
+    for name, array in expected.items():
+        if name in output_layouts:
+            layout = output_layouts[name]
+            lanes = layout.lanes(array.shape[1])
+            flat = found[name].transpose(0, 4, 3, 1, 2).reshape(lanes, layout.batch, *array.shape[2:])
+            np.testing.assert_array_equal(flat[: array.shape[1], 0], array[0], err_msg=name)
+            assert not flat[array.shape[1] :].any(), f"{name}: padding lanes are not zero"
+            assert not flat[:, 1:].any(), f"{name}: padding batch rows are not zero"
+        else:
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def epilogues(channels):
+    """Epilogues that use the whole int8 range, with and without leaky."""
+
+    @st.composite
+    def build(draw):
+        rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+        low, high = draw(st.sampled_from([(-128, 127), (0, 127), (0, 90), (-20, 31), (5, 100)]))
+        leaky = None
+        if draw(st.booleans()):
+            offset = rng.integers(0, 200, channels).astype(np.int32)
+            leaky = Leaky(offset=offset, steps=draw(st.sampled_from(STEPS)))
+        return Epilogue(
+            bias=rng.integers(-4000, 4000, channels).astype(np.int32),
+            shift=rng.integers(0, 12, channels).astype(np.int32),
+            low=low,
+            high=high,
+            leaky=leaky,
+        )
+
+    return build()
+
+
+STEPS = (((1, True), (4, False)), ((3, False),), ((2, True), (1, True), (3, False)))
+
+
+@st.composite
+def terms(draw, channels, height, width, least=0):
+    """Residual terms t0, t1... of a picture's size."""
+    count = draw(st.integers(least, 2))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    return tuple(
+        Term(
+            tensor=spec(f"t{i}", channels, height, width),
+            factor=(rng.integers(-127, 128, channels) << rng.integers(0, 4)).astype(np.int32),
+        )
+        for i in range(count)
+    )
+
+
+def random_weights(draw, shape):
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    low = draw(st.sampled_from([-128, -127]))
+    return rng.integers(low, 128, shape).astype(np.int8)
+
+
+@st.composite
+def convolutions(draw):
+    """Dense, grouped and depthwise convolutions with residual terms."""
+    groups = draw(st.sampled_from([1, 1, 2, 3, "depthwise"]))
+    if groups == "depthwise":
+        groups = inputs = outputs = draw(CHANNELS)
+    else:
+        inputs = groups * draw(st.sampled_from([1, 3, 4, 8, 11]))
+        outputs = groups * draw(st.sampled_from([1, 4, 5, 8, 16, 20]))
+    kernel = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    stride = (draw(st.integers(1, 3)), draw(st.integers(1, 2)))
+    dilation = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+    padding = tuple(draw(st.integers(0, k)) for k in (*kernel, *kernel))
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    height, width = (draw(st.integers(span, 14)) for span in spans)
+    sizes = [
+        (size + padding[i] + padding[i + 2] - spans[i]) // stride[i] + 1
+        for i, size in enumerate((height, width))
+    ]
+    return Conv(
+        name="y",
+        input=spec("x", inputs, height, width),
+        output=spec("y", outputs, *sizes),
+        weight=random_weights(draw, (outputs, inputs // groups, *kernel)),
+        epilogue=draw(epilogues(outputs)),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        terms=draw(terms(outputs, *sizes)),
+    )
+
+
+@st.composite
+def transposed_convolutions(draw):
+    groups = draw(st.sampled_from([1, 1, 2]))
+    inputs = groups * draw(st.sampled_from([1, 4, 8, 9]))
+    outputs = groups * draw(st.sampled_from([1, 4, 8, 16, 20]))
+    stride = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    # A kernel smaller than its stride would leave gaps, which stock TVM does not lower.
+    kernel = tuple(draw(st.integers(s, 4)) for s in stride)
+    padding = tuple(draw(st.integers(0, k - 1)) for k in (*kernel, *kernel))
+    height, width = draw(st.integers(3, 7)), draw(st.integers(3, 7))
+    sizes = [
+        max(1, (size - 1) * stride[i] + kernel[i] - padding[i] - padding[i + 2])
+        for i, size in enumerate((height, width))
+    ]
+    return TransposedConv(
+        name="y",
+        input=spec("x", inputs, height, width),
+        output=spec("y", outputs, *sizes),
+        weight=random_weights(draw, (inputs, outputs // groups, *kernel)),
+        epilogue=draw(epilogues(outputs)),
+        stride=stride,
+        padding=padding,
+        groups=groups,
+        terms=draw(terms(outputs, *sizes)),
+    )
+
+
+@st.composite
+def sums(draw):
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    return Sum(
+        name="y",
+        output=spec("y", channels, height, width),
+        terms=draw(terms(channels, height, width, least=1)),
+        epilogue=draw(epilogues(channels)),
+    )
+
+
+@st.composite
+def max_pools(draw):
+    kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    stride = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    padding = tuple(draw(st.integers(0, k - 1)) for k in (*kernel, *kernel))
+    channels, height, width = draw(CHANNELS), draw(st.integers(3, 12)), draw(st.integers(3, 12))
+    sizes = [
+        (size + padding[i] + padding[i + 2] - kernel[i]) // stride[i] + 1
+        for i, size in enumerate((height, width))
+    ]
+    return MaxPool(
+        name="y",
+        input=spec("x", channels, height, width),
+        output=spec("y", channels, *sizes),
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+    )
+
+
+@st.composite
+def resizes(draw):
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    sizes = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+
+    def matrix(outputs, inputs):
+        found = np.zeros((outputs, inputs), np.int32)
+        for row in found:
+            first = rng.integers(0, inputs)
+            row[first : first + 2] = rng.integers(-5, 12, row[first : first + 2].size)
+        return found
+
+    return Resize(
+        name="y",
+        input=spec("x", channels, height, width),
+        output=spec("y", channels, *sizes),
+        rows=matrix(sizes[0], height),
+        cols=matrix(sizes[1], width),
+        shift=draw(st.sampled_from([0, 1, 4, 6])),
+    )
+
+
+@st.composite
+def concats(draw):
+    height, width = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    parts = draw(st.lists(CHANNELS, min_size=1, max_size=4))
+    inputs = tuple(spec(f"x{i}", channels, height, width) for i, channels in enumerate(parts))
+    return Concat(name="y", inputs=inputs, output=spec("y", sum(parts), height, width))
+
+
+def inputs_of(layer):
+    """Return the records of the tensors that a layer reads, each once."""
+    read = list(getattr(layer, "inputs", ()))
+    read += [layer.input] if hasattr(layer, "input") else []
+    read += [term.tensor for term in getattr(layer, "terms", ())]
+    return list({tensor.name: tensor for tensor in read}.values())
+
+
+LAYOUTS = st.sampled_from([None, None, Blocks(), Blocks(block=8), Blocks(batch=2, block=4)])

@@ -1,0 +1,42 @@
+"""Every operator kind, in every layout, gives the bits of stock TVM."""
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+import arm_layers
+
+LAYERS = {
+    "convolution": arm_layers.convolutions(),
+    "transposed_convolution": arm_layers.transposed_convolutions(),
+    "sum": arm_layers.sums(),
+    "max_pool": arm_layers.max_pools(),
+    "resize": arm_layers.resizes(),
+    "concat": arm_layers.concats(),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_an_operator_gives_the_bits_of_stock_tvm(kind, tmp_path_factory):
+    @hypothesis.settings(
+        max_examples=8,
+        phases=[hypothesis.Phase.generate],
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(layer=LAYERS[kind], seed=st.integers(0, 1 << 30), data=st.data())
+    def check(layer, seed, data):
+        inputs = arm_layers.inputs_of(layer)
+        chosen = {t.name: data.draw(arm_layers.LAYOUTS, t.name) for t in inputs}
+        output = data.draw(arm_layers.LAYOUTS, "output")
+        arm_layers.assert_same_bits(
+            tmp_path_factory.mktemp(kind),
+            [layer],
+            inputs,
+            seed,
+            {name: layout for name, layout in chosen.items() if layout},
+            {"y": output} if output else {},
+        )
+
+    check()
