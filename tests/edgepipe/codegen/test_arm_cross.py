@@ -1,0 +1,163 @@
+"""The same kernels on aarch64, run by qemu-user: bit for bit what this machine computes."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arm_layers import (
+    Conv,
+    Epilogue,
+    MaxPool,
+    Resize,
+    Sum,
+    Term,
+    TransposedConv,
+    spec,
+)
+
+from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import ModuleBuilder, run_module
+from vta_stages.layers import Concat, Leaky
+
+PROGRAM = Path(__file__).parents[3] / "build" / "aarch64" / "bin" / "edgepipe-arm-stage"
+EMULATOR = ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
+
+pytestmark = pytest.mark.cross
+
+
+@pytest.fixture(scope="session")
+def emulated():
+    """Return the command that runs a stage on an emulated Cortex-A53."""
+    lacking = None
+    if shutil.which(EMULATOR[0]) is None:
+        lacking = f"{EMULATOR[0]} is not installed"
+    elif not PROGRAM.is_file():
+        lacking = f"{PROGRAM.name} is not built for aarch64: make cross"
+    if lacking:
+        if os.environ.get("CI"):
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    return (*EMULATOR, str(PROGRAM))
+
+
+def network(rng):
+    """Every kind of operator once, from a camera frame to a float head; weights of -128 too."""
+
+    def epilogue(channels, leaky=False):
+        offset = rng.integers(0, 200, channels).astype(np.int32)
+        return Epilogue(
+            bias=rng.integers(-4000, 4000, channels).astype(np.int32),
+            shift=rng.integers(5, 12, channels).astype(np.int32),
+            low=-128,
+            high=120,
+            leaky=Leaky(offset=offset, steps=((1, True), (4, False))) if leaky else None,
+        )
+
+    def weights(low, *shape):
+        return rng.integers(low, 128, shape).astype(np.int8)
+
+    builder = ModuleBuilder()
+    builder.param("frame", (1, 20, 24, 3), "uint8")
+    emit_input_table(builder, "image", "frame", rng.integers(-128, 128, (3, 256)).astype(np.int8))
+    stem, wide, deep = spec("stem", 16, 10, 12), spec("wide", 20, 10, 12), spec("deep", 16, 10, 12)
+    same = (1, 1, 1, 1)
+    small, large = spec("small", 16, 5, 6), spec("large", 16, 10, 12)
+    emphasis = Term(tensor=stem, factor=rng.integers(-99, 99, 16).astype(np.int32))
+    for layer in (
+        Conv(
+            name="stem",
+            input=spec("image", 3, 20, 24),
+            output=stem,
+            weight=weights(-127, 16, 3, 3, 3),
+            epilogue=epilogue(16, leaky=True),
+            stride=(2, 2),
+            padding=same,
+        ),
+        Conv(
+            name="wide",
+            input=stem,
+            output=wide,
+            weight=weights(-127, 20, 16, 3, 3),
+            epilogue=epilogue(20),
+            padding=same,
+        ),
+        Conv(
+            name="depthwise",
+            input=wide,
+            output=spec("depthwise", 20, 10, 12),
+            weight=weights(-128, 20, 1, 3, 3),
+            epilogue=epilogue(20),
+            padding=same,
+            groups=20,
+        ),
+        Conv(
+            name="deep",
+            input=spec("depthwise", 20, 10, 12),
+            output=deep,
+            weight=weights(-128, 16, 20, 1, 1),
+            epilogue=epilogue(16),
+            terms=(emphasis,),
+        ),
+        MaxPool(name="small", input=deep, output=small, kernel=(2, 2), stride=(2, 2)),
+        TransposedConv(
+            name="large",
+            input=small,
+            output=large,
+            weight=weights(-127, 16, 16, 4, 4),
+            epilogue=epilogue(16),
+            stride=(2, 2),
+            padding=same,
+        ),
+        Resize(
+            name="resized",
+            input=small,
+            output=spec("resized", 16, 10, 12),
+            rows=np.eye(5, dtype=np.int32).repeat(2, axis=0) * 4,
+            cols=np.eye(6, dtype=np.int32).repeat(2, axis=0) * 4,
+            shift=4,
+        ),
+        Concat(
+            name="joined",
+            inputs=(wide, large, spec("resized", 16, 10, 12)),
+            output=spec("joined", 52, 10, 12),
+        ),
+        Sum(
+            name="total",
+            output=spec("total", 16, 10, 12),
+            terms=(emphasis, Term(tensor=large, factor=np.full(16, 50, np.int32))),
+            epilogue=epilogue(16),
+        ),
+    ):
+        emit_layer(builder, layer)
+    builder.emit("float_total", "astype", "total", dtype="float32")
+    builder.emit("head", "multiply", "float_total", np.float32(0.37))
+    return builder.finish(["joined", "total", "head"])
+
+
+def test_every_operator_gives_the_same_bits_on_aarch64(emulated, tmp_path):
+    rng = np.random.default_rng(7)
+    module = network(rng)
+    frame = rng.integers(0, 256, (1, 20, 24, 3)).astype(np.uint8)
+    artifact = compile_arm_stage(module, output_layouts={"joined": Blocks(block=16)})
+    folder = tmp_path / "stage"
+    artifact.write(folder)
+    with ArmStage(folder) as stage:
+        expected = stage.run({"frame": frame})
+    reference = run_module(module, {"frame": frame})
+    for name in ("total", "head"):
+        np.testing.assert_array_equal(expected[name], reference[name])
+    (tmp_path / "frame").write_bytes(frame.tobytes())
+    files = [str(tmp_path / name) for name in ("frame", *(t.name for t in artifact.outputs))]
+    done = subprocess.run(
+        [*emulated, str(folder), "1", *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for tensor in artifact.outputs:
+        found = np.fromfile(tmp_path / tensor.name, expected[tensor.name].dtype)
+        np.testing.assert_array_equal(found, expected[tensor.name].ravel(), err_msg=tensor.name)

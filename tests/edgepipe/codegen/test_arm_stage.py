@@ -1,0 +1,204 @@
+"""Whole ARM stages: fused input table, generic tails, layouts at the border, files and errors."""
+
+import json
+
+import numpy as np
+import pytest
+from arm_layers import packed, spec
+
+from edgepipe.codegen.arm import kernels, targets
+from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.errors import CodegenError, RuntimeFailure
+from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import ModuleBuilder, run_module
+from vta_stages.layers import Conv, Epilogue, MaxPool, Sum, Term
+
+RNG = np.random.default_rng(20)
+FRAME = RNG.integers(0, 256, (1, 21, 30, 3)).astype(np.uint8)
+TABLE = RNG.integers(-128, 128, (3, 256)).astype(np.int8)
+
+
+def epilogue(channels, shift=8):
+    return Epilogue(
+        bias=RNG.integers(-999, 999, channels).astype(np.int32),
+        shift=np.full(channels, shift, np.int32),
+        low=-128,
+        high=127,
+    )
+
+
+def first_convolution(reads="image"):
+    return Conv(
+        name="features",
+        input=spec(reads, 3, 21, 30),
+        output=spec("features", 20, 11, 15),
+        weight=RNG.integers(-127, 128, (20, 3, 3, 3)).astype(np.int8),
+        epilogue=epilogue(20),
+        stride=(2, 2),
+        padding=(1, 1, 1, 1),
+    )
+
+
+@pytest.fixture
+def frame_stage():
+    """A builder that has bound ``image``, the int8 picture of the camera's ``frame``."""
+    builder = ModuleBuilder()
+    builder.param("frame", FRAME.shape, "uint8")
+    emit_input_table(builder, "image", "frame", TABLE)
+    return builder
+
+
+def run(folder, module, inputs, **options):
+    artifact = compile_arm_stage(module, arches=("x86_64",), **options)
+    artifact.write(folder)
+    with ArmStage(folder) as stage:
+        return artifact, stage.run(inputs)
+
+
+def calls(artifact):
+    return [call["kernel"] for call in json.loads(artifact.files["plan.json"])["calls"]]
+
+
+def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_blocks(
+    frame_stage, tmp_path
+):
+    emit_layer(frame_stage, first_convolution())
+    module = frame_stage.finish(["features"])
+    artifact, found = run(
+        tmp_path, module, {"frame": FRAME}, output_layouts={"features": Blocks(block=16)}
+    )
+    assert calls(artifact) == ["convolution_0"]
+    assert found["features"].shape == (2, 11, 15, 1, 16)
+    expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["features"])
+    expected[1, ..., 4:] = 0  # padding lanes
+    np.testing.assert_array_equal(found["features"], expected)
+
+
+def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_path):
+    image = spec("image", 3, 21, 30)
+    emit_layer(frame_stage, first_convolution())
+    pool = MaxPool(
+        name="pool", input=image, output=spec("pool", 3, 10, 15), kernel=(2, 2), stride=(2, 2)
+    )
+    emit_layer(frame_stage, pool)
+    module = frame_stage.finish(["features", "pool"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    assert calls(artifact)[0].startswith("input_table")
+    for name, array in run_module(module, {"frame": FRAME}).items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_float_head_is_fused_and_written_straight_to_the_output(frame_stage, tmp_path):
+    emit_layer(frame_stage, first_convolution())
+    frame_stage.emit("wide", "astype", "features", dtype="float32")
+    frame_stage.emit("scaled", "multiply", "wide", np.float32(0.125))
+    frame_stage.emit("turned", "permute_dims", "scaled", axes=[0, 2, 3, 1])
+    frame_stage.emit("scores", "reshape", "turned", (1, 165, 20))
+    module = frame_stage.finish(["scores"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    assert [c.split("_")[0] for c in calls(artifact)] == ["convolution", "copy", "generic"]
+    expected = run_module(module, {"frame": FRAME})["scores"]
+    np.testing.assert_array_equal(found["scores"], expected)
+
+
+def test_a_float_operator_between_quantised_ones(frame_stage, tmp_path):
+    emit_layer(frame_stage, first_convolution())
+    frame_stage.emit("features_float", "astype", "features", dtype="float32")
+    frame_stage.emit("gate", "clip", "features_float", -30, 40)
+    frame_stage.emit("gate_int8", "astype", "gate", dtype="int8")
+    gate = Term(tensor=spec("gate_int8", 20, 11, 15), factor=np.full(20, 3, np.int32))
+    features = Term(tensor=spec("features", 20, 11, 15), factor=np.full(20, -2, np.int32))
+    total = Sum(
+        name="total",
+        output=spec("total", 20, 11, 15),
+        terms=(gate, features),
+        epilogue=epilogue(20, shift=1),
+    )
+    emit_layer(frame_stage, total)
+    module = frame_stage.finish(["total"])
+    _, found = run(tmp_path, module, {"frame": FRAME})
+    np.testing.assert_array_equal(found["total"], run_module(module, {"frame": FRAME})["total"])
+
+
+def test_an_output_that_is_a_view_of_an_input_is_copied(tmp_path):
+    builder = ModuleBuilder()
+    builder.param("x", (1, 4, 3, 5), "int8")
+    builder.emit("flat", "reshape", "x", (1, 60))
+    module = builder.finish(["flat", "x"])
+    x = RNG.integers(-128, 128, (1, 4, 3, 5)).astype(np.int8)
+    _, found = run(tmp_path, module, {"x": x})
+    np.testing.assert_array_equal(found["flat"], x.reshape(1, 60))
+    np.testing.assert_array_equal(found["x"], x)
+
+
+def test_temporaries_share_memory_once_they_are_dead(tmp_path):
+    builder = ModuleBuilder()
+    builder.param("x0", (1, 16, 8, 8), "int8")
+    for i in range(6):
+        term = Term(tensor=spec(f"x{i}", 16, 8, 8), factor=np.full(16, 100, np.int32))
+        total = Sum(
+            name=f"x{i + 1}",
+            output=spec(f"x{i + 1}", 16, 8, 8),
+            terms=(term,),
+            epilogue=epilogue(16, shift=7),
+        )
+        emit_layer(builder, total)
+    artifact = compile_arm_stage(builder.finish(["x6"]), arches=("x86_64",))
+    plan = json.loads(artifact.files["plan.json"])
+    assert plan["workspace_bytes"] == 2 * 16 * 8 * 8
+    # Equal operators are one kernel, but for the two that read or write other layouts.
+    assert len(set(calls(artifact))) == 3
+
+
+def test_the_same_stage_is_the_same_bytes(frame_stage):
+    emit_layer(frame_stage, first_convolution())
+    module = frame_stage.finish(["features"])
+    assert compile_arm_stage(module).files == compile_arm_stage(module).files
+
+
+def test_kernels_need_no_library_but_libc(frame_stage, tmp_path):
+    emit_layer(frame_stage, first_convolution())
+    for name, content in compile_arm_stage(frame_stage.finish(["features"])).files.items():
+        if name.endswith(".so"):
+            assert b"libtvm" not in content
+            assert str(tmp_path.parent).encode() not in content
+
+
+def test_an_unknown_architecture(frame_stage):
+    with pytest.raises(CodegenError, match="architecture 'riscv' is unknown") as error:
+        compile_arm_stage(frame_stage.finish(["image"]), arches=("riscv",))
+    assert error.value.hint == "known architectures: x86_64, aarch64"
+
+
+def test_a_layout_for_a_tensor_that_is_not_there(frame_stage):
+    with pytest.raises(CodegenError, match="layout for output 'boxes': the stage has no such"):
+        compile_arm_stage(frame_stage.finish(["image"]), output_layouts={"boxes": Blocks()})
+
+
+def test_a_layout_for_a_tensor_that_is_no_picture():
+    builder = ModuleBuilder()
+    builder.param("x", (1, 60), "float32")
+    builder.emit("y", "negative", "x")
+    with pytest.raises(CodegenError, match=r"y: float32\[1, 60\] cannot be in layout vta"):
+        compile_arm_stage(builder.finish(["y"]), output_layouts={"y": Blocks()})
+
+
+def test_a_missing_cross_compiler_names_the_package(frame_stage, monkeypatch):
+    monkeypatch.setattr(kernels, "which", lambda name: None)
+    with pytest.raises(CodegenError, match="kernels for aarch64: no linker, looked for") as error:
+        compile_arm_stage(frame_stage.finish(["image"]), arches=(targets.AARCH64.name,))
+    assert error.value.hint == "sudo apt-get install gcc-aarch64-linux-gnu"
+
+
+def test_a_wrong_array_is_refused_before_it_runs(frame_stage, tmp_path):
+    with pytest.raises(RuntimeFailure, match=r"frame: found int8\[1, 2\], expected uint8"):
+        run(tmp_path, frame_stage.finish(["image"]), {"frame": np.zeros((1, 2), np.int8)})
+
+
+def test_weights_of_another_stage_are_refused(frame_stage, tmp_path):
+    compile_arm_stage(frame_stage.finish(["image"]), arches=("x86_64",)).write(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"short")
+    with pytest.raises(RuntimeFailure, match=r"weights.bin has 5 bytes, expected 768"):
+        ArmStage(tmp_path)
