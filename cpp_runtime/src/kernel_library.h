@@ -15,7 +15,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "edgepipe/file_descriptor.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -38,9 +40,13 @@ class KernelLibrary {
   static const char* last_error();
 
  private:
-  KernelLibrary(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
+  KernelLibrary(FileDescriptor file, void* handle, std::string name)
+      : file_(std::move(file)), handle_(handle), name_(std::move(name)) {}
   Status connect() const;
 
+  // Open as long as the library is loaded: dlopen() takes libraries of equal path for the same one,
+  // and the path is /proc/self/fd/<number>.
+  const FileDescriptor file_;
   void* const handle_;
   const std::string name_;
 };
