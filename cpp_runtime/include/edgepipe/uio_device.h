@@ -1,0 +1,34 @@
+// The accelerator on a board: registers and interrupt through UIO, memory through u-dma-buf.
+//
+//   Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
+//
+// UIO devices are found by name (the device tree's node name), never by address or number: the
+// registers are where the bitstream or the virtual board put them. board/ has a device-tree overlay
+// and the udev rules that let a user open them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "edgepipe/accelerator.h"
+#include "edgepipe/hardware_device.h"
+#include "edgepipe/status.h"
+#include "edgepipe/udmabuf_memory.h"
+
+namespace edgepipe {
+
+struct UioOptions {
+  std::string registers = "vta";    // the UIO device with the four register blocks
+  std::string reset = "vta-reset";  // the UIO device of the virtual board's reset; may be missing
+  bool interrupt = true;            // wait for the interrupt if the UIO device has one
+  UdmabufMemory::Options memory = {};
+  HardwareDevice::Options driver = {};
+  std::string devices = "/dev";
+  std::string classes = "/sys/class";
+};
+
+/// Opens the accelerator. kNotFound names the device that is missing and those that are there.
+Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
+                                                        const UioOptions& options);
+
+}  // namespace edgepipe

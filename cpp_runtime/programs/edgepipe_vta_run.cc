@@ -1,0 +1,183 @@
+// edgepipe-vta-run: runs a raw VTA program on the board's accelerator, through the real driver. For
+// bring-up and tests: MEMORY is an image that the program's dram_base fields are relative to.
+//
+//   edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE
+//                    [--runs=N] [--deadline-ms=N] [--poll]
+//
+// Every run starts from the same image and must leave the same memory. OUTPUT gets that memory,
+// stdout one JSON object with the counts. Exit code: 0 done (runs past their deadline are counted,
+// not fatal), 1 failed or runs differ, 2 wrong use.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "edgepipe/instruction.h"
+#include "edgepipe/uio_device.h"
+
+namespace {
+
+using edgepipe::Code;
+using edgepipe::InstructionWord;
+using edgepipe::Result;
+using edgepipe::Status;
+
+constexpr const char* kUsage =
+    "usage: edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE\n"
+    "                        [--runs=N] [--deadline-ms=N] [--poll]\n";
+
+using Values = std::map<std::string, std::string>;
+
+std::optional<Values> parse(int argc, char** argv) {
+  Values values{{"runs", "1"}, {"deadline-ms", "1000"}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    if (!text.starts_with("--")) return std::nullopt;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos && text != "--poll") return std::nullopt;
+    values[text.substr(2, equals == std::string::npos ? equals : equals - 2)] =
+        equals == std::string::npos ? "" : text.substr(equals + 1);
+  }
+  for (const char* name : {"accelerator", "insns", "memory", "output"}) {
+    if (!values.contains(name)) return std::nullopt;
+  }
+  return values.size() <= 7 ? std::optional(values) : std::nullopt;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Status(Code::kNotFound, path + ": cannot be read");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::uint32_t element_bytes(const edgepipe::Accelerator& accelerator, edgepipe::MemoryType type) {
+  switch (type) {
+    case edgepipe::MemoryType::kUop:
+      return accelerator.uop_bytes();
+    case edgepipe::MemoryType::kWgt:
+      return accelerator.wgt_bytes();
+    case edgepipe::MemoryType::kInp:
+      return accelerator.inp_bytes();
+    case edgepipe::MemoryType::kAcc:
+      return accelerator.acc_bytes();
+    case edgepipe::MemoryType::kOut:
+      return accelerator.out_bytes();
+  }
+  return 1;
+}
+
+// Adds the image's address to every dram_base.
+Status relocate(const edgepipe::Accelerator& accelerator, std::uint64_t address, std::byte* words,
+                std::size_t count) {
+  const edgepipe::InstructionCodec codec(accelerator);
+  for (std::size_t i = 0; i < count; ++i) {
+    InstructionWord word;
+    std::memcpy(&word, words + i * sizeof word, sizeof word);
+    Result<edgepipe::Instruction> instruction = codec.decode(word);
+    if (!instruction.ok()) {
+      return instruction.status().with_context("instruction " + std::to_string(i));
+    }
+    if (instruction->opcode != edgepipe::Opcode::kLoad &&
+        instruction->opcode != edgepipe::Opcode::kStore) {
+      continue;
+    }
+    // The codec reads a store's type as OUT in both revisions.
+    const std::uint32_t bytes = element_bytes(accelerator, instruction->memory_type);
+    instruction->dram_base += static_cast<std::uint32_t>(address / bytes);
+    Result<InstructionWord> encoded = codec.encode(*instruction);
+    if (!encoded.ok()) return encoded.status().with_context("instruction " + std::to_string(i));
+    std::memcpy(words + i * sizeof word, &*encoded, sizeof word);
+  }
+  return {};
+}
+
+Status run(const Values& values) {
+  Result<std::string> description = read_file(values.at("accelerator"));
+  if (!description.ok()) return description.status();
+  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(*description);
+  if (!accelerator.ok()) return accelerator.status();
+  Result<std::string> insns = read_file(values.at("insns"));
+  if (!insns.ok()) return insns.status();
+  Result<std::string> image = read_file(values.at("memory"));
+  if (!image.ok()) return image.status();
+
+  auto device = edgepipe::open_uio_device(*accelerator, {.interrupt = !values.contains("poll")});
+  if (!device.ok()) return device.status();
+  edgepipe::DeviceMemory& memory = (*device)->memory();
+  Result<edgepipe::Buffer> program = memory.allocate(insns->size());
+  if (!program.ok()) return program.status();
+  Result<edgepipe::Buffer> data = memory.allocate(image->size());
+  if (!data.ok()) return data.status();
+  const std::size_t count = insns->size() / sizeof(InstructionWord);
+  std::memcpy(program->data(), insns->data(), insns->size());
+  if (Status status = relocate(*accelerator, data->device_address(), program->data(), count);
+      !status.ok()) {
+    return status;
+  }
+  memory.flush(program->view());
+
+  const long runs = std::strtol(values.at("runs").c_str(), nullptr, 10);
+  const std::chrono::milliseconds deadline(
+      std::strtol(values.at("deadline-ms").c_str(), nullptr, 10));
+  std::optional<std::string> result;
+  std::uint64_t ended = 0;
+  std::uint64_t late = 0;
+  std::uint64_t different = 0;
+  const auto began = std::chrono::steady_clock::now();
+  for (long i = 0; i < runs; ++i) {
+    std::memcpy(data->data(), image->data(), image->size());
+    memory.flush(data->view());
+    const Status status = (*device)->run({.address = program->device_address(),
+                                          .count = static_cast<std::uint32_t>(count),
+                                          .deadline = std::chrono::steady_clock::now() + deadline});
+    if (status.code() == Code::kDeadline) {
+      ++late;
+      continue;
+    }
+    if (!status.ok()) return status.with_context("run " + std::to_string(i));
+    ++ended;
+    memory.invalidate(data->view());
+    const std::string after(reinterpret_cast<const char*>(data->data()), data->bytes());
+    if (!result) result = after;
+    if (after != *result) ++different;
+  }
+  const std::chrono::duration<double, std::micro> elapsed =
+      std::chrono::steady_clock::now() - began;
+  const edgepipe::HardwareDevice::Statistics statistics = (*device)->statistics();
+  const nlohmann::json report{{"runs", runs},
+                              {"ended", ended},
+                              {"late", late},
+                              {"different", different},
+                              {"stale_done", statistics.stale_done},
+                              {"lost_interrupts", statistics.lost_interrupts},
+                              {"resets", statistics.resets},
+                              {"mean_us", runs > 0 ? elapsed.count() / double(runs) : 0.0}};
+  std::printf("%s\n", report.dump().c_str());
+  if (different > 0) return {Code::kDevice, "runs of the same program differ"};
+  if (!result) return {Code::kDeadline, "no run ended within its deadline"};
+  std::ofstream output(values.at("output"), std::ios::binary);
+  output.write(result->data(), static_cast<std::streamsize>(result->size()));
+  if (!output.flush()) return {Code::kInvalidArgument, values.at("output") + ": cannot be written"};
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::optional<Values> values = parse(argc, argv);
+  if (!values) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  const Status status = run(*values);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "edgepipe-vta-run: error: %s\n", status.message().c_str());
+  return 1;
+}

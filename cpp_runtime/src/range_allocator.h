@@ -1,0 +1,41 @@
+// RangeAllocator: hands out ranges of [0, bytes), first fit, on DeviceMemory::kAlignment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "edgepipe/sync.h"
+
+namespace edgepipe {
+
+/// Thread-safe; takes a lock and may allocate.
+class RangeAllocator {
+ public:
+  explicit RangeAllocator(std::size_t bytes) : bytes_(bytes) {}
+
+  /// Returns the offset of `bytes` (0 counts as 1) that no live range overlaps, if there is room.
+  std::optional<std::size_t> allocate(std::size_t bytes);
+
+  /// Gives back a live range by its offset.
+  void release(std::size_t offset);
+
+  /// True when [offset, offset + bytes) lies inside one live range.
+  [[nodiscard]] bool contains(std::size_t offset, std::size_t bytes) const;
+
+  /// Changes with every allocate and release.
+  [[nodiscard]] std::uint64_t generation() const;
+
+  /// Live and total bytes, for error texts.
+  [[nodiscard]] std::string usage() const;
+
+ private:
+  const std::size_t bytes_;
+  mutable Mutex mutex_;
+  std::map<std::size_t, std::size_t> live_ EDGEPIPE_GUARDED_BY(mutex_);  // offset -> bytes
+  std::uint64_t generation_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,17 @@
+// Reading the kernel's attribute files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// The first line of an attribute. kNotFound when it cannot be read.
+Result<std::string> read_attribute(const std::string& path);
+
+/// A number, decimal or with 0x. kCorrupt when it is none.
+Result<std::uint64_t> read_number(const std::string& path);
+
+}  // namespace edgepipe

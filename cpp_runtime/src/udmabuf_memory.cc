@@ -1,0 +1,127 @@
+#include "edgepipe/udmabuf_memory.h"
+
+#include <fcntl.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "range_allocator.h"
+#include "sysfs.h"
+
+namespace edgepipe {
+namespace {
+
+// The driver's directions, as in the kernel's enum dma_data_direction.
+constexpr std::uint64_t kToDevice = 1;
+constexpr std::uint64_t kFromDevice = 2;
+
+std::string find_class(const UdmabufMemory::Options& options) {
+  // The class was renamed in the driver's version 3.
+  for (const char* name : {"/u-dma-buf/", "/udmabuf/"}) {
+    const std::string folder = options.classes + name + options.name;
+    if (read_attribute(folder + "/size").ok()) return folder;
+  }
+  return {};
+}
+
+Result<FileDescriptor> open_for_writing(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  return file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
+  const std::string folder = find_class(options);
+  if (folder.empty()) {
+    return Status(Code::kNotFound, "memory: no u-dma-buf called '" + options.name + "' below " +
+                                       options.classes + "; is its kernel module loaded?");
+  }
+  Result<std::uint64_t> bytes = read_number(folder + "/size");
+  if (!bytes.ok()) return bytes.status();
+  Result<std::uint64_t> address = read_number(folder + "/phys_addr");
+  if (!address.ok()) return address.status();
+  Result<SharedMapping> mapping =
+      SharedMapping::open(options.devices + "/" + options.name, {.bytes = *bytes});
+  if (!mapping.ok()) return mapping.status().with_context("memory");
+
+  FileDescriptor for_device;
+  FileDescriptor for_cpu;
+  // A device that the kernel itself calls coherent needs no maintenance either.
+  const Result<std::uint64_t> kernel_coherent = read_number(folder + "/dma_coherent");
+  if (!options.coherent && !(kernel_coherent.ok() && *kernel_coherent == 1)) {
+    Result<FileDescriptor> device = open_for_writing(folder + "/sync_for_device");
+    if (!device.ok()) return device.status().with_context("memory");
+    Result<FileDescriptor> cpu = open_for_writing(folder + "/sync_for_cpu");
+    if (!cpu.ok()) return cpu.status().with_context("memory");
+    for_device = *std::move(device);
+    for_cpu = *std::move(cpu);
+  }
+  return std::unique_ptr<UdmabufMemory>(
+      new UdmabufMemory(*std::move(mapping), *address, std::move(for_device), std::move(for_cpu)));
+}
+
+UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
+                             FileDescriptor for_device, FileDescriptor for_cpu)
+    : mapping_(std::move(mapping)),
+      address_(address),
+      for_device_(std::move(for_device)),
+      for_cpu_(std::move(for_cpu)),
+      ranges_(std::make_unique<RangeAllocator>(mapping_.bytes().size())) {}
+
+UdmabufMemory::~UdmabufMemory() = default;
+
+Result<Buffer> UdmabufMemory::allocate(std::size_t bytes) {
+  const std::optional<std::size_t> offset = ranges_->allocate(bytes);
+  if (!offset) {
+    return Status(Code::kOutOfMemory, "memory: " + std::to_string(bytes) + " bytes wanted, " +
+                                          ranges_->usage() + " or in pieces that are too small");
+  }
+  Buffer buffer(this, {.data = mapping_.bytes().data() + *offset,
+                       .device_address = address_ + *offset,
+                       .bytes = bytes});
+  std::memset(buffer.data(), 0, bytes);
+  // The zeros must not leave the cache later, over what the accelerator has written.
+  flush(buffer.view());
+  return buffer;
+}
+
+Result<std::byte*> UdmabufMemory::translate(std::uint64_t address, std::size_t bytes) const {
+  if (address >= address_ && ranges_->contains(address - address_, bytes)) {
+    return mapping_.bytes().data() + (address - address_);
+  }
+  return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
+                                   std::to_string(address) + " lie in no allocation");
+}
+
+std::uint64_t UdmabufMemory::generation() const { return ranges_->generation(); }
+
+void UdmabufMemory::flush(const BufferView& view) { sync(for_device_, view, kToDevice); }
+
+void UdmabufMemory::invalidate(const BufferView& view) { sync(for_cpu_, view, kFromDevice); }
+
+void UdmabufMemory::release(const BufferView& view) noexcept {
+  ranges_->release(view.device_address - address_);
+}
+
+// One word holds the window: offset, size in multiples of 16, direction, and 1 for "now".
+void UdmabufMemory::sync(const FileDescriptor& file, const BufferView& view,
+                         std::uint64_t direction) const {
+  if (!file.valid()) return;
+  const std::uint64_t offset = view.device_address - address_;
+  const std::uint64_t bytes = (std::uint64_t{view.bytes} + 15) & 0xFFFF'FFF0U;
+  std::array<char, 24> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), "0x%llx",
+                    static_cast<unsigned long long>(offset << 32 | bytes | direction << 2 | 1));
+  // The window lies inside the buffer, so the driver has no reason to refuse it.
+  [[maybe_unused]] const ssize_t written =
+      ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);
+}
+
+}  // namespace edgepipe

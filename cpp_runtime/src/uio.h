@@ -1,0 +1,69 @@
+// UIO devices as the driver's parts: registers, interrupt, reset.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "edgepipe/file_descriptor.h"
+#include "edgepipe/hardware_device.h"
+#include "edgepipe/shared_mapping.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+/// A UIO device's file and its first memory region.
+struct UioInfo {
+  std::string path;
+  std::uint64_t bytes = 0;
+};
+
+/// Finds a UIO device by name. kNotFound lists the names that are there.
+Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
+                         const std::string& devices);
+
+/// 32-bit registers in uncached memory.
+class UioRegisters final : public RegisterFile {
+ public:
+  /// kInvalidArgument when the device's region is smaller than `bytes`.
+  static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::uint64_t bytes);
+
+  [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override;
+  void write(std::uint32_t offset, std::uint32_t value) override;
+
+ private:
+  explicit UioRegisters(SharedMapping mapping) : mapping_(std::move(mapping)) {}
+  [[nodiscard]] volatile std::uint32_t* word(std::uint32_t offset) const;
+
+  const SharedMapping mapping_;
+};
+
+class UioInterrupt final : public InterruptSource {
+ public:
+  /// Null when the device has no interrupt. kDevice when another process has the device, or it
+  /// cannot be opened.
+  static Result<std::unique_ptr<UioInterrupt>> open(const UioInfo& info);
+
+  Status arm() override;
+  Result<bool> wait(std::chrono::steady_clock::time_point deadline) override;
+
+ private:
+  explicit UioInterrupt(FileDescriptor file) : file_(std::move(file)) {}
+
+  const FileDescriptor file_;
+};
+
+/// The reset of the virtual board's FPGA model (fpga_model.h): a page with a request word.
+class UioReset final : public ResetLine {
+ public:
+  static Result<std::unique_ptr<UioReset>> open(const UioInfo& info);
+
+  Status reset() override;
+
+ private:
+  explicit UioReset(std::unique_ptr<UioRegisters> page) : page_(std::move(page)) {}
+
+  const std::unique_ptr<UioRegisters> page_;
+};
+
+}  // namespace edgepipe
