@@ -49,6 +49,11 @@ class AxisMap:
         first = np.searchsorted(out, out)
         return AxisMap(out, src, tap, np.arange(len(out)) - first, taps)
 
+    @property
+    def most_products(self) -> int:
+        """The most products that one output coordinate has."""
+        return int(self.rank.max(initial=-1)) + 1
+
     def window(self, low: int, high: int) -> AxisMap:
         """Return the products of outputs ``low <= out < high``."""
         keep = (self.out >= low) & (self.out < high)

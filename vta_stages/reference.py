@@ -130,13 +130,16 @@ def _sum(layer: Sum, tensors: Tensors) -> Int8Array:
 
 @run_layer.register
 def _max_pool(layer: MaxPool, tensors: Tensors) -> Int8Array:
-    top, left, bottom, right = layer.padding
+    top, left, _, _ = layer.padding
+    height, width = layer.output.height, layer.output.width
+    # The last windows may stick out further than the padding says (ceil mode).
+    bottom = (height - 1) * layer.stride[0] + layer.kernel[0] - top - layer.input.height
+    right = (width - 1) * layer.stride[1] + layer.kernel[1] - left - layer.input.width
     picture = np.pad(
         tensors[layer.input.name],
-        ((0, 0), (top, bottom), (left, right)),
+        ((0, 0), (top, max(bottom, 0)), (left, max(right, 0))),
         constant_values=np.int8(-128),
     )
-    height, width = layer.output.height, layer.output.width
     windows = [
         picture[:, ky :: layer.stride[0], kx :: layer.stride[1]][:, :height, :width]
         for ky in range(layer.kernel[0])

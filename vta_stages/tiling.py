@@ -124,22 +124,34 @@ def choose_tiling(accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> 
     search.run()
     if search.best is None:
         raise LayerError(
-            f"{kernel.name}: {_least_need(accelerator, kernel)} on {accelerator.configuration}",
+            f"{kernel.name}: {_least_need(accelerator, kernel)} ({accelerator.configuration})",
             hint=f"place it on arm with --place {kernel.name}=arm",
         )
     return search.best
 
 
 def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
-    """Say what one output pixel of one channel block needs, and what there is."""
+    """Say which buffer cannot hold what one output pixel of one channel block needs."""
     search = _Search(accelerator, kernel, CostModel())
-    patches = [search.patch(index, 1, 1)[0] for index in range(len(kernel.sources))]
-    tiles = [source.tile_count for source in kernel.sources]
-    return (
-        f"one output pixel needs {max(patches)} of "
-        f"{inp_capacity(accelerator, kernel)} input elements and "
-        f"{max(tiles)} of {wgt_capacity(accelerator, kernel)} weight tiles"
-    )
+    needs = [
+        (
+            "input elements",
+            max(search.patch(index, 1, 1)[0] for index in range(len(kernel.sources))),
+            inp_capacity(accelerator, kernel),
+        ),
+        (
+            "weight tiles",
+            max(source.tile_count for source in kernel.sources),
+            wgt_capacity(accelerator, kernel),
+        ),
+        (
+            "uops",
+            max(source.rows.most_products * source.cols.most_products for source in kernel.sources),
+            accelerator.uop_depth // 2,
+        ),
+    ]
+    text = [f"{need} {what}, of {depth} that fit" for what, need, depth in needs if need > depth]
+    return "one output pixel needs " + " and ".join(text)
 
 
 def _cuts(extent: int) -> list[int]:
@@ -269,7 +281,7 @@ class _Search:
     def _try(self, rows: int, cols: int, co: int, ci: int) -> None:
         accelerator, kernel = self.accelerator, self.kernel
         inp_slot = wgt_slot = 1
-        inp_blocks = wgt_blocks = wgt_total = 0
+        inp_blocks = wgt_blocks = 0
         pieces = -(-kernel.output.height // rows) * -(-kernel.output.width // cols)
         channel_pieces = len(channel_chunks(kernel, co))
         for index, source in enumerate(kernel.sources):
@@ -281,13 +293,11 @@ class _Search:
             wgt_slot = max(wgt_slot, tiles)
             inp_blocks += chunks
             wgt_blocks += chunks
-            wgt_total += tiles * chunks * (1 if source.shared else channel_pieces)
         inp_depth = inp_capacity(accelerator, kernel) // inp_slot
         wgt_depth = wgt_capacity(accelerator, kernel) // wgt_slot
         if not inp_depth or not wgt_depth:
             return
-        products = max((n / pieces for n in self._products), default=0.0)
-        if products > accelerator.uop_depth // 2:
+        if any(n / pieces > accelerator.uop_depth // 2 for n in self._products):
             return
         sequences = []
         for index, source in enumerate(kernel.sources):

@@ -1,0 +1,134 @@
+"""What the compiler refuses, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from compiler_support import STOCK, conv, epilogue, tensor
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.compiler import check_layer, compile_program
+from vta_stages.errors import LayerError
+from vta_stages.layers import Concat, Conv, Layer, MaxPool, Resize, Sum, Term
+
+RNG = np.random.default_rng(0)
+X = tensor("x", 16, 8, 8)
+
+
+def refused(layer: Layer, accelerator: Accelerator = STOCK) -> str:
+    with pytest.raises(LayerError) as caught:
+        check_layer(accelerator, layer)
+    return str(caught.value)
+
+
+def simple_conv() -> Conv:
+    return conv(RNG, "c", X, 16, 3, pad=1)
+
+
+def test_a_layer_that_fits_is_accepted() -> None:
+    check_layer(STOCK, simple_conv())
+
+
+def test_a_window_beyond_the_buffers_names_the_numbers() -> None:
+    big = conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64)
+    assert refused(big) == (
+        "big: one output pixel needs 4096 input elements, of 2048 that fit and 4096 weight tiles, "
+        "of 1024 that fit (1x16_i8w8a32_15_15_18_17)"
+    )
+
+
+def test_the_remedy_is_placement() -> None:
+    with pytest.raises(LayerError) as caught:
+        check_layer(STOCK, conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64))
+    assert caught.value.hint == "place it on arm with --place big=arm"
+
+
+def test_a_factor_with_too_many_bits() -> None:
+    factor = np.full(16, 64, np.int32)
+    factor[3] = 257
+    term = Term(tensor=X, factor=factor)
+    layer = Sum(name="s", output=tensor("y", 16, 8, 8), terms=(term,), epilogue=epilogue(RNG, 16))
+    assert refused(layer) == (
+        "s: term x has factor 257 on channel 3, expected f * 2**k with -128 <= f <= 127 and k <= 16"
+    )
+
+
+def test_resize_weights_beyond_int8() -> None:
+    matrix = np.full((8, 8), 12, np.int32)
+    layer = Resize(
+        name="r", input=X, output=tensor("y", 16, 8, 8), rows=matrix, cols=matrix, shift=8
+    )
+    assert refused(layer) == (
+        "r: a product of a row and a column weight is 144, expected -128 to 127"
+    )
+
+
+def test_a_pool_window_in_the_padding() -> None:
+    layer = MaxPool(
+        name="p",
+        input=X,
+        output=tensor("y", 16, 12, 8),
+        kernel=(2, 1),
+        stride=(1, 1),
+        padding=(3, 0, 2, 0),
+    )
+    assert refused(layer) == (
+        "p: a window of 2 along the height lies at -3, outside the picture of 8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"output": tensor("y", 16, 9, 8)}, "output picture is (9, 8), expected (8, 8)"),
+        ({"output": tensor("y", 17, 8, 8)}, "output channels of the weight is 16, expected 17"),
+        ({"groups": 3}, "16 input and 16 output channels in 3 groups"),
+        ({"groups": 2}, "input channels of the weight is 16, expected 8"),
+        ({"dilation": (0, 1)}, "dilation is (0, 1), expected >= 1"),
+        ({"stride": (0, 1)}, "expected kernel and stride >= 1"),
+        ({"terms": (Term(tensor=tensor("r", 16, 4, 4), factor=np.ones(16, np.int32)),)},
+         "shape of r is (16, 4, 4), expected (16, 8, 8)"),
+        ({"epilogue": epilogue(RNG, 8)}, "shape of the bias is (8,), expected (16,)"),
+        ({"epilogue": epilogue(RNG, 16, low=5, high=4)}, "lower clip is 5, expected -128 to 4"),
+        ({"epilogue": epilogue(RNG, 16, shift=31)}, "expected 0 to 30"),
+    ],
+)  # fmt: skip
+def test_contradictions_in_a_convolution(change: dict[str, object], text: str) -> None:
+    assert text in refused(dataclasses.replace(simple_conv(), **change))  # type: ignore[arg-type]
+
+
+def test_concat_channels_must_add_up() -> None:
+    layer = Concat(name="j", inputs=(X, X), output=tensor("y", 33, 8, 8))
+    assert refused(layer) == "j: output channels is 33, expected 32"
+
+
+def test_names_of_a_program() -> None:
+    layer = simple_conv()
+
+    def message(layers: list[Layer], inputs: list[str], outputs: list[str]) -> str:
+        with pytest.raises(LayerError) as caught:
+            compile_program(STOCK, layers, inputs, outputs)
+        return str(caught.value)
+
+    assert "x is neither an input" in message([layer], [], ["c.out"])
+    assert "output z is not made by any layer" in message([layer], ["x"], ["z"])
+    assert "input w is not read by any layer" in message([layer], ["x", "w"], ["c.out"])
+    assert "named twice" in message([layer], ["x"], ["c.out", "c.out"])
+    assert "c.out exists already" in message([layer, layer], ["x"], ["c.out"])
+    other = conv(RNG, "d", tensor("x", 16, 4, 4), 16, 1)
+    assert "elsewhere" in message([layer, other], ["x"], ["c.out", "d.out"])
+
+
+def test_a_layer_is_tiled_rather_than_refused() -> None:
+    """Smaller buffers mean smaller tiles; the limit is one pixel of one block."""
+    small = Accelerator(
+        uop_buffer_bytes_log2=12,
+        inp_buffer_bytes_log2=10,
+        wgt_buffer_bytes_log2=14,
+        acc_buffer_bytes_log2=12,
+    )
+    layer = conv(RNG, "c", tensor("x", 64, 30, 30), 64, 5, pad=2)
+    check_layer(small, layer)
+    assert "one output pixel needs" in refused(conv(RNG, "c", X, 16, 8), small)
