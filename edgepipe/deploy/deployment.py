@@ -100,7 +100,12 @@ def deploy(
             return _describe(todo, inventory)
         if todo.unchanged is not None:
             progress.step("golden run on the board")
-            _golden(connection, str(todo.unchanged), options)
+            try:
+                _golden(connection, str(todo.unchanged), options)
+            except DeployError as error:
+                raise _with_state(
+                    error, f"unchanged release {todo.unchanged} is current"
+                ) from error
             return Outcome(result="unchanged", release=todo.unchanged)
         _stage_and_switch(connection, source, files, todo, inventory, options, progress)
     return Outcome(
