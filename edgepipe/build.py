@@ -34,7 +34,7 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What ``edgepipe build`` was asked for. ``description`` None means the file beside the model."""
+    """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model."""
 
     model: Path
     board: Board
@@ -172,10 +172,8 @@ def border_tensors(
     tensors = {}
     for name in names:
         shape, dtype = types[name]
-        if name == quantized.input_name:
-            layout = "nhwc"
-        else:
-            layout = "vta" if name in touched else "nchw"
+        inside = "vta" if name in touched else "nchw"
+        layout = "nhwc" if name == quantized.input_name else inside
         tensors[name] = bundle.Tensor(
             name=name,
             dtype=dtype,

@@ -135,3 +135,11 @@ class VideoWriter:
             if kind is None:
                 self._temporary.replace(self._path)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture (uint8[h, w, 3], BGR) whole or not at all; the suffix gives the format."""
+    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
+    if not cv2.imwrite(str(temporary), picture):
+        raise MediaError(f"{path}: OpenCV cannot write this picture")
+    temporary.replace(path)

@@ -76,9 +76,7 @@ class Preprocess:
                 f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR"
             )
         if self.fit == "center_crop":
-            height, width = picture.shape[:2]
-            ratio = self.resize_short_side / min(height, width)
-            size = (max(round(width * ratio), self.width), max(round(height * ratio), self.height))
+            size = self._fitted(picture.shape[1], picture.shape[0])
             picture = np.asarray(_resized(picture, size), np.uint8)
             top = (picture.shape[0] - self.height) // 2
             left = (picture.shape[1] - self.width) // 2
@@ -90,6 +88,27 @@ class Preprocess:
         elif self.order == "GRAY":
             picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8)[:, :, None]
         return np.ascontiguousarray(picture[None])
+
+    def placement(self, width: int, height: int) -> tuple[float, float, int, int]:
+        """Return where a picture of ``width`` x ``height`` pixels ends up in the frame.
+
+        (scale_x, scale_y, left, top): frame pixels per source pixel, and the frame pixels cut off
+        at the left and the top.
+        """
+        if self.fit == "stretch":
+            return self.width / width, self.height / height, 0, 0
+        fitted_width, fitted_height = self._fitted(width, height)
+        return (
+            fitted_width / width,
+            fitted_height / height,
+            (fitted_width - self.width) // 2,
+            (fitted_height - self.height) // 2,
+        )
+
+    def _fitted(self, width: int, height: int) -> tuple[int, int]:
+        """Return the size, (width, height), before the middle is cut out."""
+        ratio = self.resize_short_side / min(height, width)
+        return max(round(width * ratio), self.width), max(round(height * ratio), self.height)
 
     def values(self) -> NDArray[np.float64]:
         """Return the network's input value of every byte as float64[channels, 256]."""

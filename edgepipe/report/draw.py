@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.runtime.results import Detection
+
 Picture = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detection:
-    """A box in pixels of the source picture, left-top to right-bottom, and its class and score."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-    score: float
-    label_index: int
-    label: str
 
 
 def colour(label_index: int) -> tuple[int, int, int]:

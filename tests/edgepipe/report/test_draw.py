@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgepipe.report.draw import Detection, colour, draw_caption, draw_detections
+from edgepipe.report.draw import colour, draw_caption, draw_detections
+from edgepipe.runtime.results import Detection
 
 
 def detection(left, top, right, bottom, label_index=0):

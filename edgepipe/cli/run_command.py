@@ -1,0 +1,118 @@
+"""``edgepipe run``: a bundle on pictures or a video, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.report.table import format_table
+from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
+from edgepipe.runtime.pipeline import Statistics
+
+EPILOG = """\
+VTA stages run on the simulator, ARM stages as kernels for this machine; the bits are the board's.
+DIR gets results.jsonl, annotated.mp4 and annotated.jpg (the picture with the most detections).
+Without --output the results go to stdout, one JSON object a line.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "run",
+        help="run a bundle on a video, a picture or a folder of pictures",
+        description="Run a bundle's pipeline on this machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
+    parser.add_argument(
+        "--input", required=True, type=Path, metavar="SOURCE", help="video, picture or folder"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the results")
+    parser.add_argument("--frames", type=int, metavar="N", help="stop after N pictures")
+    parser.add_argument("--serial", action="store_true", help="run the stages one after the other")
+    parser.add_argument(
+        "--cores", metavar="LIST", help="pin the stages to these cores, e.g. 0,1 (default: all)"
+    )
+    parser.add_argument(
+        "--compare",
+        type=int,
+        default=30,
+        metavar="N",
+        help="afterwards time the first N pictures serial and pipelined; 0: do not (default: 30)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the bundle, then compare serial with pipelined."""
+    progress = ConsoleProgress()
+    progress.step(f"running {options.bundle.name} on {options.input.name}")
+    report = run_bundle(
+        RunOptions(
+            bundle=options.bundle,
+            source=options.input,
+            output=options.output,
+            frames=options.frames,
+            serial=options.serial,
+            cores=_cores(options.cores),
+        ),
+        lines=None if options.output else sys.stdout,
+        progress=progress,
+    )
+    progress.finish()
+    print(_accounting(report.statistics), file=sys.stderr)
+    for path in report.written:
+        print(f"wrote {path}", file=sys.stderr)
+    frames = read_frames(options.bundle, options.input, options.compare)
+    if len(frames) > 1 and not options.serial:
+        progress.step(f"comparing serial and pipelined runs of {len(frames)} frames")
+        comparison = compare(options.bundle, frames)
+        progress.finish()
+        print(_comparison(comparison), file=sys.stdout if options.output else sys.stderr)
+    return 0
+
+
+def _cores(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise SystemExit(f"edgepipe run: --cores {text}: expected numbers such as 0,1") from None
+
+
+def _accounting(statistics: Statistics) -> str:
+    return (
+        f"{statistics.submitted} frames submitted = {statistics.delivered} delivered + "
+        f"{statistics.dropped} dropped + {statistics.failed} failed; "
+        f"latency {statistics.latency.median_ms:.1f} ms (median), "
+        f"{statistics.latency.p99_ms:.1f} ms (p99)"
+    )
+
+
+def _comparison(comparison: Comparison) -> str:
+    rows = [
+        [name, f"{alone:.2f}", f"{together:.2f}"]
+        for name, alone, together in zip(
+            comparison.stage_names,
+            comparison.stage_ms,
+            comparison.pipelined_stage_ms,
+            strict=True,
+        )
+    ]
+    stages = format_table(["stage", "ms serial", "ms pipelined"], rows)
+    rates = format_table(
+        ["frames per second", "value"],
+        [
+            ["serial", f"{comparison.serial_fps:.2f}"],
+            ["pipelined", f"{comparison.pipelined_fps:.2f}"],
+            ["gain", f"{comparison.gain:.3f}x"],
+            ["bound (sum / longest stage)", f"{comparison.bound:.3f}x"],
+        ],
+    )
+    return f"\n{stages}\n\n{rates}"

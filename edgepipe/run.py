@@ -1,0 +1,258 @@
+"""Run a bundle on pictures: results as JSON lines, annotated pictures, serial against pipelined."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe import media
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.errors import MediaError, RuntimeFailure
+from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.media import Picture, SourcePicture
+from edgepipe.progress import Progress, Silent
+from edgepipe.report.draw import draw_caption, draw_detections
+from edgepipe.runtime.pipeline import FrameResult, Pipeline, Statistics
+from edgepipe.runtime.results import Detection
+
+Frame = NDArray[np.uint8]
+
+RESULTS = "results.jsonl"
+VIDEO = "annotated.mp4"
+PICTURE = "annotated.jpg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The same frames through the same stages, one after the other and pipelined.
+
+    Stage times are medians in milliseconds, taken while serial, so that stages do not disturb each
+    other; rates are frames per second. ``bound`` is the gain that the stage times allow.
+    """
+
+    frames: int
+    stage_names: tuple[str, ...]
+    stage_ms: tuple[float, ...]
+    pipelined_stage_ms: tuple[float, ...]
+    serial_fps: float
+    pipelined_fps: float
+
+    @property
+    def gain(self) -> float:
+        """Pipelined over serial frames per second."""
+        return self.pipelined_fps / self.serial_fps
+
+    @property
+    def bound(self) -> float:
+        """Return the sum of the stage times over the longest."""
+        return sum(self.stage_ms) / max(self.stage_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What ``edgepipe run`` was asked for; ``output`` None means that nothing is written."""
+
+    bundle: Path
+    source: Path
+    output: Path | None = None
+    frames: int | None = None
+    serial: bool = False
+    cores: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What a run did: the pipeline's statistics and the files written."""
+
+    statistics: Statistics
+    written: tuple[Path, ...]
+
+
+def run_bundle(
+    options: RunOptions, *, lines: TextIO | None = None, progress: Progress | None = None
+) -> RunReport:
+    """Run the source's pictures through the bundle's pipeline.
+
+    Results go as JSON lines to ``lines``, if given, and to ``results.jsonl`` in the output folder,
+    beside ``annotated.mp4`` (videos and folders) and ``annotated.jpg`` (the picture with the most
+    detections). Files appear when they are complete. Raises ``MediaError`` for unreadable
+    pictures, ``BundleError`` and ``RuntimeFailure`` for the bundle and its stages.
+    """
+    progress = progress or Silent()
+    manifest = storage.read_manifest(options.bundle)
+    pictures = itertools.islice(media.read_source(options.source), options.frames)
+    first = next(pictures, None)
+    if first is None:
+        raise MediaError(f"{options.source}: no picture was read", hint="is --frames 0?")
+    with Pipeline.open(options.bundle, serial=options.serial, cores=options.cores) as pipeline:
+        with _Outputs(options, first, lines) as outputs:
+            for result, source in _results(
+                pipeline, manifest.preprocess, itertools.chain([first], pictures)
+            ):
+                outputs.add(result, source, manifest)
+                progress.update(result.frame + 1, 0)
+        return RunReport(statistics=pipeline.statistics(), written=outputs.written)
+
+
+def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 2) -> Comparison:
+    """Measure serial against pipelined frames per second on the same frames.
+
+    The outputs of both are compared first, bit for bit. Rounds alternate, so that a slow moment of
+    the machine meets both; the best round of each counts. Raises ``RuntimeFailure`` when serial
+    and pipelined outputs differ.
+    """
+    serial_rates, pipelined_rates = [], []
+    with Pipeline.open(bundle, serial=True) as serial, Pipeline.open(bundle) as pipelined:
+        for one, other in zip(serial.run(frames[:3]), pipelined.run(frames[:3]), strict=True):
+            _require_equal(one, other)
+    for _ in range(rounds):
+        serial_statistics = _measure(bundle, frames, serial=True)
+        pipelined_statistics = _measure(bundle, frames, serial=False)
+        serial_rates.append(serial_statistics.frames_per_second)
+        pipelined_rates.append(pipelined_statistics.frames_per_second)
+    return Comparison(
+        frames=len(frames),
+        stage_names=tuple(stage.name for stage in serial_statistics.stages),
+        stage_ms=tuple(stage.busy.median_ms for stage in serial_statistics.stages),
+        pipelined_stage_ms=tuple(stage.busy.median_ms for stage in pipelined_statistics.stages),
+        serial_fps=max(serial_rates),
+        pipelined_fps=max(pipelined_rates),
+    )
+
+
+def read_frames(bundle: Path, source: Path, count: int) -> list[Frame]:
+    """Return the first ``count`` pictures of ``source`` as the bundle's input frames."""
+    preprocess = storage.read_manifest(bundle).preprocess
+    return [preprocess.frame(p.picture) for p in itertools.islice(media.read_source(source), count)]
+
+
+def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool) -> Statistics:
+    with Pipeline.open(bundle, serial=serial) as pipeline:
+        deque(pipeline.run(frames), maxlen=0)
+        return pipeline.statistics()
+
+
+def _require_equal(one: FrameResult, other: FrameResult) -> None:
+    for name, array in one.outputs.items():
+        if array.tobytes() != other.outputs[name].tobytes():
+            raise RuntimeFailure(
+                f"frame {one.frame}: output {name} differs between a serial and a pipelined run"
+            )
+
+
+def _results(
+    pipeline: Pipeline, preprocess: Preprocess, pictures: Iterable[SourcePicture]
+) -> Iterator[tuple[FrameResult, SourcePicture]]:
+    """Pair every result with the picture it came from; pictures wait only while under way."""
+    waiting: deque[SourcePicture] = deque()
+
+    def frames() -> Iterator[Frame]:
+        for picture in pictures:
+            waiting.append(picture)
+            yield preprocess.frame(picture.picture)
+
+    for result in pipeline.run(frames()):
+        yield result, waiting.popleft()
+
+
+class _Outputs:
+    """The files of a run: written beside their names, moved there when the run ends in order."""
+
+    def __init__(self, options: RunOptions, first: SourcePicture, lines: TextIO | None) -> None:
+        self._options = options
+        self._lines = lines
+        self._file: TextIO | None = None
+        self._temporary: Path | None = None
+        self._video: media.VideoWriter | None = None
+        self._size = first.picture.shape
+        self._best: tuple[int, Picture] | None = None
+        self.written: tuple[Path, ...] = ()
+
+    def __enter__(self) -> _Outputs:
+        folder = self._options.output
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as cause:
+                raise MediaError(
+                    f"{folder}: cannot be made a folder ({cause.strerror})",
+                    hint="give another folder after --output",
+                ) from cause
+            self._temporary = folder / f".{RESULTS}.{os.getpid()}"
+            self._file = self._temporary.open("w", encoding="utf-8")
+            rate = media.frames_per_second(self._options.source)
+            self._video = media.VideoWriter(folder / VIDEO, rate)
+        return self
+
+    def add(self, result: FrameResult, source: SourcePicture, manifest: Manifest) -> None:
+        """Append one frame's results."""
+        detections = source_boxes(result.detections, manifest.preprocess, source.picture)
+        line = json.dumps(_record(result, detections, source.name))
+        for stream in (self._lines, self._file):
+            if stream is not None:
+                print(line, file=stream)
+        if self._video is None:
+            return
+        drawn = draw_detections(source.picture, detections)
+        if result.classes:
+            best = result.classes[0]
+            drawn = draw_caption(drawn, f"{best.label} {best.probability:.2f}")
+        if drawn.shape == self._size:
+            self._video.write(drawn)
+        if self._best is None or len(detections) > self._best[0]:
+            self._best = (len(detections), drawn)
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if self._video is not None:
+            self._video.__exit__(kind, value, trace)
+        folder = self._options.output
+        if self._file is None or self._temporary is None or folder is None:
+            return
+        self._file.close()
+        if kind is not None:
+            self._temporary.unlink(missing_ok=True)
+            return
+        self._temporary.replace(folder / RESULTS)
+        media.write_picture(folder / PICTURE, self._best[1]) if self._best else None
+        self.written = (folder / RESULTS, folder / VIDEO, folder / PICTURE)
+
+
+def source_boxes(
+    detections: Sequence[Detection], preprocess: Preprocess, picture: Picture
+) -> list[Detection]:
+    """Return detections in pixels of the source picture instead of the network's input."""
+    height, width = picture.shape[:2]
+    scale_x, scale_y, left, top = preprocess.placement(width, height)
+    return [d.scaled(1 / scale_x, 1 / scale_y, left=left, top=top) for d in detections]
+
+
+def _record(result: FrameResult, detections: Sequence[Detection], source: str) -> dict[str, object]:
+    record: dict[str, object] = {
+        "frame": result.frame,
+        "source": source,
+        "latency_ms": round(result.latency_ms, 3),
+    }
+    if detections or not result.classes:
+        record["detections"] = [
+            {
+                "label": d.label,
+                "score": round(d.score, 4),
+                "box": [round(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
+            }
+            for d in detections
+        ]
+    if result.classes:
+        record["classes"] = [
+            {"label": c.label, "probability": round(c.probability, 4)} for c in result.classes
+        ]
+    return record
