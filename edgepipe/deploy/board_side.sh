@@ -74,10 +74,13 @@ inventory() {
 lock() {
     mkdir -p "$root/releases" || fail "cannot make $root"
     exec 9>>"$root/lock"
-    if ! flock -n 9; then
+    status=0
+    flock -n 9 || status=$?
+    if [ "$status" = 1 ]; then
         cat "$root/lock" >&2
         exit 75
     fi
+    [ "$status" = 0 ] || fail "flock: exit code $status"
     echo "$1" >"$root/lock"
     echo locked
     while [ -n "$(timeout 60 head -c 1 9>&-)" ]; do :; done
