@@ -49,8 +49,8 @@ class Binding:
 
     ``op`` is the Relax operator without its ``relax.`` prefix; calls of other kinds are ``tuple``,
     ``tuple_get_item``, or the lower-case name of TVM's class. ``shape`` is empty and ``dtype`` is
-    ``"tuple"`` when the value is not a tensor of static shape. ``raw`` is TVM's binding, for
-    :meth:`ModuleBuilder.copy` only.
+    ``"tuple"`` or ``"dynamic"`` when the value is no tensor of static shape. ``raw`` is TVM's
+    binding with the names of its variables, for :meth:`ModuleBuilder.copy` only.
     """
 
     name: str
@@ -99,26 +99,41 @@ def _names(args: Sequence[Argument]) -> list[str]:
 def read_main(module: IRModule) -> Main:
     """Read ``main`` of a Relax module: its blocks in order, a returned tuple resolved."""
     function = module["main"]
-    names: dict[Any, str] = {}
-    params = []
-    for var in function.params:
-        names[var] = str(var.name)
-        shape, dtype = _tensor_type(var.ty)
-        params.append(Tensor(str(var.name), shape, dtype))
-    bindings: list[Binding] = []
-    for block in function.body.blocks:
-        for raw in block.bindings:
-            names[raw.var] = str(raw.var.name)
-            bindings.append(_read_binding(raw, names))
+    names = _unique_names(function)
+    params = [Tensor(names[var], *_tensor_type(var.ty)) for var in function.params]
+    bindings = [
+        _read_binding(raw, names) for block in function.body.blocks for raw in block.bindings
+    ]
     body = function.body.body
     last = bindings[-1] if bindings else None
-    if not isinstance(body, tvm.ir.Tuple) and last and last.op == "tuple" and last.raw.var == body:
-        body = last.raw.value  # `gv = (a, b)` is only how a block hands its outputs over
+    if (
+        not isinstance(body, tvm.ir.Tuple)
+        and last
+        and last.op == "tuple"
+        and last.raw[0].var == body
+    ):
+        body = last.raw[0].value  # `gv = (a, b)` is only how a block hands its outputs over
         bindings.pop()
     is_tuple = isinstance(body, tvm.ir.Tuple)
     fields = list(body.fields) if is_tuple else [body]
     outputs = tuple(names[field] for field in fields)
     return Main(tuple(params), tuple(bindings), outputs, is_tuple)
+
+
+def _unique_names(function: Any) -> dict[Any, str]:
+    """Name every variable; TVM's passes may give one name to several, later ones get a number."""
+    variables = list(function.params)
+    variables += [raw.var for block in function.body.blocks for raw in block.bindings]
+    names: dict[Any, str] = {}
+    taken: set[str] = set()
+    for var in variables:
+        name, count = str(var.name), 1
+        while name in taken:
+            count += 1
+            name = f"{var.name}_{count}"
+        taken.add(name)
+        names[var] = name
+    return names
 
 
 def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
@@ -142,7 +157,7 @@ def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
     else:
         op = "constant" if isinstance(value, tvm.ir.GenericConst) else type(value).__name__.lower()
         args = (_read_argument(value, names),)
-    return Binding(str(raw.var.name), op, args, attributes, shape, dtype, raw)
+    return Binding(names[raw.var], op, args, attributes, shape, dtype, (raw, names))
 
 
 def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:
@@ -175,9 +190,12 @@ def _plain(value: Any) -> Any:
 
 
 def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
-    if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+    if not isinstance(ty, relax.TensorType):
         return (), "tuple"
-    if not all(isinstance(d, tvm.tirx.IntImm) for d in ty.shape.values):
+    shape = ty.shape
+    if not isinstance(shape, relax.ShapeExpr) or not all(
+        isinstance(d, tvm.tirx.IntImm) for d in shape.values
+    ):
         return (), "dynamic"
     return tuple(int(d) for d in ty.shape.values), str(ty.dtype)
 
@@ -251,16 +269,18 @@ class ModuleBuilder:
     def _copied(
         self, raw: Any, names: Mapping[str, str], source: IRModule, variables: Mapping[str, Any]
     ) -> Any:
+        binding, old = raw
+
         def renamed(value: Any) -> Any:
             if isinstance(value, relax.Var):
-                return variables[names.get(str(value.name), str(value.name))]
+                return variables[names.get(old[value], old[value])]
             if isinstance(value, tvm.ir.Tuple):
                 return relax.Tuple([renamed(f) for f in value.fields])
             if isinstance(value, tvm.ir.GlobalVar):
                 self._functions[value] = source[value]
             return value
 
-        value = raw.value
+        value = binding.value
         if isinstance(value, tvm.ir.Call):
             return relax.Call(
                 value.op, [renamed(a) for a in value.args], value.attrs, value.ty_args
@@ -289,11 +309,12 @@ def _call(
 
 
 def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, str]]:
-    """Import an ONNX model of static shapes; return the module and a map value -> variable.
+    """Import an ONNX model of static shapes; return the simplified module and value -> variable.
 
     ``values`` are the ONNX value names to keep track of: the model is imported with each of them as
     an output, so that position in the returned tuple, not a guess, ties a value to its variable.
-    Values that turn out constant are not in the map. The module still returns all of them.
+    Values that turn out constant are not in the map. The module still returns all of them. Batch
+    normalisation and the like are decomposed and constants folded.
     Raises ``ImporterError`` with TVM's reason.
     """
     from tvm.relax.frontend.onnx import from_onnx
@@ -305,15 +326,20 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     except Exception as cause:  # the importer raises many kinds, down to plain ValueError
         text = str(cause).strip()
         raise ImporterError(text.splitlines()[-1] if text else type(cause).__name__) from cause
+    module = _simplified(_without_clip_kernels(module))
     function = module["main"]
-    fields = function.body.blocks[-1].bindings[-1].value
-    fields = list(fields.fields) if isinstance(fields, tvm.ir.Tuple) else [function.body.body]
+    results = function.body.body
+    for binding in function.body.blocks[-1].bindings:
+        if binding.var == results and isinstance(binding.value, tvm.ir.Tuple):
+            results = binding.value
+    fields = list(results.fields) if isinstance(results, tvm.ir.Tuple) else [results]
+    names = _unique_names(function)
     known = {
-        value: str(field.name)
+        value: names[field]
         for value, field in zip(values, fields, strict=True)
         if isinstance(field, relax.Var)
     }
-    return _without_clip_kernels(module), known
+    return module, known
 
 
 def _without_clip_kernels(module: IRModule) -> IRModule:
@@ -327,8 +353,19 @@ def _without_clip_kernels(module: IRModule) -> IRModule:
                 operands = call.args[1]
                 if kernel in ("maximum", "minimum") and isinstance(operands, tvm.ir.Tuple):
                     first, second = (self.visit_expr(f) for f in operands.fields)
+                    second = self._without_nan_guard(second)
                     return self.builder_.normalize(getattr(relax.op, kernel)(first, second))
             return self.visit_expr_post_order(call)
+
+        def _without_nan_guard(self, bound: Any) -> Any:
+            """Return ``b`` for ``where(isnan(b), infinity, b)``: saves compiling it to fold it."""
+            value = self.lookup_binding(bound) if isinstance(bound, relax.Var) else None
+            if isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.where"):
+                constant = value.args[2]
+                is_constant = isinstance(constant, tvm.ir.GenericConst)
+                if is_constant and not np.isnan(constant.value.numpy()).any():
+                    return constant
+            return bound
 
     rewriter = Rewriter(module)
     module = IRModule(dict(module.functions.items()), attrs=module.attrs)
@@ -336,10 +373,10 @@ def _without_clip_kernels(module: IRModule) -> IRModule:
     return module
 
 
-def simplify_for_inference(module: IRModule) -> IRModule:
-    """Decompose batch normalisation and the like, fold constants, drop what nothing reads."""
-    module = relax.transform.DeadCodeElimination()(module)
+def _simplified(module: IRModule) -> IRModule:
     module = relax.transform.DecomposeOpsForInference()(module)
+    module = relax.transform.CanonicalizeBindings()(module)
+    module = relax.transform.DeadCodeElimination()(module)
     module = relax.transform.FoldConstant()(module)
     return relax.transform.DeadCodeElimination()(module)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
@@ -18,7 +18,6 @@ from edgepipe.tvm_adapter import (
     ModuleBuilder,
     import_onnx,
     read_main,
-    simplify_for_inference,
 )
 
 
@@ -77,10 +76,10 @@ def load_network(path: Path | str) -> Network:
         if output not in variables:
             raise FrontendError(f"{path}: output {output!r} does not depend on the input")
     names = operator_names([graph_input.name, *values])
-    module = _renamed(
-        module, {v: names[k] for k, v in variables.items()}, names, variables, outputs
-    )
-    module = simplify_for_inference(module)
+    # One variable may hold several values (Identity, Dropout); an output's name goes before others.
+    ordered = [v for v in variables if v not in outputs] + [v for v in outputs if v in variables]
+    of_variable = {variables[value]: names[value] for value in ordered}
+    module = _renamed(module, of_variable, names[graph_input.name], [variables[o] for o in outputs])
     _require_static(path, read_main(module))
     return Network(
         name=operator_names([path.stem])[path.stem],
@@ -89,7 +88,7 @@ def load_network(path: Path | str) -> Network:
         input_name=names[graph_input.name],
         input_shape=shape,
         output_names=tuple(names[output] for output in outputs),
-        values={names[value]: value for value in variables},
+        values={of_variable[variables[value]]: value for value in variables},
         notices=tuple(notices),
     )
 
@@ -190,34 +189,39 @@ def _inline_constants(model: onnx.ModelProto) -> None:
 
 
 def _renamed(
-    module: IRModule,
-    names: Mapping[str, str],
-    by_value: Mapping[str, str],
-    variables: Mapping[str, str],
-    outputs: Sequence[str],
+    module: IRModule, names: Mapping[str, str], input_name: str, outputs: Sequence[str]
 ) -> IRModule:
-    """Copy ``main`` with its variables renamed and only the network's own outputs returned.
+    """Copy ``main`` with its variables renamed and only ``outputs`` returned.
 
-    A variable that is no ONNX value becomes ``<user>__<n>``, after the variable that reads it.
+    A variable that is no ONNX value becomes ``<user>__<n>``, after the variable that reads it. What
+    no output depends on is left out.
     """
-    main = read_main(module)
+    main = _needed(read_main(module), outputs)
     users = main.users()
     new: dict[str, str] = dict(names)
     parts: dict[str, int] = {}
     for binding in reversed(main.bindings):
         if binding.name not in new:
-            owner = (
-                new[users[binding.name][0]].partition("__")[0] if users[binding.name] else "unused"
-            )
+            owner = new[users[binding.name][0]].partition("__")[0]
             parts[owner] = parts.get(owner, 0) + 1
             new[binding.name] = f"{owner}__{parts[owner]}"
     builder = ModuleBuilder()
     (param,) = main.params
-    new[param.name] = next(iter(by_value.values()))
+    new[param.name] = input_name
     builder.param(new[param.name], param.shape, param.dtype)
     for binding in main.bindings:
         builder.copy(binding, new[binding.name], new, module)
-    return builder.finish([by_value[o] for o in outputs], returns_tuple=len(outputs) > 1)
+    return builder.finish([new[o] for o in outputs], returns_tuple=len(outputs) > 1)
+
+
+def _needed(main: Main, outputs: Sequence[str]) -> Main:
+    needed = set(outputs)
+    kept = []
+    for binding in reversed(main.bindings):
+        if binding.name in needed:
+            needed.update(binding.inputs)
+            kept.append(binding)
+    return replace(main, bindings=tuple(reversed(kept)), outputs=tuple(outputs))
 
 
 def _require_static(path: Path, main: Main) -> None:

@@ -161,10 +161,15 @@ class MoveNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableNode(Node):
-    """A function of one number (by its Relax name) applied to every element."""
+    """A function of one number applied to every element; ``binding`` is the float original."""
 
     input: str
-    function: str
+    binding: Binding
+
+    @property
+    def function(self) -> str:
+        """Relax's name of the function, e.g. ``sigmoid``."""
+        return self.binding.op
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -180,6 +185,12 @@ class FloatNode(Node):
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.binding.inputs
+
+
+def is_integer(node: Node) -> bool:
+    """Tell whether the node computes on int8 whatever form its inputs have."""
+    kinds = ConvNode | SumNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
+    return isinstance(node, kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def quantize(
     network, and when a tensor's range is not finite.
     """
     options = options or QuantizeOptions()
-    graph = recognise(network.module)
+    graph = recognise(network.module, network.values)
     measured = [tensor for tensor in measured_tensors(graph) if tensor in network.values]
     statistics, count = collect_statistics(
         network, measured, frames, preprocess, limit=options.frames

@@ -4,11 +4,15 @@
 
 A call joins the node before it when nothing else reads that node. What is not recognised becomes a
 FloatNode, so every network has a graph.
+
+An integer operator needs the range of its output, which calibration knows only for the ONNX
+network's own values. Where the importer made several calls of one ONNX node (say, HardSwish) and
+they do not fuse to one node again, those calls stay float.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Any
 
@@ -30,25 +34,54 @@ from edgepipe.quantize.graph import (
     SumNode,
     TableNode,
     as_channels,
+    is_integer,
     picture_shape,
 )
 from edgepipe.quantize.resampling import resize_matrices
-from edgepipe.tvm_adapter import Binding, IRModule, read_main
+from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
 
 ELEMENTWISE = ("sigmoid", "tanh", "exp", "nn.silu")
 MAX_POOL_WINDOW = 4096
 
 
-def recognise(module: IRModule) -> Graph:
-    """Return the graph of a float Relax module with one parameter."""
+def recognise(module: IRModule, measurable: Container[str]) -> Graph:
+    """Return the graph of a float Relax module with one parameter.
+
+    ``measurable`` are the variables whose ranges calibration can find out.
+    """
     main = read_main(module)
+    frozen: set[str] = set()
+    while True:
+        graph = _read(main, frozen)
+        unknown = _unmeasurable(graph, measurable)
+        if not unknown - frozen:
+            return graph
+        frozen |= unknown
+
+
+def _unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
+    """Return the integer nodes that ask for a range which nobody can measure."""
+    float_made = {
+        node.name for node in graph.nodes if isinstance(node, FloatNode | MoveNode | TableNode)
+    }
+    found = set()
+    for node in graph.nodes:
+        needed = [i for i in node.inputs if i in float_made] if is_integer(node) else []
+        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
+            needed.append(node.name)
+        if any(name not in measurable for name in needed):
+            found.add(node.name)
+    return found
+
+
+def _read(main: Main, frozen: set[str]) -> Graph:
     shapes = {p.name: p.shape for p in main.params}
     shapes |= {b.name: b.shape for b in main.bindings}
     users = main.users()
     single = {name for name, read in users.items() if len(read) == 1 and name not in main.outputs}
     reader = _Reader(shapes, single)
     for binding in main.bindings:
-        reader.read(binding)
+        reader.read(binding, recognised=binding.name not in frozen)
     (param,) = main.params
     graph = Graph(
         input=param.name, nodes=tuple(reader.nodes.values()), outputs=main.outputs, shapes=shapes
@@ -75,12 +108,12 @@ class _Reader:
         self._single = single
         self._splits: dict[str, Binding] = {}
 
-    def read(self, binding: Binding) -> None:
+    def read(self, binding: Binding, *, recognised: bool) -> None:
         if binding.op == "split":
             self._splits[binding.name] = binding
             return
         rule = _RULES.get(binding.op)
-        node = rule(self, binding) if rule and binding.dtype == "float32" else None
+        node = rule(self, binding) if rule and recognised and binding.dtype == "float32" else None
         node = node or self._float(binding)
         self.nodes[binding.name] = node
 
@@ -347,7 +380,7 @@ class _Reader:
         tensor = binding.args[0]
         if not isinstance(tensor, str):
             return None
-        return TableNode(name=binding.name, input=tensor, function=binding.op)
+        return TableNode(name=binding.name, input=tensor, binding=binding)
 
 
 def _activation(binding: Binding) -> Activation | None:

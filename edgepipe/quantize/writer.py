@@ -26,6 +26,7 @@ from edgepipe.quantize.graph import (
     SliceNode,
     SumNode,
     TableNode,
+    is_integer,
     picture_shape,
 )
 from edgepipe.quantize.leaky import leaky
@@ -41,7 +42,7 @@ from edgepipe.quantize.weights import (
     require_no_overflow,
     snap,
 )
-from edgepipe.tvm_adapter import IRModule, ModuleBuilder
+from edgepipe.tvm_adapter import Binding, IRModule, ModuleBuilder
 from vta_stages.layers import (
     Concat,
     Conv,
@@ -55,7 +56,6 @@ from vta_stages.layers import (
 )
 
 Float = NDArray[np.float64]
-INTEGER_NODES = (ConvNode, SumNode, AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode)
 TINY = 1e-8
 # A channel that calibration saw small may be larger on other pictures: it keeps at least this share
 # of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887, 1/4 0.9932,
@@ -69,7 +69,7 @@ def measured_tensors(graph: Graph) -> list[str]:
     for node in graph.nodes:
         if isinstance(node, ConvNode | SumNode | AveragePoolNode):
             found[node.name] = None
-        if isinstance(node, INTEGER_NODES):
+        if is_integer(node):
             found.update(dict.fromkeys(node.inputs))
     found.pop(graph.input, None)
     return list(found)
@@ -176,7 +176,8 @@ class Writer:
     def _wants_int(self, tensor: str) -> bool:
         """Tell whether some operator reads the int8 form of ``tensor``, through moves too."""
         return any(
-            isinstance(user, (*INTEGER_NODES, SliceNode, TableNode))
+            is_integer(user)
+            or (isinstance(user, SliceNode) and self._wants_int(user.name))
             or (isinstance(user, MoveNode) and self._wants_int(user.name))
             for user in self._users[tensor]
         )
@@ -237,6 +238,7 @@ class Writer:
         if residuals:
             first, factor = residuals[0]
             scale = snap(scale, first.scale * factor, shift)
+            scale = np.minimum(scale, node.activation.high / 127)
             rows, shift = quantise_rows(real / scale[:, None])
         unit = scale * 2.0**-shift
         terms = tuple(
@@ -289,6 +291,7 @@ class Writer:
         shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
         first, factor = operands[0]
         scale = snap(scale, first.scale * factor, shift)
+        scale = np.minimum(scale, node.activation.high / 127)
         unit = scale * 2.0**-shift
         terms = tuple(
             Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
@@ -312,13 +315,14 @@ class Writer:
         half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
         rounded = np.rint(bias).astype(np.int64) + half
         require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
-        low, high = node.activation.low, node.activation.high
-        step = float(scale.max())
+        # Where scales differ, the bounds of `_output_scale` are what int8 saturates at anyway.
+        low = max(-128.0, float(np.rint(node.activation.low / scale).min()))
+        high = min(127.0, float(np.rint(node.activation.high / scale).max()))
         return Epilogue(
             bias=rounded.astype(np.int32),
             shift=shift,
-            low=int(max(-128, np.rint(low / step))) if np.isfinite(low) else -128,
-            high=int(min(127, np.rint(high / step))) if np.isfinite(high) else 127,
+            low=int(low),
+            high=int(high),
             leaky=leaky(node.activation.slope, shift, most=self._options.leaky_steps)
             if node.activation.slope != 1.0
             else None,
@@ -398,9 +402,14 @@ class Writer:
         self._made(node.name, output, np.concatenate([part.scale for part in parts]))
 
     def _write_slice(self, node: SliceNode) -> None:
-        source = self._int(node.input)
+        cut = ([1], [node.begin], [node.end])
+        if node.input not in self._ints:
+            self._builder.emit(node.name, "strided_slice", self._float(node.input), *cut)
+            self._floats[node.name] = node.name
+            return
+        source = self._ints[node.input]
         output = self._spec(node.name)
-        self._builder.emit(output.name, "strided_slice", source.name, [1], [node.begin], [node.end])
+        self._builder.emit(output.name, "strided_slice", source.name, *cut)
         self._made(node.name, output, source.scale[node.begin : node.end])
 
     def _write_move(self, node: MoveNode) -> None:
@@ -408,9 +417,7 @@ class Writer:
         form = self._ints.get(node.input)
         shape = self._graph.shapes[node.name]
         if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
-            names = {node.input: self._float(node.input)}
-            self._builder.copy(node.binding, node.name, names, self._module)
-            self._floats[node.name] = node.name
+            self._copy(node.name, node.binding)
             return
         name = f"{node.name}.int8" if node.name in self._graph.outputs else node.name
         self._builder.copy(node.binding, name, {node.input: form.name}, self._module)
@@ -423,7 +430,10 @@ class Writer:
         self.scales[name] = moved.scale
 
     def _write_table(self, node: TableNode) -> None:
-        source = self._int(node.input)
+        if node.input not in self._ints:
+            self._copy(node.name, node.binding)
+            return
+        source = self._ints[node.input]
         scale = source.scale[:1] if source.is_uniform else source.scale
         values = TABLE_FUNCTIONS[node.function](np.arange(-128, 128) * scale[:, None])
         if not self._wants_int(node.name):
@@ -438,9 +448,12 @@ class Writer:
         self._made(node.name, output, np.full(output.channels, step))
 
     def _write_float(self, node: FloatNode) -> None:
-        names = {tensor: self._float(tensor) for tensor in node.inputs}
-        self._builder.copy(node.binding, node.name, names, self._module)
-        self._floats[node.name] = node.name
+        self._copy(node.name, node.binding)
+
+    def _copy(self, name: str, binding: Binding) -> None:
+        """Write a float operator as it was, on the float forms of its inputs."""
+        names = {tensor: self._float(tensor) for tensor in binding.inputs}
+        self._floats[name] = self._builder.copy(binding, name, names, self._module)
 
 
 TABLE_FUNCTIONS: dict[str, Callable[[Float], Float]] = {

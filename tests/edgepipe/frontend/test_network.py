@@ -1,0 +1,133 @@
+"""load_network: what comes out, which names survive, and what each bad file is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import small_networks
+from onnx import TensorProto, helper
+
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.network import load_network, operator_names
+from edgepipe.tvm_adapter import read_main, run_module
+
+
+def saved(model: onnx.ModelProto, folder: Path, name: str = "net.onnx") -> Path:
+    path = folder / name
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("make", [small_networks.detector, small_networks.classifier])
+def test_imported_network_computes_what_onnxruntime_computes(
+    make: Callable[[], onnx.ModelProto], tmp_path: Path
+) -> None:
+    network = load_network(saved(make(), tmp_path))
+    picture = np.random.default_rng(0).normal(0, 1, network.input_shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
+    expected = session.run(None, {network.onnx_input: picture})
+    found = run_module(network.module, {network.input_name: picture})
+    assert tuple(found) == network.output_names
+    for name, reference in zip(network.output_names, expected, strict=True):
+        np.testing.assert_allclose(found[name], reference, rtol=1e-4, atol=1e-5)
+
+
+def test_variables_carry_the_onnx_names(tmp_path: Path) -> None:
+    network = load_network(saved(small_networks.detector(), tmp_path))
+    names = {binding.name for binding in read_main(network.module).bindings}
+    assert {"stem_leaky", "body_concat", "up_resize", "head_split_1", "scores"} <= names
+    assert network.values["stem_leaky"] == "stem/leaky:0"
+    assert network.output_names == ("scores", "distances")
+
+
+def test_dynamic_batch_is_fixed_and_noted(tmp_path: Path) -> None:
+    network = load_network(saved(small_networks.classifier("n"), tmp_path))
+    assert network.input_shape == (1, 3, 16, 16)
+    assert network.notices == ("image: dynamic batch dimension 'n' fixed to 1",)
+    assert load_network(saved(small_networks.classifier(1), tmp_path)).notices == ()
+
+
+def test_batch_norm_leaves_no_trace(tmp_path: Path) -> None:
+    network = load_network(saved(small_networks.classifier(), tmp_path))
+    ops = {binding.op for binding in read_main(network.module).bindings}
+    assert ops <= {
+        *("nn.conv2d", "add", "subtract", "multiply", "divide", "maximum", "minimum"),
+        *("nn.relu", "mean", "reshape", "matmul"),
+    }
+
+
+def test_operator_names_are_unique_and_never_look_like_parts() -> None:
+    names = operator_names(["Conv__145:0", "/a/b.1/Conv_output_0", "a_b.1_Conv", "x:1", "::"])
+    assert list(names.values()) == ["Conv_145", "a_b.1_Conv", "a_b.1_Conv_2", "x_1", "value"]
+
+
+def one_node(op: str, shape: list[int | str], kind: int = TensorProto.FLOAT) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info("y", kind, [None] * 4)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
+    text = tmp_path / "text.onnx"
+    text.write_text("this is not a network")
+    cut = saved(small_networks.classifier(), tmp_path, "cut.onnx")
+    cut.write_bytes(cut.read_bytes()[:500])
+    empty = tmp_path / "empty.onnx"
+    empty.write_bytes(b"")
+    cases = [
+        (tmp_path / "missing.onnx", "missing.onnx: no such file"),
+        (text, "text.onnx: is not an ONNX file or is damaged"),
+        (cut, "cut.onnx: "),
+        (empty, "empty.onnx: holds no ONNX graph"),
+        (
+            saved(one_node("Relu", [1, 3, "h", 16]), tmp_path, "dynamic.onnx"),
+            "dynamic.onnx: input x has the dynamic shape [1, 3, h, 16]; only the batch may vary",
+        ),
+        (
+            saved(one_node("Relu", [2, 3, 8, 8]), tmp_path, "batch.onnx"),
+            "batch.onnx: input x is float[2, 3, 8, 8], expected float[1, channels, height, width]",
+        ),
+        (
+            saved(one_node("NonZero", [1, 3, 8, 8]), tmp_path, "nonzero.onnx"),
+            "nonzero.onnx: y",
+        ),
+    ]
+    for path, message in cases:
+        with pytest.raises(FrontendError) as caught:
+            load_network(path)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_unknown_operator_is_named(tmp_path: Path) -> None:
+    model = one_node("Bernoulli", [1, 3, 8, 8])
+    with pytest.raises(FrontendError, match="cannot be imported: .*Bernoulli") as caught:
+        load_network(saved(model, tmp_path))
+    assert caught.value.hint is not None
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("file", "operators"),
+    [
+        ("nanodet_g_coco_416.onnx", ("Conv_145", "PartitionedCall_onnx_tf_prefix_LeakyRelu_1")),
+        ("mobilenetv2_imagenet.onnx", ("features_features.0_features.0.2_Clip", "logits")),
+        ("fmnist_resnet18.onnx", ("layers.3_layers.3.1_Add", "avgpool_GlobalAveragePool")),
+        ("fmnist_resnet8.onnx", ("conv1_Conv", "logits")),
+    ],
+)
+def test_names_of_real_networks(
+    model_path: Callable[[str], Path], file: str, operators: tuple[str, ...]
+) -> None:
+    network = load_network(model_path(file))
+    names = {binding.name for binding in read_main(network.module).bindings}
+    assert set(operators) <= names

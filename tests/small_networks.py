@@ -1,0 +1,147 @@
+"""Small ONNX networks with made-up weights that use every operator the quantiser knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.frontend.preprocess import Preprocess
+
+PREPROCESS = Preprocess(
+    width=16, height=16, order="BGR", mean=(120.0, 110.0, 100.0), std=(60.0, 61.0, 62.0)
+)
+
+
+class Builder:
+    """Collects nodes and initialisers; ``weights`` are drawn from a seeded generator."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def constant(self, name: str, values: NDArray[np.generic]) -> str:
+        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def node(self, op: str, inputs: list[str], *outputs: str, **attributes: object) -> str:
+        self.nodes.append(helper.make_node(op, inputs, list(outputs), **attributes))
+        return outputs[0]
+
+    def conv(
+        self, source: str, name: str, shape: tuple[int, int, int, int], **attributes: object
+    ) -> str:
+        fan_in = float(np.prod(shape[1:]))
+        weight = self._random.normal(0, 1.4 / np.sqrt(fan_in), shape).astype(np.float32)
+        bias = self._random.normal(0, 0.3, shape[0]).astype(np.float32)
+        inputs = [source, self.constant(f"{name}.w", weight), self.constant(f"{name}.b", bias)]
+        return self.node("Conv", inputs, name, kernel_shape=shape[2:], **attributes)
+
+    def normal(self, *shape: int) -> NDArray[np.float32]:
+        return self._random.normal(0, 1, shape).astype(np.float32)
+
+    def model(
+        self, shape: list[int | str], outputs: dict[str, int], *, opset: int = 13
+    ) -> onnx.ModelProto:
+        """Finish a model; ``outputs`` maps the names of the outputs to their ranks."""
+        graph = helper.make_graph(
+            self.nodes,
+            "small",
+            [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * rank)
+                for name, rank in outputs.items()
+            ],
+            self.constants,
+        )
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+        )
+
+
+def detector() -> onnx.ModelProto:
+    """A detector in little: leaky convolutions, pool, concat, resize, sums, a split sigmoid head."""
+    b = Builder(1)
+    same = {"pads": [1, 1, 1, 1]}
+    x = b.conv("image", "stem/conv:0", (8, 3, 3, 3), strides=[2, 2], **same)
+    x = b.node("LeakyRelu", [x], "stem/leaky:0", alpha=0.1)
+    x = b.node(
+        "MaxPool", [x], "stem/pool:0", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
+    )
+    y = b.conv(x, "body/conv:0", (8, 8, 3, 3), **same)
+    y = b.node("LeakyRelu", [y], "body/leaky:0", alpha=0.1)
+    z = b.node("Concat", [y, x], "body/concat:0", axis=1)
+    down = b.conv(z, "down/conv:0", (8, 16, 3, 3), strides=[2, 2], **same)
+    scales = b.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    up = b.node(
+        "Resize",
+        [down, "", scales],
+        "up/resize:0",
+        mode="linear",
+        coordinate_transformation_mode="half_pixel",
+    )
+    lateral = b.conv(z, "lateral/conv:0", (8, 16, 1, 1))
+    merged = b.node("Add", [lateral, up], "merge/add:0")
+    again = b.node("Add", [merged, y], "merge/again:0")
+    head = b.conv(again, "head/conv:0", (12, 8, 1, 1))
+    parts = b.constant("parts", np.array([4, 8], np.int64))
+    b.node("Split", [head, parts], "head/split:0", "head/split:1", axis=1)
+    score = b.node("Sigmoid", ["head/split:0"], "head/sigmoid:0")
+    for source, channels, name in ((score, 4, "scores"), ("head/split:1", 8, "distances")):
+        flat = b.constant(f"{name}.shape", np.array([1, channels, 16], np.int64))
+        reshaped = b.node("Reshape", [source, flat], f"{name}/reshape:0")
+        b.node("Transpose", [reshaped], f"{name}:0", perm=[0, 2, 1])
+    return b.model([1, 3, 16, 16], {"scores:0": 3, "distances:0": 3})
+
+
+def classifier(batch: int | str = "n") -> onnx.ModelProto:
+    """A classifier in little: batch norm, relu6, depthwise, residual, global pool, dense."""
+    b = Builder(2)
+    x = b.conv("image", "/stem/Conv_output_0", (8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    norm = [
+        b.constant(name, values)
+        for name, values in (
+            ("gamma", np.linspace(0.5, 2.0, 8, dtype=np.float32)),
+            ("beta", b.normal(8)),
+            ("mean", b.normal(8)),
+            ("variance", np.linspace(0.3, 3.0, 8, dtype=np.float32)),
+        )
+    ]
+    x = b.node("BatchNormalization", [x, *norm], "/stem/Norm_output_0", epsilon=1e-5)
+    low, high = b.constant("zero", np.float32(0)), b.constant("six", np.float32(6))
+    x = b.node("Clip", [x, low, high], "/stem/Clip_output_0")
+    y = b.conv(x, "/block/depth/Conv_output_0", (8, 1, 3, 3), group=8, pads=[1, 1, 1, 1])
+    y = b.node("Clip", [y, low, high], "/block/depth/Clip_output_0")
+    y = b.conv(y, "/block/Conv_output_0", (8, 8, 1, 1))
+    x = b.node("Add", [y, x], "/block/Add_output_0")
+    x = b.node("Relu", [x], "/block/Relu_output_0")
+    x = b.node("GlobalAveragePool", [x], "/pool/Pool_output_0")
+    x = b.node("Flatten", [x], "/Flatten_output_0")
+    dense = [b.constant("dense.w", b.normal(5, 8)), b.constant("dense.b", b.normal(5))]
+    b.node("Gemm", [x, *dense], "logits", transB=1)
+    return b.model([batch, 3, 16, 16], {"logits": 2})
+
+
+def with_float_middle() -> onnx.ModelProto:
+    """A network with operators that have no integer form between two convolutions."""
+    b = Builder(3)
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1, 1, 1, 1])
+    gate = b.node("HardSigmoid", [x], "gate")
+    x = b.node("Mul", [x, gate], "gated")
+    x = b.node("Softmax", [x], "soft", axis=1)
+    x = b.conv(x, "second", (4, 8, 3, 3))
+    b.node("Tanh", [x], "result")
+    return b.model([1, 3, 16, 16], {"result": 4})
+
+
+def frames(count: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
+    """Yield smooth random pictures uint8[1, 16, 16, 3]."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        coarse = random.integers(0, 256, (1, 4, 4, 3))
+        fine = np.repeat(np.repeat(coarse, 4, axis=1), 4, axis=2)
+        yield np.clip(fine + random.integers(-20, 21, fine.shape), 0, 255).astype(np.uint8)
