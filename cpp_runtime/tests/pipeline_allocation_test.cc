@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "allocation_counter.h"
 #include "pipeline_test_stages.h"
 
 namespace {
@@ -36,6 +37,8 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+long edgepipe::testing::allocation_count() { return allocations; }
 
 namespace edgepipe {
 namespace {

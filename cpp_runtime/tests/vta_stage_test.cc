@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "allocation_counter.h"
 #include "vta_program.h"
 
 namespace edgepipe {
@@ -97,6 +99,36 @@ TEST_F(VtaStageTest, RunsEverySlotOnItsOwnBuffers) {
       EXPECT_EQ(std::to_integer<int>(buffers[2 * slot + 1].data()[lane]), 3 * frame);
     }
   }
+}
+
+TEST_F(VtaStageTest, AllocatesNothingInARun) {
+  auto stage = create(options());
+  ASSERT_TRUE(stage.ok());
+  const Buffer x = *memory_->allocate(16);
+  const Buffer y = *memory_->allocate(16);
+  ASSERT_TRUE((*stage)->bind(0, {&x.view(), 1}, {&y.view(), 1}).ok());
+  const long before = testing::allocation_count();
+  for (int frame = 0; frame < 5; ++frame) ASSERT_TRUE((*stage)->run(0).ok());
+  EXPECT_EQ(testing::allocation_count(), before);
+}
+
+TEST_F(VtaStageTest, TwoStagesShareADeviceFromTwoThreads) {
+  const auto work = [this](int value) {
+    auto stage = create(options());
+    ASSERT_TRUE(stage.ok());
+    const Buffer x = *memory_->allocate(16);
+    const Buffer y = *memory_->allocate(16);
+    ASSERT_TRUE((*stage)->bind(0, {&x.view(), 1}, {&y.view(), 1}).ok());
+    std::memset(x.data(), value, 16);
+    for (int frame = 0; frame < 50; ++frame) {
+      ASSERT_TRUE((*stage)->run(0).ok());
+      ASSERT_EQ(std::to_integer<int>(y.data()[7]), 3 * value);
+    }
+  };
+  std::thread first(work, 5);
+  std::thread second(work, 11);
+  first.join();
+  second.join();
 }
 
 TEST_F(VtaStageTest, RefusesUnboundSlotsAndWrongBuffers) {
