@@ -153,21 +153,20 @@ class KernelEmitter:
         dst_factors = (moving[0] * pixels, moving[1] * piece)
         src: IndexArray | int = 0
         src_factors = (0, 0)
-        match step:
-            case Reset():
-                begin = self._place(dst, 0, 0)
-                self._buffer.gemm(
-                    begin, begin + len(dst), reset=True,
-                    iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors,
-                )  # fmt: skip
-                return
-            case Combine():
-                src = self._base(step.operand, slot) + offset
-                src_factors = dst_factors
-            case Vector():
-                src = self._vector_base(step.vector, tile) + block
-                src_factors = (moving[0], 0)
+        if isinstance(step, Vector):
+            src = self._vector_base(step.vector, tile) + block
+            src_factors = (moving[0], 0)
+        elif self._kernel.uses_temp:
+            # Only Combine reads it; the others can then do with the same uops.
+            src = self._base(Region(1 - step.region), slot) + offset
+            src_factors = dst_factors
         begin = self._place(dst, src, 0)
+        if isinstance(step, Reset):
+            self._buffer.gemm(
+                begin, begin + len(dst), reset=True,
+                iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors,
+            )  # fmt: skip
+            return
         self._buffer.alu(
             step.op, begin, begin + len(dst), imm=step.imm if isinstance(step, Immediate) else None,
             iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors, src_factors=src_factors,

@@ -106,17 +106,19 @@ class EpilogueBuilder:
 
     def _leaky(self, leaky: Leaky) -> list[Step]:
         main, temp = Region.MAIN, Region.TEMP
-        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp, main)]
+        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
         steps += self._add(temp, leaky.offset)
-        high = self._high + leaky.offset
         for shift, add in leaky.steps:
             steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
-            high = high >> shift
             if add:
-                steps.append(Combine(AluOp.ADD, temp, main))
-                high = high + self._high
-        self._set(self._low, np.maximum(self._high, high))
-        return [*steps, Combine(AluOp.MAX, main, temp)]
+                steps.append(Combine(AluOp.ADD, temp))
+        # The slope never falls, so its bounds are its values at the bounds; a maximum is at least
+        # the larger lower bound.
+        low, high = _slope(leaky, self._low), _slope(leaky, self._high)
+        if low.min() < _INT32[0] or high.max() > _INT32[1]:
+            low, high = np.full_like(low, _INT32[0]), np.full_like(high, _INT32[1])
+        self._set(np.maximum(self._low, low), np.maximum(self._high, high))
+        return [*steps, Combine(AluOp.MAX, main)]
 
     def _shift(self, shift: Int32Array) -> list[Step]:
         self._low, self._high = self._low >> shift, self._high >> shift
@@ -137,6 +139,18 @@ class EpilogueBuilder:
         if self._high.max() > high:
             steps.append(Immediate(AluOp.MIN, Region.MAIN, high))
         return steps
+
+
+def _slope(leaky: Leaky, values: Bounds) -> Bounds:
+    """Return the slope's value, or one beyond int32 if a sum on the way does not fit."""
+    slope = values + leaky.offset
+    for shift, add in leaky.steps:
+        if (np.abs(slope) > _INT32[1]).any():
+            return slope
+        slope = slope >> shift
+        if add:
+            slope = slope + values
+    return slope
 
 
 def split_shift(shift: int) -> list[int]:

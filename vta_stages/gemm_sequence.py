@@ -81,7 +81,9 @@ def gemm_calls(
         # Too few entries to keep steps apart in plain order: interleave all output blocks.
         co_u, loops = pairs.co, (pairs.ci // ci_u, 1)
         unrolled, width = _in_rounds(pairs.unroll(products, co_u, ci_u), hazard, spare)
-        pieces = _split(unrolled, longest // width * width)
+        # Whole rounds repeat safely, and so does a part of one that is a multiple of the hazard.
+        unit = width if width <= longest else hazard
+        pieces = _split(unrolled, longest // unit * unit)
     outer, inner = int(loops[0] > 1) * ci_u, int(loops[1] > 1) * co_u
     return [
         GemmCall(

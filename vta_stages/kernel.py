@@ -155,11 +155,10 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """``region = op(region, operand)`` entry by entry."""
+    """``region = op(region, other region)`` entry by entry."""
 
     op: AluOp
     region: Region
-    operand: Region
 
 
 Step = Reset | Accumulate | AddConstant | Immediate | Vector | Combine
@@ -184,7 +183,4 @@ class Kernel:
     @cached_property
     def uses_temp(self) -> bool:
         """Some step works on the second region."""
-        return any(
-            Region.TEMP in (step.region, getattr(step, "operand", Region.MAIN))
-            for step in self.steps
-        )
+        return any(step.region is Region.TEMP or isinstance(step, Combine) for step in self.steps)

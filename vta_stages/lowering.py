@@ -211,7 +211,7 @@ def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
         steps += [
             Reset(Region.TEMP),
             Accumulate(0, Region.TEMP, divmod(tap, kernel_w)),
-            Combine(AluOp.MAX, Region.MAIN, Region.TEMP),
+            Combine(AluOp.MAX, Region.MAIN),
         ]
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     return _finish(layer.name, layer.output, accelerator, [source], steps, builder)

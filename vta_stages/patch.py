@@ -8,6 +8,9 @@ import numpy as np
 
 from vta_stages.kernel import AxisMap, IndexArray, Source
 
+ELEMENTS_PER_DMA_ROW = 80
+"""How many 16-byte elements the bus moves in the latency of one DMA row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -64,11 +67,17 @@ def axis_span(axis: AxisMap, low: int, high: int, *, strided: bool) -> Span:
 
 
 def patch_of(source: Source, tile: Tile) -> Patch:
-    """Return the input pixels of a tile. Rows may be skipped evenly, as a DMA transfer can."""
-    return Patch(
-        axis_span(source.rows, *tile.rows, strided=True),
-        axis_span(source.cols, *tile.cols, strided=False),
-    )
+    """Return the input pixels of a tile.
+
+    Rows that no product needs are skipped where that saves time: whole rows that follow each other
+    are one DMA row, so there a skipped row must outweigh the latency of another.
+    """
+    cols = axis_span(source.cols, *tile.cols, strided=False)
+    skipping = axis_span(source.rows, *tile.rows, strided=True)
+    skipped_elements = (skipping.step - 1) * cols.count
+    if cols.count < source.tensor.width or skipped_elements > ELEMENTS_PER_DMA_ROW:
+        return Patch(skipping, cols)
+    return Patch(axis_span(source.rows, *tile.rows, strided=False), cols)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -94,3 +94,24 @@ def test_other_accelerators(accelerator: Accelerator, name: str) -> None:
     source = tensor("x", channels, extent, extent)
     layer = conv(rng, name, source, outputs, kernel, pad=pad, stride=stride)
     check_program(accelerator, [layer], ["x"], [layer.output.name])
+
+
+# name: tensor (channels, height, width), output channels, kernel, options
+UNUSUAL = {
+    "a plane beyond 16 bits of stride": ((20, 300, 290), 20, 3, {"pad": 1}),
+    "a picture too wide for one tile": ((16, 3, 3000), 16, 3, {"pad": 1, "leaky": True}),
+    "a tall picture": ((16, 3000, 2), 16, 3, {"pad": 1}),
+    "a large kernel": ((3, 64, 64), 8, 15, {"pad": 7}),
+    "global pooling": ((1024, 7, 7), 1024, 7, {"groups": 1024}),
+    "dense on a picture": ((64, 7, 7), 100, 7, {}),
+    "depthwise": ((960, 7, 7), 960, 3, {"pad": 1, "groups": 960}),
+    "a long reduction": ((4000, 2, 2), 40, 1, {}),
+    "many outputs": ((40, 3, 3), 4000, 1, {"leaky": True}),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_shapes(name: str) -> None:
+    shape, outputs, kernel, options = UNUSUAL[name]
+    layer = conv(np.random.default_rng(6), "c", tensor("x", *shape), outputs, kernel, **options)
+    check_program(STOCK, [layer], ["x"], ["c.out"])
