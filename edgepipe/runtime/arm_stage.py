@@ -68,7 +68,7 @@ class ArmStage:
         self.close()
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run on named arrays of the plan's dtypes and shapes in memory; return copies of outputs."""
+        """Run on named arrays of the plan's dtypes and shapes; return copies of the outputs."""
         for name, array in self.inputs.items():
             given = inputs[name]
             if given.shape != array.shape or given.dtype != array.dtype:

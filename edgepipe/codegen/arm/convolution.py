@@ -109,7 +109,10 @@ class ConvolutionKernel:
 
     @property
     def tile(self) -> int:
-        """Values of q (for every x phase) of a register tile, chosen for loads and wasted work per useful multiplication."""
+        """Values of q (for every x phase) of a register tile.
+
+        Chosen for the fewest loads and the least wasted work per useful multiplication.
+        """
         lanes, count = self.output.vector, self.x.positions
 
         def cost(tile: int) -> float:
@@ -252,7 +255,7 @@ def plain_taps(layer: Conv) -> Int8Array:
 
 
 def transposed_taps(layer: TransposedConv) -> Int8Array:
-    """Return the weights as int8[sy, sx, out, in / groups, ty, tx], taps by rising input position."""
+    """Return int8[sy, sx, out, in / groups, ty, tx], taps by rising input position."""
     inputs, outputs, kh, kw = layer.weight.shape
     sy, sx = layer.stride
     ty, tx = -(-kh // sy), -(-kw // sx)

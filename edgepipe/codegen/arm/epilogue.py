@@ -1,4 +1,4 @@
-"""The tail that every accumulating kernel shares: residual terms, bias, leaky, shift, clip, int8."""
+"""The tail of every accumulating kernel: residual terms, bias, leaky, shift, clip, int8."""
 
 from __future__ import annotations
 

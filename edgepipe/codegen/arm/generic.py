@@ -17,6 +17,9 @@ from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import Operator
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 
+# Operators that RewriteDataflowReshape leaves: the same bytes in another shape.
+_VIEWS = ("relax.reshape", "relax.memory.view")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GenericKernel:
@@ -190,11 +193,9 @@ def _viewed(value: Any) -> Any | None:
     """Return the variable that ``value`` is a view of, if it is one."""
     if isinstance(value, relax.Var):
         return value
-    if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op):
-        if value.op.name in ("relax.reshape", "relax.memory.view") and isinstance(
-            value.args[0], relax.Var
-        ):
-            return value.args[0]
+    is_operator = isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op)
+    if is_operator and value.op.name in _VIEWS and isinstance(value.args[0], relax.Var):
+        return value.args[0]
     return None
 
 

@@ -10,6 +10,8 @@ multiply vectors and add neighbouring products:
   exact unless both are (-128) * (-128), so it needs weights above -128.
 """
 
+# TVMScript: buffers and their matrices have capital letters.
+
 from __future__ import annotations
 
 from collections.abc import Callable

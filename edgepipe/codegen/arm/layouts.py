@@ -188,7 +188,7 @@ class View:
         return te.compute(self.shape, element, name=name)
 
     def split_loops(self, sch: Schedule, block: str) -> tuple[list[Loop], Loop, Loop, Loop]:
-        """Split the loops of a fresh ``block``: (outer channel loops, row, column, channel lanes)."""
+        """Split a fresh ``block``'s loops: (outer channel loops, row, column, channel lanes)."""
         loops = sch.get_loops(sch.get_sblock(block))
         if isinstance(self.layout, Blocks):
             blocks, y, x, _, lanes = loops

@@ -43,7 +43,7 @@ from vta_stages.layers import (
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a tensor lies; ``view`` is None when it is no picture (only generic operators read it)."""
+    """Where a tensor lies; ``view`` is None for what only generic operators can read."""
 
     operand: Operand
     view: View | None

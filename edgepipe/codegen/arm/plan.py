@@ -4,9 +4,9 @@ plan.json (format 1):
 
 * ``inputs``, ``outputs``: {name, dtype, shape} of the slot's buffers, in order;
 * ``tensors``: what kernels are given, {storage, index, offset, dtype, shape}. ``storage`` is
-  ``input`` or ``output`` (the index-th of those), ``constant`` (in weights.bin) or ``temporary`` (in
-  the stage's workspace); offset in bytes, a multiple of 64. Tensors of one storage are views;
-* ``weights_bytes``, ``workspace_bytes``, ``scratch_bytes`` (the most that a kernel itself allocates);
+  ``input`` or ``output`` (the index-th of those), ``constant`` (in weights.bin) or ``temporary``
+  (in the stage's workspace); offset in bytes, a multiple of 64. Tensors of one place are views;
+* ``weights_bytes``, ``workspace_bytes``, ``scratch_bytes`` (the most that one kernel allocates);
 * ``architectures``: {name: {kernels: file name, cpu_features}};
 * ``calls``: {operator, kernel, args}, args being indices into ``tensors``, the output last.
 """

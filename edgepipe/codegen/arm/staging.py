@@ -43,7 +43,7 @@ class Staging:
         return found
 
     def compute(self, params: list[Tensor], dtype: str) -> Tensor:
-        """Define the staged rows as ``dtype[rows, columns, channels]``; :meth:`place` flattens it."""
+        """Define staged rows as ``dtype[rows, columns, channels]``; :meth:`place` flattens them."""
         source = self.input
 
         def value(row: Expr, column: Expr, c: Expr) -> Expr:
@@ -57,7 +57,7 @@ class Staging:
         return te.compute((self.rows, self.columns, self.channels), value, name=BLOCK)
 
     def element(self, staged: Tensor, row: Expr, element: Expr) -> Expr:
-        """Read element ``column * channels + channel`` of a staged row; it may run on past a pixel."""
+        """Read element ``column * channels + c`` of a staged row; it may run on past a pixel."""
         column, c = tirx.floordiv(element, self.channels), tirx.floormod(element, self.channels)
         return staged[row, column, c]
 

@@ -81,7 +81,9 @@ def assert_same_bits(folder: Path, layers, inputs, seed, input_layouts, output_l
         if name in output_layouts:
             layout = output_layouts[name]
             lanes = layout.lanes(array.shape[1])
-            flat = found[name].transpose(0, 4, 3, 1, 2).reshape(lanes, layout.batch, *array.shape[2:])
+            flat = (
+                found[name].transpose(0, 4, 3, 1, 2).reshape(lanes, layout.batch, *array.shape[2:])
+            )
             np.testing.assert_array_equal(flat[: array.shape[1], 0], array[0], err_msg=name)
             assert not flat[array.shape[1] :].any(), f"{name}: padding lanes are not zero"
             assert not flat[:, 1:].any(), f"{name}: padding batch rows are not zero"

@@ -1,10 +1,9 @@
 """Every operator kind, in every layout, gives the bits of stock TVM."""
 
+import arm_layers
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-
-import arm_layers
 
 LAYERS = {
     "convolution": arm_layers.convolutions(),
