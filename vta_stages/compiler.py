@@ -21,6 +21,7 @@ from vta_stages.layers import Layer, TensorSpec
 from vta_stages.lowering import lower
 from vta_stages.memory_plan import CONST_REGION, MemoryPlan, layer_inputs, plan_memory
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
+from vta_stages.rewrites import rewrite
 from vta_stages.schedule import Schedule
 from vta_stages.tiling import Tiling, choose_tiling
 from vta_stages.timing import CostModel
@@ -34,7 +35,8 @@ Progress = Callable[[str, int, int], None]
 def check_layer(accelerator: Accelerator, layer: Layer) -> None:
     """Raise LayerError, with the numbers, when a layer cannot run on this accelerator."""
     check_consistent(layer)
-    choose_tiling(accelerator, lower(layer, accelerator), CostModel())
+    for part in rewrite([layer]):
+        choose_tiling(accelerator, lower(part, accelerator), CostModel())
 
 
 def compile_program(
@@ -54,7 +56,7 @@ def compile_program(
     other.
     """
     specs = _check_network(layers, inputs, outputs)
-    plan = plan_memory(accelerator, layers, [specs[name] for name in inputs], outputs)
+    plan = plan_memory(accelerator, rewrite(layers), [specs[name] for name in inputs], outputs)
     compilation = _Compilation(accelerator, plan, set(inputs), cost or CostModel())
     for index, layer in enumerate(plan.layers):
         if progress is not None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Concat, Layer, MaxPool, Resize, Sum, TensorSpec, Term
+from vta_stages.layers import Concat, Epilogue, Layer, MaxPool, Resize, Sum, TensorSpec, Term
 from vta_stages.layout import activation_bytes
 from vta_stages.program import Region, RegionKind
 
@@ -119,7 +121,8 @@ def _elide_concats(
     """Make parts of concatenations views of them; return the layers that are left.
 
     A part that must lie elsewhere (a program input or output, or a part of two concatenations) is
-    copied. Parts that do not start at a block are moved lane by lane, by the concat as a whole.
+    copied, to ``<concat>:part<n>`` (operators have no colon in their names). Parts that do not start
+    at a block are moved lane by lane, by the concat as a whole.
     """
     block = accelerator.block_out
     remaining: list[Layer] = []
@@ -132,12 +135,12 @@ def _elide_concats(
         for index, part in enumerate(layer.inputs):
             name = part.name
             if name in fixed or name in buffers.views:
-                name = f"{layer.name}.part{index}"
+                name = f"{layer.name}:part{index}"
                 piece = TensorSpec(
                     name=name, channels=part.channels, height=part.height, width=part.width
                 )
                 buffers.specs[name] = piece
-                copies.append(copy_layer(f"{layer.name}.copy{index}", part, piece))
+                copies.append(copy_layer(f"{layer.name}:copy{index}", part, piece))
             buffers.views[name] = View(layer.output.name, channel // block)
             channel += part.channels
         remaining += reversed(copies)
@@ -150,10 +153,6 @@ def _starts_at_blocks(layer: Concat, block: int) -> bool:
 
 def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
     """Return the layer that copies a tensor."""
-    import numpy as np
-
-    from vta_stages.layers import Epilogue
-
     return Sum(
         name=name,
         output=output,
