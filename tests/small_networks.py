@@ -64,7 +64,7 @@ class Builder:
 
 
 def detector() -> onnx.ModelProto:
-    """A detector in little: leaky convolutions, pool, concat, resize, sums, a split sigmoid head."""
+    """A detector in little: leaky convolutions, pool, concat, resize, sums, split sigmoid head."""
     b = Builder(1)
     same = {"pads": [1, 1, 1, 1]}
     x = b.conv("image", "stem/conv:0", (8, 3, 3, 3), strides=[2, 2], **same)

@@ -110,7 +110,7 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
 
 def test_unknown_operator_is_named(tmp_path: Path) -> None:
     model = one_node("Bernoulli", [1, 3, 8, 8])
-    with pytest.raises(FrontendError, match="cannot be imported: .*Bernoulli") as caught:
+    with pytest.raises(FrontendError, match=r"cannot be imported: .*Bernoulli") as caught:
         load_network(saved(model, tmp_path))
     assert caught.value.hint is not None
 

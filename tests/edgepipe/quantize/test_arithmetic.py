@@ -1,0 +1,179 @@
+"""The integer forms of slopes, factors, weights and resizes, each against its real meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.errors import QuantizeError
+from edgepipe.quantize.calibrate import TensorStatistics
+from edgepipe.quantize.leaky import leaky, slope_of, steps_for
+from edgepipe.quantize.resampling import resize_matrices
+from edgepipe.quantize.thresholds import RULES
+from edgepipe.quantize.weights import (
+    quantise_factors,
+    quantise_rows,
+    require_no_overflow,
+    snap,
+)
+
+
+@pytest.mark.parametrize(
+    ("slope", "most", "expected"), [(0.1, 3, 13 / 128), (0.1, 2, 3 / 32), (0.25, 3, 1 / 4)]
+)
+def test_slopes_become_shifts_and_adds(slope: float, most: int, expected: float) -> None:
+    assert float(slope_of(steps_for(slope, most=most))) == expected
+
+
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize("shift", [4, 8, 12])
+def test_leaky_branch_rounds_without_bias(most: int, shift: int) -> None:
+    record = leaky(0.1, np.array([shift], np.int32), most=most)
+    exact = np.arange(-(2**18), 2**18, 7)
+    v = exact + (1 << (shift - 1))
+    t = v + int(record.offset[0])
+    for step, add in record.steps:
+        t = (t >> step) + (v if add else 0)
+    made = np.maximum(v, t) >> shift
+    slope = float(slope_of(record.steps))
+    wanted = np.where(exact > 0, exact, slope * exact) / 2**shift
+    error = made - wanted
+    assert np.abs(error).max() < 0.6
+    assert abs(error.mean()) < 0.05
+
+
+@given(st.lists(st.floats(1e-4, 0.9), min_size=1, max_size=30), st.integers(0, 99))
+def test_weight_rows_use_int8_well(scales: list[float], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = random.normal(0, 1, (len(scales), 27)) * np.array(scales)[:, None]
+    quantised, shift = quantise_rows(rows)
+    assert quantised.min() >= -127
+    assert quantised.max() <= 127
+    assert shift.min() >= 0
+    step = 2.0 ** -shift.astype(np.float64)
+    error = np.abs(quantised * step[:, None] - rows)
+    # Only the weights that clip may err by more than half a step.
+    assert (error <= 0.5 * step[:, None] + 1e-12).mean() > 0.9
+    full = np.abs(quantised).max(axis=1)
+    assert np.all((full >= 63) | (shift >= 15) | (np.abs(rows).max(axis=1) > 63))
+
+
+def test_a_row_of_zeros_has_shift_zero() -> None:
+    quantised, shift = quantise_rows(np.zeros((2, 4)))
+    assert not quantised.any()
+    assert shift.tolist() == [0, 0]
+
+
+@given(st.floats(-8e6, 8e6))
+def test_factors_have_seven_bits_and_a_power_of_two(factor: float) -> None:
+    made = int(quantise_factors(np.array([factor]))[0])
+    mantissa, k = abs(made), 0
+    while mantissa > 127:
+        assert mantissa % 2 == 0
+        mantissa, k = mantissa // 2, k + 1
+    assert k <= 16
+    assert abs(made - factor) <= max(0.5, abs(factor) / 127)
+
+
+def test_snap_makes_the_first_residual_exact() -> None:
+    scale, residual = np.array([0.0371, 0.0371]), np.array([0.05, 0.021])
+    shift = np.array([9, 6], np.int32)
+    snapped = snap(scale, residual, shift)
+    factor = residual / snapped * 2.0**shift
+    np.testing.assert_allclose(factor, quantise_factors(factor), rtol=1e-12)
+    assert np.all(np.abs(snapped / scale - 1) < 0.02)
+
+
+def test_overflow_is_refused_with_the_bound() -> None:
+    with pytest.raises(QuantizeError, match="conv_3: an accumulator could reach 1280000000"):
+        require_no_overflow("conv_3", np.array([10_000_000]), [], np.array([0]))
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("scale", [2.0, 0.5])
+def test_resize_matrices_are_what_onnx_means(mode: str, method: str, scale: float) -> None:
+    size = (6, 8)
+    made = (int(size[0] * scale), int(size[1] * scale))
+    kind = "nearest_neighbor" if method == "nearest" else "linear"
+    found = resize_matrices((size, made), kind, mode, "floor")
+    assert found is not None
+    rows, cols, shift = found
+    assert np.all(rows.sum(axis=1)[:, None] * cols.sum(axis=1) == 1 << shift)
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        mode=method,
+        coordinate_transformation_mode=mode,
+        nearest_mode="floor",
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, *size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, *made])],
+        [numpy_helper.from_array(np.array([1, 1, scale, scale], np.float32), "s")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x = np.random.default_rng(0).normal(0, 1, (1, 1, *size)).astype(np.float32)
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(rows @ x @ cols.T / 2**shift, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "method", "coordinates"),
+    [
+        (((6, 6), (9, 9)), "linear", "half_pixel"),  # thirds have no exact binary weights
+        (((6, 6), (12, 12)), "cubic", "half_pixel"),
+        (((6, 6), (12, 12)), "linear", "tf_crop_and_resize"),
+        (((4, 4), (64, 64)), "linear", "half_pixel"),  # weights beyond int8
+    ],
+)
+def test_other_resizes_have_no_integer_form(
+    sizes: tuple[tuple[int, int], tuple[int, int]], method: str, coordinates: str
+) -> None:
+    assert resize_matrices(sizes, method, coordinates, "floor") is None
+
+
+def statistics(values: np.ndarray) -> TensorStatistics:
+    found = TensorStatistics(values.shape[1])
+    for part in np.array_split(values, 4):
+        found.add(part)
+    return found
+
+
+def test_statistics_of_parts_are_those_of_the_whole() -> None:
+    values = np.random.default_rng(0).normal(0, 1, (8, 3, 5, 5)).astype(np.float32)
+    values[7] *= 9  # a late outlier makes the histogram widen
+    found = statistics(values)
+    assert found.counts.sum() == values.size
+    np.testing.assert_allclose(found.mean, values.mean(axis=(0, 2, 3)), atol=1e-6)
+    np.testing.assert_allclose(found.magnitude, np.abs(values).max(axis=(0, 2, 3)))
+
+
+def test_thresholds_order_and_optimality() -> None:
+    random = np.random.default_rng(1)
+    values = random.laplace(0, 1, (8, 4, 40, 40)).astype(np.float32)
+    found = statistics(values)
+    assert RULES["max"](found) == pytest.approx(float(np.abs(values).max()))
+    assert RULES["percentile"](found) < RULES["max"](found)
+
+    def error(threshold: float) -> float:
+        step = threshold / 127
+        made = np.clip(np.rint(values / step), -128, 127) * step
+        return float(((made - values) ** 2).mean())
+
+    best = RULES["mse"](found)
+    assert error(best) < error(RULES["max"](found))
+    assert error(best) < 1.02 * min(error(t) for t in np.linspace(4, 14, 41))
+
+
+def test_a_tensor_of_zeros_has_thresholds_of_zero() -> None:
+    found = statistics(np.zeros((4, 2, 3, 3), np.float32))
+    assert [rule(found) for rule in RULES.values()] == [0.0, 0.0, 0.0]

@@ -1,0 +1,164 @@
+"""quantize: integer networks in normal form that follow their float originals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import small_networks
+
+from edgepipe.errors import MediaError, QuantizeError
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
+from edgepipe.tvm_adapter import CompiledModule, load_module, run_module, save_module
+from vta_stages.layers import Conv
+
+MAKERS = {
+    "detector": small_networks.detector,
+    "classifier": small_networks.classifier,
+    "with_float_middle": small_networks.with_float_middle,
+}
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Network]:
+    folder = tmp_path_factory.mktemp("quantizer")
+    loaded = {}
+    for name, make in MAKERS.items():
+        onnx.save(make(), folder / f"{name}.onnx")
+        loaded[name] = load_network(folder / f"{name}.onnx")
+    return loaded
+
+
+def quantized(network: Network) -> QuantizedNetwork:
+    return quantize(network, small_networks.frames(16), small_networks.PREPROCESS)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_integer_network_follows_the_float_one(name: str, networks: dict[str, Network]) -> None:
+    network = networks[name]
+    result = quantized(network)
+    compiled = CompiledModule(result.module)
+    session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
+    found: list[list[np.ndarray]] = [[] for _ in result.output_names]
+    expected: list[list[np.ndarray]] = [[] for _ in result.output_names]
+    for frame in small_networks.frames(12, seed=7):
+        outputs = compiled.run({result.input_name: frame})
+        picture = small_networks.PREPROCESS.normalise(frame)
+        reference = session.run(None, {network.onnx_input: picture})
+        for index, output in enumerate(result.output_names):
+            assert outputs[output].shape == reference[index].shape
+            assert outputs[output].dtype == np.float32
+            found[index].append(outputs[output].reshape(-1))
+            expected[index].append(reference[index].reshape(-1))
+    for one, other in zip(found, expected, strict=True):
+        assert np.corrcoef(np.concatenate(one), np.concatenate(other))[0, 1] > 0.998
+
+
+def kinds(operators: tuple[Operator, ...]) -> dict[str, str]:
+    return {operator.name: operator.kind for operator in operators}
+
+
+def test_a_detector_is_integer_up_to_its_head(networks: dict[str, Network]) -> None:
+    found = kinds(match_operators(quantized(networks["detector"]).module))
+    assert found["image.int8"] == "input_table"
+    assert found["stem_pool"] == "max_pool"
+    assert found["body_concat"] == "concat"
+    assert found["up_resize"] == "resize"
+    assert found["merge_again"] == found["head_conv"] == "conv"
+    assert [name for name, kind in found.items() if kind == "generic"] == [
+        *("head_split", "head_split_1", "head_sigmoid", "scores_reshape", "distances_reshape"),
+        *("scores", "distances.int8", "distances"),
+    ]
+
+
+def test_adds_become_residual_terms(networks: dict[str, Network]) -> None:
+    operators = match_operators(quantized(networks["detector"]).module)
+    merge = next(o for o in operators if o.name == "merge_again")
+    assert merge.inputs == ("body_concat", "up_resize", "body_leaky")
+
+
+def test_a_classifier_is_integer_to_the_end(networks: dict[str, Network]) -> None:
+    operators = match_operators(quantized(networks["classifier"]).module)
+    assert list(kinds(operators).values()) == ["input_table", *["conv"] * 5, "generic"]
+    pool = next(o.layer for o in operators if o.name == "pool_Pool")
+    assert isinstance(pool, Conv)
+    assert pool.groups == 8
+    assert len(np.unique(pool.weight)) == 1
+    relu6 = next(o.layer for o in operators if o.name == "stem_Clip")
+    assert isinstance(relu6, Conv)
+    assert (relu6.epilogue.low, relu6.epilogue.high) == (0, 127)
+
+
+def test_what_has_no_integer_form_stays_float(networks: dict[str, Network]) -> None:
+    found = kinds(match_operators(quantized(networks["with_float_middle"]).module))
+    assert found["first"] == found["second"] == "conv"
+    for name in ("first.float", "gated", "soft", "soft.int8", "result"):
+        assert found[name] == "generic"
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_every_layer_keeps_the_contract(name: str, networks: dict[str, Network]) -> None:
+    for operator in match_operators(quantized(networks[name]).module):
+        layer = operator.layer
+        if not isinstance(layer, Conv):
+            continue
+        shift = layer.epilogue.shift
+        assert shift.min() >= 0
+        assert shift.max() <= 15
+        reach = 128 * np.abs(layer.weight.astype(np.int64)).reshape(shift.size, -1).sum(axis=1)
+        reach += np.abs(layer.epilogue.bias.astype(np.int64))
+        for term in layer.terms:
+            assert np.all(np.abs(term.factor) <= 127 << 16)
+            reach += 128 * np.abs(term.factor.astype(np.int64))
+        assert reach.max() < 2**30
+
+
+def test_same_input_same_module(networks: dict[str, Network], tmp_path: Path) -> None:
+    texts = []
+    for index in range(2):
+        path = tmp_path / f"{index}.json"
+        save_module(quantized(networks["detector"]).module, path)
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1]
+    frame = next(small_networks.frames(1))
+    result = quantized(networks["detector"])
+    reloaded = run_module(load_module(tmp_path / "0.json"), {"image": frame})
+    for name, value in run_module(result.module, {"image": frame}).items():
+        np.testing.assert_array_equal(reloaded[name], value)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda n: quantize(n, [], small_networks.PREPROCESS), QuantizeError, "no calibration"),
+        (
+            lambda n: quantize(n, [np.zeros((1, 8, 8, 3), np.uint8)], small_networks.PREPROCESS),
+            MediaError,
+            r"frame 0 is uint8\[1, 8, 8, 3\], expected uint8\[1, 16, 16, 3\]",
+        ),
+        (
+            lambda n: quantize(n, [], dataclasses.replace(small_networks.PREPROCESS, width=32)),
+            QuantizeError,
+            "the preprocess makes 3x16x32, the network reads 3x16x16",
+        ),
+        (lambda n: QuantizeOptions(threshold="best"), QuantizeError, "rule 'best' is unknown"),
+        (lambda n: QuantizeOptions(frames=0), QuantizeError, "over 0 frames"),
+        (lambda n: QuantizeOptions(equalise=2.0), QuantizeError, "equalise is 2.0"),
+        (lambda n: QuantizeOptions(leaky_steps=9), QuantizeError, "leaky_steps is 9"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    call: Callable[[Network], object],
+    error: type[Exception],
+    message: str,
+    networks: dict[str, Network],
+) -> None:
+    with pytest.raises(error, match=message):
+        call(networks["detector"])
