@@ -10,11 +10,12 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp lint format bench-accuracy bench-pipeline bench-exact packages clean help
+.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline bench-exact packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
 	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
+	@echo "make test-board      the tests that run on an emulated Ultra96"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
@@ -35,6 +36,10 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 
 test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(PYTEST)
+
+# On an emulated Ultra96; downloads about 230 MB of Debian packages the first time.
+test-board: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m pytest -m board tests/board $(PYTEST)
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -4,7 +4,8 @@ set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu python3-venv
     nlohmann-json3-dev libxxhash-dev libgtest-dev
-    openssh-client openssh-server qemu-user-static clang-format clang-tidy dataset-fashion-mnist"
+    openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
+    clang-format clang-tidy dataset-fashion-mnist"
 
 missing=""
 for package in $packages; do

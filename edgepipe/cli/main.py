@@ -15,6 +15,7 @@ from edgepipe.cli import (
     deploy_command,
     inspect_command,
     run_command,
+    virtual_board_command,
 )
 from edgepipe.errors import EdgepipeError
 
@@ -25,6 +26,7 @@ COMMANDS = (
     deploy_command,
     boards_command,
     bitstream_command,
+    virtual_board_command,
 )
 
 EPILOG = """\

@@ -86,7 +86,7 @@ class HardwareDevice final : public Device {
   struct Statistics {
     std::uint64_t runs = 0;
     std::uint64_t stale_done = 0;       // runs in which done was up before the fence was there
-    std::uint64_t lost_interrupts = 0;  // runs that ended without one
+    std::uint64_t lost_interrupts = 0;  // runs seen to have ended before any interrupt came
     std::uint64_t hangs = 0;            // deadlines passed
     std::uint64_t resets = 0;           // resets that worked
   };

@@ -1,0 +1,215 @@
+"""The virtual Ultra96: what it is, its FPGA behind the real driver, and what stays behind."""
+
+import dataclasses
+import io
+import json
+import mmap
+import socket
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgepipe import boards
+from edgepipe.cli.main import main
+from edgepipe.errors import VirtualBoardError
+from edgepipe.virtual_board import memory_map
+from edgepipe.virtual_board.fpga_model import FpgaOptions
+from edgepipe.virtual_board.processes import ProcessId
+
+pytestmark = pytest.mark.board
+
+VECTORS = Path(__file__).parents[1] / "data" / "vta_vectors"
+ULTRA96 = boards.load("ultra96").accelerator
+
+
+def output_of(board, command):
+    done = board.run([command])
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip().rstrip("\0")
+
+
+def test_it_is_an_ultra96(virtual_board):
+    assert output_of(virtual_board, "cat /proc/device-tree/model") == "Avnet Ultra96 Rev1"
+    assert output_of(virtual_board, "nproc") == "4"
+    assert output_of(virtual_board, "uname -m") == "aarch64"
+    # A Cortex-A53, as its main ID register says.
+    assert output_of(virtual_board, "grep -c 'CPU part.*0xd03' /proc/cpuinfo") == "4"
+
+
+def test_up_when_it_is_up_changes_nothing(virtual_board):
+    before = virtual_board.status()
+    assert before.state == "up"
+    assert virtual_board.up(fpga=None) is False
+    assert virtual_board.status() == before
+
+
+def test_a_command_over_ssh_gives_its_exit_code(virtual_board):
+    folder = ["--folder", str(virtual_board.folder)]
+    assert main(["virtual-board", "ssh", *folder, "exit", "3"]) == 3
+    assert main(["virtual-board", "status", *folder]) == 0
+
+
+def test_cross_built_programs_run(virtual_board):
+    done = virtual_board.run(["edgepipe-vta-run"])
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"usage: edgepipe-vta-run")
+
+
+def test_devices_that_a_driver_needs_are_there(virtual_board):
+    names = output_of(virtual_board, "cat /sys/class/uio/*/name").split()
+    assert names == [memory_map.UIO_NAME, memory_map.RESET_UIO_NAME]
+    attributes = f"/sys/class/u-dma-buf/{memory_map.DMA_BUFFER_NAME}"
+    assert output_of(virtual_board, f"cat {attributes}/size") == str(memory_map.DMA_BUFFER_BYTES)
+    address = int(output_of(virtual_board, f"cat {attributes}/phys_addr"), 0)
+    assert address == memory_map.DMA_POOL_ADDRESS
+    assert "vta" in output_of(virtual_board, "grep 'GIC-0 121 Edge' /proc/interrupts")
+
+
+def test_camera_delivers_frames(virtual_board):
+    command = (
+        "v4l2-ctl --set-fmt-video=width=640,height=360,pixelformat=YUYV"
+        " --stream-mmap --stream-count=2 --stream-to=/tmp/frames && stat -c %s /tmp/frames"
+    )
+    assert output_of(virtual_board, command).endswith(str(2 * 640 * 360 * 2))
+
+
+def test_register_writes_reach_the_model_and_its_answers_come_back(virtual_board):
+    state = json.loads((virtual_board.run_folder / "state.json").read_text())
+    inp_base, request, acknowledge = (
+        memory_map.REGISTERS_ADDRESS + offset for offset in (0x1010, 0x4000, 0x4004)
+    )
+    with (
+        Path(state["memory_file"]).open("r+b") as file,
+        mmap.mmap(file.fileno(), memory_map.DDR_BYTES) as memory,
+    ):
+        output_of(virtual_board, f"busybox devmem {inp_base:#x} 32 0x1234abcd")
+        assert struct.unpack_from("<I", memory, inp_base) == (0x1234ABCD,)
+        # The model answers a reset: it clears the registers and acknowledges the request's number.
+        last = struct.unpack_from("<I", memory, acknowledge)[0]
+        script = (
+            f"busybox devmem {request:#x} 32 {last + 1}; sleep 1;"
+            f" busybox devmem {inp_base:#x}; busybox devmem {acknowledge:#x}"
+        )
+        assert [int(word, 0) for word in output_of(virtual_board, script).split()] == [0, last + 1]
+
+
+def run_vectors(board, accelerator, files, options=""):
+    """Run vectors on the board by the real driver; return each one's report and memory after."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+
+        def add(name, content):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+
+        add("accelerator.json", json.dumps(dataclasses.asdict(accelerator)).encode())
+        for file in files:
+            vector = np.load(file)
+            add(f"{file.stem}.insns", vector["insns"].tobytes())
+            add(f"{file.stem}.before", vector["dram_before"].tobytes())
+    script = (
+        "set -e; rm -rf /tmp/vectors; mkdir /tmp/vectors; cd /tmp/vectors; tar -x;"
+        " for f in *.insns; do n=${f%.insns}; edgepipe-vta-run --accelerator=accelerator.json"
+        f" --insns=$n.insns --memory=$n.before --output=$n.after {options} > $n.report; done;"
+        " tar -c *.after *.report"
+    )
+    done = board.run([script], stdin=archive.getvalue(), deadline_s=300)
+    assert done.returncode == 0, done.stderr.decode()
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        contents = {member.name: tar.extractfile(member).read() for member in tar}
+    return {
+        file.stem: (json.loads(contents[f"{file.stem}.report"]), contents[f"{file.stem}.after"])
+        for file in files
+    }
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+def test_hardware_vectors_run_bit_for_bit_through_registers_dma_and_interrupt(
+    virtual_board, revision
+):
+    accelerator = dataclasses.replace(ULTRA96, revision=revision)
+    files = sorted((VECTORS / revision).glob("*.npz"))
+    assert len(files) == 36
+    virtual_board.load_fpga(FpgaOptions(accelerator=accelerator))
+    before = interrupts(virtual_board)
+    results = run_vectors(virtual_board, accelerator, files)
+    for file in files:
+        report, after = results[file.stem]
+        assert report["ended"] == 1, file.stem
+        assert after == np.load(file)["dram_after"].tobytes(), file.stem
+    assert interrupts(virtual_board) - before == len(files)
+
+
+def interrupts(board):
+    """Return how often the accelerator's interrupt has come, on all cores together."""
+    return sum(map(int, output_of(board, "grep ' vta$' /proc/interrupts").split()[1:5]))
+
+
+def test_vectors_run_by_polling_too(virtual_board):
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
+    file = VECTORS / "0.0.1" / "34_conv.npz"
+    report, after = run_vectors(virtual_board, ULTRA96, [file], "--poll --runs=20")[file.stem]
+    assert (report["ended"], report["different"]) == (20, 0)
+    assert after == np.load(file)["dram_after"].tobytes()
+
+
+def test_a_thousand_runs_with_faults_are_recovered_or_reported(virtual_board):
+    faults = ("hang=100", "stale-done=7", "lost-interrupt=11")
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=faults))
+    file = VECTORS / "0.0.1" / "35_conv.npz"
+    options = "--runs=1000 --deadline-ms=1000"
+    report, after = run_vectors(virtual_board, ULTRA96, [file], options)[file.stem]
+    assert (report["ended"], report["late"], report["resets"]) == (990, 10, 10)
+    assert report["different"] == 0
+    assert report["lost_interrupts"] >= 80
+    assert after == np.load(file)["dram_after"].tobytes()
+
+
+def test_status_tells_a_dead_fpga(virtual_board):
+    status = virtual_board.status()
+    stop(status.fpga_pid)
+    assert virtual_board.status().state == "broken"
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
+    assert virtual_board.status().state == "up"
+
+
+def stop(pid):
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    ProcessId(pid=pid, start_ticks=ticks).stop()
+
+
+def test_down_leaves_no_process_and_no_memory_and_up_comes_back_from_the_cache(virtual_board):
+    status = virtual_board.status()
+    memory_file = Path(
+        json.loads((virtual_board.run_folder / "state.json").read_text())["memory_file"]
+    )
+    assert memory_file.exists()
+
+    assert virtual_board.down() is True
+    assert not Path(f"/proc/{status.qemu_pid}").exists() or zombie(status.qemu_pid)
+    assert not Path(f"/proc/{status.fpga_pid}").exists() or zombie(status.fpga_pid)
+    assert not memory_file.exists()
+    assert virtual_board.status().state == "down"
+    assert virtual_board.down() is False
+    with pytest.raises(VirtualBoardError, match="not running") as caught:
+        virtual_board.ssh_command()
+    assert "edgepipe virtual-board up" in caught.value.hint
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(VirtualBoardError, match="QEMU ended") as caught:
+            virtual_board.up(fpga=None, port=taken.getsockname()[1])
+    assert "--port" in caught.value.hint
+    assert virtual_board.status().state == "down"
+
+    assert virtual_board.up(fpga=None) is True
+    assert virtual_board.status().state == "up"
+
+
+def zombie(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
