@@ -91,8 +91,10 @@ def plan_memory(
         buffers.specs[spec.name] = spec
     fixed = {spec.name for spec in inputs} | set(outputs)
     remaining = _elide_concats(accelerator, layers, fixed, buffers)
-    regions = [Region(name="consts", bytes=0, kind=RegionKind.CONST),
-               Region(name="scratch", bytes=0, kind=RegionKind.SCRATCH)]  # fmt: skip
+    regions = [
+        Region(name="consts", bytes=0, kind=RegionKind.CONST),
+        Region(name="scratch", bytes=0, kind=RegionKind.SCRATCH),
+    ]
     roots: dict[str, TensorAddress] = {}
     for kind, names in (
         (RegionKind.INPUT, [spec.name for spec in inputs]),
@@ -121,8 +123,8 @@ def _elide_concats(
     """Make parts of concatenations views of them; return the layers that are left.
 
     A part that must lie elsewhere (a program input or output, or a part of two concatenations) is
-    copied, to ``<concat>:part<n>`` (operators have no colon in their names). Parts that do not start
-    at a block are moved lane by lane, by the concat as a whole.
+    copied, to ``<output>:part<n>`` (no operator has a colon in its name). Parts that do not
+    start at a block are moved lane by lane, by the concat as a whole.
     """
     block = accelerator.block_out
     remaining: list[Layer] = []
@@ -135,7 +137,7 @@ def _elide_concats(
         for index, part in enumerate(layer.inputs):
             name = part.name
             if name in fixed or name in buffers.views:
-                name = f"{layer.name}:part{index}"
+                name = f"{layer.output.name}:part{index}"
                 piece = TensorSpec(
                     name=name, channels=part.channels, height=part.height, width=part.width
                 )

@@ -12,7 +12,7 @@ GAIN = 0.9
 
 def rewrite(layers: Sequence[Layer]) -> list[Layer]:
     """Return the layers with large poolings split into a pass along the rows and one along the
-    columns. Names of outputs stay; an intermediate tensor is named ``<pool>:rows``."""
+    columns. Names of outputs stay; an intermediate tensor is named ``<output>:rows``."""
     rewritten: list[Layer] = []
     for layer in layers:
         rewritten += split_pool(layer) if isinstance(layer, MaxPool) else [layer]
@@ -32,13 +32,13 @@ def split_pool(layer: MaxPool) -> list[Layer]:
         return [layer]
     top, left, bottom, right = layer.padding
     between = TensorSpec(
-        name=f"{layer.name}:rows",
+        name=f"{layer.output.name}:rows",
         channels=layer.input.channels,
         height=layer.input.height,
         width=layer.output.width,
     )
     along_rows = MaxPool(
-        name=f"{layer.name}:rows",
+        name=f"{layer.output.name}:rows",
         input=layer.input,
         output=between,
         kernel=(1, kernel_w),
