@@ -9,23 +9,23 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::uint32_t kBlock = 16;
+constexpr std::size_t kBlock = 16;
 
 // ---- AVX2: int16 pairs -------------------------------------------------------------------------
 // inp: int16[batch][16]. wgt: int16[8 pairs of k][16 outputs][2], so that one madd of a broadcast
 // pair of inputs gives the two products' sum for eight outputs, without a horizontal add.
 
 void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
-  for (std::uint32_t k = 0; k < a.inp_bytes(); ++k) {
-    const std::int16_t value = element[k];
-    std::memcpy(packed + 2 * std::size_t{k}, &value, sizeof(value));
+  for (std::size_t k = 0; k < a.inp_bytes(); ++k) {
+    const auto value = static_cast<std::int16_t>(element[k]);
+    std::memcpy(packed + 2 * k, &value, sizeof(value));
   }
 }
 
 void pack_wgt_int16(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
-  for (std::uint32_t o = 0; o < kBlock; ++o) {
-    for (std::uint32_t k = 0; k < kBlock; ++k) {
-      const std::int16_t value = element[o * kBlock + k];
+  for (std::size_t o = 0; o < kBlock; ++o) {
+    for (std::size_t k = 0; k < kBlock; ++k) {
+      const auto value = static_cast<std::int16_t>(element[o * kBlock + k]);
       const std::size_t at = (k / 2 * kBlock + o) * 2 + k % 2;
       std::memcpy(packed + 2 * at, &value, sizeof(value));
     }
@@ -35,7 +35,7 @@ void pack_wgt_int16(const Accelerator& /*a*/, const std::int8_t* element, std::b
 // The steps are written out here: a lambda for for_each_step could not be inlined across targets.
 __attribute__((target("avx2"))) void run_avx2(const GemmOperands& operands) {
   const Instruction& i = operands.instruction;
-  const std::uint32_t batch = operands.accelerator.batch;
+  const std::size_t batch = operands.accelerator.batch;
   const Uop* const end = operands.uops + (i.uop_end - i.uop_begin);
   for (LoopOffsets at(i); at.valid(); at.next()) {
     for (const Uop* uop = operands.uops; uop != end; ++uop) {
@@ -44,7 +44,7 @@ __attribute__((target("avx2"))) void run_avx2(const GemmOperands& operands) {
           operands.wgt + std::size_t{uop->wgt + at.wgt} * kBlock * kBlock * 2);
       auto* acc = reinterpret_cast<__m256i*>(operands.acc +
                                              std::size_t{uop->dst + at.dst} * batch * kBlock);
-      for (std::uint32_t b = 0; b < batch; ++b, acc += 2, x += kBlock * 2) {
+      for (std::size_t b = 0; b < batch; ++b, acc += 2, x += kBlock * 2) {
         __m256i low = _mm256_loadu_si256(acc);
         __m256i high = _mm256_loadu_si256(acc + 1);
         for (std::size_t pair = 0; pair < kBlock / 2; ++pair) {
@@ -70,34 +70,34 @@ __attribute__((target("avx2"))) void run_avx2(const GemmOperands& operands) {
 constexpr std::size_t kVnniWgtBytes = kBlock * kBlock + kBlock * 4;
 
 void pack_inp_offset(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
-  for (std::uint32_t k = 0; k < a.inp_bytes(); ++k) {
+  for (std::size_t k = 0; k < a.inp_bytes(); ++k) {
     packed[k] = static_cast<std::byte>(element[k]) ^ std::byte{0x80};
   }
 }
 
 void pack_wgt_vnni(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
-  for (std::uint32_t o = 0; o < kBlock; ++o) {
+  for (std::size_t o = 0; o < kBlock; ++o) {
     std::int32_t sum = 0;
-    for (std::uint32_t k = 0; k < kBlock; ++k) {
+    for (std::size_t k = 0; k < kBlock; ++k) {
       const std::int8_t value = element[o * kBlock + k];
       packed[(k / 4 * kBlock + o) * 4 + k % 4] = static_cast<std::byte>(value);
       sum += value;
     }
     const std::int32_t correction = -128 * sum;
-    std::memcpy(packed + kBlock * kBlock + 4 * std::size_t{o}, &correction, sizeof(correction));
+    std::memcpy(packed + kBlock * kBlock + 4 * o, &correction, sizeof(correction));
   }
 }
 
 __attribute__((target("avx512f,avx512vnni"))) void run_vnni(const GemmOperands& operands) {
   const Instruction& i = operands.instruction;
-  const std::uint32_t batch = operands.accelerator.batch;
+  const std::size_t batch = operands.accelerator.batch;
   const Uop* const end = operands.uops + (i.uop_end - i.uop_begin);
   for (LoopOffsets at(i); at.valid(); at.next()) {
     for (const Uop* uop = operands.uops; uop != end; ++uop) {
       const std::byte* x = operands.inp + std::size_t{uop->src + at.src} * batch * kBlock;
       const std::byte* w = operands.wgt + std::size_t{uop->wgt + at.wgt} * kVnniWgtBytes;
       std::int32_t* acc = operands.acc + std::size_t{uop->dst + at.dst} * batch * kBlock;
-      for (std::uint32_t b = 0; b < batch; ++b, acc += kBlock, x += kBlock) {
+      for (std::size_t b = 0; b < batch; ++b, acc += kBlock, x += kBlock) {
         // Two sums, because a dependent vpdpbusd has to wait for the one before.
         __m512i even = _mm512_loadu_si512(acc);
         __m512i odd = _mm512_loadu_si512(w + kBlock * kBlock);
@@ -109,7 +109,7 @@ __attribute__((target("avx512f,avx512vnni"))) void run_vnni(const GemmOperands& 
           const std::byte* quads = w + quad * kBlock * 4;
           even = _mm512_dpbusd_epi32(even, _mm512_set1_epi32(first), _mm512_loadu_si512(quads));
           odd = _mm512_dpbusd_epi32(odd, _mm512_set1_epi32(second),
-                                    _mm512_loadu_si512(quads + std::size_t{kBlock} * 4));
+                                    _mm512_loadu_si512(quads + kBlock * 4));
         }
         _mm512_storeu_si512(acc, _mm512_add_epi32(even, odd));
       }

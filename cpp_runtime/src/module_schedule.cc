@@ -156,11 +156,14 @@ class Machine {
       const std::size_t up = up_from(lower).size();
       const std::size_t down = down_from(next(lower)).size();
       if (up + down == 0) continue;
-      const std::string a(to_string(lower));
-      const std::string b(to_string(next(lower)));
-      return {Code::kDevice, "tokens left over at FINISH: " + std::to_string(up) + " from " + a +
-                                 " to " + b + ", " + std::to_string(down) + " from " + b + " to " +
-                                 a + ", expected 0"};
+      const auto tokens = [](std::size_t count, Module from, Module to) {
+        std::string text = std::to_string(count) + " from ";
+        text += to_string(from);
+        text += " to ";
+        return text += to_string(to);
+      };
+      return {Code::kDevice, "tokens left over at FINISH: " + tokens(up, lower, next(lower)) +
+                                 ", " + tokens(down, next(lower), lower) + ", expected 0"};
     }
     return {};
   }

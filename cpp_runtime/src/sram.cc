@@ -26,7 +26,7 @@ void Sram::load_uop(const Instruction& i, const std::byte* dram) {
 }
 
 void Sram::load_inp(const Instruction& i, const std::byte* dram) {
-  static constexpr std::array<std::int8_t, 256 * 256> kZero{};
+  static constexpr std::array<std::int8_t, std::size_t{256} * 256> kZero{};  // the largest element
   const std::uint32_t element_bytes = accelerator_.inp_bytes();
   const std::uint32_t width = i.x_pad_0 + i.x_size + i.x_pad_1;
   const std::uint32_t height = i.y_pad_0 + i.y_size + i.y_pad_1;
