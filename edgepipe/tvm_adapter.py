@@ -329,9 +329,10 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     module = _simplified(_without_clip_kernels(module))
     function = module["main"]
     results = function.body.body
-    for binding in function.body.blocks[-1].bindings:
-        if binding.var == results and isinstance(binding.value, tvm.ir.Tuple):
-            results = binding.value
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            if binding.var == results and isinstance(binding.value, tvm.ir.Tuple):
+                results = binding.value
     fields = list(results.fields) if isinstance(results, tvm.ir.Tuple) else [results]
     names = _unique_names(function)
     known = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -72,9 +72,7 @@ def load_network(path: Path | str) -> Network:
             "or export with another opset",
         ) from cause
     outputs = [output.name for output in model.graph.output]
-    for output in outputs:
-        if output not in variables:
-            raise FrontendError(f"{path}: output {output!r} does not depend on the input")
+    _require_distinct(path, outputs, variables, {p.name for p in read_main(module).params})
     names = operator_names([graph_input.name, *values])
     # One variable may hold several values (Identity, Dropout); an output's name goes before others.
     ordered = [v for v in variables if v not in outputs] + [v for v in outputs if v in variables]
@@ -117,7 +115,7 @@ def _read(path: Path) -> onnx.ModelProto:
         raise FrontendError(f"{path}: no such file", hint="expected an ONNX network (*.onnx)")
     try:
         model = onnx.load(path)
-    except (DecodeError, ValueError, OSError) as cause:
+    except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as cause:
         raise FrontendError(
             f"{path}: is not an ONNX file or is damaged", hint="export the network to ONNX again"
         ) from cause
@@ -222,6 +220,24 @@ def _needed(main: Main, outputs: Sequence[str]) -> Main:
             needed.update(binding.inputs)
             kept.append(binding)
     return replace(main, bindings=tuple(reversed(kept)), outputs=tuple(outputs))
+
+
+def _require_distinct(
+    path: Path, outputs: Sequence[str], variables: Mapping[str, str], params: Container[str]
+) -> None:
+    """Require every output to be a tensor of its own that the network computes."""
+    made: dict[str, str] = {}
+    for output in outputs:
+        variable = variables.get(output)
+        if variable is None or variable in params:
+            what = "is the input itself" if variable else "does not depend on the input"
+            raise FrontendError(f"{path}: output {output!r} {what}")
+        if variable in made:
+            raise FrontendError(
+                f"{path}: outputs {made[variable]!r} and {output!r} are the same tensor",
+                hint="export the network with one of them",
+            )
+        made[variable] = output
 
 
 def _require_static(path: Path, main: Main) -> None:

@@ -105,7 +105,10 @@ def collect_statistics(
                 f"expected uint8{list(preprocess.frame_shape)}"
             )
         count += 1
-        results = session.run(None, {input_value: preprocess.normalise(frame)})
+        try:
+            results = session.run(None, {input_value: preprocess.normalise(frame)})
+        except Exception as cause:  # onnxruntime's exceptions have no common base
+            raise QuantizeError(f"{network.name}: frame {count} fails in float: {cause}") from cause
         for name, result in zip(tensors, results, strict=True):
             if not np.isfinite(result).all():
                 raise QuantizeError(f"{name}: holds values that are not finite in frame {count}")
@@ -126,6 +129,13 @@ def _session(network: Network, values: Sequence[str]) -> onnxruntime.InferenceSe
     model.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as cause:  # onnxruntime's exceptions have no common base
+        raise QuantizeError(
+            f"{network.name}: onnxruntime cannot run the network for calibration: "
+            f"{str(cause).splitlines()[0]}",
+            hint="a newer onnxruntime may know the operator or the ONNX version",
+        ) from cause

@@ -115,6 +115,16 @@ def test_unknown_operator_is_named(tmp_path: Path) -> None:
     assert caught.value.hint is not None
 
 
+def test_outputs_must_be_tensors_of_their_own(tmp_path: Path) -> None:
+    twin = one_node("Relu", [1, 3, 8, 8])
+    twin.graph.node.append(helper.make_node("Identity", ["y"], ["z"]))
+    twin.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [None] * 4))
+    with pytest.raises(FrontendError, match="outputs 'y' and 'z' are the same tensor"):
+        load_network(saved(twin, tmp_path))
+    with pytest.raises(FrontendError, match="output 'y' is the input itself"):
+        load_network(saved(one_node("Identity", [1, 3, 8, 8]), tmp_path))
+
+
 @pytest.mark.models
 @pytest.mark.parametrize(
     ("file", "operators"),
