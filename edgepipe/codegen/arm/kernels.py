@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Any, Protocol
+from typing import Protocol
 
-import tvm
-import tvm_ffi
-
-from edgepipe.codegen.arm.plan import ALIGNMENT
 from edgepipe.codegen.arm.targets import Architecture
-from edgepipe.codegen.arm.tensor_ir import PrimFunc, tirx
+from edgepipe.codegen.arm.tensor_ir import PrimFunc, compile_object
 from edgepipe.errors import CodegenError
 
 # No build id and no paths: the same kernels must be the same bytes on every machine.
@@ -67,46 +62,10 @@ def compile_kernels(kernels: Mapping[str, Kernel], arch: Architecture) -> Compil
         name: kernel.build(arch).with_attr("global_symbol", name)
         for name, kernel in kernels.items()
     }
-    target = tvm.target.Target({k: list(v) if isinstance(v, tuple) else v for k, v in arch.target})
-    meter = _ScratchMeter()
-    with tvm.transform.PassContext(instruments=[meter]):
-        executable = tvm.compile(tvm.IRModule(functions), target=target)
     with tempfile.TemporaryDirectory(prefix="edgepipe-") as folder:
         built = Path(folder) / "kernels.o"
-        executable.mod.write_to_file(str(built), "o")
-        return CompiledKernels(_link(built, arch), meter.most_bytes)
-
-
-@tvm.instrument.pass_instrument
-class _ScratchMeter:
-    """Adds up the memory that each kernel allocates for itself, once its buffers are final.
-
-    TVM takes what does not fit the stack from the workspace functions that the runtime provides.
-    Counting all of it gives an upper bound.
-    """
-
-    def __init__(self) -> None:
-        self.most_bytes = 0
-
-    def run_after_pass(self, module: Any, info: Any) -> None:
-        if str(info.name) != "tirx.StorageRewrite":
-            return
-        for function in module.functions.values():
-            if isinstance(function, tirx.PrimFunc):
-                self.most_bytes = max(self.most_bytes, _allocated_bytes(function))
-
-
-def _allocated_bytes(function: PrimFunc) -> int:
-    total = 0
-
-    def visit(node: Any) -> None:
-        nonlocal total
-        elements = math.prod(int(extent) for extent in node.buffer.shape)
-        item_bytes = tvm_ffi.dtype(str(node.buffer.dtype)).itemsize
-        total += -(-elements * item_bytes // ALIGNMENT) * ALIGNMENT
-
-    tvm_ffi.structural_walk(function, (tirx.AllocBuffer, visit))
-    return total
+        scratch_bytes = compile_object(functions, dict(arch.target), built)
+        return CompiledKernels(_link(built, arch), scratch_bytes)
 
 
 def _link(built: Path, arch: Architecture) -> bytes:

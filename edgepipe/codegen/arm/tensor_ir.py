@@ -6,9 +6,13 @@ move again, this file changes and no kernel does.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import te, tirx
 from tvm.s_tir import Schedule, TensorIntrin
 from tvm.script import tirx as script
@@ -18,6 +22,8 @@ Expr = Any
 Tensor = Any
 Loop = Any
 PrimFunc = Any
+
+_ALIGNMENT = 64  # what the runtime rounds scratch memory up to
 
 
 def schedule(arguments: list[Tensor]) -> Schedule:
@@ -36,6 +42,55 @@ def find_loops(sch: Schedule, block: str) -> list[Loop]:
     return list(sch.get_loops(sch.get_sblock(block)))
 
 
+def compile_object(
+    functions: Mapping[str, PrimFunc], target: Mapping[str, str | tuple[str, ...]], path: Path
+) -> int:
+    """Write ``functions`` as an object file; return the most scratch memory that one asks for.
+
+    A function is exported under TVM-FFI's name for it, ``__tvm_ffi_<name>``.
+    """
+    chosen = tvm.target.Target(
+        {k: list(v) if isinstance(v, tuple) else v for k, v in target.items()}
+    )
+    meter = _ScratchMeter()
+    with tvm.transform.PassContext(instruments=[meter]):
+        executable = tvm.compile(tvm.IRModule(dict(functions)), target=chosen)
+    executable.mod.write_to_file(str(path), "o")
+    return meter.most_bytes
+
+
+@tvm.instrument.pass_instrument
+class _ScratchMeter:
+    """Adds up the memory that each kernel allocates for itself, once its buffers are final.
+
+    TVM takes what does not fit the stack from the workspace functions that the runtime provides.
+    Counting all of it gives an upper bound.
+    """
+
+    def __init__(self) -> None:
+        self.most_bytes = 0
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        if str(info.name) != "tirx.StorageRewrite":
+            return
+        for function in module.functions.values():
+            if isinstance(function, tirx.PrimFunc):
+                self.most_bytes = max(self.most_bytes, _allocated_bytes(function))
+
+
+def _allocated_bytes(function: PrimFunc) -> int:
+    total = 0
+
+    def visit(node: Any) -> None:
+        nonlocal total
+        elements = math.prod(int(extent) for extent in node.buffer.shape)
+        item_bytes = tvm_ffi.dtype(str(node.buffer.dtype)).itemsize
+        total += -(-elements * item_bytes // _ALIGNMENT) * _ALIGNMENT
+
+    tvm_ffi.structural_walk(function, (tirx.AllocBuffer, visit))
+    return total
+
+
 __all__ = [
     "Expr",
     "Loop",
@@ -43,6 +98,7 @@ __all__ = [
     "Schedule",
     "Tensor",
     "TensorIntrin",
+    "compile_object",
     "find_loops",
     "result",
     "schedule",
