@@ -26,7 +26,11 @@ _LEFT_OUT = (
     "./usr/share/locale/*",
     "./usr/share/man/*",
 )
-_FOLDERS = ("boot", "dev", "etc", "home", "mnt", "opt", "proc", "root/.ssh", "run", "srv", "sys")
+# What packages' own scripts would make, beside the mount points.
+_FOLDERS = (
+    *("boot", "dev", "etc", "home", "mnt", "opt", "proc", "root/.ssh", "run", "srv", "sys"),
+    *("usr/local/bin", "usr/local/lib", "usr/local/sbin", "var/cache", "var/lib", "var/log"),
+)
 _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"
     "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"

@@ -39,7 +39,7 @@ def virtual_board():
     board.up(fpga=FpgaOptions(accelerator=boards.load("ultra96").accelerator))
     try:
         program = (AARCH64 / "edgepipe-vta-run").read_bytes()
-        script = "cat > /usr/local/bin/edgepipe-vta-run && chmod +x /usr/local/bin/edgepipe-vta-run"
+        script = "cd /usr/local/bin; cat > edgepipe-vta-run && chmod +x edgepipe-vta-run"
         assert board.run([script], stdin=program).returncode == 0
         yield board
     finally:
