@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 else:
     IRModule = tvm.IRModule
 Array = NDArray[Any]
-# A variable's name, a constant, a scalar, or a tuple of these (a Relax tuple or shape).
-Argument = str | Array | int | float | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """An argument that names another function of the module, as in ``call_tir(kernel, ...)``."""
+
+    name: str
+
+
+# A variable's name, a constant, a scalar, a kernel, or a tuple of these (a Relax tuple or shape).
+Argument = str | Array | int | float | Kernel | tuple[Any, ...]
 
 HOST_TARGET = {"kind": "llvm", "mcpu": "x86-64-v3"}
 _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}
@@ -171,7 +180,7 @@ def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:
     if isinstance(value, relax.ShapeExpr):
         return tuple(int(v) for v in value.values)
     if isinstance(value, tvm.ir.GlobalVar):
-        return (str(value.name_hint),)
+        return Kernel(str(value.name_hint))
     plain: Argument = _plain(value)
     return plain
 

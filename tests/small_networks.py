@@ -138,6 +138,32 @@ def with_float_middle() -> onnx.ModelProto:
     return b.model([1, 3, 16, 16], {"result": 4})
 
 
+def exporter_habits() -> onnx.ModelProto:
+    """What exporters write: a Pad apart, a rounded-up pool, an average pool, gates, a transpose."""
+    b = Builder(4)
+    pads = b.constant("pads", np.array([0, 0, 0, 1, 0, 0, 2, 1], np.int64))
+    x = b.node("Pad", ["image", pads], "padded")
+    x = b.conv(x, "first", (8, 3, 3, 3), strides=[2, 2])
+    x = b.node("Relu", [x], "relu")
+    x = b.node("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    gate = b.node("Sigmoid", [x], "gate")
+    x = b.node("Mul", [x, gate], "gated")
+    x = b.conv(x, "second", (6, 8, 1, 1))
+    double = b.node("Add", [x, x], "double")
+    weight = b.constant("up.w", 0.3 * b.normal(6, 4, 4, 4))
+    x = b.node(
+        "ConvTranspose",
+        [double, weight],
+        "up",
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        kernel_shape=[4, 4],
+    )
+    x = b.node("AveragePool", [x], "mean", kernel_shape=[2, 2], strides=[2, 2])
+    b.node("Sub", [x, b.constant("shift", b.normal(1, 4, 1, 1))], "result")
+    return b.model([1, 3, 16, 16], {"result": 4})
+
+
 def frames(count: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
     """Yield smooth random pictures uint8[1, 16, 16, 3]."""
     random = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from edgepipe.errors import FrontendError
+from edgepipe.frontend.onnx_passes import fold_pads, inline_constants
 from edgepipe.tvm_adapter import (
     ImporterError,
     IRModule,
@@ -57,7 +58,8 @@ def load_network(path: Path | str) -> Network:
     model = _read(path)
     graph_input, notices = _fix_batch(path, model)
     shape = _picture_shape(path, graph_input)
-    _inline_constants(model)
+    inline_constants(model)
+    fold_pads(model)
     values = [value for node in model.graph.node for value in node.output if value]
     tracked = onnx.ModelProto()
     tracked.CopyFrom(model)
@@ -168,22 +170,6 @@ def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, in
             "expected float[1, channels, height, width]"
         )
     return (1, int(dims[1]), int(dims[2]), int(dims[3]))
-
-
-def _inline_constants(model: onnx.ModelProto) -> None:
-    """Turn Constant nodes into initialisers, so that every importer path sees plain constants."""
-    kept = []
-    for node in model.graph.node:
-        tensors = [a.t for a in node.attribute if a.name == "value"]
-        if node.op_type == "Constant" and tensors:
-            constant = model.graph.initializer.add()
-            constant.CopyFrom(tensors[0])
-            constant.name = node.output[0]
-        else:
-            kept.append(node)
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)
 
 
 def _renamed(

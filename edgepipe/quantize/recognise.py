@@ -281,14 +281,21 @@ class _Reader:
         attributes = binding.attributes
         if attributes["layout"] != "NCHW" or attributes["dilation"] != (1, 1):
             return None
-        if attributes["ceil_mode"] or not isinstance(tensor, str):
+        if not isinstance(tensor, str):
             return None
+        kernel, stride = attributes["pool_size"], attributes["strides"]
+        padding = list(attributes["padding"])
+        for axis in range(2):
+            # Rounding the size up is more padding at the end, and padding never wins.
+            had, made = self._shapes[tensor][2 + axis], binding.shape[2 + axis]
+            needed = (made - 1) * stride[axis] + kernel[axis] - had - padding[axis]
+            padding[2 + axis] = max(padding[2 + axis], needed)
         return MaxPoolNode(
             name=binding.name,
             input=tensor,
-            kernel=attributes["pool_size"],
-            stride=attributes["strides"],
-            padding=attributes["padding"],
+            kernel=kernel,
+            stride=stride,
+            padding=(padding[0], padding[1], padding[2], padding[3]),
         )
 
     def average_pool(self, binding: Binding) -> Node | None:

@@ -23,6 +23,7 @@ MAKERS = {
     "detector": small_networks.detector,
     "classifier": small_networks.classifier,
     "with_float_middle": small_networks.with_float_middle,
+    "exporter_habits": small_networks.exporter_habits,
 }
 
 
@@ -101,6 +102,18 @@ def test_what_has_no_integer_form_stays_float(networks: dict[str, Network]) -> N
     assert found["first"] == found["second"] == "conv"
     for name in ("first.float", "gated", "soft", "soft.int8", "result"):
         assert found[name] == "generic"
+
+
+def test_what_exporters_write_apart_is_one_operator(networks: dict[str, Network]) -> None:
+    operators = match_operators(quantized(networks["exporter_habits"]).module)
+    first = next(o for o in operators if o.name == "first" or o.name == "relu")
+    assert isinstance(first.layer, Conv)
+    assert first.inputs == ("image.int8",)
+    assert first.layer.padding == (0, 1, 2, 1)
+    found = kinds(operators)
+    assert found["pool"] == "max_pool"
+    assert found["up"] == "transposed_conv"
+    assert found["mean"] == found["double"] == "conv"
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
