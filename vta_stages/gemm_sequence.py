@@ -13,7 +13,7 @@ import numpy as np
 from vta_stages.kernel import IndexArray
 from vta_stages.patch import Products
 
-TARGET_UOPS = 1024
+TARGET_UOPS = 512
 """Long enough to hide the cost of a loop pass, short enough to fit the uop buffer several times."""
 
 

@@ -32,6 +32,7 @@ from vta_stages.layers import (
     Concat,
     Conv,
     Int8Array,
+    Int32Array,
     Layer,
     MaxPool,
     Resize,
@@ -232,35 +233,34 @@ def _resize(layer: Resize, accelerator: Accelerator) -> Kernel:
         layer.input, rows, cols, values.tolist(), accelerator.block_in, tile_of_tap.ravel()
     )
     builder = EpilogueBuilder(accelerator, layer.output.channels)
-    positive = _outer_range(layer.rows, layer.cols)
+    negative, positive = _weight_sums(layer.rows, layer.cols)
     builder.widen(
-        np.array(-128 * positive[1] + 127 * positive[0]),
-        np.array(127 * positive[1] - 128 * positive[0]),
+        np.array(-128 * positive - 127 * negative), np.array(127 * positive + 128 * negative)
     )
     rounding = 1 << (layer.shift - 1) if layer.shift else 0
     steps = [Accumulate(0), *builder.requantise(rounding, layer.shift, -128, 127)]
     return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
 
 
-def _weighted(matrix: np.ndarray) -> tuple[np.ndarray, AxisMap]:
+def _weighted(matrix: Int32Array) -> tuple[IndexArray, AxisMap]:
     """Split a resampling matrix into its distinct weights and a map whose taps index them."""
     out, src = np.nonzero(matrix)
     values, tap = np.unique(matrix[out, src], return_inverse=True)
     return values.astype(np.int64), AxisMap.of(out, src, tap.ravel(), len(values))
 
 
-def _outer_range(rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
-    """Return the largest sums, over any output pixel, of negative and of positive weights.
+def _weight_sums(rows: Int32Array, cols: Int32Array) -> tuple[int, int]:
+    """Return bounds on the sums of the negative and of the positive weights of an output pixel.
 
-    Both are magnitudes; a bound on the accumulator is all that is needed.
+    Both are magnitudes.
     """
     row_plus, row_minus = _largest(np.maximum(rows, 0)), _largest(np.maximum(-rows, 0))
     col_plus, col_minus = _largest(np.maximum(cols, 0)), _largest(np.maximum(-cols, 0))
-    minus = row_plus * col_minus + row_minus * col_plus
-    return -minus, row_plus * col_plus + row_minus * col_minus
+    negative = row_plus * col_minus + row_minus * col_plus
+    return negative, row_plus * col_plus + row_minus * col_minus
 
 
-def _largest(matrix: np.ndarray) -> int:
+def _largest(matrix: Int32Array) -> int:
     return int(matrix.astype(np.int64).sum(axis=1).max(initial=0))
 
 

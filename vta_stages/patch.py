@@ -112,9 +112,3 @@ def products_of(
         src=src_y * patch.cols.count + cols.src[col] - patch.cols.first,
         wgt=source.tile_of_tap[rows.tap[row] * cols.taps + cols.tap[col]],
     )
-
-
-def constant_products(tile: Tile) -> Products:
-    """Return the products of a source without a tensor: every pixel takes the one input."""
-    zeros = np.zeros(tile.pixels, np.int64)
-    return Products(np.arange(tile.pixels), zeros, zeros)
