@@ -1,12 +1,10 @@
 """The same kernels on aarch64, run by qemu-user: bit for bit what this machine computes."""
 
-import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
+from arm_emulator import emulated_stage_command
 from arm_layers import (
     Conv,
     Epilogue,
@@ -25,25 +23,7 @@ from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers import Concat, Leaky
 
-PROGRAM = Path(__file__).parents[3] / "build" / "aarch64" / "bin" / "edgepipe-arm-stage"
-EMULATOR = ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
-
 pytestmark = pytest.mark.cross
-
-
-@pytest.fixture(scope="session")
-def emulated():
-    """Return the command that runs a stage on an emulated Cortex-A53."""
-    lacking = None
-    if shutil.which(EMULATOR[0]) is None:
-        lacking = f"{EMULATOR[0]} is not installed"
-    elif not PROGRAM.is_file():
-        lacking = f"{PROGRAM.name} is not built for aarch64: make cross"
-    if lacking:
-        if os.environ.get("CI"):
-            pytest.fail(lacking)
-        pytest.skip(lacking)
-    return (*EMULATOR, str(PROGRAM))
 
 
 def network(rng):
@@ -140,7 +120,8 @@ def network(rng):
     return builder.finish(["joined", "total", "head"])
 
 
-def test_every_operator_gives_the_same_bits_on_aarch64(emulated, tmp_path):
+def test_every_operator_gives_the_same_bits_on_aarch64(tmp_path):
+    command = emulated_stage_command()
     rng = np.random.default_rng(7)
     module = network(rng)
     frame = rng.integers(0, 256, (1, 20, 24, 3)).astype(np.uint8)
@@ -155,7 +136,7 @@ def test_every_operator_gives_the_same_bits_on_aarch64(emulated, tmp_path):
     (tmp_path / "frame").write_bytes(frame.tobytes())
     files = [str(tmp_path / name) for name in ("frame", *(t.name for t in artifact.outputs))]
     done = subprocess.run(
-        [*emulated, str(folder), "1", *files], capture_output=True, text=True, check=False
+        [*command, str(folder), "1", *files], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     for tensor in artifact.outputs:
