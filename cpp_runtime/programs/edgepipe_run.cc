@@ -50,6 +50,8 @@ what to run
   --frames N      end after N frames (default: all of the input; with --golden 1)
 
 how to run it
+  --device D      what runs the VTA stages: uio (this machine's accelerator), simulator,
+                  or auto: uio if there is one (default: auto)
   --serial        all stages on one thread, one frame at a time
   --cores LIST    e.g. 0,1: stage k runs on the k-th core of the list, round and round
                   (default: all cores this process may use)
@@ -83,6 +85,7 @@ struct Options {
   bool json = false;
   bool quiet = false;
   Pipeline::Options pipeline;
+  edgepipe::DeviceChoice device = edgepipe::DeviceChoice::kAuto;
 };
 
 std::atomic<bool> interrupted{false};
@@ -156,6 +159,10 @@ std::string set_option(std::string_view name, const std::string& value, Options&
         options.timeout_s > 1e6) {
       return refuse("seconds, more than 0");
     }
+  } else if (name == "--device") {
+    const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
+    if (!device.ok()) return refuse("auto, simulator or uio");
+    options.device = *device;
   } else if (name == "--cores") {
     if (!parse_cores(value, options.pipeline.cores)) return refuse("core numbers, e.g. 0,1");
   } else {
@@ -342,7 +349,7 @@ int run(const Options& options) {
     return failed(Status(Code::kInvalidArgument, options.output + ": cannot be created"));
   }
   Result<std::unique_ptr<Session>> session =
-      Session::open(options.bundle, {.pipeline = options.pipeline});
+      Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
   if (!session.ok()) return failed(session.status());
 
   Results results(**session, options, std::move(output));
@@ -352,7 +359,10 @@ int run(const Options& options) {
                                  : run_input(**session, options, results, loop);
   results.end_progress();
   const edgepipe::PipelineStatistics statistics = (*session)->pipeline().statistics();
-  if (!options.quiet) std::fputs(statistics.table().c_str(), stderr);
+  if (!options.quiet) {
+    std::fputs(statistics.table().c_str(), stderr);
+    std::fprintf(stderr, "VTA stages ran on: %s\n", std::string((*session)->device_name()).c_str());
+  }
   if (options.json && status.ok()) {
     status = results.write_line("{\"statistics\":" + statistics.json() + "}");
   }

@@ -1,8 +1,10 @@
 #include "edgepipe/session.h"
 
+#include <string>
 #include <utility>
 
 #include "edgepipe/simulator.h"
+#include "edgepipe/uio_device.h"
 
 namespace edgepipe {
 
@@ -12,32 +14,57 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (!bundle.ok()) return bundle.status();
   Result<Postprocessor> postprocessor = Postprocessor::create(**bundle);
   if (!postprocessor.ok()) return postprocessor.status();
+  Result<Hardware> hardware = open_hardware(**bundle, options);
+  if (!hardware.ok()) return hardware.status();
+  Result<Graph> graph = (*bundle)->make_graph(hardware->device.get());
+  if (!graph.ok()) return graph.status();
+  DeviceMemory& memory = hardware->memory ? *hardware->memory : hardware->device->memory();
+  Result<std::unique_ptr<Pipeline>> pipeline =
+      Pipeline::create(std::move(*graph), memory, options.pipeline);
+  if (!pipeline.ok()) return pipeline.status();
+  return std::unique_ptr<Session>(new Session(std::move(*bundle), std::move(*hardware),
+                                              std::move(*postprocessor), std::move(*pipeline)));
+}
+
+Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Options& options) {
+  Hardware hardware;
+  const Accelerator& accelerator = bundle.manifest().accelerator;
+  const bool has_accelerator = bundle.needs_device() && uio_device_present({});
+  if (bundle.needs_device() && (options.device == DeviceChoice::kUio ||
+                                (options.device == DeviceChoice::kAuto && has_accelerator))) {
+    Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
+    if (!device.ok()) return device.status();
+    hardware.device = std::move(*device);
+    hardware.name = "uio";
+    return hardware;
+  }
   Result<std::unique_ptr<HostMemory>> memory =
       HostMemory::create({.arena_bytes = options.memory_bytes});
   if (!memory.ok()) return memory.status();
-  std::unique_ptr<Device> device;
-  if ((*bundle)->needs_device()) {
-    Result<std::unique_ptr<Simulator>> simulator =
-        Simulator::create((*bundle)->manifest().accelerator, **memory);
+  hardware.memory = std::move(*memory);
+  if (bundle.needs_device()) {
+    Result<std::unique_ptr<Simulator>> simulator = Simulator::create(accelerator, *hardware.memory);
     if (!simulator.ok()) return simulator.status();
-    device = std::move(*simulator);
+    hardware.device = std::move(*simulator);
+    hardware.name = "simulator";
   }
-  Result<Graph> graph = (*bundle)->make_graph(device.get());
-  if (!graph.ok()) return graph.status();
-  Result<std::unique_ptr<Pipeline>> pipeline =
-      Pipeline::create(std::move(*graph), **memory, options.pipeline);
-  if (!pipeline.ok()) return pipeline.status();
-  return std::unique_ptr<Session>(new Session(std::move(*bundle), std::move(*memory),
-                                              std::move(device), std::move(*postprocessor),
-                                              std::move(*pipeline)));
+  return hardware;
 }
 
-Session::Session(std::unique_ptr<Bundle> bundle, std::unique_ptr<DeviceMemory> memory,
-                 std::unique_ptr<Device> device, Postprocessor postprocessor,
+Result<DeviceChoice> parse_device_choice(std::string_view text) {
+  if (text == "auto") return DeviceChoice::kAuto;
+  if (text == "simulator") return DeviceChoice::kSimulator;
+  if (text == "uio") return DeviceChoice::kUio;
+  return Status(Code::kInvalidArgument,
+                "device '" + std::string(text) + "' is unknown, expected auto, simulator or uio");
+}
+
+Session::Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
                  std::unique_ptr<Pipeline> pipeline)
     : bundle_(std::move(bundle)),
-      memory_(std::move(memory)),
-      device_(std::move(device)),
+      memory_(std::move(hardware.memory)),
+      device_(std::move(hardware.device)),
+      device_name_(hardware.name),
       postprocessor_(std::move(postprocessor)),
       pipeline_(std::move(pipeline)) {}
 

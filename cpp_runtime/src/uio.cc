@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,10 +58,15 @@ Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, st
                                               std::to_string(info.bytes) + " bytes, expected " +
                                               std::to_string(bytes));
   }
+  FileDescriptor lock(::open(info.path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!lock.valid()) return Status(Code::kDevice, info.path + ": " + std::strerror(errno));
+  if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
+    return Status(Code::kDevice, info.path + ": another process uses it");
+  }
   Result<SharedMapping> mapping =
       SharedMapping::open(info.path, {.bytes = bytes, .uncached = true});
   if (!mapping.ok()) return mapping.status();
-  return std::unique_ptr<UioRegisters>(new UioRegisters(*std::move(mapping)));
+  return std::unique_ptr<UioRegisters>(new UioRegisters(*std::move(mapping), std::move(lock)));
 }
 
 volatile std::uint32_t* UioRegisters::word(std::uint32_t offset) const {

@@ -25,23 +25,25 @@ Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
 /// 32-bit registers in uncached memory.
 class UioRegisters final : public RegisterFile {
  public:
-  /// kInvalidArgument when the device's region is smaller than `bytes`.
+  /// Takes the device for this process. kInvalidArgument when its region is smaller than `bytes`,
+  /// kDevice when another process has it.
   static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::uint64_t bytes);
 
   [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override;
   void write(std::uint32_t offset, std::uint32_t value) override;
 
  private:
-  explicit UioRegisters(SharedMapping mapping) : mapping_(std::move(mapping)) {}
+  UioRegisters(SharedMapping mapping, FileDescriptor lock)
+      : mapping_(std::move(mapping)), lock_(std::move(lock)) {}
   [[nodiscard]] volatile std::uint32_t* word(std::uint32_t offset) const;
 
   const SharedMapping mapping_;
+  const FileDescriptor lock_;
 };
 
 class UioInterrupt final : public InterruptSource {
  public:
-  /// Null when the device has no interrupt. kDevice when another process has the device, or it
-  /// cannot be opened.
+  /// Null when the device has no interrupt. kDevice when it cannot be opened.
   static Result<std::unique_ptr<UioInterrupt>> open(const UioInfo& info);
 
   Status arm() override;

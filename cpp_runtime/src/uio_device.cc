@@ -7,6 +7,10 @@
 
 namespace edgepipe {
 
+bool uio_device_present(const UioOptions& options) {
+  return find_uio(options.registers, options.classes, options.devices).ok();
+}
+
 Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
                                                         const UioOptions& options) {
   HardwareDevice::Parts parts;

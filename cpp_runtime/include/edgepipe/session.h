@@ -3,11 +3,13 @@
 //   Result<std::unique_ptr<Session>> session = Session::open("nanodet.edgepipe", {});
 //   (*session)->pipeline().submit(pictures, deadline);
 //
-// VTA stages run on the simulator of the accelerator that the manifest describes.
+// VTA stages run on this machine's accelerator, or on the simulator of the one that the manifest
+// describes.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "edgepipe/bundle.h"
 #include "edgepipe/device.h"
@@ -18,11 +20,22 @@
 
 namespace edgepipe {
 
+/// What runs the VTA stages.
+enum class DeviceChoice {
+  kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
+  kSimulator,  // the simulator, bit for bit the same
+  kUio,        // the accelerator, or an error
+};
+
+/// Reads "auto", "simulator" or "uio". kInvalidArgument for anything else.
+Result<DeviceChoice> parse_device_choice(std::string_view text);
+
 class Session {
  public:
   struct Options {
     Pipeline::Options pipeline;
-    std::size_t memory_bytes = std::size_t{1} << 32;  // address space for slots and programs
+    std::size_t memory_bytes = std::size_t{1} << 32;  // the simulator's address space
+    DeviceChoice device = DeviceChoice::kAuto;
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.
@@ -33,15 +46,25 @@ class Session {
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
   [[nodiscard]] Postprocessor& postprocessor() { return postprocessor_; }
 
+  /// What runs the VTA stages: "simulator", "uio", or "none" when there are no such stages.
+  [[nodiscard]] std::string_view device_name() const { return device_name_; }
+
  private:
-  Session(std::unique_ptr<Bundle> bundle, std::unique_ptr<DeviceMemory> memory,
-          std::unique_ptr<Device> device, Postprocessor postprocessor,
+  struct Hardware {
+    std::unique_ptr<DeviceMemory> memory;  // none when the device brings its own
+    std::unique_ptr<Device> device;        // none when no stage needs one
+    std::string_view name = "none";
+  };
+
+  Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
           std::unique_ptr<Pipeline> pipeline);
+  static Result<Hardware> open_hardware(const Bundle& bundle, const Options& options);
 
   // Destroyed from the bottom up: the pipeline's threads end before what they use.
   std::unique_ptr<Bundle> bundle_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<Device> device_;
+  std::string_view device_name_;
   Postprocessor postprocessor_;
   std::unique_ptr<Pipeline> pipeline_;
 };

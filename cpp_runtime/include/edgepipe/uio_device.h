@@ -27,7 +27,11 @@ struct UioOptions {
   std::string classes = "/sys/class";
 };
 
+/// True when this machine has a UIO device with the registers' name. Does not open it.
+[[nodiscard]] bool uio_device_present(const UioOptions& options);
+
 /// Opens the accelerator. kNotFound names the device that is missing and those that are there.
+/// kDevice when another process has it: registers and memory have one user at a time.
 Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
                                                         const UioOptions& options);
 
