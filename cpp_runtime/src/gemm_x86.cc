@@ -15,6 +15,8 @@ constexpr std::size_t kBlock = 16;
 // inp: int16[batch][16]. wgt: int16[8 pairs of k][16 outputs][2], so that one madd of a broadcast
 // pair of inputs gives the two products' sum for eight outputs, without a horizontal add.
 
+// Sign extension is what is meant here: int8 is a number, not a character.
+// NOLINTBEGIN(bugprone-signed-char-misuse)
 void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
   for (std::size_t k = 0; k < a.inp_bytes(); ++k) {
     const auto value = static_cast<std::int16_t>(element[k]);
@@ -31,6 +33,7 @@ void pack_wgt_int16(const Accelerator& /*a*/, const std::int8_t* element, std::b
     }
   }
 }
+// NOLINTEND(bugprone-signed-char-misuse)
 
 // The steps are written out here: a lambda for for_each_step could not be inlined across targets.
 __attribute__((target("avx2"))) void run_avx2(const GemmOperands& operands) {
