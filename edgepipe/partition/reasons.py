@@ -10,10 +10,10 @@ from edgepipe.partition.operators import Operator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
 
-# Operators that only move or retype values: at the end of a network they put results into the form
+# Calls that only move or retype values: at the end of a network they put results into the form
 # that the application reads.
-LAYOUT_OPERATORS = frozenset(
-    "Cast Concat Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
+LAYOUT_CALLS = frozenset(
+    "astype concat flatten multiply permute_dims reshape split squeeze strided_slice".split()
 )
 
 
@@ -29,11 +29,11 @@ class VtaCheck:
         if operator.layer is not None:
             check_layer(self._accelerator, operator.layer)
             return
-        kind = self._types.get(operator.name, "")
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")
-        if not kind or kind in LAYOUT_OPERATORS or operator.bindings[-1].op == "multiply":
+        if all(binding.op in LAYOUT_CALLS for binding in operator.bindings):
             raise LayerError("decoding: layout and type of the network's outputs")
+        kind = self._types.get(operator.name) or operator.bindings[-1].op
         raise LayerError(f"{kind.lower()}: stays float")
 
 

@@ -1,0 +1,227 @@
+"""One meaning: integer Relax on stock TVM defines the bits; everything else equals it exactly.
+
+For every network: the bundle as it is placed by default (VTA stages on the simulator), the bundle
+with every operator on ARM (kernels of the host, and of aarch64 under qemu-user), and other cuts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgepipe import boards, description
+from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.bundle import storage
+from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.network import load_network
+from edgepipe.partition.operators import match_operators
+from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
+from edgepipe.runtime.pipeline import Pipeline
+from edgepipe.tvm_adapter import run_module
+
+ROOT = Path(__file__).resolve().parent.parent
+DESCRIPTIONS = ROOT / "tests" / "data" / "descriptions"
+AARCH64_RUN = ROOT / "build" / "aarch64" / "bin" / "edgepipe-run"
+NETWORKS = (
+    "fmnist_resnet8",
+    "fmnist_resnet18",
+    "mobilenetv2_imagenet",
+    "nanodet_g_coco_416",
+)
+
+pytestmark = [pytest.mark.models, pytest.mark.sim]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A quantised network, frames to run, and what integer Relax makes of them."""
+
+    options: BuildOptions
+    quantized: QuantizedNetwork = field(repr=False)
+    frames: tuple[np.ndarray, ...] = field(repr=False)
+    outputs: tuple[Mapping[str, np.ndarray], ...] = field(repr=False)
+
+    @property
+    def operators(self):
+        return [operator.name for operator in match_operators(self.quantized.module)]
+
+
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory, fashion_mnist):
+    def of(name):
+        if not name.startswith("fmnist"):
+            return ROOT / "examples" / "calibration"
+        path = tmp_path_factory.mktemp("calibration") / "train.npz"
+        np.savez(path, frames=fashion_mnist("train")[0][:64])
+        return path
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def reference(model_path, calibration):
+    """Quantise a network once; run a picture and random full-range bytes through integer Relax."""
+    made = {}
+
+    def of(name):
+        if name not in made:
+            model = model_path(f"{name}.onnx")
+            own = DESCRIPTIONS / f"{name}.toml"
+            where = own if own.is_file() else ROOT / "examples" / f"{name}.toml"
+            source = calibration(name)
+            options = BuildOptions(
+                model=model,
+                board=boards.load("ultra96"),
+                calibration=source,
+                output=Path("unused"),
+                description=where,
+            )
+            preprocess = description.load(where).preprocess
+            pictures = list(frames_from(source, preprocess))[: options.calibration_frames]
+            quantized = quantize(load_network(model), pictures, preprocess)
+            noise = np.random.default_rng(7).integers(0, 256, preprocess.frame_shape, np.uint8)
+            frames = (pictures[0], noise)
+            outputs = tuple(
+                run_module(quantized.module, {quantized.input_name: frame}) for frame in frames
+            )
+            made[name] = Reference(
+                options=options, quantized=quantized, frames=frames, outputs=outputs
+            )
+        return made[name]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def bundle(reference, tmp_path_factory):
+    """Build a network's bundle, placed by default or all on ARM, or with cuts."""
+    made = {}
+
+    def of(name, placement="default", cuts=()):
+        key = (name, placement, cuts)
+        if key not in made:
+            path = tmp_path_factory.mktemp("bundle") / f"{name}.edgepipe"
+            ref = reference(name)
+            places = dict.fromkeys(ref.operators, "arm") if placement == "arm" else {}
+            build_bundle(dataclasses.replace(ref.options, output=path, placement=places, cuts=cuts))
+            made[key] = path
+        return made[key]
+
+    return of
+
+
+def assert_pipeline_equals_reference(path, ref):
+    with Pipeline.open(path) as pipeline:
+        for result, expected in zip(pipeline.run(ref.frames), ref.outputs, strict=True):
+            for name in ref.quantized.output_names:
+                assert result.outputs[name].tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_simulator_gives_the_bits_of_integer_relax(name, reference, bundle):
+    path = bundle(name)
+    assert [s.kind for s in storage.check(path).stages] == ["arm", "vta", "arm"]
+    assert_pipeline_equals_reference(path, reference(name))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_host_kernels_give_the_bits_of_integer_relax(name, reference, bundle):
+    path = bundle(name, "arm")
+    assert [s.kind for s in storage.check(path).stages] == ["arm"]
+    assert_pipeline_equals_reference(path, reference(name))
+
+
+@pytest.mark.cross
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("placement", ["default", "arm"])
+def test_aarch64_kernels_give_the_bits_of_integer_relax(name, placement, bundle, tmp_path):
+    qemu = shutil.which("qemu-aarch64-static")
+    assert qemu, "qemu-aarch64-static is missing; `make packages` installs it"
+    assert AARCH64_RUN.is_file(), f"{AARCH64_RUN} is missing; `make test` builds it"
+    ran = subprocess.run(
+        [qemu, "-L", "/usr/aarch64-linux-gnu", AARCH64_RUN, bundle(name, placement), "--golden"],
+        env=os.environ | {"QEMU_CPU": "cortex-a53"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "bit-equal" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("fmnist_resnet8", 0.2),
+        ("fmnist_resnet8", 0.5),
+        ("fmnist_resnet8", 0.8),
+        ("fmnist_resnet18", 0.3),
+        ("fmnist_resnet18", 0.7),
+        ("mobilenetv2_imagenet", 0.5),
+        ("nanodet_g_coco_416", 0.4),
+    ],
+)
+def test_any_cut_gives_the_same_bits(name, share, reference, bundle):
+    ref = reference(name)
+    convolutions = [o.name for o in match_operators(ref.quantized.module) if o.kind == "conv"]
+    cut = convolutions[int(share * len(convolutions))]
+    assert_pipeline_equals_reference(bundle(name, cuts=(cut,)), ref)
+
+
+def test_several_cuts_make_several_stages_and_the_same_bits(reference, bundle):
+    ref = reference("fmnist_resnet8")
+    convolutions = [o.name for o in match_operators(ref.quantized.module) if o.kind == "conv"]
+    path = bundle("fmnist_resnet8", cuts=(convolutions[0], convolutions[3], convolutions[6]))
+    assert [s.kind for s in storage.check(path).stages] == ["arm", "vta", "vta", "vta", "arm"]
+    assert_pipeline_equals_reference(path, ref)
+
+
+def test_an_operator_placed_on_arm_in_the_middle_gives_the_same_bits(reference, tmp_path):
+    ref = reference("fmnist_resnet8")
+    convolutions = [o.name for o in match_operators(ref.quantized.module) if o.kind == "conv"]
+    path = tmp_path / "net"
+    build_bundle(dataclasses.replace(ref.options, output=path, placement={convolutions[4]: "arm"}))
+    kinds = [s.kind for s in storage.check(path).stages]
+    assert kinds == ["arm", "vta", "arm", "vta", "arm"]
+    assert_pipeline_equals_reference(path, ref)
+
+
+def test_the_other_encoding_revision_gives_the_same_bits(reference, tmp_path):
+    ref = reference("nanodet_g_coco_416")
+    board = boards.load("zcu104")
+    assert board.accelerator.revision != ref.options.board.accelerator.revision
+    build_bundle(dataclasses.replace(ref.options, output=tmp_path / "net", board=board))
+    assert_pipeline_equals_reference(tmp_path / "net", ref)
+
+
+def test_the_same_input_gives_the_same_bytes(reference, tmp_path):
+    ref = reference("fmnist_resnet8")
+    paths = [tmp_path / "one.edgepipe", tmp_path / "two.edgepipe"]
+    for path in paths:
+        build_bundle(dataclasses.replace(ref.options, output=path))
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_nanodets_reasons_name_only_the_first_convolution_sigmoid_and_decoding(bundle):
+    manifest = storage.check(bundle("nanodet_g_coco_416"))
+    placed = {p.operator: p for p in manifest.placement}
+    first_vta = next(p for p in manifest.placement if p.device == "vta")
+    tail = [p for p in manifest.placement if p.device == "arm" and p.stage == "arm2"]
+    assert {p.reason.split(":")[0] for p in tail} == {"sigmoid", "decoding"}
+    assert all(p.kind == "generic" for p in tail)
+    front = [p.kind for p in manifest.placement if p.stage == "arm0"]
+    assert front == ["input_table", "conv"]
+    assert first_vta.kind == "max_pool"
+    convolutions = [p for p in manifest.placement if p.kind == "conv"]
+    assert sum(p.device == "vta" for p in convolutions) == len(convolutions) - 1 == 33
+    assert len(placed) == len(manifest.placement)
+    json.dumps(dataclasses.asdict(manifest))
