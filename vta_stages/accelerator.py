@@ -1,4 +1,4 @@
-"""The accelerator as a value: a VTA configuration, its encoding revision, clock and hazard depth."""
+"""The accelerator as a value: VTA configuration, encoding revision, clock and hazard depth."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Accelerator:
             )
         for name in ("batch", "block_in", "clock_hz", "acc_hazard_steps", "command_queue_depth"):
             if getattr(self, name) < 1:
-                raise AcceleratorError(f"accelerator: {name} is {getattr(self, name)}, expected >= 1")
+                raise AcceleratorError(
+                    f"accelerator: {name} is {getattr(self, name)}, expected >= 1"
+                )
 
     # Bytes of one element of each memory type (uop, wgt, inp, acc, out).
     @property

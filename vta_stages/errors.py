@@ -28,7 +28,7 @@ class LayerError(EdgepipeError):
 
 
 class VerificationError(EdgepipeError):
-    """A program that breaks one of the hardware's rules; always a compiler fault or a damaged file."""
+    """A program that breaks a rule of the hardware: a compiler fault or a damaged file."""
 
 
 class ProgramError(EdgepipeError):

@@ -13,12 +13,21 @@ from vta_stages.compiler import check_layer
 # Calls that only move or retype values: at the end of a network they put results into the form
 # that the application reads.
 LAYOUT_CALLS = frozenset(
-    "astype concat flatten multiply permute_dims reshape split squeeze strided_slice".split()
+    [
+        "astype",
+        "concat",
+        "multiply",
+        "permute_dims",
+        "reshape",
+        "split",
+        "squeeze",
+        "strided_slice",
+    ]
 )
 
 
 class VtaCheck:
-    """Callable for ``placement.place``: raises ``LayerError`` when the VTA cannot run an operator."""
+    """Raises ``LayerError`` for operators that the VTA cannot run; called by ``placement.place``."""
 
     def __init__(self, accelerator: Accelerator, network: Network) -> None:
         self._accelerator = accelerator
