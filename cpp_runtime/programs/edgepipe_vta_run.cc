@@ -14,12 +14,12 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "edgepipe/instruction.h"
+#include "edgepipe/image_relocation.h"
 #include "edgepipe/uio_device.h"
 
 namespace {
@@ -33,6 +33,7 @@ constexpr const char* kUsage =
     "usage: edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE\n"
     "                        [--runs=N] [--deadline-ms=N] [--poll]\n";
 
+using Count = unsigned long long;  // printf's type for a std::uint64_t
 using Values = std::map<std::string, std::string>;
 
 std::optional<Values> parse(int argc, char** argv) {
@@ -57,47 +58,6 @@ Result<std::string> read_file(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-std::uint32_t element_bytes(const edgepipe::Accelerator& accelerator, edgepipe::MemoryType type) {
-  switch (type) {
-    case edgepipe::MemoryType::kUop:
-      return accelerator.uop_bytes();
-    case edgepipe::MemoryType::kWgt:
-      return accelerator.wgt_bytes();
-    case edgepipe::MemoryType::kInp:
-      return accelerator.inp_bytes();
-    case edgepipe::MemoryType::kAcc:
-      return accelerator.acc_bytes();
-    case edgepipe::MemoryType::kOut:
-      return accelerator.out_bytes();
-  }
-  return 1;
-}
-
-// Adds the image's address to every dram_base.
-Status relocate(const edgepipe::Accelerator& accelerator, std::uint64_t address, std::byte* words,
-                std::size_t count) {
-  const edgepipe::InstructionCodec codec(accelerator);
-  for (std::size_t i = 0; i < count; ++i) {
-    InstructionWord word;
-    std::memcpy(&word, words + i * sizeof word, sizeof word);
-    Result<edgepipe::Instruction> instruction = codec.decode(word);
-    if (!instruction.ok()) {
-      return instruction.status().with_context("instruction " + std::to_string(i));
-    }
-    if (instruction->opcode != edgepipe::Opcode::kLoad &&
-        instruction->opcode != edgepipe::Opcode::kStore) {
-      continue;
-    }
-    // The codec reads a store's type as OUT in both revisions.
-    const std::uint32_t bytes = element_bytes(accelerator, instruction->memory_type);
-    instruction->dram_base += static_cast<std::uint32_t>(address / bytes);
-    Result<InstructionWord> encoded = codec.encode(*instruction);
-    if (!encoded.ok()) return encoded.status().with_context("instruction " + std::to_string(i));
-    std::memcpy(words + i * sizeof word, &*encoded, sizeof word);
-  }
-  return {};
-}
-
 Status run(const Values& values) {
   Result<std::string> description = read_file(values.at("accelerator"));
   if (!description.ok()) return description.status();
@@ -117,7 +77,8 @@ Status run(const Values& values) {
   if (!data.ok()) return data.status();
   const std::size_t count = insns->size() / sizeof(InstructionWord);
   std::memcpy(program->data(), insns->data(), insns->size());
-  if (Status status = relocate(*accelerator, data->device_address(), program->data(), count);
+  const std::span words(reinterpret_cast<InstructionWord*>(program->data()), count);
+  if (Status status = edgepipe::relocate_image(*accelerator, data->device_address(), words);
       !status.ok()) {
     return status;
   }
@@ -151,15 +112,12 @@ Status run(const Values& values) {
   const std::chrono::duration<double, std::micro> elapsed =
       std::chrono::steady_clock::now() - began;
   const edgepipe::HardwareDevice::Statistics statistics = (*device)->statistics();
-  const nlohmann::json report{{"runs", runs},
-                              {"ended", ended},
-                              {"late", late},
-                              {"different", different},
-                              {"stale_done", statistics.stale_done},
-                              {"lost_interrupts", statistics.lost_interrupts},
-                              {"resets", statistics.resets},
-                              {"mean_us", runs > 0 ? elapsed.count() / double(runs) : 0.0}};
-  std::printf("%s\n", report.dump().c_str());
+  std::printf(
+      "{\"runs\": %ld, \"ended\": %llu, \"late\": %llu, \"different\": %llu, \"stale_done\": %llu, "
+      "\"lost_interrupts\": %llu, \"resets\": %llu, \"mean_us\": %.1f}\n",
+      runs, Count(ended), Count(late), Count(different), Count(statistics.stale_done),
+      Count(statistics.lost_interrupts), Count(statistics.resets),
+      runs > 0 ? elapsed.count() / double(runs) : 0.0);
   if (different > 0) return {Code::kDevice, "runs of the same program differ"};
   if (!result) return {Code::kDeadline, "no run ended within its deadline"};
   std::ofstream output(values.at("output"), std::ios::binary);

@@ -22,7 +22,7 @@ constexpr std::uint64_t kFromDevice = 2;
 std::string find_class(const UdmabufMemory::Options& options) {
   // The class was renamed in the driver's version 3.
   for (const char* name : {"/u-dma-buf/", "/udmabuf/"}) {
-    const std::string folder = options.classes + name + options.name;
+    std::string folder = options.classes + name + options.name;
     if (read_attribute(folder + "/size").ok()) return folder;
   }
   return {};
