@@ -10,7 +10,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline bench-exact packages clean help
+.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -53,7 +53,7 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-pipeline bench-exact: bench-%: $(VENV)/.installed
+bench-accuracy bench-pipeline: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
 packages: build/.packages

@@ -76,7 +76,8 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
         QuantizeOptions(frames=options.calibration_frames),
     )
     for notice in quantized.notices:
-        progress.notice(notice)
+        if notice not in network.notices:
+            progress.notice(notice)
 
     progress.step("placing operators")
     segments = partition(quantized, network, options)

@@ -48,7 +48,7 @@ class MediaError(EdgepipeError):
     """A picture, video or folder that cannot be read or does not fit the network."""
 
 
-class RuntimeFailure(EdgepipeError):
+class RuntimeFailure(EdgepipeError):  # noqa: N818  (RuntimeError is Python's)
     """An error reported by the C++ runtime while a pipeline was built or ran."""
 
 

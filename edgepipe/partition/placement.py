@@ -40,7 +40,8 @@ def place(
 
     Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
     operator, that operator and all that it depends on. The rest goes to VTA where ``check`` raises
-    no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps operator names to "arm" or "vta" and wins.
+    no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
+    operator names to "arm" or "vta" and wins.
     Raises ``PartitionError`` for unknown names and for a VTA placement that cannot be had.
     """
     overrides = dict(overrides or {})

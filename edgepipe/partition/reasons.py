@@ -27,7 +27,7 @@ LAYOUT_CALLS = frozenset(
 
 
 class VtaCheck:
-    """Raises ``LayerError`` for operators that the VTA cannot run; called by ``placement.place``."""
+    """Raises ``LayerError`` for operators that the VTA cannot run; ``placement.place`` calls it."""
 
     def __init__(self, accelerator: Accelerator, network: Network) -> None:
         self._accelerator = accelerator

@@ -1,0 +1,123 @@
+"""int8 on the simulator against float: Fashion-MNIST's whole test set, NanoDet's boxes on a clip.
+
+Every frame goes through the bundle's pipeline: ARM kernels, VTA programs on the simulator.
+Calibration pictures are never among those judged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from bench.figures import Figure, publish
+from bench.models import BUILD, EXAMPLES, build, description, fashion_mnist, model
+from edgepipe import description as descriptions
+from edgepipe import media
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.report.detection import Boxes, average_precision, decode_nanodet
+from edgepipe.runtime.pipeline import Pipeline
+
+CALIBRATION_PICTURES = 256
+CLIP_FRAMES = 100
+# Boxes that float finds with this score are the truth; int8 boxes count from a lower one on, as
+# average precision sweeps the score.
+TRUTH_SCORE = 0.4
+LEAST_SCORE = 0.05
+
+
+def fashion(name: str, progress: ConsoleProgress) -> list[Figure]:
+    """Judge a classifier on all 10,000 test pictures."""
+    path = BUILD / "fashion_train.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, frames=fashion_mnist("train")[0][:CALIBRATION_PICTURES])
+    bundle = build(name, path)
+    frames, labels = fashion_mnist("t10k")
+    preprocess = descriptions.load(description(name)).preprocess
+    session = onnxruntime.InferenceSession(str(model(name)))
+    (entry,) = session.get_inputs()
+    exact = np.concatenate(
+        [
+            session.run(None, {entry.name: preprocess.normalise(batch)})[0].argmax(axis=1)
+            for batch in np.split(frames, 20)
+        ]
+    )
+    progress.step(f"{name}: {len(frames)} pictures through the pipeline")
+    found = np.empty(len(frames), np.int64)
+    with Pipeline.open(bundle) as pipeline:
+        for result in pipeline.run(frame[None] for frame in frames):
+            found[result.frame] = next(iter(result.outputs.values())).argmax()
+            progress.update(result.frame + 1, len(frames))
+    progress.finish()
+    hits, float_hits = int((found == labels).sum()), int((exact == labels).sum())
+    return [
+        Figure(name=f"{name}: float right", value=float_hits, unit="of 10000"),
+        Figure(name=f"{name}: int8 right", value=hits, unit="of 10000"),
+        Figure(name=f"{name}: loss", value=(float_hits - hits) / 100, unit="points", at_most=0.3),
+        Figure(name=f"{name}: same answer", value=int((found == exact).sum()), unit="of 10000"),
+    ]
+
+
+def nanodet(progress: ConsoleProgress) -> list[Figure]:
+    """Compare int8 boxes with float boxes on the clip."""
+    name = "nanodet_g_coco_416"
+    bundle = build(name, EXAMPLES / "calibration")
+    described = descriptions.load(description(name))
+    clip = media.read_source(EXAMPLES / "pedestrians.avi")
+    frames = [
+        described.preprocess.frame(picture.picture)
+        for picture in itertools.islice(clip, CLIP_FRAMES)
+    ]
+    session = onnxruntime.InferenceSession(str(model(name)))
+    (entry,) = session.get_inputs()
+    outputs = [output.name for output in onnx.load(model(name)).graph.output]
+    names = [output.replace(":0", "") for output in outputs]
+    post = described.postprocess
+
+    def boxes(values: dict[str, NDArray[np.float32]], least: float) -> Boxes:
+        return decode_nanodet(values, post.scores, post.distances, score_threshold=least)
+
+    progress.step(f"{name}: {len(frames)} frames, float and int8")
+    truth, found = [], []
+    with Pipeline.open(bundle) as pipeline:
+        for result in pipeline.run(frames):
+            frame = described.preprocess.normalise(frames[result.frame])
+            exact = dict(zip(names, session.run(outputs, {entry.name: frame}), strict=True))
+            truth.append(boxes(exact, TRUTH_SCORE))
+            found.append(boxes(dict(result.outputs), LEAST_SCORE))
+            progress.update(result.frame + 1, len(frames))
+    progress.finish()
+    return [
+        Figure(
+            name=f"{name}: float boxes >= {TRUTH_SCORE}",
+            value=sum(len(b.scores) for b in truth),
+            unit="boxes",
+        ),
+        Figure(
+            name=f"{name}: AP50 of int8 against float",
+            value=average_precision(found, truth),
+            unit="",
+            at_least=0.9,
+        ),
+        Figure(
+            name=f"{name}: AP50, int8 boxes also >= {TRUTH_SCORE}",
+            value=average_precision([b.above(TRUTH_SCORE) for b in found], truth),
+            unit="",
+        ),
+    ]
+
+
+def main() -> int:
+    """Judge all networks; return 1 when a bar is missed."""
+    progress = ConsoleProgress()
+    figures = nanodet(progress)
+    figures += fashion("fmnist_resnet8", progress) + fashion("fmnist_resnet18", progress)
+    return publish("accuracy", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

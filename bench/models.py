@@ -1,0 +1,72 @@
+"""Where the networks and data sets of the benchmarks are; one line says what is lacking."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe import boards
+from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.cli.console import ConsoleProgress
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+DESCRIPTIONS = ROOT / "tests" / "data" / "descriptions"
+FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
+BUILD = ROOT / "build" / "bench"
+
+
+def model(name: str) -> Path:
+    """Return the path of an ONNX file: in examples/, EDGEPIPE_MODELS or ../shared/models."""
+    folders = [
+        EXAMPLES,
+        Path(os.environ.get("EDGEPIPE_MODELS", ROOT.parent / "shared" / "models")),
+    ]
+    for folder in folders:
+        if (folder / f"{name}.onnx").is_file():
+            return folder / f"{name}.onnx"
+    sys.exit(f"{name}.onnx is not in {folders[1]}; set EDGEPIPE_MODELS to its folder")
+
+
+def description(name: str) -> Path:
+    """Return the description of a network."""
+    own = DESCRIPTIONS / f"{name}.toml"
+    return own if own.is_file() else EXAMPLES / f"{name}.toml"
+
+
+def fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return frames uint8[n, 28, 28, 1] and labels uint8[n] of "train" or "t10k"."""
+    if not FASHION_MNIST.is_dir():
+        sys.exit("Fashion-MNIST is not installed; apt-get install dataset-fashion-mnist")
+
+    def read(file: str, offset: int) -> NDArray[np.uint8]:
+        content = gzip.decompress((FASHION_MNIST / f"{part}-{file}-ubyte.gz").read_bytes())
+        return np.frombuffer(content, np.uint8, offset=offset)
+
+    return read("images-idx3", 16).reshape(-1, 28, 28, 1), read("labels-idx1", 8)
+
+
+def build(
+    name: str, calibration: Path, *, board: str = "ultra96", cuts: tuple[str, ...] = ()
+) -> Path:
+    """Build a network's bundle below build/bench and return its path."""
+    path = BUILD / f"{name}{'-cut' if cuts else ''}.edgepipe"
+    progress = ConsoleProgress()
+    build_bundle(
+        BuildOptions(
+            model=model(name),
+            board=boards.load(board),
+            calibration=calibration,
+            output=path,
+            description=description(name),
+            cuts=cuts,
+        ),
+        progress,
+    )
+    progress.finish()
+    return path
