@@ -129,7 +129,10 @@ def _read(path: Path) -> onnx.ModelProto:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as cause:
         reason = str(cause).strip().splitlines()[0]
-        raise FrontendError(f"{path}: breaks the ONNX rules: {reason}") from cause
+        raise FrontendError(
+            f"{path}: breaks the ONNX rules: {reason}",
+            hint="export again, without operators of another framework or opset",
+        ) from cause
     return model
 
 
