@@ -1,0 +1,369 @@
+"""Run a bundle in the C++ pipeline: submit frames, take results in order, read statistics.
+
+    with Pipeline.open("nanodet.edgepipe") as pipeline:
+        pipeline.submit(picture)  # uint8[1, height, width, channels]
+        result = pipeline.next()
+        print(result.detections, pipeline.statistics().frames_per_second)
+
+One thread may submit while another takes results; calls release the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.results import ClassScore, Detection
+
+Array = NDArray[Any]
+
+TIMEOUT_S = 60.0
+MOST_DETECTIONS = 100  # as many as the decoder keeps (detect.h)
+MOST_CLASSES = 100
+
+
+class Pinning(IntEnum):
+    """What happens when a stage's thread cannot be pinned to its core."""
+
+    REQUIRED = 0
+    PREFERRED = 1
+    OFF = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BorderTensor:
+    """An input or output of the bundle; ``bytes`` is its size in ``layout``."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameResult:
+    """A finished frame. ``outputs`` are copies; an output in the VTA layout is flat int8 bytes.
+
+    ``detections`` are in pixels of the network's input, ``classes`` best first; which of the two is
+    filled depends on the bundle's postprocess. ``latency_ms`` is from submit to the last stage's
+    end.
+    """
+
+    frame: int
+    latency_ms: float
+    outputs: Mapping[str, Array]
+    detections: tuple[Detection, ...]
+    classes: tuple[ClassScore, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations:
+    """A distribution of times in milliseconds, percentiles within 1.6 %; all 0 without samples."""
+
+    count: int
+    min_ms: float
+    median_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+    mean_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStatistics:
+    """One stage: the core it is pinned to (-1: none), its run times, its share of the time."""
+
+    name: str
+    core: int
+    busy: Durations
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """A snapshot; ``submitted == delivered + dropped + failed + in_flight``.
+
+    ``frames_per_second`` counts from the first to the last completion, so filling the pipeline is
+    not part of it.
+    """
+
+    submitted: int
+    delivered: int
+    dropped: int
+    failed: int
+    in_flight: int
+    latency: Durations
+    elapsed_s: float
+    frames_per_second: float
+    stages: tuple[StageStatistics, ...]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("serial", ctypes.c_int32),
+        ("pinning", ctypes.c_int32),
+        ("slots", ctypes.c_uint32),
+        ("core_count", ctypes.c_uint32),
+        ("cores", ctypes.POINTER(ctypes.c_int32)),
+    )
+
+
+class _Detection(ctypes.Structure):
+    _fields_ = (
+        ("left", ctypes.c_float),
+        ("top", ctypes.c_float),
+        ("right", ctypes.c_float),
+        ("bottom", ctypes.c_float),
+        ("score", ctypes.c_float),
+        ("label_index", ctypes.c_int32),
+    )
+
+
+class _Class(ctypes.Structure):
+    _fields_ = (
+        ("score", ctypes.c_float),
+        ("probability", ctypes.c_float),
+        ("label_index", ctypes.c_int32),
+    )
+
+
+class _Frame(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_uint64),
+        ("latency_ns", ctypes.c_uint64),
+        ("detections", ctypes.POINTER(_Detection)),
+        ("classes", ctypes.POINTER(_Class)),
+        ("detection_count", ctypes.c_uint32),
+        ("class_count", ctypes.c_uint32),
+    )
+
+
+class Pipeline:
+    """A running bundle, made by ``open``. Usable as a context manager, which closes it.
+
+    Every failure of the C++ side is a RuntimeFailure with its text.
+    """
+
+    def __init__(self, library: ctypes.CDLL, handle: ctypes.c_void_p) -> None:
+        self._library = library
+        self._handle = handle
+        self._finalizer = weakref.finalize(self, library.ep_pipeline_close, handle)
+        found = json.loads(self._text("ep_pipeline_describe"))
+        self.name: str = found["name"]
+        self.inputs = tuple(_tensor(entry) for entry in found["inputs"])
+        self.outputs = tuple(_tensor(entry) for entry in found["outputs"])
+        self.slots: int = found["slots"]
+        self.stages: tuple[str, ...] = tuple(found["stages"])
+        self.labels: tuple[str, ...] = tuple(found["labels"])
+
+    @classmethod
+    def open(
+        cls,
+        bundle: str | os.PathLike[str],
+        *,
+        serial: bool = False,
+        cores: Sequence[int] | None = None,
+        slots: int | None = None,
+        pinning: Pinning = Pinning.REQUIRED,
+    ) -> Self:
+        """Open and check a bundle, load its stages, start their threads.
+
+        ``serial`` runs all stages on one thread. Stage k runs on ``cores[k % len(cores)]``, by
+        default on the process's own cores. ``slots`` is how many frames are under way at once, by
+        default one per stage and two more. Raises RuntimeFailure for a damaged bundle or a core
+        that does not exist.
+        """
+        library = runtime_library()
+        library.ep_pipeline_close.restype = None
+        library.ep_pipeline_cancel.restype = None
+        numbers = (ctypes.c_int32 * len(cores or ()))(*(cores or ()))
+        options = _Options(
+            serial=int(serial),
+            pinning=int(pinning),
+            slots=slots or 0,
+            core_count=len(numbers),
+            cores=numbers,
+        )
+        handle = ctypes.c_void_p()
+        check(
+            library,
+            library.ep_pipeline_open(
+                os.fsencode(bundle), ctypes.byref(options), ctypes.byref(handle)
+            ),
+        )
+        return cls(library, handle)
+
+    def close(self) -> None:
+        """Drop what has not been taken and free everything; any later call is an error."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- frames --------------------------------------------------------------------------------
+
+    def submit(self, *frame: Array, timeout_s: float = TIMEOUT_S) -> int:
+        """Copy one array per input in and return the frame's number, counted from 0.
+
+        Waits while all slots are in use; a thread that also takes the results must not have more
+        frames under way than there are slots. Raises RuntimeFailure for a wrong dtype or size.
+        """
+        arrays = [np.ascontiguousarray(array) for array in frame]
+        for array, tensor in zip(arrays, self.inputs, strict=False):
+            if array.dtype != tensor.dtype:
+                raise RuntimeFailure(
+                    f"input {tensor.name!r}: found {array.dtype}{list(array.shape)}, "
+                    f"expected {tensor.dtype}{list(tensor.shape)}"
+                )
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        sizes = (ctypes.c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
+        number = ctypes.c_uint64()
+        self._call(
+            "ep_pipeline_submit",
+            pointers,
+            sizes,
+            ctypes.c_uint32(len(arrays)),
+            ctypes.c_double(timeout_s),
+            ctypes.byref(number),
+        )
+        return number.value
+
+    def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
+        """Wait for the next frame, in the order of submission, and return copies of its outputs.
+
+        Raises RuntimeFailure when none finishes in time, after ``drain`` when all have been taken,
+        and with stage and frame when a stage has failed.
+        """
+        outputs = {tensor.name: _empty(tensor) for tensor in self.outputs}
+        pointers = (ctypes.c_void_p * len(outputs))(*(a.ctypes.data for a in outputs.values()))
+        detections = (_Detection * MOST_DETECTIONS)()
+        classes = (_Class * MOST_CLASSES)()
+        frame = _Frame(
+            detections=detections,
+            classes=classes,
+            detection_count=len(detections),
+            class_count=len(classes),
+        )
+        self._call("ep_pipeline_next", ctypes.c_double(timeout_s), pointers, ctypes.byref(frame))
+        return FrameResult(
+            frame=frame.id,
+            latency_ms=frame.latency_ns / 1e6,
+            outputs=outputs,
+            detections=tuple(
+                Detection(
+                    left=found.left,
+                    top=found.top,
+                    right=found.right,
+                    bottom=found.bottom,
+                    score=found.score,
+                    label_index=found.label_index,
+                    label=self.label(found.label_index),
+                )
+                for found in detections[: frame.detection_count]
+            ),
+            classes=tuple(
+                ClassScore(
+                    score=found.score,
+                    probability=found.probability,
+                    label_index=found.label_index,
+                    label=self.label(found.label_index),
+                )
+                for found in classes[: frame.class_count]
+            ),
+        )
+
+    def run(
+        self, frames: Iterable[Array], *, timeout_s: float = TIMEOUT_S
+    ) -> Iterator[FrameResult]:
+        """Yield the results of ``frames``, one array each, keeping every stage busy meanwhile."""
+        under_way = 0
+        for frame in frames:
+            if under_way == self.slots:
+                yield self.next(timeout_s=timeout_s)
+                under_way -= 1
+            self.submit(frame, timeout_s=timeout_s)
+            under_way += 1
+        for _ in range(under_way):
+            yield self.next(timeout_s=timeout_s)
+
+    # ---- end and numbers -----------------------------------------------------------------------
+
+    def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Take no more frames and wait until those submitted are finished; ``next`` gives them.
+
+        Raises RuntimeFailure when a stage has failed or does not finish in time.
+        """
+        self._call("ep_pipeline_stop", ctypes.c_double(timeout_s))
+
+    def cancel(self) -> None:
+        """Drop every frame that has not been taken; threads that wait get a RuntimeFailure."""
+        self._check_open()
+        self._library.ep_pipeline_cancel(self._handle)
+
+    def statistics(self) -> Statistics:
+        """Return what has been measured so far."""
+        found = json.loads(self._text("ep_pipeline_statistics"))
+        stages = tuple(
+            StageStatistics(**(stage | {"busy": Durations(**stage["busy"])}))
+            for stage in found["stages"]
+        )
+        return Statistics(**(found | {"latency": Durations(**found["latency"]), "stages": stages}))
+
+    def label(self, label_index: int) -> str:
+        """Return a class's name, or its number where the bundle has none."""
+        if 0 <= label_index < len(self.labels):
+            return self.labels[label_index]
+        return str(label_index)
+
+    def _text(self, function: str) -> bytes:
+        """Return what a C function writes, asking again with a larger buffer when it must."""
+        self._check_open()
+        length = ctypes.c_uint64(1 << 14)
+        for _ in range(2):
+            text = ctypes.create_string_buffer(length.value + 256)
+            code = getattr(self._library, function)(
+                self._handle, text, ctypes.c_uint64(len(text)), ctypes.byref(length)
+            )
+            if code == 0 or length.value < len(text):
+                break
+        check(self._library, code)
+        return text.value
+
+    def _call(self, function: str, *arguments: object) -> None:
+        self._check_open()
+        check(self._library, getattr(self._library, function)(self._handle, *arguments))
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise RuntimeFailure("pipeline: used after close()")
+
+
+def _tensor(entry: dict[str, Any]) -> BorderTensor:
+    return BorderTensor(**(entry | {"shape": tuple(entry["shape"])}))
+
+
+def _empty(tensor: BorderTensor) -> Array:
+    if tensor.layout == "vta":
+        return np.empty(tensor.bytes, np.dtype(tensor.dtype))
+    return np.empty(tensor.shape, np.dtype(tensor.dtype))
