@@ -117,13 +117,14 @@ EP_EXPORT int ep_pipeline_open(const char* path, const EpPipelineOptions* wanted
 /// Cancels and frees; blocks until stages that are running return.
 EP_EXPORT void ep_pipeline_close(EpPipeline* self) { delete self; }
 
-/// Writes a JSON object: name, inputs, outputs, stages (names), labels.
+/// Writes a JSON object: name, inputs, outputs, slots, stages (names), labels.
 EP_EXPORT int ep_pipeline_describe(EpPipeline* self, char* text, std::uint64_t capacity,
                                    std::uint64_t* length) {
   const edgepipe::Manifest& manifest = self->session->bundle().manifest();
   nlohmann::json found = {{"name", manifest.name},
                           {"inputs", describe(manifest.inputs, manifest.tensors)},
                           {"outputs", describe(manifest.outputs, manifest.tensors)},
+                          {"slots", self->session->pipeline().slots()},
                           {"stages", nlohmann::json::array()},
                           {"labels", self->session->postprocessor().labels()}};
   for (const edgepipe::StageSpec& stage : manifest.stages) found["stages"].push_back(stage.name);

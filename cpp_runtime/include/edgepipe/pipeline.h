@@ -78,6 +78,7 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] std::size_t slots() const { return buffers_.slots(); }
 
   /// Leases the inputs of the next frame. Blocks until a slot is free; kDeadline when none was,
   /// kClosed after stop(), kCancelled, or the stage's error. One such lease exists at a time.

@@ -1,0 +1,196 @@
+"""The pipeline on real bundles: bit-equal results in order, drain, cancel, errors, statistics."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pipeline_bundles as bundles
+import pytest
+
+from edgepipe.description import Postprocess
+from edgepipe.errors import RuntimeFailure
+from edgepipe.report.detection import decode_nanodet
+from edgepipe.runtime.pipeline import Pinning, Pipeline
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def network():
+    return bundles.make_network()
+
+
+@pytest.fixture(scope="module")
+def files(network):
+    return bundles.compile_files(network)
+
+
+@pytest.fixture(scope="module", params=["tiny", "tiny.edgepipe"], ids=["folder", "archive"])
+def bundle(request, tmp_path_factory, network, files):
+    frame = bundles.frames(1)[0]
+    golden = {"frame": frame, "scores": network.run(frame)}
+    return bundles.write_bundle(tmp_path_factory.mktemp("b") / request.param, files, golden)
+
+
+@pytest.mark.parametrize("serial", [False, True], ids=["pipelined", "serial"])
+def test_every_frame_has_the_bits_of_the_reference_in_order(bundle, network, serial):
+    frames = bundles.frames(12)
+    with Pipeline.open(bundle, serial=serial) as pipeline:
+        results = list(pipeline.run(frames))
+    assert [result.frame for result in results] == list(range(12))
+    for frame, result in zip(frames, results, strict=True):
+        np.testing.assert_array_equal(result.outputs["scores"], network.run(frame))
+
+
+def test_the_pipeline_describes_itself(bundle):
+    with Pipeline.open(bundle) as pipeline:
+        assert pipeline.name == "tiny"
+        assert pipeline.stages == ("stem", "body", "head")
+        assert pipeline.inputs[0].shape == (1, 16, 16, 3)
+        assert [tensor.name for tensor in pipeline.outputs] == ["scores"]
+        assert pipeline.labels == bundles.LABELS
+        assert pipeline.slots == 5
+
+
+def test_classes_are_the_best_scores_with_their_softmax(bundle, network):
+    frame = bundles.frames(1, seed=9)[0]
+    with Pipeline.open(bundle) as pipeline:
+        pipeline.submit(frame)
+        classes = pipeline.next().classes
+    scores = network.run(frame)[0].astype(np.float64)
+    best = np.argsort(-scores, kind="stable")[:3]
+    softmax = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    assert [found.label_index for found in classes] == list(best)
+    assert [found.label for found in classes] == [bundles.LABELS[index] for index in best]
+    np.testing.assert_allclose([found.probability for found in classes], softmax[best], rtol=1e-5)
+
+
+def test_drain_finishes_what_was_submitted(bundle):
+    with Pipeline.open(bundle, slots=4) as pipeline:
+        for frame in bundles.frames(3):
+            pipeline.submit(frame)
+        pipeline.drain()
+        assert [pipeline.next().frame for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(RuntimeFailure, match="the pipeline has been stopped"):
+            pipeline.next()
+        with pytest.raises(RuntimeFailure, match="the pipeline has been stopped"):
+            pipeline.submit(bundles.frames(1)[0])
+
+
+def test_cancel_wakes_a_thread_that_waits(bundle):
+    with Pipeline.open(bundle) as pipeline:
+        timer = threading.Timer(0.05, pipeline.cancel)
+        timer.start()
+        with pytest.raises(RuntimeFailure, match="the pipeline has been cancelled"):
+            pipeline.next()
+        timer.join()
+
+
+def test_one_thread_submits_while_another_takes(bundle):
+    frames = bundles.frames(30)
+    with Pipeline.open(bundle, slots=3) as pipeline:
+
+        def submit_all():
+            for frame in frames:
+                pipeline.submit(frame)
+
+        producer = threading.Thread(target=submit_all)
+        producer.start()
+        numbers = [pipeline.next().frame for _ in frames]
+        producer.join()
+    assert numbers == list(range(30))
+
+
+def test_statistics_balance_and_measure_every_stage(bundle):
+    with Pipeline.open(bundle) as pipeline:
+        list(pipeline.run(bundles.frames(10)))
+        statistics = pipeline.statistics()
+    assert (statistics.submitted, statistics.delivered, statistics.in_flight) == (10, 10, 0)
+    assert [stage.name for stage in statistics.stages] == ["stem", "body", "head"]
+    for stage in statistics.stages:
+        assert stage.busy.count == 10
+        assert 0 < stage.busy.min_ms <= stage.busy.median_ms <= stage.busy.p99_ms
+        assert stage.core >= 0
+    assert statistics.frames_per_second > 0
+    assert statistics.latency.min_ms >= max(stage.busy.min_ms for stage in statistics.stages)
+
+
+def test_wrong_inputs_are_refused_by_name(bundle):
+    with Pipeline.open(bundle) as pipeline:
+        with pytest.raises(RuntimeFailure, match=r"input 'frame': found float64\[1, 16, 16, 3\]"):
+            pipeline.submit(np.zeros((1, 16, 16, 3)))
+        with pytest.raises(RuntimeFailure, match="input 'frame' has 192 bytes, expected 768"):
+            pipeline.submit(np.zeros((1, 8, 8, 3), np.uint8))
+        with pytest.raises(RuntimeFailure, match="a frame has 2 inputs, expected 1"):
+            pipeline.submit(*bundles.frames(2))
+
+
+def test_waiting_ends_at_the_deadline(bundle):
+    with (
+        Pipeline.open(bundle) as pipeline,
+        pytest.raises(RuntimeFailure, match="before the deadline: none is in the pipeline"),
+    ):
+        pipeline.next(timeout_s=0.01)
+
+
+def test_a_core_that_does_not_exist_is_an_error_unless_pinning_is_preferred(bundle):
+    with pytest.raises(RuntimeFailure, match="thread 'stem' on core 999 cannot be started"):
+        Pipeline.open(bundle, cores=[999])
+    with Pipeline.open(bundle, cores=[999], pinning=Pinning.PREFERRED) as pipeline:
+        assert pipeline.statistics().stages[0].core == -1
+
+
+def test_a_closed_pipeline_says_so(bundle):
+    pipeline = Pipeline.open(bundle)
+    pipeline.close()
+    with pytest.raises(RuntimeFailure, match=r"pipeline: used after close\(\)"):
+        pipeline.next()
+
+
+def test_altered_kernels_are_refused(bundle, tmp_path):
+    if bundle.is_dir():
+        pytest.skip("the folder's digests are tested in C++")
+    content = bytearray(bundle.read_bytes())
+    content[content.index(b"\x7fELF") + 2000] ^= 1
+    altered = tmp_path / "altered.edgepipe"
+    altered.write_bytes(content)
+    with pytest.raises(RuntimeFailure, match="does not have the digest that the manifest records"):
+        Pipeline.open(altered)
+
+
+def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
+    """The decoder reads any tensor of a frame, so random heads come in as inputs of the bundle."""
+    rng = np.random.default_rng(4)
+    strides, bins, classes, size = (8, 16, 32), 11, 6, 100  # 100 is no multiple of the strides
+    heads = {}
+    for stride in strides:
+        cells = (-(-size // stride)) ** 2
+        heads[f"scores_{stride}"] = rng.uniform(0, 0.6, (1, cells, classes)).astype(np.float32)
+        heads[f"distances_{stride}"] = rng.normal(0, 2, (1, cells, 4 * bins)).astype(np.float32)
+    names = {kind: tuple(f"{kind}_{s}" for s in strides) for kind in ("scores", "distances")}
+    bundle = bundles.write_bundle(
+        tmp_path / "heads",
+        files,
+        {},
+        tensors=[
+            *bundles.TENSORS,
+            *(bundles.tensor(name, "float32", array.shape) for name, array in heads.items()),
+        ],
+        inputs=("frame", *heads),
+        postprocess=Postprocess(
+            kind="nanodet", strides=strides, bins=bins, score_threshold=0.4, **names
+        ),
+        size=size,
+    )
+    with Pipeline.open(bundle) as pipeline:
+        pipeline.submit(bundles.frames(1)[0], *heads.values())
+        found = pipeline.next().detections
+    expected = decode_nanodet(
+        heads, names["scores"], names["distances"], strides=strides, input_size=(size, size)
+    )
+    assert len(found) == min(100, len(expected.scores)) > 20
+    boxes = np.array([[box.left, box.top, box.right, box.bottom] for box in found])
+    np.testing.assert_allclose(boxes, expected.corners[: len(found)], atol=1e-3)
+    np.testing.assert_allclose([box.score for box in found], expected.scores[: len(found)])
+    assert [box.label_index for box in found] == list(expected.classes[: len(found)])
