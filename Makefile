@@ -64,11 +64,11 @@ build/.packages: cross/packages.sh
 
 $(VENV)/.created: build/.packages
 	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check "scikit-build-core>=0.10" apache-tvm-ffi==0.1.14.post1
+	$(VENV)/bin/pip install -qq --disable-pip-version-check "scikit-build-core>=0.10" apache-tvm-ffi==0.1.14.post1
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation ".[dev]"
+	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation ".[dev]"
 	@touch $@
 
 $(AARCH64)/.built: $(VENV)/.installed cross/aarch64.cmake
