@@ -71,6 +71,7 @@ Pipeline::~Pipeline() {
 Status Pipeline::bind_stages() {
   const auto views = [this](std::size_t slot, const std::vector<std::size_t>& tensors) {
     std::vector<BufferView> found;
+    found.reserve(tensors.size());
     for (const std::size_t tensor : tensors) found.push_back(buffers_.view(slot, tensor));
     return found;
   };
@@ -303,9 +304,14 @@ void Pipeline::lower_limit(std::uint64_t limit) {
 /// Why there are no more frames; only once the limit is set.
 Status Pipeline::end_status() const {
   if (failure_) {
-    return failure_->status.with_context("stage " + std::to_string(failure_->stage) + " '" +
-                                         std::string(graph_.nodes[failure_->stage].stage->name()) +
-                                         "' at frame " + std::to_string(failure_->frame));
+    // A deadline that passed inside a stage must not look like one of the caller's own waits.
+    const Status& status = failure_->status;
+    const bool looks_like_a_wait =
+        status.code() == Code::kDeadline || status.code() == Code::kClosed;
+    return Status(looks_like_a_wait ? Code::kDevice : status.code(), status.message())
+        .with_context("stage " + std::to_string(failure_->stage) + " '" +
+                      std::string(graph_.nodes[failure_->stage].stage->name()) + "' at frame " +
+                      std::to_string(failure_->frame));
   }
   if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled");
   return Status(Code::kClosed, "the pipeline has been stopped");

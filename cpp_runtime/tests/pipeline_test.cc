@@ -185,6 +185,15 @@ TEST_P(PipelineTest, CancelWakesACallerThatWaits) {
   canceller.join();
 }
 
+TEST_P(PipelineTest, DeadlineInsideAStageIsAFailureAndNotTheCallersWait) {
+  const auto hangs = [](Buffers, Buffers) { return Status(Code::kDeadline, "no answer"); };
+  const auto pipeline = make(chain({hangs}), 2);
+  ASSERT_TRUE(submit(*pipeline, 1).ok());
+  const Status status = pipeline->next(soon()).status();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.message(), "stage 0 'stage0' at frame 0: no answer");
+}
+
 TEST_P(PipelineTest, AnErrorNamesStageAndFrameAfterTheFramesBeforeIt) {
   const auto fails_at_3 = [](Buffers in, Buffers out) {
     if (value(in[0]) == 3 + 1) return Status(Code::kDevice, "load module does not answer");
