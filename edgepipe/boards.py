@@ -8,6 +8,7 @@ from pathlib import Path
 from edgepipe import resources, schema
 from edgepipe.errors import AcceleratorError, BoardError
 from vta_stages.accelerator import Accelerator
+from vta_stages.cost_model import CostModel
 
 ARCHITECTURES = ("aarch64", "armhf", "x86_64")
 
@@ -17,7 +18,8 @@ class Board:
     """A board: its CPU cores, and the accelerator that its bitstream holds.
 
     ``cores`` is 0 when the machine itself tells; ``bitstream`` is a path in the known-bitstreams
-    manifest, empty when none was published.
+    manifest, empty when none was published. ``timing`` holds what was calibrated on the board, or
+    estimates; it decides how programs are tiled, never what they compute.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Board:
     cores: int
     bitstream: str
     accelerator: Accelerator
+    timing: CostModel = CostModel()
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:

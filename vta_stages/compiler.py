@@ -24,7 +24,7 @@ from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.rewrites import rewrite
 from vta_stages.schedule import Schedule
 from vta_stages.tiling import Tiling, choose_tiling
-from vta_stages.timing import CostModel
+from vta_stages.cost_model import CostModel
 from vta_stages.uop_buffer import UopBuffer
 from vta_stages.verifier import verify
 

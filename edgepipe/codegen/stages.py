@@ -73,6 +73,7 @@ def _compile_vta(
         stage.inputs,
         stage.outputs,
         progress=lambda _, done, total: progress.update(done, total),
+        cost=board.timing,
     )
     program.save(work)
 

@@ -5,6 +5,7 @@ import pytest
 from edgepipe import boards
 from edgepipe.errors import BoardError
 from edgepipe.resources import folder
+from vta_stages.cost_model import CostModel
 
 
 @pytest.mark.parametrize("name", ["host", "kv260", "pynq-z2", "ultra96", "zcu104"])
@@ -18,6 +19,14 @@ def test_ultra96_is_the_stock_configuration_of_its_only_bitstream():
     assert board.accelerator.revision == "0.0.1"
     assert board.accelerator.clock_hz == 333_000_000
     assert board.architecture == "aarch64"
+
+
+def test_a_board_may_bring_its_own_timing(tmp_path):
+    assert boards.load("ultra96").timing == CostModel()
+    assert boards.load("pynq-z2").timing == CostModel(bus_bytes=8)
+    timing = "[timing]\ndma_row_cycles = 95\n\n[accelerator]"
+    mine = boards.load(edited(tmp_path, "[accelerator]", timing))
+    assert mine.timing == CostModel(dma_row_cycles=95)
 
 
 def test_unknown_board_lists_the_known_ones():
@@ -46,6 +55,8 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("cores = 4", "", "mine.toml: key 'cores' is missing"),
         ("cores = 4", "cores = '4'", "mine.toml: cores: found a string '4', expected an integer"),
         ("cores = 4", "cores = -1", "cores is -1, expected >= 0"),
+        ("[acc", "[timing]\nlatency = 1\n[acc", "mine.toml: timing: unknown key 'latency'"),
+        ("[acc", "[timing]\nbus_bytes = 0\n[acc", "timing: bus_bytes is 0, expected >= 1"),
         ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),
         ('revision = "0.0.1"', 'revision = "0.0.3"', "revision '0.0.3' is unknown"),
         ("block_in = 16", "block_in = 8", "block_in 8 differs from block_out 16"),

@@ -22,7 +22,8 @@ from vta_stages.tiling import (
     tiles_of,
     wgt_capacity,
 )
-from vta_stages.timing import CostModel, time_program
+from vta_stages.cost_model import CostModel
+from vta_stages.timing import time_program
 
 
 @settings(max_examples=40, deadline=None)
