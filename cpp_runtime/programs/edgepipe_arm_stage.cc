@@ -89,8 +89,9 @@ Status run(const std::string& folder, std::size_t frames, const std::vector<std:
   for (std::size_t i = input_count; i < files.size(); ++i) {
     if (Status s = write_file(files[i], views[i].data, views[i].bytes); !s.ok()) return s;
   }
-  std::nth_element(times_us.begin(), times_us.begin() + times_us.size() / 2, times_us.end());
-  std::cout << times_us[times_us.size() / 2] << "\n";
+  const auto median = times_us.begin() + static_cast<std::ptrdiff_t>(times_us.size() / 2);
+  std::nth_element(times_us.begin(), median, times_us.end());
+  std::cout << *median << "\n";
   return {};
 }
 

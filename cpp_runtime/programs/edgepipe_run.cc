@@ -326,7 +326,7 @@ Status run_golden(Session& session, const Options& options, Results& results,
     equal += status.ok() ? 1 : 0;
     return status;
   };
-  const Status status = run_frames(session.pipeline(), loop, interrupted);
+  Status status = run_frames(session.pipeline(), loop, interrupted);
   results.end_progress();
   if (status.ok() && !options.quiet) {
     std::fprintf(stderr, "golden: %llu frames x %zu outputs are bit-equal\n",

@@ -102,7 +102,7 @@ Result<Archive> Archive::parse(std::span<const std::byte> bytes) {
     }
     std::string path(string_of(block, kName));
     if (const std::string_view prefix = string_of(block, kPrefix); !prefix.empty()) {
-      path = std::string(prefix) + "/" + path;
+      path.insert(0, "/").insert(0, prefix);
     }
     const char type = static_cast<char>(block[kTypeOffset]);
     const bool is_folder = type == '5';

@@ -189,9 +189,9 @@ Result<ArmPlan> ArmPlan::parse(std::span<const std::byte> text, const std::strin
   reader.objects("tensors", [&](JsonReader& item) { read_tensor(item, plan); });
   reader.objects("calls", [&](JsonReader& item) { read_call(item, plan); });
   const std::string host(host_architecture());
-  reader.object("architectures", [&](JsonReader& kernels) {
+  reader.object("architectures", [&](JsonReader& list) {
     if (json->at("architectures").contains(host)) {
-      kernels.object(host.c_str(), [&](JsonReader& item) {
+      list.object(host.c_str(), [&](JsonReader& item) {
         plan.kernels = item.text("kernels");
         plan.cpu_features = item.texts("cpu_features");
       });

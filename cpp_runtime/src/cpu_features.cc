@@ -1,20 +1,40 @@
 #include "cpu_features.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
 namespace edgepipe {
 
+#if defined(__x86_64__)
+namespace {
+
+// Bits of CPUID leaf 1, ECX (Intel SDM vol. 2A, CPUID); clang's builtin does not know the names.
+constexpr unsigned kMovbe = 1U << 22;
+constexpr unsigned kF16c = 1U << 29;
+
+bool has_leaf1_ecx(unsigned bit) {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit) != 0;
+}
+
+}  // namespace
+#endif
+
 bool has_cpu_feature(std::string_view name) {
 #if defined(__x86_64__)
   if (name == "avx2") return __builtin_cpu_supports("avx2") != 0;
   if (name == "bmi1") return __builtin_cpu_supports("bmi") != 0;
   if (name == "bmi2") return __builtin_cpu_supports("bmi2") != 0;
-  if (name == "f16c") return __builtin_cpu_supports("f16c") != 0;
+  if (name == "f16c") return has_leaf1_ecx(kF16c);
   if (name == "fma") return __builtin_cpu_supports("fma") != 0;
-  if (name == "movbe") return __builtin_cpu_supports("movbe") != 0;
+  if (name == "movbe") return has_leaf1_ecx(kMovbe);
 #elif defined(__aarch64__)
   if (name == "asimd") return (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0;
 #else

@@ -131,8 +131,10 @@ Detection NanoDetDecoder::box(const Candidate& candidate, std::span<const float>
     sides[side] = expectation(distances.subspan(side * bins, bins)) * stride;
   }
   const auto row_cells = static_cast<std::size_t>(columns(candidate.stride_index));
-  const float x = (static_cast<float>(candidate.cell % row_cells) + 0.5F) * stride;
-  const float y = (static_cast<float>(candidate.cell / row_cells) + 0.5F) * stride;
+  const std::size_t row = candidate.cell / row_cells;
+  const std::size_t column = candidate.cell % row_cells;
+  const float x = (static_cast<float>(column) + 0.5F) * stride;
+  const float y = (static_cast<float>(row) + 0.5F) * stride;
   const auto width = static_cast<float>(options_.width);
   const auto height = static_cast<float>(options_.height);
   return {.left = std::clamp(x - sides[0], 0.0F, width),

@@ -36,7 +36,7 @@ Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
       progress = Clock::now();
       continue;
     }
-    const Status status = frame.status();
+    Status status = frame.status();
     if (status.code() == Code::kClosed) return {};
     if (status.code() != Code::kDeadline) return status;
     if (pipeline.statistics().in_flight == 0) progress = Clock::now();

@@ -54,7 +54,7 @@ Status Postprocessor::set_up_nanodet(const Manifest& manifest) {
                        std::to_string(options.strides[index]));
     };
     Status status = check(wanted.scores[index], options.classes);
-    if (status.ok()) status = check(wanted.distances[index], 4 * options.bins);
+    if (status.ok()) status = check(wanted.distances[index], std::int64_t{4} * options.bins);
     if (!status.ok()) return status;
   }
   decoder_ = std::move(*decoder);

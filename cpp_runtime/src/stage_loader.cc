@@ -14,6 +14,7 @@ namespace {
 std::vector<std::string> names_of(const Manifest& manifest,
                                   const std::vector<std::size_t>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const std::size_t tensor : tensors) names.push_back(manifest.tensors[tensor].name);
   return names;
 }

@@ -10,9 +10,10 @@
 
 namespace edgepipe {
 
-/// Memory of one tensor of one slot; borrowed, valid as long as the pipeline lives. 64-byte aligned.
+/// Memory of one tensor of one slot; borrowed, valid as long as the pipeline lives. 64-byte
+/// aligned.
 struct BufferView {
-  std::byte* data = nullptr;        // where the CPU sees it
+  std::byte* data = nullptr;         // where the CPU sees it
   std::uint64_t device_address = 0;  // where the accelerator sees it, in bytes
   std::size_t bytes = 0;
 };

@@ -49,8 +49,9 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}                                 // NOLINT(google-explicit-constructor)
-  Result(Status status) : state_(std::move(status)) { assert(!this->status().ok()); }  // NOLINT(google-explicit-constructor)
+  // Implicit, so that a function returns its value or a Status as it is.
+  Result(T value) : state_(std::move(value)) {}
+  Result(Status status) : state_(std::move(status)) { assert(!this->status().ok()); }
 
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
   [[nodiscard]] Status status() const { return ok() ? Status() : std::get<Status>(state_); }
