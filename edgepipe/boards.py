@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepipe import resources, schema
@@ -30,7 +30,7 @@ class Board:
     cores: int
     bitstream: str
     accelerator: Accelerator
-    timing: CostModel = CostModel()
+    timing: CostModel = field(default_factory=CostModel)
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:

@@ -13,6 +13,7 @@ from vta_stages.block_loader import Place
 from vta_stages.check import check_consistent
 from vta_stages.codec import InstructionBuffer
 from vta_stages.consts import ConstBuilder
+from vta_stages.cost_model import CostModel
 from vta_stages.emitter import KernelEmitter
 from vta_stages.errors import LayerError
 from vta_stages.isa import Module
@@ -24,7 +25,6 @@ from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.rewrites import rewrite
 from vta_stages.schedule import Schedule
 from vta_stages.tiling import Tiling, choose_tiling
-from vta_stages.cost_model import CostModel
 from vta_stages.uop_buffer import UopBuffer
 from vta_stages.verifier import verify
 

@@ -26,7 +26,7 @@ Bounds = NDArray[np.int64]
 class EpilogueBuilder:
     """Collects the constants of one kernel and knows the range its accumulator can have.
 
-    One owner, used once: :meth:`widen` and :meth:`scale` while products are added, then
+    One owner, used once: :meth:`widen` and :meth:`shift_left` while products are added, then
     :meth:`epilogue` or :meth:`requantise`, then :meth:`vectors`.
     """
 
@@ -46,9 +46,13 @@ class EpilogueBuilder:
         """Note that a value between ``low`` and ``high`` int64[channels] was added."""
         self._set(self._low + low, self._high + high)
 
-    def scale(self, shift: int) -> None:
-        """Note that the accumulator was shifted left."""
-        self._set(self._low << shift, self._high << shift)
+    def shift_left(self, distance: Bounds) -> list[Step]:
+        """Return the steps that shift the accumulator left by int64[channels], 0 to 16."""
+        self._set(self._low << distance, self._high << distance)
+        if (distance == distance[0]).all():
+            return [Immediate(AluOp.SHR, Region.MAIN, -int(distance[0]))]
+        vector = self._index(self._vectors, (-distance).astype(np.int32))
+        return [Vector(AluOp.SHR, Region.MAIN, vector)]
 
     def vectors(self) -> Int32Array:
         """Return the operands of vector operations, int32[n, co_blocks * block]."""

@@ -15,11 +15,11 @@ from itertools import pairwise, product
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
+from vta_stages.cost_model import CostModel
 from vta_stages.errors import LayerError
 from vta_stages.gemm_sequence import loop_split
 from vta_stages.kernel import Accumulate, AddConstant, AxisMap, Kernel, Reset, Source
 from vta_stages.patch import Tile
-from vta_stages.cost_model import CostModel
 
 SAMPLED_WORKS = 48
 """How much of a kernel is played through to count its uop loads."""

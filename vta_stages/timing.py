@@ -207,7 +207,7 @@ class _Machine:
             )
             for module in Module
         ]
-        self._tokens = {
+        self._tokens: dict[tuple[int, int], _Queue] = {
             (m, n): _Queue(accelerator.token_queue_depth)
             for m in Module
             for n in Module

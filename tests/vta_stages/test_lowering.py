@@ -1,4 +1,4 @@
-"""The pieces of the lowering: axis maps, levels of residual factors, constants, clips left out."""
+"""The pieces of the lowering: axis maps, plans for residual factors, constants, clips left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vta_stages.isa import AluOp
 from vta_stages.kernel import AddConstant, Immediate, Vector
 from vta_stages.layers import Conv, Sum, Term
 from vta_stages.lowering import clamped_axis, conv_axis, lower, transposed_axis
-from vta_stages.terms import choose_levels
+from vta_stages.terms import plan_terms
 
 SMALL = st.integers(1, 9)
 
@@ -48,19 +48,35 @@ def test_clamping_repeats_pixels_of_the_same_window() -> None:
     assert axis.src.reshape(3, 3).tolist() == [[0, 0, 1], [1, 2, 3], [3, 4, 4]]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)).map(sorted), min_size=1, max_size=8)
+FACTOR = st.builds(lambda f, k: f << k, st.integers(-128, 127), st.integers(0, 16))
+
+
+@given(st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[FACTOR] * n), min_size=1)))
+def test_plans_of_terms_multiply_by_exactly_the_factors(channels) -> None:
+    factors = [np.array(factor, np.int64) for factor in zip(*channels, strict=True)]
+    plan = plan_terms(factors)
+    found = [np.zeros_like(factor) for factor in factors]
+    for products, shift in ((plan.shifted, plan.shift), (plan.plain, 0)):
+        for index, mantissa in products:
+            assert np.abs(mantissa).max() <= 127
+            found[index] += mantissa << shift
+    np.testing.assert_array_equal(found, factors)
+    assert 0 <= plan.shift.min() <= plan.shift.max() <= 16
+
+
+@pytest.mark.parametrize(
+    ("factors", "steps"),
+    [
+        ([[100, -3]], 1),  # fits int8
+        ([[250, 3]], 2),  # two pieces
+        ([[97 << 3, 97 << 3]], 3),  # below one shift
+        ([[97 << 3, 97 << 5]], 3),  # below a shift of each channel's own
+        ([[97 << 3, 97 << 5], [5, 6]], 4),  # only one of the terms below it
+        ([[1000, 1001], [999, 64]], 6),  # split in two
+    ],
 )
-def test_levels_hit_every_range(ranges) -> None:
-    low, high = np.array(ranges).T
-    levels = choose_levels(low, high)
-    assert levels == sorted(levels, reverse=True)
-    assert all(any(a <= level <= b for level in levels) for a, b in ranges)
-
-
-def test_one_level_serves_factors_that_share_one() -> None:
-    assert choose_levels(np.array([1, 2, 0]), np.array([5, 3, 4])) == [3, 0]
-    assert choose_levels(np.array([1, 2]), np.array([5, 3])) == [3]
+def test_the_cheapest_plan_is_taken(factors, steps: int) -> None:
+    assert plan_terms([np.array(factor, np.int64) for factor in factors]).steps == steps
 
 
 @given(st.lists(st.integers(-241_998, 241_998), min_size=16, max_size=16))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
+from vta_stages.cost_model import CostModel
 from vta_stages.gemm_sequence import Pairs, gemm_calls
 from vta_stages.lowering import lower
 from vta_stages.patch import Products
@@ -22,7 +23,6 @@ from vta_stages.tiling import (
     tiles_of,
     wgt_capacity,
 )
-from vta_stages.cost_model import CostModel
 from vta_stages.timing import time_program
 
 
