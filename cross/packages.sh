@@ -2,7 +2,7 @@
 # Install the Debian packages that edgepipe builds and tests with; does nothing when all are there.
 set -eu
 
-packages="cmake ninja-build g++ g++-aarch64-linux-gnu python3-venv
+packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
     nlohmann-json3-dev libxxhash-dev libgtest-dev
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
     clang-format clang-tidy dataset-fashion-mnist"

@@ -203,6 +203,15 @@ def test_the_other_encoding_revision_gives_the_same_bits(reference, tmp_path):
     assert_pipeline_equals_reference(tmp_path / "net", ref)
 
 
+@pytest.mark.parametrize("board", boards.names())
+def test_every_board_gets_a_bundle_of_the_same_bits(board, reference, tmp_path):
+    ref = reference("fmnist_resnet8")
+    path = tmp_path / "net"
+    built = build_bundle(dataclasses.replace(ref.options, output=path, board=boards.load(board)))
+    assert set(built.architectures) == {boards.load(board).architecture, "x86_64"}
+    assert_pipeline_equals_reference(path, ref)
+
+
 def test_the_same_input_gives_the_same_bytes(reference, tmp_path):
     ref = reference("fmnist_resnet8")
     paths = [tmp_path / "one.edgepipe", tmp_path / "two.edgepipe"]

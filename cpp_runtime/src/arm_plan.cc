@@ -165,6 +165,8 @@ std::string_view ArmPlan::host_architecture() {
   return "x86_64";
 #elif defined(__aarch64__)
   return "aarch64";
+#elif defined(__arm__)
+  return "armhf";
 #else
   return "unknown";
 #endif

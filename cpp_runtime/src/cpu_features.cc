@@ -2,7 +2,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__arm__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -37,6 +37,8 @@ bool has_cpu_feature(std::string_view name) {
   if (name == "movbe") return has_leaf1_ecx(kMovbe);
 #elif defined(__aarch64__)
   if (name == "asimd") return (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0;
+#elif defined(__arm__)
+  if (name == "neon") return (getauxval(AT_HWCAP) & HWCAP_NEON) != 0;
 #else
   static_cast<void>(name);
 #endif

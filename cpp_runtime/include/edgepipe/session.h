@@ -32,15 +32,25 @@ Result<DeviceChoice> parse_device_choice(std::string_view text);
 
 class Session {
  public:
+  /// The memory of a pipeline's slots and what runs its VTA stages; in the order of construction.
+  struct Hardware {
+    std::unique_ptr<DeviceMemory> memory;  // none when the device brings its own
+    std::unique_ptr<Device> device;        // none when no stage needs one
+    std::string_view name = "none";
+  };
   struct Options {
     Pipeline::Options pipeline;
-    std::size_t memory_bytes = std::size_t{1} << 32;  // the simulator's address space
+    // The simulator's address space; memory is taken from the system only as it is used.
+    std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
     DeviceChoice device = DeviceChoice::kAuto;
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.
   static Result<std::unique_ptr<Session>> open(const std::filesystem::path& path,
                                                const Options& options);
+
+  /// Opens what the bundle's stages run on, as Session::open does.
+  static Result<Hardware> open_hardware(const Bundle& bundle, const Options& options);
 
   [[nodiscard]] const Bundle& bundle() const { return *bundle_; }
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
@@ -50,15 +60,8 @@ class Session {
   [[nodiscard]] std::string_view device_name() const { return device_name_; }
 
  private:
-  struct Hardware {
-    std::unique_ptr<DeviceMemory> memory;  // none when the device brings its own
-    std::unique_ptr<Device> device;        // none when no stage needs one
-    std::string_view name = "none";
-  };
-
   Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
           std::unique_ptr<Pipeline> pipeline);
-  static Result<Hardware> open_hardware(const Bundle& bundle, const Options& options);
 
   // Destroyed from the bottom up: the pipeline's threads end before what they use.
   std::unique_ptr<Bundle> bundle_;

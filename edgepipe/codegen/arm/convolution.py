@@ -20,7 +20,7 @@ from edgepipe.codegen.arm.epilogue import Tail
 from edgepipe.codegen.arm.intrinsics import pair_product
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
-from edgepipe.codegen.arm.targets import AARCH64, Architecture
+from edgepipe.codegen.arm.targets import NEON, Architecture
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, te, tirx
 from vta_stages.layers import Conv, Int8Array, TransposedConv
 
@@ -209,7 +209,7 @@ class ConvolutionKernel:
         *_, pixel, phase, _, lane, ty, run, pair, half = sch.get_loops(acc)
         staging.place(sch, y_band)
         # smlal in int16 needs two pairs a step and no product of 2**14 twice.
-        doubles = arch is AARCH64 and self.run_pairs % 2 == 0 and not self.has_lowest_weight
+        doubles = arch in NEON and self.run_pairs % 2 == 0 and not self.has_lowest_weight
         inner = [half]
         if doubles:
             pair, step = sch.split(pair, [None, 2])

@@ -5,9 +5,9 @@
 multiply vectors and add neighbouring products:
 
 * x86-64 (AVX2): ``vpmaddwd`` on int16 pairs, exact for int8 values;
-* aarch64 (NEON without dot product, as on the Cortex-A53): ``smull`` to int16, then ``sadalp`` adds
-  neighbours into int32. With two pairs a step, ``smlal`` first adds two products in int16. That is
-  exact unless both are (-128) * (-128), so it needs weights above -128.
+* NEON without dot product (Cortex-A53; Cortex-A9 has other names for the same): ``smull`` to int16,
+  then ``sadalp`` adds neighbours into int32. With two pairs a step, ``smlal`` first adds two
+  products in int16. That is exact unless both are (-128) * (-128), so it needs weights above -128.
 """
 
 # TVMScript: buffers and their matrices have capital letters.
@@ -15,9 +15,10 @@ multiply vectors and add neighbouring products:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from edgepipe.codegen.arm.targets import AARCH64, X86_64, Architecture
+from edgepipe.codegen.arm.targets import AARCH64, ARMHF, X86_64, Architecture
 from edgepipe.codegen.arm.tensor_ir import Expr, TensorIntrin
 from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript's name for it
 
@@ -91,27 +92,35 @@ def _avx2(lanes: int) -> Any:
     return product
 
 
-def _smull(pair: Expr, weights: Expr) -> Expr:
-    """Multiply four copies of an int8 pair with four channels' weight pairs: int16x8."""
-    copies = T.broadcast(T.reinterpret(pair, dtype="int16"), 4)
-    return T.call_llvm_pure_intrin(
-        T.llvm_lookup_intrinsic_id("llvm.aarch64.neon.smull.v8i16"),
-        T.reinterpret(copies, dtype="int8x8"),
-        weights,
-        dtype="int16x8",
-    )
+@dataclass(frozen=True, slots=True)
+class _Neon:
+    """The names that LLVM gives the two NEON instructions on one architecture."""
+
+    multiply: str
+    pairwise_add: str
+
+    def smull(self, pair: Expr, weights: Expr) -> Expr:
+        """Multiply four copies of an int8 pair with four channels' weight pairs: int16x8."""
+        copies = T.broadcast(T.reinterpret(pair, dtype="int16"), 4)
+        return T.call_llvm_pure_intrin(
+            T.llvm_lookup_intrinsic_id(self.multiply),
+            T.reinterpret(copies, dtype="int8x8"),
+            weights,
+            dtype="int16x8",
+        )
+
+    def add_neighbours(self, products: Expr) -> Expr:
+        """Add neighbouring int16 lanes into int32x4; LLVM fuses the addition after it (sadalp)."""
+        return T.call_llvm_pure_intrin(
+            T.llvm_lookup_intrinsic_id(self.pairwise_add), products, dtype="int32x4"
+        )
 
 
-def _add_neighbours(products: Expr) -> Expr:
-    """Add neighbouring int16 lanes into int32x4; LLVM fuses the addition that follows (sadalp)."""
-    return T.call_llvm_pure_intrin(
-        T.llvm_lookup_intrinsic_id("llvm.aarch64.neon.saddlp.v4i32.v8i16"),
-        products,
-        dtype="int32x4",
-    )
+_A64 = _Neon("llvm.aarch64.neon.smull.v8i16", "llvm.aarch64.neon.saddlp.v4i32.v8i16")
+_A32 = _Neon("llvm.arm.neon.vmulls.v8i16", "llvm.arm.neon.vpaddls.v4i32.v8i16")
 
 
-def _neon(lanes: int) -> Any:
+def _neon(lanes: int, neon: _Neon) -> Any:
     @T.prim_func(s_tir=True)
     def product(
         A: T.Buffer((2,), "int8", offset_factor=1),
@@ -122,14 +131,14 @@ def _neon(lanes: int) -> Any:
             T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
             T.writes(C[0:lanes])
             for g in T.unroll(lanes // 4):
-                C[T.ramp(g * 4, 1, 4)] += _add_neighbours(
-                    _smull(A.vload([0], "int8x2"), B.vload([g * 4, 0], "int8x8"))
+                C[T.ramp(g * 4, 1, 4)] += neon.add_neighbours(
+                    neon.smull(A.vload([0], "int8x2"), B.vload([g * 4, 0], "int8x8"))
                 )
 
     return product
 
 
-def _neon_two_pairs(lanes: int) -> Any:
+def _neon_two_pairs(lanes: int, neon: _Neon) -> Any:
     @T.prim_func(s_tir=True)
     def product(
         A: T.Buffer((4,), "int8", offset_factor=1),
@@ -140,9 +149,9 @@ def _neon_two_pairs(lanes: int) -> Any:
             T.reads(C[0:lanes], A[0:4], B[0:2, 0:lanes, 0:2])
             T.writes(C[0:lanes])
             for g in T.unroll(lanes // 4):
-                C[T.ramp(g * 4, 1, 4)] += _add_neighbours(
-                    _smull(A.vload([0], "int8x2"), B.vload([0, g * 4, 0], "int8x8"))
-                    + _smull(A.vload([2], "int8x2"), B.vload([1, g * 4, 0], "int8x8"))
+                C[T.ramp(g * 4, 1, 4)] += neon.add_neighbours(
+                    neon.smull(A.vload([0], "int8x2"), B.vload([0, g * 4, 0], "int8x8"))
+                    + neon.smull(A.vload([2], "int8x2"), B.vload([1, g * 4, 0], "int8x8"))
                 )
 
     return product
@@ -151,6 +160,8 @@ def _neon_two_pairs(lanes: int) -> Any:
 # (architecture, pairs a step) -> (what the step means, how it is done)
 _FORMS: dict[tuple[str, int], tuple[Callable[[int, str], Any], Callable[[int], Any]]] = {
     (X86_64.name, 1): (_one_pair, _avx2),
-    (AARCH64.name, 1): (_one_pair, _neon),
-    (AARCH64.name, 2): (_two_pairs, _neon_two_pairs),
+    (AARCH64.name, 1): (_one_pair, lambda lanes: _neon(lanes, _A64)),
+    (AARCH64.name, 2): (_two_pairs, lambda lanes: _neon_two_pairs(lanes, _A64)),
+    (ARMHF.name, 1): (_one_pair, lambda lanes: _neon(lanes, _A32)),
+    (ARMHF.name, 2): (_two_pairs, lambda lanes: _neon_two_pairs(lanes, _A32)),
 }

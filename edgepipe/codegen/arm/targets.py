@@ -1,7 +1,7 @@
-"""The two processor architectures that ARM stages are compiled for.
+"""The processor architectures that ARM stages are compiled for.
 
-A bundle carries kernels for the board (aarch64) and for the developer's machine (x86_64); both give
-the same bits. The name "ARM stage" says where the stage belongs, not what this machine is.
+A bundle carries kernels for the board (aarch64, armhf) and for the developer's machine (x86_64);
+all give the same bits. The name "ARM stage" says where the stage belongs, not what this machine is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,22 @@ AARCH64 = Architecture(
     package="gcc-aarch64-linux-gnu",
     cpu_features=("asimd",),
 )
-ARCHITECTURES = {arch.name: arch for arch in (X86_64, AARCH64)}
+ARMHF = Architecture(
+    name="armhf",
+    target=(
+        ("kind", "llvm"),
+        ("mtriple", "armv7l-linux-gnueabihf"),
+        ("mcpu", "cortex-a9"),
+        ("mfloat-abi", "hard"),
+        ("mattr", ("+neon",)),
+    ),
+    staged_dtype="int8",  # vmull.s8 multiplies int8
+    linkers=("arm-linux-gnueabihf-gcc",),
+    package="gcc-arm-linux-gnueabihf",
+    cpu_features=("neon",),
+)
+NEON = (AARCH64, ARMHF)  # multiply vectors of int8 and add neighbouring products
+ARCHITECTURES = {arch.name: arch for arch in (X86_64, AARCH64, ARMHF)}
 
 
 def find_architecture(name: str) -> Architecture:
