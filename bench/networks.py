@@ -1,8 +1,8 @@
 """Integer networks as layer records with made-up weights, in the shape of well-known ones.
 
-Bodies: all layers but the first convolution, which runs on the ARM cores. Weights, biases and shifts
-are random but of the kind that the quantiser makes: shifts differ by channel, a residual's factor is
-finer than int8 can say, and no clip can be proven superfluous.
+Bodies: all layers but the first convolution, which runs on the ARM cores. Weights, biases and
+shifts are random but of the kind that the quantiser makes: shifts differ by channel, a residual's
+factor is finer than int8 can say, and no clip can be proven superfluous.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vta_stages.layers import (
     TensorSpec,
     Term,
 )
-from vta_stages.memory_plan import layer_inputs
+from vta_stages.pooled_conv import layer_inputs
 
 LEAKY_STEPS = ((2, True), (1, True), (4, False))
 """13/128, what the quantiser takes for a slope of 0.1."""

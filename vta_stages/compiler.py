@@ -7,6 +7,7 @@ program.save(folder)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.block_loader import Place
@@ -20,9 +21,10 @@ from vta_stages.isa import Module
 from vta_stages.kernel import Kernel
 from vta_stages.layers import Layer, TensorSpec
 from vta_stages.lowering import lower
-from vta_stages.memory_plan import CONST_REGION, MemoryPlan, layer_inputs, plan_memory
+from vta_stages.memory_plan import CONST_REGION, MemoryPlan, plan_memory
+from vta_stages.pooled_conv import PlannedLayer, PooledConv, layer_inputs
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
-from vta_stages.rewrites import rewrite
+from vta_stages.rewrites import rewrite, split_pool
 from vta_stages.schedule import Schedule
 from vta_stages.tiling import Tiling, choose_tiling
 from vta_stages.uop_buffer import UopBuffer
@@ -35,8 +37,23 @@ Progress = Callable[[str, int, int], None]
 def check_layer(accelerator: Accelerator, layer: Layer) -> None:
     """Raise LayerError, with the numbers, when a layer cannot run on this accelerator."""
     check_consistent(layer)
-    for part in rewrite([layer]):
+    for part in rewrite([layer], [layer.output.name], lambda _: False):
         choose_tiling(accelerator, lower(part, accelerator), CostModel())
+
+
+def is_pooling_cheaper(accelerator: Accelerator, cost: CostModel, layer: PooledConv) -> bool:
+    """Tell whether a convolution and its pooling take fewer cycles as one layer than as two."""
+
+    def cycles(parts: Sequence[PlannedLayer]) -> float:
+        return sum(
+            choose_tiling(accelerator, lower(part, accelerator), cost).cycles for part in parts
+        )
+
+    try:
+        together = cycles([layer])
+    except LayerError:
+        return False
+    return together < cycles([layer.conv, *split_pool(layer.pool)])
 
 
 def compile_program(
@@ -56,8 +73,10 @@ def compile_program(
     other.
     """
     specs = _check_network(layers, inputs, outputs)
-    plan = plan_memory(accelerator, rewrite(layers), [specs[name] for name in inputs], outputs)
-    compilation = _Compilation(accelerator, plan, set(inputs), cost or CostModel())
+    cost = cost or CostModel()
+    rewritten = rewrite(layers, outputs, partial(is_pooling_cheaper, accelerator, cost))
+    plan = plan_memory(accelerator, rewritten, [specs[name] for name in inputs], outputs)
+    compilation = _Compilation(accelerator, plan, set(inputs), cost)
     for index, layer in enumerate(plan.layers):
         if progress is not None:
             progress(layer.name, index, len(plan.layers))
@@ -125,7 +144,7 @@ class _Compilation:
             for name, address in plan.addresses.items()
         }
 
-    def add(self, layer: Layer) -> None:
+    def add(self, layer: PlannedLayer) -> None:
         """Append a layer's instructions."""
         kernel = lower(layer, self._accelerator)
         tiling = choose_tiling(self._accelerator, kernel, self._cost)

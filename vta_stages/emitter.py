@@ -232,7 +232,7 @@ class KernelEmitter:
         """Return the products of a step, made once per pixel tile."""
         known = self._products.get((step, tile))
         if known is None:
-            known = self._products[step, tile] = products_of(source, tile, patch, step.tap)
+            known = self._products[step, tile] = products_of(source, tile, patch, step.part)
         return known
 
     def _load_patch(self, source: Source, patch: Patch, first: int, count: int) -> Slot:

@@ -31,38 +31,56 @@ IndexArray = NDArray[np.int64]
 class AxisMap:
     """Products along one axis: output coordinate ``out[i]`` takes input ``src[i]`` with ``tap[i]``.
 
-    int64[n] each. ``rank`` counts the products of one output coordinate in the order in which they
-    are to be accumulated; ``taps`` is the number of distinct taps.
+    int64[n] each. ``part`` says which of the sums of an output coordinate a product belongs to
+    (poolings compare several; all others have one). ``rank`` counts the products of a sum in the
+    order in which they are to be accumulated; ``taps`` is the number of distinct taps.
     """
 
     out: IndexArray
     src: IndexArray
     tap: IndexArray
+    part: IndexArray
     rank: IndexArray
     taps: int
 
     @staticmethod
-    def of(out: IndexArray, src: IndexArray, tap: IndexArray, taps: int) -> AxisMap:
-        """Order products by tap and count each output's products."""
-        order = np.lexsort((src, tap, out))
-        out, src, tap = out[order], src[order], tap[order]
-        first = np.searchsorted(out, out)
-        return AxisMap(out, src, tap, np.arange(len(out)) - first, taps)
+    def of(
+        out: IndexArray,
+        src: IndexArray,
+        tap: IndexArray,
+        taps: int,
+        part: IndexArray | None = None,
+    ) -> AxisMap:
+        """Order products by tap and count those of each sum."""
+        part = np.zeros_like(out) if part is None else part
+        order = np.lexsort((src, tap, part, out))
+        out, src, tap, part = out[order], src[order], tap[order], part[order]
+        sums = out * (int(part.max(initial=0)) + 1) + part
+        first = np.searchsorted(sums, sums)
+        return AxisMap(out, src, tap, part, np.arange(len(out)) - first, taps)
 
     @property
     def most_products(self) -> int:
-        """The most products that one output coordinate has."""
+        """The most products that one sum has."""
         return int(self.rank.max(initial=-1)) + 1
 
     def window(self, low: int, high: int) -> AxisMap:
         """Return the products of outputs ``low <= out < high``."""
-        keep = (self.out >= low) & (self.out < high)
-        return AxisMap(self.out[keep], self.src[keep], self.tap[keep], self.rank[keep], self.taps)
+        return self._subset((self.out >= low) & (self.out < high))
 
-    def only(self, tap: int) -> AxisMap:
-        """Return the products of one tap."""
-        keep = self.tap == tap
-        return AxisMap(self.out[keep], self.src[keep], self.tap[keep], self.rank[keep], self.taps)
+    def only(self, part: int) -> AxisMap:
+        """Return the products of one part."""
+        return self._subset(self.part == part)
+
+    def _subset(self, keep: NDArray[np.bool_]) -> AxisMap:
+        return AxisMap(
+            self.out[keep],
+            self.src[keep],
+            self.tap[keep],
+            self.part[keep],
+            self.rank[keep],
+            self.taps,
+        )
 
 
 def identity_axis(extent: int) -> AxisMap:
@@ -120,11 +138,11 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Add the products of ``sources[source]`` to a region; of one tap only if ``tap`` is given."""
+    """Add the products of ``sources[source]`` to a region, those of one (row, column) part."""
 
     source: int
     region: Region = Region.MAIN
-    tap: tuple[int, int] | None = None
+    part: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

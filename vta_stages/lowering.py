@@ -33,7 +33,6 @@ from vta_stages.layers import (
     Conv,
     Int8Array,
     Int32Array,
-    Layer,
     MaxPool,
     Resize,
     Sum,
@@ -41,11 +40,12 @@ from vta_stages.layers import (
     TransposedConv,
 )
 from vta_stages.layout import channel_blocks
+from vta_stages.pooled_conv import PlannedLayer, PooledConv
 from vta_stages.terms import add_terms
 
 
 @singledispatch
-def lower(layer: Layer, accelerator: Accelerator) -> Kernel:
+def lower(layer: PlannedLayer, accelerator: Accelerator) -> Kernel:
     """Return the kernel of a consistent layer (see :mod:`vta_stages.check`).
 
     Raises LayerError for factors and weights that int8 tiles cannot hold.
@@ -79,7 +79,15 @@ def clamped_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad:
     """
     out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
     src = np.clip(out * stride - pad + tap, 0, extent_in - 1)
-    return AxisMap.of(out, src, tap, kernel)
+    return AxisMap.of(out, src, tap, kernel, part=tap)
+
+
+def pooled_axis(pool: AxisMap, conv: AxisMap) -> AxisMap:
+    """Return the products of a convolution whose output a pooling reads, part by part."""
+    taps, outputs = np.nonzero(pool.src[:, None] == conv.out)
+    return AxisMap.of(
+        pool.out[taps], conv.src[outputs], conv.tap[outputs], conv.taps, part=pool.part[taps]
+    )
 
 
 def dense_source(
@@ -112,6 +120,14 @@ def dense_source(
     )
 
 
+def product_bounds(weight: Int8Array) -> tuple[IndexArray, IndexArray]:
+    """Return the smallest and the largest sum of products of each output channel."""
+    wide = weight.reshape(len(weight), -1).astype(np.int64)
+    low: IndexArray = np.minimum(wide * -128, wide * 127).sum(axis=1)
+    high: IndexArray = np.maximum(wide * -128, wide * 127).sum(axis=1)
+    return low, high
+
+
 def scaled_copy(
     tensor: TensorSpec,
     rows: AxisMap,
@@ -133,13 +149,25 @@ def scaled_copy(
     )
 
 
-@lower.register
-def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
+def _conv_axes(layer: Conv) -> tuple[AxisMap, AxisMap]:
     top, left, _, _ = layer.padding
     kernel_h, kernel_w = layer.weight.shape[2:]
     (sy, sx), (dy, dx) = layer.stride, layer.dilation
     rows = conv_axis(layer.output.height, layer.input.height, kernel_h, sy, top, dy)
     cols = conv_axis(layer.output.width, layer.input.width, kernel_w, sx, left, dx)
+    return rows, cols
+
+
+def _pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
+    (top, left, _, _), (sy, sx) = layer.padding, layer.stride
+    rows = clamped_axis(layer.output.height, layer.input.height, layer.kernel[0], sy, top)
+    cols = clamped_axis(layer.output.width, layer.input.width, layer.kernel[1], sx, left)
+    return rows, cols
+
+
+@lower.register
+def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
+    rows, cols = _conv_axes(layer)
     weight = layer.weight.reshape(*layer.weight.shape[:2], -1)
     return _convolution(layer, accelerator, rows, cols, weight)
 
@@ -170,11 +198,7 @@ def _convolution(
     sources, steps = add_terms(layer.name, layer.terms, block, builder)
     steps.append(Accumulate(len(sources)))
     sources.append(dense_source(layer.input, rows, cols, weight, layer.groups, block))
-    wide = weight.reshape(len(weight), -1).astype(np.int64)
-    builder.widen(
-        np.minimum(wide * -128, wide * 127).sum(axis=1),
-        np.maximum(wide * -128, wide * 127).sum(axis=1),
-    )
+    builder.widen(*product_bounds(weight))
     return _finish(
         layer.name,
         layer.output,
@@ -201,20 +225,40 @@ def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
 
 @lower.register
 def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
-    top, left, _, _ = layer.padding
     kernel_h, kernel_w = layer.kernel
-    rows = clamped_axis(layer.output.height, layer.input.height, kernel_h, layer.stride[0], top)
-    cols = clamped_axis(layer.output.width, layer.input.width, kernel_w, layer.stride[1], left)
+    rows, cols = _pool_axes(layer)
     same_tile = np.zeros(kernel_h * kernel_w, np.int64)
     source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
-    steps: list[Step] = [Accumulate(0, Region.MAIN, (0, 0))]
-    for tap in range(1, kernel_h * kernel_w):
+    steps = _largest_part(0, kernel_h, kernel_w)
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+
+
+def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
+    """Return the steps that leave the largest of ``rows`` x ``cols`` sums of a source in MAIN."""
+    steps: list[Step] = [Accumulate(source, Region.MAIN, (0, 0))]
+    for part in range(1, rows * cols):
         steps += [
             Reset(Region.TEMP),
-            Accumulate(0, Region.TEMP, divmod(tap, kernel_w)),
+            Accumulate(source, Region.TEMP, divmod(part, cols)),
             Combine(AluOp.MAX, Region.MAIN),
         ]
+    return steps
+
+
+@lower.register
+def _pooled_conv(layer: PooledConv, accelerator: Accelerator) -> Kernel:
+    """Take the maximum before bias, activation, shift and clip: none of them ever falls."""
+    conv, pool = layer.conv, layer.pool
+    rows, cols = (
+        pooled_axis(window, products)
+        for window, products in zip(_pool_axes(pool), _conv_axes(conv), strict=True)
+    )
+    weight = conv.weight.reshape(*conv.weight.shape[:2], -1)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
+    builder.widen(*product_bounds(weight))
+    source = dense_source(conv.input, rows, cols, weight, conv.groups, accelerator.block_in)
+    steps = [*_largest_part(0, *pool.kernel), *builder.epilogue(conv.epilogue)]
     return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
 
 
@@ -330,7 +374,8 @@ def _writes_everything(
         if not isinstance(step, Accumulate):
             return not isinstance(step, Reset)
         source = sources[step.source]
-        covered = len(np.unique(source.rows.out)) * len(np.unique(source.cols.out))
-        if step.tap is None and source.diagonal and covered == output.height * output.width:
+        rows, cols = source.rows.only(step.part[0]), source.cols.only(step.part[1])
+        covered = len(np.unique(rows.out)) * len(np.unique(cols.out))
+        if source.diagonal and covered == output.height * output.width:
             return True
     return False

@@ -13,25 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Concat, Epilogue, Layer, MaxPool, Resize, Sum, TensorSpec, Term
+from vta_stages.layers import Concat, Epilogue, Sum, TensorSpec, Term
 from vta_stages.layout import activation_bytes
+from vta_stages.pooled_conv import PlannedLayer, layer_inputs
 from vta_stages.program import Region, RegionKind
 
 CONST_REGION = 0
 SCRATCH_REGION = 1
 
 ALIGN_BYTES = 256
-
-
-def layer_inputs(layer: Layer) -> list[TensorSpec]:
-    """Return the tensors that a layer reads, with repetitions."""
-    if isinstance(layer, Concat):
-        return list(layer.inputs)
-    if isinstance(layer, Sum):
-        return [term.tensor for term in layer.terms]
-    if isinstance(layer, MaxPool | Resize):
-        return [layer.input]
-    return [layer.input, *(term.tensor for term in layer.terms)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +44,7 @@ class TensorAddress:
 class MemoryPlan:
     """``layers`` are what is left to do; ``addresses`` holds every tensor they name."""
 
-    layers: list[Layer]
+    layers: list[PlannedLayer]
     regions: list[Region]
     addresses: dict[str, TensorAddress]
 
@@ -81,7 +71,7 @@ class _Buffers:
 
 def plan_memory(
     accelerator: Accelerator,
-    layers: Sequence[Layer],
+    layers: Sequence[PlannedLayer],
     inputs: Sequence[TensorSpec],
     outputs: Sequence[str],
 ) -> MemoryPlan:
@@ -118,8 +108,8 @@ def plan_memory(
 
 
 def _elide_concats(
-    accelerator: Accelerator, layers: Sequence[Layer], fixed: set[str], buffers: _Buffers
-) -> list[Layer]:
+    accelerator: Accelerator, layers: Sequence[PlannedLayer], fixed: set[str], buffers: _Buffers
+) -> list[PlannedLayer]:
     """Make parts of concatenations views of them; return the layers that are left.
 
     A part that must lie elsewhere (a program input or output, or a part of two concatenations) is
@@ -127,12 +117,12 @@ def _elide_concats(
     start at a block are moved lane by lane, by the concat as a whole.
     """
     block = accelerator.block_out
-    remaining: list[Layer] = []
+    remaining: list[PlannedLayer] = []
     for layer in reversed(layers):
         if not isinstance(layer, Concat) or not _starts_at_blocks(layer, block):
             remaining.append(layer)
             continue
-        copies: list[Layer] = []
+        copies: list[PlannedLayer] = []
         channel = 0
         for index, part in enumerate(layer.inputs):
             name = part.name
@@ -169,7 +159,7 @@ def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
 
 
 def _place_scratch(
-    layers: Sequence[Layer], buffers: _Buffers, roots: dict[str, TensorAddress]
+    layers: Sequence[PlannedLayer], buffers: _Buffers, roots: dict[str, TensorAddress]
 ) -> int:
     """Place the tensors that have no region of their own, first fit; return the bytes needed."""
     first: dict[str, int] = {}

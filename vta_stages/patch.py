@@ -93,16 +93,15 @@ class Products:
 
 
 def products_of(
-    source: Source, tile: Tile, patch: Patch, tap: tuple[int, int] | None = None
+    source: Source, tile: Tile, patch: Patch, part: tuple[int, int] = (0, 0)
 ) -> Products:
-    """Return the products of a tile, the reduction outermost.
+    """Return the products of one part of a tile, the reduction outermost.
 
     All pixels have their first product before any has its second: that keeps the steps that touch
     one accumulator entry far apart.
     """
-    rows, cols = source.rows.window(*tile.rows), source.cols.window(*tile.cols)
-    if tap is not None:
-        rows, cols = rows.only(tap[0]), cols.only(tap[1])
+    rows = source.rows.window(*tile.rows).only(part[0])
+    cols = source.cols.window(*tile.cols).only(part[1])
     row, col = (g.ravel() for g in np.mgrid[: len(rows.out), : len(cols.out)])
     order = np.lexsort((cols.out[col], rows.out[row], cols.rank[col], rows.rank[row]))
     row, col = row[order], col[order]

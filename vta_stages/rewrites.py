@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vta_stages.layers import Layer, MaxPool, TensorSpec
+from vta_stages.pooled_conv import PlannedLayer, PooledConv, fuse_pools
 
 GAIN = 0.9
 """A split pool must be this much cheaper; it moves an intermediate tensor to DRAM and back."""
 
 
-def rewrite(layers: Sequence[Layer]) -> list[Layer]:
-    """Return the layers with large poolings split into a pass along the rows and one along the
-    columns. Names of outputs stay; an intermediate tensor is named ``<output>:rows``."""
-    rewritten: list[Layer] = []
-    for layer in layers:
+def rewrite(
+    layers: Sequence[Layer], outputs: Sequence[str], worth: Callable[[PooledConv], bool]
+) -> list[PlannedLayer]:
+    """Return the layers with poolings done in the convolutions before them, where that is possible
+    and ``worth`` it, and the other large poolings split into a pass along the rows and one along
+    the columns. Names of outputs stay; an intermediate tensor is named ``<output>:rows``."""
+    rewritten: list[PlannedLayer] = []
+    for layer in fuse_pools(layers, outputs, worth):
         rewritten += split_pool(layer) if isinstance(layer, MaxPool) else [layer]
     return rewritten
 
 
-def split_pool(layer: MaxPool) -> list[Layer]:
+def split_pool(layer: MaxPool) -> list[MaxPool]:
     """Return a pooling as two one-dimensional ones where that takes fewer cycles.
 
     A maximum over k taps takes 4 * k - 2 cycles per accumulator entry (a copy of two and, for every

@@ -41,7 +41,7 @@ FactorArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermPlan:
-    """Mantissas int64[channels] of (term, mantissa) below and above a left shift int64[channels]."""
+    """Products (term, mantissa) before and behind a left shift; all are int64[channels]."""
 
     shifted: tuple[tuple[int, FactorArray], ...]
     shift: FactorArray

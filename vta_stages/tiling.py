@@ -163,12 +163,14 @@ def _cuts(extent: int) -> list[int]:
 class _Works:
     """The loops of a kernel: pixel tiles, channel chunks, and the chunks of a tile's reduction.
 
-    ``chunks`` are (source, uops of a sequence), one per chunk.
+    ``chunks`` are (source, uops of a sequence), one per chunk; each is worked on once for every
+    part of its source.
     """
 
     pieces: int
     channel_pieces: int
     chunks: tuple[tuple[int, int], ...]
+    parts: tuple[int, ...]
 
     @property
     def count(self) -> int:
@@ -193,12 +195,16 @@ class _Works:
                 pixels, channels = divmod(tile, self.channel_pieces)
             acc = tile % tiling.acc_slots
             needed: list[tuple[tuple[int, ...], int]] = [((acc,), 3 * min(pixels_of_tile, 512))]
+            # Parts but the first go to TEMP, which all accumulator slots share.
             for number, (source, uops) in enumerate(self.chunks):
                 outer = pixels if tiling.keep_inp else tile
                 inp = (outer * len(self.chunks) + number) % tiling.inp_slots
                 outer = channels if tiling.keep_wgt else tile
                 wgt = (outer * len(self.chunks) + number) % tiling.wgt_slots
-                needed.append(((acc, inp, wgt, source), uops))
+                needed += [
+                    ((0 if part else acc, inp, wgt, source, part), uops)
+                    for part in range(self.parts[source])
+                ]
             for key, uops in needed:
                 if key in resident:
                     continue
@@ -297,15 +303,16 @@ class _Search:
         wgt_depth = wgt_capacity(accelerator, kernel) // wgt_slot
         if not inp_depth or not wgt_depth:
             return
-        if any(n / pieces > accelerator.uop_depth // 2 for n in self._products):
-            return
+        for products, repeats in zip(self._products, self._repeats, strict=True):
+            if products / pieces / max(repeats, 1) > accelerator.uop_depth // 2:
+                return
         sequences = []
         for index, source in enumerate(kernel.sources):
             blocks, chunks = self._chunks(source, co, ci)
             uops = self._products[index] / pieces / self._repeats[index]
             co_u, ci_u = loop_split(int(uops), co, 1 if source.diagonal else blocks)
-            sequences += [(index, int(uops) * co_u * ci_u)] * (chunks * self._repeats[index])
-        works = _Works(pieces, channel_pieces, tuple(sequences))
+            sequences += [(index, int(uops) * co_u * ci_u)] * chunks
+        works = _Works(pieces, channel_pieces, tuple(sequences), tuple(self._repeats))
         all_wgt = max(wgt_blocks * channel_pieces, 1)
         for channels_outer in (True, False) if channel_pieces > 1 and pieces > 1 else (True,):
             inp_options = [(min(inp_depth, 2), False)]
@@ -315,7 +322,12 @@ class _Search:
                 and not (channels_outer and pieces > 1)
             ):
                 inp_options.append((min(inp_depth, 2 * inp_blocks), True))
+            if max(self._repeats) > 1 and inp_depth >= inp_blocks > 2:
+                # Blocks that stay until the last part has used them.
+                inp_options.append((min(inp_depth, 2 * inp_blocks), False))
             wgt_options = [(min(wgt_depth, 2, all_wgt), all_wgt == 1)]
+            if max(self._repeats) > 1 and wgt_depth >= wgt_blocks > 2:
+                wgt_options.append((min(wgt_depth, 2 * wgt_blocks), False))
             if wgt_depth >= all_wgt > 1:
                 wgt_options.append((all_wgt, True))
             elif channels_outer and pieces > 1 and wgt_depth > wgt_blocks:
@@ -352,7 +364,10 @@ class _Search:
             loops = tiling.co / co_u * (1 if source.diagonal else blocks / ci_u)
             compute += runs * (cost.instruction_cycles + cost.loop_cycles * loops)
             pixels, height = self.patch(index, tiling.rows, tiling.cols)
+            # Chunks that do not stay on chip are loaded again for every part.
+            again = self._repeats[index]
             times = pieces * (source.diagonal or keep_inp or channel_pieces)
+            times *= again if chunks > tiling.inp_slots else 1
             channels = kernel.co_blocks if source.diagonal else source.ci_count
             rows = 1 / channels if whole else 1 if full_rows else height
             load += (
@@ -361,7 +376,7 @@ class _Search:
                 * (pixels * accelerator.inp_bytes / cost.bus_bytes + rows * cost.dma_row_cycles)
             )
             tiles = source.tile_count * (1 if source.shared else pairs)
-            load += (1 if keep_wgt else pieces) * (
+            load += (1 if keep_wgt else pieces * (again if chunks > tiling.wgt_slots else 1)) * (
                 tiles * accelerator.wgt_bytes / cost.bus_bytes
                 + chunks * channel_pieces * cost.dma_row_cycles
             )

@@ -13,7 +13,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
 from vta_stages.layers import Conv, Epilogue, Layer, Leaky, TensorSpec, Term
 from vta_stages.layout import activation_shape, pack_activation, unpack_activation
-from vta_stages.memory_plan import layer_inputs
+from vta_stages.pooled_conv import layer_inputs
 from vta_stages.program import Program
 from vta_stages.reference import run_layers
 
