@@ -169,7 +169,7 @@ def test_kernels_need_no_library_but_libc(frame_stage, tmp_path):
 def test_an_unknown_architecture(frame_stage):
     with pytest.raises(CodegenError, match="architecture 'riscv' is unknown") as error:
         compile_arm_stage(frame_stage.finish(["image"]), arches=("riscv",))
-    assert error.value.hint == "known architectures: x86_64, aarch64"
+    assert error.value.hint == "known architectures: x86_64, aarch64, armhf"
 
 
 def test_a_layout_for_a_tensor_that_is_not_there(frame_stage):

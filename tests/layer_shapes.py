@@ -1,0 +1,96 @@
+"""The layer shapes of VTA's old test suite and of ResNet-18, with full-range random data."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from vta_stages.layers import Conv, Epilogue, TensorSpec, TransposedConv
+
+# extent, input channels, output channels, kernel, padding, stride
+RESNET_18 = {
+    "C2": (56, 64, 64, 3, 1, 1),
+    "C3": (56, 64, 128, 3, 1, 2),
+    "C4": (56, 64, 128, 1, 0, 2),
+    "C5": (28, 128, 128, 3, 1, 1),
+    "C6": (28, 128, 256, 3, 1, 2),
+    "C7": (28, 128, 256, 1, 0, 2),
+    "C8": (14, 256, 256, 3, 1, 1),
+    "C9": (14, 256, 512, 3, 1, 2),
+    "C10": (14, 256, 512, 1, 0, 2),
+    "C11": (7, 512, 512, 3, 1, 1),
+}
+# extent, channels, stride; 16 channels a group, 3x3, padding 1
+GROUPED = [
+    (112, 32, 1), (112, 64, 2), (56, 128, 1), (56, 128, 2), (28, 256, 1),
+    (28, 256, 2), (14, 512, 1), (14, 512, 2), (7, 1024, 1),
+]  # fmt: skip
+# extent, input channels, output channels; 4x4, stride 2, padding 1
+TRANSPOSED = [(4, 1024, 512), (8, 512, 256), (16, 256, 128)]
+DENSE = [(512, 1000), (256, 128)]
+
+SHAPES = (
+    *RESNET_18,
+    *(f"group-{extent}x{channels}-s{stride}" for extent, channels, stride in GROUPED),
+    *(f"transposed-{extent}x{inputs}x{outputs}" for extent, inputs, outputs in TRANSPOSED),
+    *(f"dense-{inputs}x{outputs}" for inputs, outputs in DENSE),
+)
+
+
+def layer(shape: str) -> Conv | TransposedConv:
+    """Return the layer called ``shape``; input ``x``, output ``y``, the same for the same name."""
+    rng = np.random.default_rng(zlib.crc32(shape.encode()))
+    if shape in RESNET_18:
+        extent, inputs, outputs, kernel, pad, stride = RESNET_18[shape]
+        return _conv(rng, extent, inputs, outputs, kernel, pad, stride)
+    at = SHAPES.index(shape) - len(RESNET_18)
+    if at < len(GROUPED):
+        extent, channels, stride = GROUPED[at]
+        return _conv(rng, extent, channels, channels, 3, 1, stride, groups=channels // 16)
+    at -= len(GROUPED)
+    if at < len(TRANSPOSED):
+        extent, inputs, outputs = TRANSPOSED[at]
+        return TransposedConv(
+            name="y",
+            input=_tensor("x", inputs, extent),
+            output=_tensor("y", outputs, 2 * extent),
+            weight=_int8(rng, inputs, outputs, 4, 4),
+            epilogue=_epilogue(rng, outputs, inputs * 4),
+            stride=(2, 2),
+            padding=(1, 1, 1, 1),
+        )
+    inputs, outputs = DENSE[at - len(TRANSPOSED)]
+    return _conv(rng, 1, inputs, outputs, 1, 0, 1)
+
+
+def _conv(rng, extent, inputs, outputs, kernel, pad, stride, groups=1) -> Conv:
+    return Conv(
+        name="y",
+        input=_tensor("x", inputs, extent),
+        output=_tensor("y", outputs, (extent + 2 * pad - kernel) // stride + 1),
+        weight=_int8(rng, outputs, inputs // groups, kernel, kernel),
+        epilogue=_epilogue(rng, outputs, inputs // groups * kernel * kernel),
+        stride=(stride, stride),
+        padding=(pad, pad, pad, pad),
+        groups=groups,
+    )
+
+
+def _tensor(name: str, channels: int, extent: int) -> TensorSpec:
+    return TensorSpec(name=name, channels=channels, height=extent, width=extent)
+
+
+def _int8(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def _epilogue(rng: np.random.Generator, channels: int, products: int) -> Epilogue:
+    """Bring the sum of ``products`` full-range products into int8, with some left to be clipped."""
+    middle = round(np.log2(np.sqrt(products) * 74 * 74 / 64))
+    return Epilogue(
+        bias=rng.integers(-5000, 5000, channels).astype(np.int32),
+        shift=rng.integers(middle - 1, middle + 2, channels).astype(np.int32),
+        low=-128,
+        high=127,
+    )
