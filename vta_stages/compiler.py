@@ -64,11 +64,13 @@ def compile_program(
     *,
     progress: Progress | None = None,
     cost: CostModel | None = None,
+    predictions: dict[str, float] | None = None,
 ) -> Program:
     """Compile layers in topological order to a program that the verifier has accepted.
 
     The program has one region per name of ``inputs`` and ``outputs``, in the accelerator's
-    activation layout. ``cost`` describes the board's timing and only affects speed.
+    activation layout. ``cost`` describes the board's timing and only affects speed;
+    ``predictions`` is filled with the cycles that the tiler expects of every layer.
     Raises LayerError for a layer that cannot run, and for names and tensors that contradict each
     other.
     """
@@ -80,7 +82,9 @@ def compile_program(
     for index, layer in enumerate(plan.layers):
         if progress is not None:
             progress(layer.name, index, len(plan.layers))
-        compilation.add(layer)
+        expected = compilation.add(layer)
+        if predictions is not None:
+            predictions[layer.name] = expected
     program = compilation.finish()
     verify(program)
     return program
@@ -144,11 +148,12 @@ class _Compilation:
             for name, address in plan.addresses.items()
         }
 
-    def add(self, layer: PlannedLayer) -> None:
-        """Append a layer's instructions."""
+    def add(self, layer: PlannedLayer) -> float:
+        """Append a layer's instructions; return the cycles that it is expected to take."""
         kernel = lower(layer, self._accelerator)
         tiling = choose_tiling(self._accelerator, kernel, self._cost)
         self._emit(kernel, tiling)
+        return tiling.cycles
 
     def _emit(self, kernel: Kernel, tiling: Tiling) -> None:
         first = len(self._buffer)

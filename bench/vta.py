@@ -1,0 +1,320 @@
+"""VTA programs by the timing model: checked against the reference, then beside what others got.
+
+The published figures are those of tvm-vta's TopHub logs, of the Chisel VTA's cycle-accurate
+simulation and of AMD's DPU; bars are shares of the ideal, where every multiplier works in every
+cycle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench import networks
+from bench.figures import Figure, publish
+from bench.models import EXAMPLES, description, model
+from bench.networks import Workload
+from edgepipe import boards
+from edgepipe import description as descriptions
+from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.network import load_network
+from edgepipe.partition.operators import match_operators
+from edgepipe.quantize.quantizer import QuantizeOptions, quantize
+from edgepipe.report.table import format_table
+from edgepipe.runtime.simulator import Simulator
+from vta_stages.accelerator import Accelerator
+from vta_stages.compiler import compile_program
+from vta_stages.cost_model import CostModel
+from vta_stages.isa import Module
+from vta_stages.layers import Layer
+from vta_stages.layout import activation_shape, pack_activation, unpack_activation
+from vta_stages.pooled_conv import layer_inputs
+from vta_stages.program import Program
+from vta_stages.reference import run_layers
+from vta_stages.timing import Timing, time_program
+
+CALIBRATION_FRAMES = 16
+
+# VTA.md, section 6: milliseconds of TopHub's schedules on the Ultra96's VTA at 333 MHz.
+TOPHUB_ULTRA96_MS = {"C2": 3.29, "C5": 2.40, "C8": 1.94, "C11": 1.72}
+STRIDED_1X1 = ("C4", "C7", "C10")
+
+OTHER_ACCELERATORS = {
+    "4x8 (batch 4)": Accelerator(
+        batch=4, block_in=8, block_out=8,
+        inp_buffer_bytes_log2=16, wgt_buffer_bytes_log2=16, acc_buffer_bytes_log2=18,
+    ),
+    "1x32x32": Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20),
+    "half the buffers": Accelerator(
+        uop_buffer_bytes_log2=14, inp_buffer_bytes_log2=14,
+        wgt_buffer_bytes_log2=17, acc_buffer_bytes_log2=16,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A compiled, checked and timed network; ``predictions`` are the tiler's cycles by layer."""
+
+    workload: Workload
+    accelerator: Accelerator
+    program: Program
+    timing: Timing
+    predictions: dict[str, float]
+    compile_seconds: float
+
+    def utilisation(self, cycles: float | None = None) -> float:
+        """Return the share of the ideal in percent, of the whole or of ``cycles``."""
+        ideal = self.workload.macs / self.accelerator.macs_per_cycle
+        return 100 * ideal / (cycles or self.timing.cycles)
+
+    @property
+    def errors(self) -> list[float]:
+        """The tiler's errors per layer, in percent of the modelled cycles."""
+        return [
+            100 * abs(self.predictions[layer.name] - layer.cycles) / layer.cycles
+            for layer in self.timing.layers
+        ]
+
+
+def run(
+    workload: Workload, accelerator: Accelerator, cost: CostModel, *, check: bool = True
+) -> Run:
+    """Compile a network, compare its bits with the reference, and time it."""
+    print(f"{workload.name} on {accelerator.configuration}", file=sys.stderr, flush=True)
+    predictions: dict[str, float] = {}
+    begin = time.perf_counter()
+    program = compile_program(
+        accelerator, workload.layers, workload.inputs, workload.outputs,
+        cost=cost, predictions=predictions,
+    )  # fmt: skip
+    seconds = time.perf_counter() - begin
+    if check:
+        check_bits(workload, accelerator, program)
+    return Run(
+        workload=workload,
+        accelerator=accelerator,
+        program=program,
+        timing=time_program(program, cost),
+        predictions=predictions,
+        compile_seconds=seconds,
+    )
+
+
+def check_bits(workload: Workload, accelerator: Accelerator, program: Program) -> None:
+    """Run a program on the simulator and compare all outputs with the reference, bit for bit."""
+    rng = np.random.default_rng(5)
+    specs = {spec.name: spec for layer in workload.layers for spec in layer_inputs(layer)}
+    tensors = {}
+    for name in workload.inputs:
+        shape = (specs[name].channels, specs[name].height, specs[name].width)
+        tensors[name] = rng.integers(-128, 128, shape).astype(np.int8)
+    expected = run_layers(workload.layers, tensors)
+    packed = {name: pack_activation(accelerator, value[None]) for name, value in tensors.items()}
+    with Simulator(accelerator) as simulator:
+        found = simulator.run_program(program, packed)
+    for name in workload.outputs:
+        channels, height, width = expected[name].shape
+        shape4 = activation_shape(accelerator, channels, height, width)
+        result = unpack_activation(accelerator, found[name].view(np.int8).reshape(shape4), channels)
+        if not np.array_equal(result[0], expected[name]):
+            sys.exit(f"{workload.name}: output {name} differs from the reference")
+
+
+def nanodet_body() -> Workload:
+    """Return NanoDet-g as the quantiser makes it, without its first convolution."""
+    name = "nanodet_g_coco_416"
+    preprocess = descriptions.load(description(name)).preprocess
+    frames = list(
+        itertools.islice(frames_from(EXAMPLES / "calibration", preprocess), CALIBRATION_FRAMES)
+    )
+    quantized = quantize(
+        load_network(model(name)), frames, preprocess, QuantizeOptions(frames=len(frames))
+    )
+    layers = [op.layer for op in match_operators(quantized.module) if op.layer is not None]
+    return Workload(name="nanodet-g body", layers=tuple(layers[1:]), made_up=False)
+
+
+def layer_table(one: Run) -> str:
+    """Return a row per layer: cycles predicted and modelled, use of the MAC units, waits."""
+    layers: dict[str, Layer] = {layer.name: layer for layer in one.workload.layers}
+    rows = []
+    for timing in one.timing.layers:
+        # A convolution with its pooling has both names.
+        macs = sum(networks.layer_macs(layers[n]) for n in timing.name.split("+") if n in layers)
+        compute = timing.modules[Module.COMPUTE]
+        rows.append(
+            [
+                timing.name,
+                f"{timing.cycles}",
+                f"{one.predictions[timing.name]:.0f}",
+                f"{100 * macs / one.accelerator.macs_per_cycle / timing.cycles:.1f}",
+                f"{compute.previous_cycles}",
+                f"{compute.next_cycles}",
+                f"{compute.port_cycles}",
+                f"{sum(module.moved_bytes for module in timing.modules.values()) // 1024}",
+            ]
+        )
+    header = ["layer", "cycles", "predicted", "% ideal", "wait load", "wait store", "port", "KiB"]
+    return format_table(header, rows)
+
+
+def body_figures(one: Run, bar: float | None, source: str) -> list[Figure]:
+    """Return the figures that every network has."""
+    name = one.workload.name
+    clock = one.accelerator.clock_hz
+    made_up = "made-up weights" if one.workload.made_up else "quantised network"
+    return [
+        Figure(
+            name=f"{name}: cycles", value=one.timing.cycles / 1e6, unit="Mcycles", source=made_up
+        ),
+        Figure(
+            name=f"{name}: frame", value=1e3 * one.timing.cycles / clock, unit="ms", source=source
+        ),
+        Figure(name=f"{name}: of ideal", value=one.utilisation(), unit="%", at_least=bar),
+        Figure(
+            name=f"{name}: tiler's median error",
+            value=statistics.median(one.errors),
+            unit="%",
+            at_most=5,
+        ),
+    ]
+
+
+def resnet18_figures(one: Run) -> list[Figure]:
+    """Return the total, and the convolutions (with their residuals) alone."""
+    convolutions = {layer.name for layer in one.workload.layers if networks.layer_macs(layer)}
+    dense = one.workload.layers[-1].name
+    cycles = sum(t.cycles for t in one.timing.layers if t.name in convolutions - {dense})
+    macs = one.workload.macs - networks.layer_macs(one.workload.layers[-1])
+    share = 100 * macs / one.accelerator.macs_per_cycle / cycles
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [
+        Figure(
+            name="resnet18 body: total",
+            value=one.timing.cycles / 1e6,
+            unit="Mcycles",
+            at_most=7.9,
+            source="Chisel VTA 7.73 (convolutions only)",
+        ),
+        Figure(
+            name="resnet18 body: its convolutions",
+            value=share,
+            unit="%",
+            at_least=86,
+            source="Chisel VTA 86, TopHub Ultra96 52",
+        ),
+        Figure(name="resnet18 body: compile", value=one.compile_seconds, unit="s", at_most=30),
+        Figure(name="peak memory so far", value=peak, unit="MiB", at_most=2048),
+    ]
+
+
+def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
+    """Return the layers of TVM's VTA benchmark, each a program of its own."""
+    figures = []
+    for label, make in networks.RESNET18_LAYERS.items():
+        one = run(make(), accelerator, cost)
+        milliseconds = 1e3 * one.timing.cycles / accelerator.clock_hz
+        published = TOPHUB_ULTRA96_MS.get(label)
+        figures.append(
+            Figure(
+                name=f"{label} {one.workload.name}",
+                value=one.utilisation(),
+                unit="%",
+                at_least=30 if label in STRIDED_1X1 else 75,
+                source=f"{milliseconds:.2f} ms"
+                + (f"; TopHub Ultra96 {published} ms" if published else ""),
+            )
+        )
+    return figures
+
+
+def mobilenet_figures(one: Run) -> list[Figure]:
+    """Return the share of depthwise layers: what ARM cores would have to be faster than."""
+    depthwise = {
+        layer.name
+        for layer in one.workload.layers
+        if networks.is_depthwise(layer) and networks.layer_macs(layer)
+    }
+    there = sum(t.cycles for t in one.timing.layers if t.name in depthwise)
+    clock = one.accelerator.clock_hz
+    return [
+        Figure(
+            name="mobilenet_v2 body: depthwise on VTA",
+            value=1e3 * there / clock,
+            unit="ms",
+            source="on ARM, all depthwise layers must take less than this",
+        ),
+        Figure(
+            name="mobilenet_v2 body: without depthwise",
+            value=1e3 * (one.timing.cycles - there) / clock,
+            unit="ms",
+            source=f"{len(depthwise)} more changes of device a frame with depthwise on ARM",
+        ),
+    ]
+
+
+def other_figures(workloads: Sequence[Workload], cost: CostModel) -> list[Figure]:
+    """Return the networks on other accelerators; a batch of one fills one row of four."""
+    figures = []
+    for (label, accelerator), workload in itertools.product(OTHER_ACCELERATORS.items(), workloads):
+        one = run(workload, accelerator, cost)
+        figures.append(
+            Figure(
+                name=f"{workload.name} on {label}",
+                value=one.timing.cycles / 1e6,
+                unit="Mcycles",
+                source=f"{one.utilisation():.1f} % of {accelerator.macs_per_cycle} MAC a cycle",
+            )
+        )
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; return 1 when a bar is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.vta", description=__doc__)
+    parser.add_argument("--board", default="ultra96", help="whose accelerator and timing")
+    parser.add_argument("--layers", action="store_true", help="print a table of every layer")
+    options = parser.parse_args(arguments)
+    board = boards.load(options.board)
+    accelerator, cost = board.accelerator, board.timing
+    print(f"{board.name}: {accelerator.configuration}, {accelerator.clock_hz / 1e6:.0f} MHz")
+    print(", ".join(f"{key} {value}" for key, value in dataclasses.asdict(cost).items()))
+    resnet18, nanodet = networks.resnet18_body(), nanodet_body()
+    runs = [
+        (resnet18, None, "TopHub Ultra96 37.9 ms (convolutions only); DPU B1600 13.5 ms"),
+        (networks.resnet50_body(), 72.0, "DPU B1600 30.8 ms"),
+        (networks.yolov3_tiny_body(), 70.0, ""),
+        (nanodet, 60.0, ""),
+        (networks.mobilenet_v2_body(), None, ""),
+    ]
+    extra = {"resnet18 body": resnet18_figures, "mobilenet_v2 body": mobilenet_figures}
+    figures = []
+    for workload, bar, source in runs:
+        one = run(workload, accelerator, cost)
+        figures += body_figures(one, bar, source)
+        if workload is nanodet:
+            seconds = one.compile_seconds
+            name = "nanodet-g body: compile"
+            figures.append(Figure(name=name, value=seconds, unit="s", at_most=30))
+        if workload.name in extra:
+            figures += extra[workload.name](one)
+        if options.layers:
+            print(f"\n{workload.name}\n{layer_table(one)}")
+    figures += single_figures(accelerator, cost)
+    figures += other_figures([resnet18, nanodet], cost)
+    print()
+    return publish("vta", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
