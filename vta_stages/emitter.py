@@ -17,11 +17,12 @@ from vta_stages.block_loader import BlockLoader, Place, transfers
 from vta_stages.codec import encode_uops
 from vta_stages.consts import ConstBuilder
 from vta_stages.gemm_sequence import Pairs, gemm_calls
-from vta_stages.isa import Module
+from vta_stages.isa import AluOp, Module
 from vta_stages.kernel import (
     Accumulate,
     AddConstant,
     Combine,
+    FoldWindows,
     Immediate,
     IndexArray,
     Kernel,
@@ -35,6 +36,7 @@ from vta_stages.schedule import Group, Schedule
 from vta_stages.slots import Slot
 from vta_stages.tiling import AccLayout, Tiling, channel_chunks, tiles_of
 from vta_stages.uop_buffer import UopBuffer
+from vta_stages.window_fold import Moves, WindowFold, window_fold
 
 SHORT_PIXELS = 64
 LONG_PIXELS = 512
@@ -78,6 +80,7 @@ class KernelEmitter:
         self._layout = AccLayout.of(self._accelerator, kernel, tiling)
         self._loader = BlockLoader(kernel, tiling, schedule, consts, places)
         self._products: dict[tuple[Accumulate, Tile], Products] = {}
+        self._folds: dict[tuple[FoldWindows, Tile], WindowFold] = {}
 
     def emit(self) -> None:
         """Append the kernel's instructions."""
@@ -123,6 +126,8 @@ class KernelEmitter:
             pending = []
             if isinstance(step, AddConstant):
                 self._emit_constant(step, tile, slot)
+            elif isinstance(step, FoldWindows):
+                self._emit_windows(step, tile, slot)
             else:
                 self._emit_products(step, tile, slot)
         self._emit_vector_steps(pending, tile, slot)
@@ -273,6 +278,56 @@ class KernelEmitter:
                 wgt_factors=call.wgt_factors,
             )  # fmt: skip
 
+    # Poolings.
+
+    def _emit_windows(self, step: FoldWindows, tile: OutputTile, slot: AccSlot) -> None:
+        source = self._kernel.sources[step.source]
+        patch = patch_of(source, tile.pixels)
+        fold = self._folds.get((step, tile.pixels))
+        if fold is None:
+            fold = self._folds[step, tile.pixels] = window_fold(source, tile.pixels, patch)
+        weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
+        inputs = self._load_patch(source, patch, tile.first, tile.count)
+        after = [inputs.loaded, weights.loaded, slot.stored]
+        pixels, temp = tile.pixels.pixels, self._layout.temp
+        with self._schedule.group(Module.COMPUTE, after=after) as group:
+            self._emit_clear(temp, patch.pixels * tile.count)
+            for moves, base, plane in (
+                (fold.to_main, slot.base, pixels),
+                (fold.to_temp, temp, patch.pixels),
+            ):
+                copies = Products(
+                    moves.dst + base,
+                    moves.src + inputs.base,
+                    np.full(len(moves.dst), weights.base + int(source.tile_of_tap[0])),
+                )
+                if len(copies):
+                    pairs = Pairs(co=tile.count, co_dst=plane, co_src=patch.pixels)
+                    self._emit_gemm(copies, pairs)
+            for moves in fold.in_temp:
+                self._emit_fold(moves, temp, (patch.pixels, patch.pixels), tile.count)
+            for moves in fold.into_main:
+                self._emit_fold(moves, slot.base, (pixels, patch.pixels), tile.count)
+        inputs.used = weights.used = group
+
+    def _emit_clear(self, first: int, count: int) -> None:
+        """Set consecutive accumulator entries to zero."""
+        for at, piece in _pieces(count):
+            begin = self._place(np.arange(piece) + first + at, 0, 0)
+            repeats = max(count // LONG_PIXELS, 1) if at == 0 else 1
+            self._buffer.gemm(
+                begin, begin + piece, reset=True, iter_in=repeats,
+                dst_factors=(0, piece if repeats > 1 else 0),
+            )  # fmt: skip
+
+    def _emit_fold(self, moves: Moves, base: int, planes: tuple[int, int], blocks: int) -> None:
+        begin = self._place(moves.dst + base, moves.src + self._layout.temp, 0)
+        several = int(blocks > 1)
+        self._buffer.alu(
+            AluOp.MAX, begin, begin + len(moves.dst), iter_in=blocks,
+            dst_factors=(0, several * planes[0]), src_factors=(0, several * planes[1]),
+        )  # fmt: skip
+
     # The result.
 
     def _emit_store(self, tile: OutputTile, slot: AccSlot) -> None:
@@ -299,6 +354,14 @@ class KernelEmitter:
                     x_stride=part.x_stride,
                     region=place.region,
                 )
+
+
+def _pieces(count: int) -> list[tuple[int, int]]:
+    """Cut ``count`` entries into a piece that is repeated and a rest, as (first, length)."""
+    whole = count // LONG_PIXELS * LONG_PIXELS
+    if not whole:
+        return [(0, count)]
+    return [(0, LONG_PIXELS)] + ([(whole, count - whole)] if whole < count else [])
 
 
 def _piece(pixels: int) -> int:

@@ -146,6 +146,14 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldWindows:
+    """Set MAIN to the maximum over the windows of a source (see :mod:`vta_stages.window_fold`)."""
+
+    source: int
+    region: Region = Region.MAIN
+
+
+@dataclass(frozen=True, slots=True)
 class AddConstant:
     """Add ``constants[constant]`` to a region, one value per channel, in one product."""
 
@@ -179,7 +187,7 @@ class Combine:
     region: Region
 
 
-Step = Reset | Accumulate | AddConstant | Immediate | Vector | Combine
+Step = Reset | Accumulate | FoldWindows | AddConstant | Immediate | Vector | Combine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,4 +209,7 @@ class Kernel:
     @cached_property
     def uses_temp(self) -> bool:
         """Some step works on the second region."""
-        return any(step.region is Region.TEMP or isinstance(step, Combine) for step in self.steps)
+        return any(
+            step.region is Region.TEMP or isinstance(step, Combine | FoldWindows)
+            for step in self.steps
+        )

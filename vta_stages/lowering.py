@@ -19,6 +19,7 @@ from vta_stages.kernel import (
     Accumulate,
     AxisMap,
     Combine,
+    FoldWindows,
     Immediate,
     IndexArray,
     Kernel,
@@ -42,6 +43,7 @@ from vta_stages.layers import (
 from vta_stages.layout import channel_blocks
 from vta_stages.pooled_conv import PlannedLayer, PooledConv
 from vta_stages.terms import add_terms
+from vta_stages.window_fold import can_fold
 
 
 @singledispatch
@@ -158,7 +160,8 @@ def _conv_axes(layer: Conv) -> tuple[AxisMap, AxisMap]:
     return rows, cols
 
 
-def _pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
+def pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
+    """Return the windows of a pooling along its rows and columns."""
     (top, left, _, _), (sy, sx) = layer.padding, layer.stride
     rows = clamped_axis(layer.output.height, layer.input.height, layer.kernel[0], sy, top)
     cols = clamped_axis(layer.output.width, layer.input.width, layer.kernel[1], sx, left)
@@ -226,10 +229,10 @@ def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
 @lower.register
 def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
     kernel_h, kernel_w = layer.kernel
-    rows, cols = _pool_axes(layer)
+    rows, cols = pool_axes(layer)
     same_tile = np.zeros(kernel_h * kernel_w, np.int64)
     source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
-    steps = _largest_part(0, kernel_h, kernel_w)
+    steps = [FoldWindows(0)] if can_fold(source) else _largest_part(0, kernel_h, kernel_w)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
 
@@ -252,7 +255,7 @@ def _pooled_conv(layer: PooledConv, accelerator: Accelerator) -> Kernel:
     conv, pool = layer.conv, layer.pool
     rows, cols = (
         pooled_axis(window, products)
-        for window, products in zip(_pool_axes(pool), _conv_axes(conv), strict=True)
+        for window, products in zip(pool_axes(pool), _conv_axes(conv), strict=True)
     )
     weight = conv.weight.reshape(*conv.weight.shape[:2], -1)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
@@ -371,8 +374,10 @@ def _writes_everything(
     for step in steps:
         if step.region is not Region.MAIN:
             continue
+        if isinstance(step, Reset):
+            continue
         if not isinstance(step, Accumulate):
-            return not isinstance(step, Reset)
+            return True
         source = sources[step.source]
         rows, cols = source.rows.only(step.part[0]), source.cols.only(step.part[1])
         covered = len(np.unique(rows.out)) * len(np.unique(cols.out))

@@ -18,8 +18,19 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.cost_model import CostModel
 from vta_stages.errors import LayerError
 from vta_stages.gemm_sequence import loop_split
-from vta_stages.kernel import Accumulate, AddConstant, AxisMap, Kernel, Reset, Source
+from vta_stages.kernel import (
+    Accumulate,
+    AddConstant,
+    AxisMap,
+    FoldWindows,
+    Kernel,
+    Reset,
+    Source,
+)
 from vta_stages.patch import Tile
+
+FOLD_INSTRUCTIONS = 12
+"""Instructions of a tile of folded windows: two clears, two copies, the folds, their loops."""
 
 SAMPLED_WORKS = 48
 """How much of a kernel is played through to count its uop loads."""
@@ -48,6 +59,7 @@ class Tiling:
     keep_wgt: bool
     acc_slots: int
     vectors_resident: bool
+    temp_entries: int
     cycles: float = 0.0
 
 
@@ -67,7 +79,7 @@ class AccLayout:
         spare = len(kernel.vectors) * blocks
         temp = spare + accelerator.acc_hazard_steps
         entries = tiling.rows * tiling.cols * tiling.co
-        first = temp + (entries if kernel.uses_temp else 0)
+        first = temp + tiling.temp_entries
         main = tuple(first + slot * entries for slot in range(tiling.acc_slots))
         return AccLayout(spare, temp, main, first + tiling.acc_slots * entries)
 
@@ -234,13 +246,20 @@ class _Search:
         self._pass_cycles = sum(
             cost.gemm_step_cycles if isinstance(s, Reset | AddConstant) else cost.alu_step_cycles
             for s in kernel.steps
-            if not isinstance(s, Accumulate)
+            if not isinstance(s, Accumulate | FoldWindows)
         )
         # Vectors stay in the accumulator unless they would crowd out the tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
         self._vectors_resident = resident <= accelerator.acc_depth // 8
+        self._folded = [step.source for step in kernel.steps if isinstance(step, FoldWindows)]
+        for index in self._folded:
+            # Every pixel is copied once, whatever the number of windows that it is in.
+            source = kernel.sources[index]
+            self._products[index] = len(np.unique(source.rows.src)) * len(
+                np.unique(source.cols.src)
+            )
         self._repeats = [
-            sum(isinstance(s, Accumulate) and s.source == i for s in kernel.steps)
+            max(sum(isinstance(s, Accumulate) and s.source == i for s in kernel.steps), 1)
             for i in range(len(kernel.sources))
         ]
 
@@ -299,6 +318,9 @@ class _Search:
             wgt_slot = max(wgt_slot, tiles)
             inp_blocks += chunks
             wgt_blocks += chunks
+        temp_entries = rows * cols * co if kernel.uses_temp else 0
+        for index in self._folded:
+            temp_entries = max(temp_entries, self.patch(index, rows, cols)[0] * co)
         inp_depth = inp_capacity(accelerator, kernel) // inp_slot
         wgt_depth = wgt_capacity(accelerator, kernel) // wgt_slot
         if not inp_depth or not wgt_depth:
@@ -340,10 +362,19 @@ class _Search:
                     inp_slot=inp_slot, inp_slots=inp_slots, keep_inp=keep_inp,
                     wgt_slot=wgt_slot, wgt_slots=wgt_slots, keep_wgt=keep_wgt,
                     acc_slots=acc_slots, vectors_resident=self._vectors_resident,
+                    temp_entries=temp_entries,
                 )  # fmt: skip
                 capacity = acc_capacity(accelerator, kernel)
                 if AccLayout.of(accelerator, kernel, tiling).end <= capacity:
                     self._consider(tiling, works)
+
+    def _fold_cycles(self, index: int, tiling: Tiling) -> float:
+        """Return the cycles of clearing TEMP and of folding the windows of a tile's block."""
+        source = self.kernel.sources[index]
+        pixels, height = self.patch(index, tiling.rows, tiling.cols)
+        aside = (source.cols.taps - 1) * tiling.cols * max(height - tiling.rows, 0)
+        inner = tiling.rows * tiling.cols * (source.cols.taps + source.rows.taps - 2)
+        return pixels * self.cost.gemm_step_cycles + (aside + inner) * self.cost.alu_step_cycles
 
     def _consider(self, tiling: Tiling, works: _Works) -> None:
         """Cost a tiling: the slowest module, plus what cannot overlap."""
@@ -380,6 +411,9 @@ class _Search:
                 tiles * accelerator.wgt_bytes / cost.bus_bytes
                 + chunks * channel_pieces * cost.dma_row_cycles
             )
+        for index in self._folded:
+            compute += kernel.co_blocks * pieces * self._fold_cycles(index, tiling)
+            compute += pieces * channel_pieces * FOLD_INSTRUCTIONS * cost.instruction_cycles
         entries = kernel.output.height * kernel.output.width * kernel.co_blocks
         compute += entries * self._pass_cycles
         passes = len(kernel.steps) * pieces * channel_pieces
