@@ -27,7 +27,7 @@ from vta_stages.kernel import (
     Reset,
     Source,
 )
-from vta_stages.patch import Tile
+from vta_stages.patch import ELEMENTS_PER_DMA_ROW, Tile
 
 FOLD_INSTRUCTIONS = 12
 """Instructions of a tile of folded windows: two clears, two copies, the folds, their loops."""
@@ -171,6 +171,12 @@ def _cuts(extent: int) -> list[int]:
     return sorted({-(-extent // pieces) for pieces in range(1, extent + 1)}, reverse=True)
 
 
+def _common_step(axis: AxisMap) -> int:
+    """Return the distance of the coordinates that an axis needs, 1 if it varies."""
+    gaps = np.unique(np.diff(np.unique(axis.src)))
+    return int(gaps[0]) if len(gaps) == 1 else 1
+
+
 @dataclass(frozen=True, slots=True)
 class _Works:
     """The loops of a kernel: pixel tiles, channel chunks, and the chunks of a tile's reduction.
@@ -248,9 +254,18 @@ class _Search:
             for s in kernel.steps
             if not isinstance(s, Accumulate | FoldWindows)
         )
+        self._steps = [_common_step(source.rows) for source in kernel.sources]
         # Vectors stay in the accumulator unless they would crowd out the tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
         self._vectors_resident = resident <= accelerator.acc_depth // 8
+        constants = len(kernel.constants) * kernel.co_blocks * accelerator.wgt_bytes
+        vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
+        # Transfers before the first product: constants and their tiles, vectors, spare uops.
+        self._setup = sum(
+            cost.instruction_cycles + cost.dma_row_cycles + count_bytes / cost.bytes_per_cycle
+            for count_bytes in (accelerator.inp_bytes, constants, vectors)
+            if count_bytes
+        )
         self._folded = [step.source for step in kernel.steps if isinstance(step, FoldWindows)]
         for index in self._folded:
             # Every pixel is copied once, whatever the number of windows that it is in.
@@ -282,7 +297,21 @@ class _Search:
         source = self.kernel.sources[index]
         tall = self._span(2 * index, source.rows, self.kernel.output.height, rows)
         wide = self._span(2 * index + 1, source.cols, self.kernel.output.width, cols)
+        step = self._steps[index]
+        # As patch_of decides for every tile.
+        if wide < source.tensor.width or (step - 1) * wide > ELEMENTS_PER_DMA_ROW:
+            tall = -(-tall // step)
         return tall * wide, tall
+
+    def _load_rows(self, index: int, rows: int, cols: int, blocks: int) -> tuple[int, int]:
+        """Return the rows and the instructions of a transfer of that many blocks of a patch."""
+        tensor = self.kernel.sources[index].tensor
+        pixels, tall = self.patch(index, rows, cols)
+        if pixels == tensor.height * tensor.width:
+            return 1, 1
+        if pixels // max(tall, 1) < tensor.width or self._steps[index] > 1:
+            return blocks * tall, blocks
+        return blocks, 1
 
     def _span(self, key: int, axis: AxisMap, extent: int, size: int) -> int:
         known = self._spans.get((key, extent, size))
@@ -338,6 +367,8 @@ class _Search:
         all_wgt = max(wgt_blocks * channel_pieces, 1)
         for channels_outer in (True, False) if channel_pieces > 1 and pieces > 1 else (True,):
             inp_options = [(min(inp_depth, 2), False)]
+            if inp_depth >= 3 and inp_blocks > 2:
+                inp_options.append((min(inp_depth, 4), False))
             if (
                 channel_pieces > 1
                 and inp_depth > inp_blocks
@@ -348,6 +379,8 @@ class _Search:
                 # Blocks that stay until the last part has used them.
                 inp_options.append((min(inp_depth, 2 * inp_blocks), False))
             wgt_options = [(min(wgt_depth, 2, all_wgt), all_wgt == 1)]
+            if wgt_depth >= 4 < all_wgt:
+                wgt_options.append((4, False))
             if max(self._repeats) > 1 and wgt_depth >= wgt_blocks > 2:
                 wgt_options.append((min(wgt_depth, 2 * wgt_blocks), False))
             if wgt_depth >= all_wgt > 1:
@@ -379,59 +412,82 @@ class _Search:
     def _consider(self, tiling: Tiling, works: _Works) -> None:
         """Cost a tiling: the slowest module, plus what cannot overlap."""
         cost, kernel, accelerator = self.cost, self.kernel, self.accelerator
-        pieces, channel_pieces = works.pieces, works.channel_pieces
-        keep_inp, keep_wgt = tiling.keep_inp, tiling.keep_wgt
-        compute = load = 0.0
+        tiles = works.pieces * works.channel_pieces
+        products = vectors = load = 0.0
+        for index in range(len(kernel.sources)):
+            products += self._product_cycles(index, tiling, works)
+            load += self._load_cycles(index, tiling, works)
+        for index in self._folded:
+            vectors += kernel.co_blocks * works.pieces * self._fold_cycles(index, tiling)
+            vectors += tiles * FOLD_INSTRUCTIONS * cost.instruction_cycles
+        entries = kernel.output.height * kernel.output.width * kernel.co_blocks
+        vectors += entries * self._pass_cycles
+        vectors += len(kernel.steps) * tiles * (cost.instruction_cycles + cost.loop_cycles)
         full_rows = tiling.cols >= kernel.output.width
         whole = full_rows and tiling.rows >= kernel.output.height
-        for index, source in enumerate(kernel.sources):
-            blocks, chunks = self._chunks(source, tiling.co, tiling.ci)
-            products = self._products[index] / pieces
-            pairs = kernel.co_blocks * source.ci_count
-            compute += self._products[index] * pairs
-            per_tap = products / self._repeats[index] if self._repeats[index] > 1 else products
-            co_u, ci_u = loop_split(int(per_tap) + 1, tiling.co, 1 if source.diagonal else blocks)
-            runs = pieces * channel_pieces * chunks * self._repeats[index]
-            loops = tiling.co / co_u * (1 if source.diagonal else blocks / ci_u)
-            compute += runs * (cost.instruction_cycles + cost.loop_cycles * loops)
-            pixels, height = self.patch(index, tiling.rows, tiling.cols)
-            # Chunks that do not stay on chip are loaded again for every part.
-            again = self._repeats[index]
-            times = pieces * (source.diagonal or keep_inp or channel_pieces)
-            times *= again if chunks > tiling.inp_slots else 1
-            channels = kernel.co_blocks if source.diagonal else source.ci_count
-            rows = 1 / channels if whole else 1 if full_rows else height
-            load += (
-                times
-                * channels
-                * (pixels * accelerator.inp_bytes / cost.bus_bytes + rows * cost.dma_row_cycles)
-            )
-            tiles = source.tile_count * (1 if source.shared else pairs)
-            load += (1 if keep_wgt else pieces * (again if chunks > tiling.wgt_slots else 1)) * (
-                tiles * accelerator.wgt_bytes / cost.bus_bytes
-                + chunks * channel_pieces * cost.dma_row_cycles
-            )
-        for index in self._folded:
-            compute += kernel.co_blocks * pieces * self._fold_cycles(index, tiling)
-            compute += pieces * channel_pieces * FOLD_INSTRUCTIONS * cost.instruction_cycles
-        entries = kernel.output.height * kernel.output.width * kernel.co_blocks
-        compute += entries * self._pass_cycles
-        passes = len(kernel.steps) * pieces * channel_pieces
-        compute += passes * (cost.instruction_cycles + cost.loop_cycles * tiling.co)
         store_rows = 1 / tiling.co if whole else 1 if full_rows else tiling.rows
-        store = entries * accelerator.out_bytes / cost.bus_bytes
-        store += pieces * kernel.co_blocks * store_rows * cost.dma_row_cycles
-        first = load / works.count + store / (pieces * channel_pieces)
+        store = entries * accelerator.out_bytes / cost.bytes_per_cycle
+        store += works.pieces * kernel.co_blocks * store_rows * cost.dma_row_cycles
+        first = self._setup + load / works.count + store / tiles
+        compute = products + vectors
+        # While the vector unit works on a tile, only as many chunks as there are slots can be
+        # loaded for the next; where loading is what takes long, the rest of it comes on top.
+        chunks = max(len(works.chunks), 1)
+        wgt_slots = chunks if tiling.keep_wgt else tiling.wgt_slots
+        ahead = min(min(tiling.inp_slots, wgt_slots) / chunks, 1.0)
+        late = max(vectors - ahead * load, 0.0)
+        if tiling.inp_slots == 1 or wgt_slots == 1 < chunks:
+            late = compute
         if tiling.acc_slots == 1:
             compute, store = compute + store, 0.0
-        if tiling.inp_slots == 1 or (tiling.wgt_slots == 1 and not keep_wgt):
-            compute, load = compute + load, 0.0
         # What the uops cost takes longest to find out; most tilings have lost by now.
-        if self.best is not None and max(compute, load, store) + first >= self.best.cycles:
+        least = max(compute, load + late, store) + first
+        if self.best is not None and least >= self.best.cycles:
             return
         loads, uops = works.uop_loads(tiling, accelerator.uop_depth * 7 // 8)
-        compute += loads * (cost.dma_row_cycles + cost.instruction_cycles)
-        compute += uops * accelerator.uop_bytes / cost.bus_bytes
-        cycles = max(compute, load, store) + first
+        uop_cycles = loads * (cost.dma_row_cycles + cost.instruction_cycles)
+        uop_cycles += uops * accelerator.uop_bytes / cost.bytes_per_cycle
+        # A load of uops finds the port taken now and then, and waits for half a burst.
+        busy = min(load / max(compute + uop_cycles, 1.0), 1.0)
+        uop_cycles += loads * busy * cost.port_cycles(cost.burst_bytes) / 2
+        cycles = max(compute + uop_cycles, load + late, store) + first
         if self.best is None or cycles < self.best.cycles:
             self.best = dataclasses.replace(tiling, cycles=cycles)
+
+    def _product_cycles(self, index: int, tiling: Tiling, works: _Works) -> float:
+        """Return what the products of a source take, but for their uops."""
+        source, repeats = self.kernel.sources[index], self._repeats[index]
+        blocks, chunks = self._chunks(source, tiling.co, tiling.ci)
+        blocks = 1 if source.diagonal else blocks
+        sequence = int(self._products[index] / works.pieces / repeats) + 1
+        co_u, ci_u = loop_split(sequence, tiling.co, blocks)
+        loops = tiling.co / co_u * blocks / ci_u
+        runs = works.pieces * works.channel_pieces * chunks * repeats
+        steps = self._products[index] * self.kernel.co_blocks * source.ci_count
+        return steps + runs * (self.cost.instruction_cycles + self.cost.loop_cycles * loops)
+
+    def _load_cycles(self, index: int, tiling: Tiling, works: _Works) -> float:
+        """Return what loading the inputs and the weights of a source takes."""
+        cost, kernel, accelerator = self.cost, self.kernel, self.accelerator
+        source, again = kernel.sources[index], self._repeats[index]
+        blocks, chunks = self._chunks(source, tiling.co, tiling.ci)
+        pixels, _ = self.patch(index, tiling.rows, tiling.cols)
+        rows, instructions = self._load_rows(index, tiling.rows, tiling.cols, blocks)
+        # Chunks that do not stay on chip are loaded again for every part.
+        times = works.pieces * chunks * (again if chunks > tiling.inp_slots else 1)
+        if source.diagonal or not tiling.keep_inp:
+            times *= works.channel_pieces
+        inputs = pixels * (kernel.co_blocks / works.channel_pieces if source.diagonal else blocks)
+        if not source.diagonal:
+            inputs = pixels * source.ci_count / chunks
+        cycles = times * (
+            inputs * accelerator.inp_bytes / cost.bytes_per_cycle
+            + rows * cost.dma_row_cycles
+            + instructions * cost.instruction_cycles
+        )
+        times = 1 if tiling.keep_wgt else works.pieces * (again if chunks > tiling.wgt_slots else 1)
+        pairs = 1 if source.shared else kernel.co_blocks * source.ci_count
+        return cycles + times * (
+            source.tile_count * pairs * accelerator.wgt_bytes / cost.bytes_per_cycle
+            + chunks * works.channel_pieces * (cost.dma_row_cycles + cost.instruction_cycles)
+        )
