@@ -15,7 +15,7 @@ from vta_stages.layers import TensorSpec
 from vta_stages.patch import Patch
 from vta_stages.schedule import Group, Schedule
 from vta_stages.slots import Slot, SlotRing
-from vta_stages.tiling import Tiling
+from vta_stages.tiling import ConstantSlots, Tiling
 
 LONGEST_STRIDE = (1 << 16) - 1
 
@@ -78,6 +78,15 @@ class BlockLoader:
         self._previous = schedule.last(Module.COMPUTE)
         self._inp = SlotRing(tiling.inp_slot, tiling.inp_slots, self._previous)
         self._wgt = SlotRing(tiling.wgt_slot, tiling.wgt_slots, self._previous)
+        constants = ConstantSlots.of(kernel, tiling.co, channels_outer=tiling.channels_outer)
+        size = len(kernel.constants) * constants.blocks
+        self._constant_blocks = constants.blocks
+        self._constants = SlotRing(
+            size,
+            constants.count,
+            self._previous,
+            base=self._accelerator.wgt_depth - constants.count * size,
+        )
         self._vectors: tuple[int, int] | None = None
 
     @property
@@ -85,35 +94,43 @@ class BlockLoader:
         """The input element that holds the constant vector."""
         return self._accelerator.inp_depth - 1
 
-    def constant_wgt(self, constant: int, block: int) -> int:
-        """Return the weight tile that makes a constant of an output block."""
-        count = len(self._kernel.constants) * self._kernel.co_blocks
-        first = self._accelerator.wgt_depth - count
-        return first + constant * self._kernel.co_blocks + block
-
-    def load_constants(self) -> Group | None:
-        """Load the constant vector and its tiles, which stay for the whole kernel."""
+    def load_constant_vector(self) -> Group | None:
+        """Load the vector that tiles of constants are multiplied with; it stays for the kernel."""
         if not len(self._kernel.constants):
             return None
-        accelerator = self._accelerator
-        tiles = constant_tiles(self._kernel.constants, accelerator.block_out)
-        element = constant_element(accelerator)
+        element = constant_element(self._accelerator)
         with self._schedule.group(Module.LOAD, after=[self._previous]) as group:
             self._buffer.load(
                 MemoryType.INP,
                 sram_base=self.constant_inp,
-                dram_base=self._consts.add(element.tobytes(), accelerator.inp_bytes),
+                dram_base=self._consts.add(element.tobytes(), self._accelerator.inp_bytes),
                 x_size=1,
                 region=self._consts.region,
             )
-            self._buffer.load(
-                MemoryType.WGT,
-                sram_base=self.constant_wgt(0, 0),
-                dram_base=self._consts.add(tiles.tobytes(), accelerator.wgt_bytes),
-                x_size=tiles.size // accelerator.wgt_bytes,
-                region=self._consts.region,
-            )
         return group
+
+    def load_constants(self, first: int) -> tuple[Slot, int]:
+        """Return a slot with tiles of constants ``[constant][block]`` and its number of blocks.
+
+        It holds those of the chunk that begins at ``first``, or all where all have room.
+        """
+        blocks = self._constant_blocks
+        if blocks == self._kernel.co_blocks:
+            first = 0
+        slot, hit = self._constants.take(first)
+        if not hit:
+            accelerator = self._accelerator
+            lanes = slice(first * accelerator.block_out, (first + blocks) * accelerator.block_out)
+            tiles = constant_tiles(self._kernel.constants[:, lanes], accelerator.block_out)
+            with self._schedule.group(Module.LOAD, after=[slot.used]) as slot.loaded:
+                self._buffer.load(
+                    MemoryType.WGT,
+                    sram_base=slot.base,
+                    dram_base=self._consts.add(tiles.tobytes(), accelerator.wgt_bytes),
+                    x_size=tiles.size // accelerator.wgt_bytes,
+                    region=self._consts.region,
+                )
+        return slot, min(blocks, self._kernel.co_blocks - first)
 
     def load_vectors(self, first: int, count: int) -> None:
         """Load the vectors of channel blocks into the accumulator, ``[vector][block]``.

@@ -84,7 +84,7 @@ class KernelEmitter:
 
     def emit(self) -> None:
         """Append the kernel's instructions."""
-        self._constants = self._loader.load_constants()
+        self._constant_vector = self._loader.load_constant_vector()
         self._start = self._emit_start()
         pixels = tiles_of(self._kernel, self._tiling)
         chunks = channel_chunks(self._kernel, self._tiling.co)
@@ -188,13 +188,17 @@ class KernelEmitter:
 
     def _emit_constant(self, step: AddConstant, tile: OutputTile, slot: AccSlot) -> None:
         count = tile.pixels.pixels
+        constants, blocks = self._loader.load_constants(tile.first)
+        offset = tile.first if blocks == self._kernel.co_blocks else 0
         products = Products(
             np.arange(count) + self._base(step.region, slot),
             np.full(count, self._loader.constant_inp),
-            np.full(count, self._loader.constant_wgt(step.constant, tile.first)),
+            np.full(count, constants.base + step.constant * blocks + offset),
         )
-        with self._schedule.group(Module.COMPUTE, after=[self._constants, slot.stored]):
+        after = [self._constant_vector, constants.loaded, slot.stored]
+        with self._schedule.group(Module.COMPUTE, after=after) as group:
             self._emit_gemm(products, Pairs(co=tile.count, co_dst=count, co_wgt=1))
+        constants.used = group
 
     def _emit_products(self, step: Accumulate, tile: OutputTile, slot: AccSlot) -> None:
         source = self._kernel.sources[step.source]

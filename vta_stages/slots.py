@@ -25,8 +25,8 @@ class SlotRing:
     slot, hit = ring.take(key)      # hit: the block is there already
     """
 
-    def __init__(self, slot_elements: int, count: int, used: Group | None) -> None:
-        self._slots = [Slot(index * slot_elements, used=used) for index in range(count)]
+    def __init__(self, slot_elements: int, count: int, used: Group | None, base: int = 0) -> None:
+        self._slots = [Slot(base + index * slot_elements, used=used) for index in range(count)]
         self._by_key: dict[Hashable, Slot] = {}
         self._turn = 0
 

@@ -40,10 +40,11 @@ SAMPLED_WORKS = 48
 class Tiling:
     """A cut of a kernel. Counts are blocks (``co``, ``ci``) and pixels (``rows``, ``cols``).
 
-    ``channels_outer`` makes channel chunks the outer loop (weights stay), else pixels (inputs
-    stay). Slots are in elements of their buffer; ``keep_inp`` and ``keep_wgt`` tell that blocks
-    stay for as long as the outer loop needs them. ``vectors_resident`` keeps the constants of all
-    channels in the accumulator.
+    ``channels_outer`` makes channel chunks the outer loop (weights stay, and constants are those of
+    a chunk), else pixels (inputs stay, and so do the constants of all channels). Slots are in
+    elements of their buffer and ``temp_entries`` in those of the accumulator; ``keep_inp`` and
+    ``keep_wgt`` tell that blocks stay for as long as the outer loop needs them.
+    ``vectors_resident`` keeps the vectors of all channels in the accumulator.
     """
 
     rows: int
@@ -89,9 +90,25 @@ def inp_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
     return accelerator.inp_depth - int(len(kernel.constants) > 0)
 
 
-def wgt_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
+@dataclass(frozen=True, slots=True)
+class ConstantSlots:
+    """Slots for the tiles of constants at the end of the weight buffer; a slot holds ``blocks``."""
+
+    count: int
+    blocks: int
+
+    @staticmethod
+    def of(kernel: Kernel, co: int, *, channels_outer: bool) -> ConstantSlots:
+        """Keep all of them where every tile is of other channels, else two chunks in turn."""
+        if channels_outer and 2 * co < kernel.co_blocks:
+            return ConstantSlots(2, co)
+        return ConstantSlots(1, kernel.co_blocks)
+
+
+def wgt_capacity(accelerator: Accelerator, kernel: Kernel, co: int, *, channels_outer: bool) -> int:
     """Return the weight tiles that slots can have."""
-    return accelerator.wgt_depth - len(kernel.constants) * kernel.co_blocks
+    slots = ConstantSlots.of(kernel, co, channels_outer=channels_outer)
+    return accelerator.wgt_depth - len(kernel.constants) * slots.count * slots.blocks
 
 
 def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
@@ -154,7 +171,7 @@ def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
         (
             "weight tiles",
             max(source.tile_count for source in kernel.sources),
-            wgt_capacity(accelerator, kernel),
+            wgt_capacity(accelerator, kernel, 1, channels_outer=True),
         ),
         (
             "uops",
@@ -189,6 +206,7 @@ class _Works:
     channel_pieces: int
     chunks: tuple[tuple[int, int], ...]
     parts: tuple[int, ...]
+    constant_slots: int
 
     @property
     def count(self) -> int:
@@ -212,7 +230,12 @@ class _Works:
             if not tiling.channels_outer:
                 pixels, channels = divmod(tile, self.channel_pieces)
             acc = tile % tiling.acc_slots
-            needed: list[tuple[tuple[int, ...], int]] = [((acc,), 3 * min(pixels_of_tile, 512))]
+            needed: list[tuple[tuple[int, ...], int]] = [((acc,), 2 * min(pixels_of_tile, 512))]
+            # Constants lie elsewhere for every chunk, or in one of two slots.
+            chunk = channels % 2 if tiling.channels_outer else channels
+            if self.constant_slots == 1:
+                chunk = channels
+            needed.append(((acc, -1, chunk), pixels_of_tile if self.constant_slots else 0))
             # Parts but the first go to TEMP, which all accumulator slots share.
             for number, (source, uops) in enumerate(self.chunks):
                 outer = pixels if tiling.keep_inp else tile
@@ -257,7 +280,7 @@ class _Search:
         self._steps = [_common_step(source.rows) for source in kernel.sources]
         # Vectors stay in the accumulator unless they would crowd out the tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
-        self._vectors_resident = resident <= accelerator.acc_depth // 8
+        self._vectors_fit = resident <= accelerator.acc_depth // 8
         constants = len(kernel.constants) * kernel.co_blocks * accelerator.wgt_bytes
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
         # Transfers before the first product: constants and their tiles, vectors, spare uops.
@@ -351,8 +374,7 @@ class _Search:
         for index in self._folded:
             temp_entries = max(temp_entries, self.patch(index, rows, cols)[0] * co)
         inp_depth = inp_capacity(accelerator, kernel) // inp_slot
-        wgt_depth = wgt_capacity(accelerator, kernel) // wgt_slot
-        if not inp_depth or not wgt_depth:
+        if not inp_depth:
             return
         for products, repeats in zip(self._products, self._repeats, strict=True):
             if products / pieces / max(repeats, 1) > accelerator.uop_depth // 2:
@@ -363,9 +385,19 @@ class _Search:
             uops = self._products[index] / pieces / self._repeats[index]
             co_u, ci_u = loop_split(int(uops), co, 1 if source.diagonal else blocks)
             sequences += [(index, int(uops) * co_u * ci_u)] * chunks
-        works = _Works(pieces, channel_pieces, tuple(sequences), tuple(self._repeats))
+        works = _Works(
+            pieces,
+            channel_pieces,
+            tuple(sequences),
+            tuple(self._repeats),
+            ConstantSlots.of(kernel, co, channels_outer=True).count if len(kernel.constants) else 0,
+        )
         all_wgt = max(wgt_blocks * channel_pieces, 1)
         for channels_outer in (True, False) if channel_pieces > 1 and pieces > 1 else (True,):
+            capacity = wgt_capacity(accelerator, kernel, co, channels_outer=channels_outer)
+            wgt_depth = capacity // wgt_slot
+            if not wgt_depth:
+                continue
             inp_options = [(min(inp_depth, 2), False)]
             if inp_depth >= 3 and inp_blocks > 2:
                 inp_options.append((min(inp_depth, 4), False))
@@ -394,7 +426,7 @@ class _Search:
                     rows=rows, cols=cols, co=co, ci=ci, channels_outer=channels_outer,
                     inp_slot=inp_slot, inp_slots=inp_slots, keep_inp=keep_inp,
                     wgt_slot=wgt_slot, wgt_slots=wgt_slots, keep_wgt=keep_wgt,
-                    acc_slots=acc_slots, vectors_resident=self._vectors_resident,
+                    acc_slots=acc_slots, vectors_resident=self._vectors_fit and not channels_outer,
                     temp_entries=temp_entries,
                 )  # fmt: skip
                 capacity = acc_capacity(accelerator, kernel)

