@@ -13,7 +13,7 @@ request. Costs come from :class:`vta_stages.cost_model.CostModel`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -354,27 +354,3 @@ class _Machine:
         unit.ending = None
         unit.at += 1
         return True
-
-
-def module_rows(timings: Sequence[tuple[str, Mapping[Module, ModuleTiming]]]) -> list[list[str]]:
-    """Return rows of text, (name, module, cycles by cause, bytes), one per module that worked."""
-    return [
-        [
-            name,
-            module.name.lower(),
-            *(
-                str(value)
-                for value in (
-                    timing.busy_cycles,
-                    timing.fetch_cycles,
-                    timing.previous_cycles,
-                    timing.next_cycles,
-                    timing.port_cycles,
-                    timing.moved_bytes,
-                )
-            ),
-        ]
-        for name, modules in timings
-        for module, timing in modules.items()
-        if timing.busy_cycles
-    ]

@@ -8,10 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import BundleError
 from edgepipe.report.table import format_table
+from vta_stages.cost_model import CostModel
+from vta_stages.isa import Module
 
 
 def add_parser(commands: Any) -> None:
@@ -26,6 +29,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--disassemble", metavar="STAGE", help="print the instructions of a VTA stage's program"
     )
+    parser.add_argument(
+        "--timing",
+        action="store_true",
+        help="print the modelled cycles of every VTA stage, by layer and module",
+    )
     parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
     parser.set_defaults(run=run)
 
@@ -37,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(dataclasses.asdict(manifest), indent=1))
     elif options.disassemble:
         print_program(options.bundle, manifest, options.disassemble)
+    elif options.timing:
+        print_timing(options.bundle, manifest)
     else:
         print_summary(options.bundle, manifest)
         if options.operators:
@@ -98,6 +108,42 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
         )
     stage = next(stage for stage in manifest.stages if stage.name == stage_name)
     print(disassemble(read_program(path, manifest, stage)))
+
+
+def print_timing(path: Path, manifest: Manifest) -> None:
+    """Print where the time of every VTA stage goes, by the timing model of the bundle's board.
+
+    A board that is not among edgepipe's own is timed with the model's defaults.
+    """
+    from edgepipe.bundle.stages import read_program
+    from vta_stages.timing import ModuleTiming, time_program
+
+    vta = [stage for stage in manifest.stages if stage.kind == "vta"]
+    if not vta:
+        raise BundleError(
+            f"{path}: has no VTA stage, so there is nothing to time",
+            hint="`edgepipe inspect --operators` says why its operators are on arm",
+        )
+    known = manifest.board in boards.names()
+    cost = boards.load(manifest.board).timing if known else CostModel()
+    for stage in vta:
+        timing = time_program(read_program(path, manifest, stage), cost)
+        milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
+        busy = 100 * timing.gemm_steps / max(timing.cycles, 1)
+        print(
+            f"{stage.name}: {timing.cycles} cycles, {milliseconds:.2f} ms at "
+            f"{manifest.accelerator.clock_hz / 1e6:.0f} MHz, GEMM steps in {busy:.1f} % of them"
+        )
+        rows = []
+        parts = [(layer.name, layer.cycles, layer.modules) for layer in timing.layers]
+        for name, cycles, modules in [*parts, ("all", timing.cycles, timing.modules)]:
+            for module, spent in modules.items():
+                figures = [getattr(spent, field.name) for field in dataclasses.fields(ModuleTiming)]
+                if any(figures):
+                    label = [_short(name, 40), str(cycles)] if module is Module.LOAD else ["", ""]
+                    rows.append([*label, module.name.lower(), *map(str, figures)])
+        header = ["layer", "cycles", "module", "busy", "wait fetch", "wait previous", "wait next"]
+        print(format_table([*header, "wait port", "bytes"], rows))
 
 
 def _reasons(manifest: Manifest) -> dict[str, list[str]]:

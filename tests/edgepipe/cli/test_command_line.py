@@ -89,6 +89,10 @@ def test_build_inspect_and_run(project, capsys):
     assert json.loads(capsys.readouterr().out)["board"] == "ultra96"
     assert run("inspect", project / "out", "--disassemble", "vta1") == 0
     assert "gemm" in capsys.readouterr().out.lower()
+    assert run("inspect", project / "out", "--timing") == 0
+    timing = capsys.readouterr().out
+    assert "ms at 333 MHz" in timing
+    assert "wait port" in timing
     results = project / "results"
     assert (
         run(
