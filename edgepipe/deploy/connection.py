@@ -81,13 +81,16 @@ class Target:
 
 
 class Connection:
-    """The connection to one board, a context manager. Not for use by several threads at once."""
+    """The connection to one board, a context manager. Not for use by several threads at once.
 
-    def __init__(self, target: Target) -> None:
+    ``script`` is the board's half of the steps: deploy's own, or another of the same manners.
+    """
+
+    def __init__(self, target: Target, *, script: Path = _BOARD_SIDE) -> None:
         self.target = target
         self._folder = tempfile.TemporaryDirectory(prefix="edgepipe-ssh-")
         self._control_path = f"{self._folder.name}/c"
-        self._script = _BOARD_SIDE.read_text(encoding="utf-8")
+        self._script = script.read_text(encoding="utf-8")
         self._master: subprocess.Popen[str] | None = None
         self._lock: _LockSession | None = None
 
@@ -148,7 +151,7 @@ class Connection:
         stdin: bytes = b"",
         timeout_s: float = 60.0,
     ) -> str:
-        """Run one step of ``board_side.sh``; return what it printed.
+        """Run one step of the board's script; return what it printed.
 
         Raises ``GoldenError`` for a failed golden run, ``ConnectionLostError`` when the link broke
         or the deadline passed, and ``DeployError`` when the step failed on the board.

@@ -18,6 +18,7 @@ from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import DeployError
 
 RUNTIME = "bin/edgepipe-run"
+VTA_RUN = "bin/edgepipe-vta-run"
 RECORD = "release.json"
 SUMS = "SHA256SUMS"
 # e_machine of the ELF header (System V ABI), by our names of the architectures.
@@ -70,22 +71,29 @@ def make_file(path: str, content: bytes, *, executable: bool = False) -> Payload
 
 
 def find_runtime(architecture: str, given: Sequence[Path]) -> PayloadFile:
-    """Return ``edgepipe-run`` for ``architecture``: one of ``given``, or the one built here.
+    """Return ``edgepipe-run`` for ``architecture``; see ``find_program``."""
+    return find_program(RUNTIME, architecture, given)
 
-    Raises ``DeployError`` when there is none, or a given file is none of a known architecture.
+
+def find_program(program: str, architecture: str, given: Sequence[Path]) -> PayloadFile:
+    """Return ``program`` for ``architecture``: one of ``given``, or the one built here.
+
+    ``program`` is its path in a release, such as ``RUNTIME``. Raises ``DeployError`` when
+    there is none, or a given file is none of a known architecture.
     """
     by_architecture = {architecture_of(path): path for path in given}
     if architecture in by_architecture:
         path = by_architecture[architecture]
-        return make_file(RUNTIME, path.read_bytes(), executable=True)
-    built = resources.folder("build") / _BUILD_FOLDERS[architecture] / RUNTIME
-    installed = Path(sysconfig.get_path("scripts")) / "edgepipe-run"
+        return make_file(program, path.read_bytes(), executable=True)
+    built = resources.folder("build") / _BUILD_FOLDERS[architecture] / program
+    installed = Path(sysconfig.get_path("scripts")) / Path(program).name
     for path in (built, installed):
         if path.is_file() and architecture_of(path) == architecture:
-            return make_file(RUNTIME, path.read_bytes(), executable=True)
+            return make_file(program, path.read_bytes(), executable=True)
     found = ", ".join(f"{p} is for {a}" for a, p in by_architecture.items())
+    searched = found or f"looked for {built}"
     raise DeployError(
-        f"edgepipe-run: no program for {architecture} boards ({found or f'looked for {built}'})",
+        f"{Path(program).name}: no program for {architecture} boards ({searched})",
         hint="build it with `make board`, or name one with --runtime",
     )
 

@@ -10,7 +10,7 @@ from edgepipe.deploy.payload import RECORD, SUMS, PayloadFile, ReleaseRecord, pa
 from edgepipe.errors import DeployError
 
 # `uname -m`, by our names of the architectures.
-_MACHINES = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
+MACHINES = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
 _SPARE_BYTES = 4 << 20
 _DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
 _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
@@ -102,11 +102,11 @@ def parse_inventory(text: str) -> Inventory:
 
 def architecture(facts: BoardFacts, host: str) -> str:
     """Return the board's architecture; raise ``DeployError`` when edgepipe has none such."""
-    if facts.machine not in _MACHINES:
+    if facts.machine not in MACHINES:
         raise DeployError(
-            f"{host}: its machine is {facts.machine}, expected one of {', '.join(_MACHINES)}"
+            f"{host}: its machine is {facts.machine}, expected one of {', '.join(MACHINES)}"
         )
-    return _MACHINES[facts.machine]
+    return MACHINES[facts.machine]
 
 
 def check_board(facts: BoardFacts, host: str) -> None:

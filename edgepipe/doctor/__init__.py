@@ -1,0 +1,1 @@
+"""What a board is and has, checked against what a bundle needs."""

@@ -1,0 +1,138 @@
+# The board's side of the doctor, one function a step; sent along like deploy's board_side.sh. It
+# changes nothing on the board and needs only POSIX sh and coreutils or busybox:
+#
+#     sh -c "$(cat board_side.sh)" edgepipe-doctor STEP ROOT [ARGUMENT...]
+#
+# Every finding is a line: a key, a blank, values; what is not there prints nothing.
+set -eu
+export LC_ALL=C
+umask 022
+
+echo edgepipe-begin
+
+step=$1
+root=$2
+shift 2
+case $root in
+/*) ;;
+*) root=$HOME/$root ;;
+esac
+
+# first FILE: its first line; nothing when it cannot be read.
+first() {
+    [ ! -r "$1" ] || head -n 1 "$1" 2>/dev/null || true
+}
+
+# access FILE: which of r and w this user may, or "missing".
+access() {
+    rights=
+    [ ! -r "$1" ] || rights=r
+    [ ! -w "$1" ] || rights=${rights}w
+    [ -e "$1" ] || rights=missing
+    echo "${rights:-none}"
+}
+
+# survey SYSTEM: everything that can be read without programming or running anything. SYSTEM goes
+# before /sys, /dev, /proc and /run; it is empty on a board.
+survey() {
+    system=$1
+    echo "machine $(uname -m)"
+    echo "kernel $(uname -r)"
+    echo "user $(id -un 2>/dev/null || id -u)"
+    echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null || true)"
+    echo "os $(sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\).*/\1/p' "$system/etc/os-release" 2>/dev/null)"
+    echo "model $(tr -d '\0' <"$system/proc/device-tree/model" 2>/dev/null || true)"
+    for module in uio_pdrv_genirq u_dma_buf udmabuf; do
+        [ ! -d "$system/sys/module/$module" ] || echo "module $module"
+    done
+    sed -n 's/^\(Cma[A-Z][a-z]*\): *\([0-9]*\) kB$/\1 \2/p' "$system/proc/meminfo" 2>/dev/null || true
+    for folder in "$system"/sys/class/uio/*; do
+        [ -r "$folder/name" ] || continue
+        device=${folder##*/}
+        echo "uio $device $(access "$system/dev/$device") $(first "$folder/maps/map0/size")" \
+            "$(first "$folder/name")"
+    done
+    for folder in "$system"/sys/class/u-dma-buf/* "$system"/sys/class/udmabuf/*; do
+        [ -r "$folder/size" ] || continue
+        device=${folder##*/}
+        echo "buffer $device $(access "$system/dev/$device") $(first "$folder/size")" \
+            "$(access "$folder/sync_for_device") $(first "$folder/dma_coherent")"
+    done
+    for device in "$system"/dev/dma_heap/*; do
+        [ ! -e "$device" ] || echo "heap ${device##*/} $(access "$device")"
+    done
+    for folder in "$system"/sys/class/video4linux/*; do
+        [ -r "$folder/name" ] || continue
+        device=${folder##*/}
+        echo "camera $device $(access "$system/dev/$device") $(first "$folder/name")"
+    done
+    for folder in "$system"/sys/class/fpga_manager/*; do
+        [ -r "$folder/state" ] || continue
+        echo "manager ${folder##*/} $(first "$folder/state")"
+    done
+    record=$(first "$system/run/edgepipe/bitstream.json")
+    [ -z "$record" ] || echo "bitstream $record"
+    readings "$system"
+    current=$(readlink "$root/current" 2>/dev/null || true)
+    if [ -n "$current" ]; then
+        echo "release ${current#releases/} $(first "$root/current/release.json")"
+    fi
+    folder=$root
+    while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+    echo "df $(df -Pk "$folder" | tail -n 1)"
+}
+
+# readings SYSTEM: clocks in kHz, temperatures in millidegrees, power in microwatts.
+readings() {
+    for folder in "$1"/sys/devices/system/cpu/cpu[0-9]*/cpufreq; do
+        [ -r "$folder/scaling_cur_freq" ] || continue
+        cpu=${folder%/cpufreq}
+        echo "clock ${cpu##*/} $(first "$folder/scaling_cur_freq")" \
+            "$(first "$folder/scaling_max_freq") $(first "$folder/scaling_governor")"
+    done
+    for folder in "$1"/sys/class/thermal/thermal_zone*; do
+        value=$(first "$folder/temp")
+        [ -z "$value" ] || echo "temperature $value $(first "$folder/type")"
+    done
+    for folder in "$1"/sys/class/hwmon/hwmon*; do
+        name=$(first "$folder/name")
+        for file in "$folder"/temp*_input; do
+            value=$(first "$file")
+            [ -z "$value" ] || echo "temperature $value $name"
+        done
+        for file in "$folder"/power*_input; do
+            value=$(first "$file")
+            [ -z "$value" ] || echo "power $value $name $(first "${file%_input}_label")"
+        done
+    done
+}
+
+# interrupts: how many the accelerator has raised since the board started.
+interrupts() {
+    awk '$NF == "vta" { for (i = 2; i < NF && $i ~ /^[0-9]+$/; i++) n += $i; seen = 1 }
+         END { if (seen) print n + 0; else print "none" }' /proc/interrupts
+}
+
+# self_test RUNS: runs the programs of the tar archive on stdin, RUNS times each, with the
+# edgepipe-vta-run in it; says how each ended and the digest of the memory that it left.
+self_test() {
+    folder=$(mktemp -d) || exit 70
+    trap 'rm -rf "$folder"' EXIT
+    trap 'exit 70' HUP INT TERM
+    cd "$folder"
+    tar -x -o -f -
+    echo "before $(interrupts)"
+    for memory in *.memory; do
+        name=${memory%.memory}
+        if report=$(timeout 60 ./edgepipe-vta-run --accelerator=accelerator.json \
+            --insns=program.insns --memory="$memory" --output="$name.after" --runs="$1" \
+            --deadline-ms=500 2>error); then
+            echo "ran $name $(sha256sum <"$name.after" | cut -d ' ' -f 1) $report"
+        else
+            echo "failed $name $(tail -n 1 error)"
+        fi
+    done
+    echo "after $(interrupts)"
+}
+
+"$step" "$@"

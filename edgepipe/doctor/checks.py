@@ -1,0 +1,328 @@
+"""The doctor's findings: what the survey and the self-test say about a board, with remedies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgepipe import __version__
+from edgepipe.deploy import plan
+from edgepipe.deploy.payload import parse_record
+from edgepipe.doctor import self_test
+from edgepipe.doctor.needs import Needs
+from edgepipe.doctor.survey import DmaBuffer, Survey, UioDevice
+from vta_stages.accelerator import Accelerator
+
+REGISTERS = "vta"  # the UIO device's name, and the buffer's (uio_device.h, udmabuf_memory.h)
+BUFFER = "udmabuf0"
+_REGISTER_BYTES = 0x4000  # four HLS blocks of a page each
+_GLIBC = (2, 27)
+_HOT_MILLIDEGREES = 85_000  # a Zynq's commercial grade ends at 85 C
+_LITTLE_DISK_BYTES = 64 << 20
+_OVERLAY = "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
+_OVERLAY += "of_id=generic-uio; on a PYNQ image, program the bitstream first"
+_UDEV = "give the user rights with a udev rule or a group, or log in as a user that has them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at: ``state`` is ok, warn (works, but ...) or fail; ``remedy`` unless ok."""
+
+    check: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+def findings(survey: Survey, needs: Needs | None) -> tuple[Finding, ...]:
+    """Judge a survey. Without a bundle a board without accelerator is only warned about."""
+    wanted = "fail" if needs is not None and needs.memory_bytes else "warn"
+    return (
+        *_system(survey, needs),
+        *_modules(survey),
+        _registers(survey, wanted),
+        _buffer(survey, needs, wanted),
+        _cma(survey),
+        *_bitstream(survey, needs),
+        _camera(survey),
+        *_readings(survey),
+        *_versions(survey),
+    )
+
+
+def can_self_test(survey: Survey) -> bool:
+    """Whether registers and buffer are there for this user."""
+    registers, buffer = _find_uio(survey), _find_buffer(survey)
+    return bool(registers and buffer and registers.rights == "rw" and buffer.rights == "rw")
+
+
+def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
+    """Judge the runs: coherency by what memory held, the interrupt by how many came."""
+    runs = f"{report.runs} runs of {report.mean_us / 1000:.1f} ms"
+    if report.errors:
+        busy = any("another process uses it" in error for error in report.errors)
+        remedy = (
+            "stop the pipeline that runs on the board, then try again"
+            if busy
+            else "check the bitstream and its encoding revision; where the bitstream uses a "
+            "coherent port (HPC, ACP), the boot code must have made it coherent"
+        )
+        return (
+            Finding(
+                check="self-test",
+                state="warn" if busy else "fail",
+                text=report.errors[0],
+                remedy=remedy,
+            ),
+        )
+    coherent = Finding(check="coherency", state="ok", text=f"{runs}, memory right after each image")
+    if report.interrupts is None:
+        return coherent, Finding(
+            check="interrupt",
+            state="warn",
+            text="the accelerator has none, so the driver polls",
+            remedy="name the interrupt in the device tree's vta node",
+        )
+    lost = f"{report.interrupts} interrupts in {report.runs} runs, {report.lost_interrupts} lost"
+    if report.interrupts == 0:
+        return coherent, Finding(
+            check="interrupt",
+            state="fail",
+            text=lost,
+            remedy="compare the interrupt's number in the device tree with the bitstream's",
+        )
+    if report.lost_interrupts:
+        remedy = "look at /proc/interrupts for what shares the line; edge or level must be right"
+        return coherent, Finding(check="interrupt", state="warn", text=lost, remedy=remedy)
+    return coherent, Finding(check="interrupt", state="ok", text=lost)
+
+
+def self_test_left_out(reason: str, remedy: str) -> Finding:
+    """Say why there was no self-test."""
+    return Finding(check="self-test", state="warn", text=f"left out: {reason}", remedy=remedy)
+
+
+def _system(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
+    name = survey.model or survey.machine
+    text = f"{name}, Linux {survey.kernel} ({survey.machine}), {survey.system or 'unknown system'}"
+    architecture = plan.MACHINES.get(survey.machine)
+    built_for = needs.manifest.architectures if needs else tuple(plan.MACHINES.values())
+    if architecture in built_for:
+        yield Finding(check="system", state="ok", text=text)
+    else:
+        yield Finding(
+            check="system",
+            state="fail",
+            text=f"{text}; needed: {', '.join(sorted(set(built_for)))}",
+            remedy="build the bundle with --board for this board",
+        )
+    version = (
+        tuple(int(part) for part in survey.libc.split()[-1:][0].split(".")[:2])
+        if (survey.libc.startswith("glibc "))
+        else None
+    )
+    if version is None:
+        remedy = "edgepipe's programs need the GNU C library; take a Debian, Ubuntu or PYNQ image"
+        text = "the C library's version is not told"
+        yield Finding(check="C library", state="warn", text=text, remedy=remedy)
+    elif version < _GLIBC:
+        remedy = "take a newer image of the board"
+        text = f"{survey.libc}, needed 2.27 or newer"
+        yield Finding(check="C library", state="fail", text=text, remedy=remedy)
+    else:
+        yield Finding(check="C library", state="ok", text=survey.libc)
+
+
+def _modules(survey: Survey) -> Iterator[Finding]:
+    for names, remedy in (
+        (("uio_pdrv_genirq",), "modprobe uio_pdrv_genirq of_id=generic-uio"),
+        (("u_dma_buf", "udmabuf"), "build and load the kernel module u-dma-buf"),
+    ):
+        loaded = [name for name in names if name in survey.modules]
+        if loaded:
+            yield Finding(check="module", state="ok", text=f"{loaded[0]} is loaded")
+        else:
+            # Either may be built into the kernel, so only a missing device fails.
+            yield Finding(
+                check="module", state="warn", text=f"{names[0]} is not loaded", remedy=remedy
+            )
+
+
+def _find_uio(survey: Survey) -> UioDevice | None:
+    return next((device for device in survey.uio if device.name == REGISTERS), None)
+
+
+def _find_buffer(survey: Survey) -> DmaBuffer | None:
+    return next((buffer for buffer in survey.buffers if buffer.device == BUFFER), None)
+
+
+def _registers(survey: Survey, wanted: str) -> Finding:
+    check = "registers"
+    device = _find_uio(survey)
+    if device is None:
+        found = ", ".join(sorted(uio.name for uio in survey.uio)) or "none"
+        text = f"no UIO device called {REGISTERS}, found {found}"
+        return Finding(check=check, state=wanted, text=text, remedy=_OVERLAY)
+    text = f"/dev/{device.device} ({device.name}), {device.bytes:#x} bytes"
+    if device.bytes < _REGISTER_BYTES:
+        remedy = "let the device tree's vta node cover all four register blocks"
+        text += f", needed {_REGISTER_BYTES:#x}"
+        return Finding(check=check, state="fail", text=text, remedy=remedy)
+    if device.rights != "rw":
+        text += f": {survey.user or 'this user'} has rights {device.rights}, needed rw"
+        return Finding(check=check, state=wanted, text=text, remedy=_UDEV)
+    return Finding(check=check, state="ok", text=text)
+
+
+def _buffer(survey: Survey, needs: Needs | None, wanted: str) -> Finding:
+    check = "buffers"
+    buffer = _find_buffer(survey)
+    needed = needs.memory_bytes if needs else 0
+    resize = "load u-dma-buf with a larger buffer (udmabuf0=BYTES, or its size in the device tree)"
+    if buffer is None:
+        text = f"no u-dma-buf called {BUFFER}"
+        remedy = "load u-dma-buf with udmabuf0=67108864, or name a buffer in the device tree"
+        return Finding(check=check, state=wanted, text=text, remedy=remedy)
+    text = f"/dev/{buffer.device}, {_mib(buffer.bytes)}"
+    if needed:
+        text += f", the bundle needs {_mib(needed)}"
+    if buffer.rights != "rw":
+        text += f": {survey.user or 'this user'} has rights {buffer.rights}, needed rw"
+        return Finding(check=check, state=wanted, text=text, remedy=_UDEV)
+    if buffer.bytes < needed:
+        return Finding(check=check, state="fail", text=text, remedy=resize)
+    if not buffer.coherent and "w" not in buffer.sync_rights:
+        text += "; its cache maintenance cannot be written"
+        remedy = f"give the user rights on /sys/class/u-dma-buf/{BUFFER}/sync_for_*"
+        return Finding(check=check, state=wanted, text=text, remedy=remedy)
+    return Finding(check=check, state="ok", text=text + (", coherent" * buffer.coherent))
+
+
+def _cma(survey: Survey) -> Finding:
+    text = f"{_mib(survey.cma_bytes)} of CMA, {_mib(survey.cma_free_bytes)} free"
+    if survey.cma_bytes or _find_buffer(survey):
+        return Finding(check="CMA", state="ok", text=text)
+    remedy = "boot with cma=128M, or reserve memory for u-dma-buf in the device tree"
+    return Finding(check="CMA", state="warn", text=text, remedy=remedy)
+
+
+def _bitstream(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
+    check = "bitstream"
+    for manager in survey.managers:
+        name, _, state = manager.partition(" ")
+        good = state == "operating"
+        yield Finding(
+            check="logic",
+            state="ok" if good else "warn",
+            text=f"{name} is {state!r}",
+            remedy="" if good else "program the bitstream through fpga_manager",
+        )
+    if not survey.bitstream:
+        yield Finding(
+            check=check,
+            state="warn",
+            text="the board has no record of what was programmed since it started",
+            remedy="have what programs the logic write /run/edgepipe/bitstream.json",
+        )
+        return
+    try:
+        record = json.loads(survey.bitstream)
+        if not isinstance(record, dict):
+            raise ValueError("no object")
+    except ValueError:
+        remedy = "program the bitstream anew"
+        text = f"its record cannot be read: {survey.bitstream[:60]}"
+        yield Finding(check=check, state="warn", text=text, remedy=remedy)
+        return
+    if needs is None:
+        text = f"{record.get('configuration')}, encoding revision {record.get('revision')}"
+        yield Finding(check=check, state="ok", text=f"{text}, {record.get('path') or 'unknown'}")
+        return
+    fingerprint = needs.manifest.fingerprint
+    for what, found, expected in (
+        ("configuration", record.get("configuration"), fingerprint.configuration),
+        ("encoding revision", record.get("revision"), fingerprint.revision),
+        ("clock in Hz", record.get("clock_hz"), fingerprint.clock_hz),
+    ):
+        if found == expected:
+            yield Finding(check=check, state="ok", text=f"{what} is {found}")
+        else:
+            yield Finding(
+                check=check,
+                state="fail",
+                text=f"{what} is {found}, the bundle was built for {expected}",
+                remedy="program the bitstream that the bundle was built for, or build it anew "
+                "for the board's",
+            )
+
+
+def _camera(survey: Survey) -> Finding:
+    usable = [camera for camera in survey.cameras if camera.rights == "rw"]
+    text = ", ".join(f"/dev/{camera.device} ({camera.name})" for camera in survey.cameras)
+    if usable:
+        return Finding(check="camera", state="ok", text=text)
+    if survey.cameras:
+        text += f": {survey.user or 'this user'} may not read it"
+        remedy = "add the user to the group video"
+        return Finding(check="camera", state="warn", text=text, remedy=remedy)
+    remedy = "plug one in, if the application needs it"
+    return Finding(check="camera", state="warn", text="none", remedy=remedy)
+
+
+def _readings(survey: Survey) -> Iterator[Finding]:
+    slow = [clock for clock in survey.clocks if clock.now_khz < clock.most_khz]
+    if survey.clocks:
+        now = sorted({clock.now_khz // 1000 for clock in survey.clocks})
+        most = max(clock.most_khz for clock in survey.clocks) // 1000
+        text = f"{'/'.join(map(str, now))} MHz of {most}, {survey.clocks[0].governor}"
+        remedy = "for even frame times: cpupower frequency-set -g performance" if slow else ""
+        yield Finding(check="clocks", state="warn" if slow else "ok", text=text, remedy=remedy)
+    for reading in survey.temperatures:
+        hot = reading.value >= _HOT_MILLIDEGREES
+        yield Finding(
+            check="temperature",
+            state="warn" if hot else "ok",
+            text=f"{reading.value / 1000:.1f} C ({reading.sensor or 'unnamed'})",
+            remedy="cool the board; the Ultra96's fan can be turned on" if hot else "",
+        )
+    for reading in survey.powers:
+        yield Finding(
+            check="power", state="ok", text=f"{reading.value / 1e6:.2f} W ({reading.sensor})"
+        )
+
+
+def _versions(survey: Survey) -> Iterator[Finding]:
+    text = f"edgepipe {__version__} here"
+    if survey.release is None:
+        yield Finding(check="versions", state="ok", text=f"{text}, no release on the board")
+    else:
+        record = parse_record(survey.release_record, "release")
+        there = record.builder_version if record else "unknown"
+        same = there == __version__
+        yield Finding(
+            check="versions",
+            state="ok" if same else "warn",
+            text=f"{text}, release {survey.release} on the board is of {there}",
+            remedy="" if same else "build and deploy the bundle anew",
+        )
+    little = survey.free_disk_bytes < _LITTLE_DISK_BYTES
+    yield Finding(
+        check="disk",
+        state="warn" if little else "ok",
+        text=f"{_mib(survey.free_disk_bytes)} free",
+        remedy="remove something, or keep fewer releases with `edgepipe deploy --keep`"
+        if little
+        else "",
+    )
+
+
+def _mib(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MiB"
+
+
+def needs_accelerator(needs: Needs | None, given: Accelerator | None) -> Accelerator | None:
+    """Return the accelerator to test: the given one, or the bundle's if it has VTA stages."""
+    if given is not None:
+        return given
+    return needs.manifest.accelerator if needs is not None and needs.memory_bytes else None

@@ -1,0 +1,50 @@
+"""What a bundle needs of a board."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+
+_PAGE_BYTES = 4096  # every buffer starts on a page (DeviceMemory::kAlignment)
+_SPARE_SLOTS = 2  # edgepipe-run's slots: one per stage and two more
+_FENCE_BYTES = 3 * _PAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """``memory_bytes`` of device memory with edgepipe-run's usual slots; 0 without VTA stages."""
+
+    manifest: Manifest
+    memory_bytes: int
+
+
+def read(bundle: Path) -> Needs:
+    """Read a bundle's needs; raise ``BundleError`` when it is missing or damaged."""
+    manifest = storage.read_manifest(bundle)
+    entries = {entry.path: entry for entry in manifest.files}
+    programs = 0
+    for stage in manifest.stages:
+        if stage.kind != "vta":
+            continue
+        description = storage.read_file(bundle, entries[f"{stage.folder}/program.json"])
+        # Inputs and outputs are the slots' own buffers.
+        programs += sum(
+            _pages(region["bytes"])
+            for region in json.loads(description)["regions"]
+            if region["kind"] in ("const", "scratch")
+        )
+        # The driver starts a copy of the instructions that ends with its fence.
+        programs += 2 * _pages(entries[f"{stage.folder}/insns.bin"].bytes + _PAGE_BYTES)
+    if programs == 0:
+        return Needs(manifest=manifest, memory_bytes=0)
+    slot = sum(_pages(tensor.bytes) for tensor in manifest.tensors)
+    slots = len(manifest.stages) + _SPARE_SLOTS
+    return Needs(manifest=manifest, memory_bytes=programs + slots * slot + _FENCE_BYTES)
+
+
+def _pages(count: int) -> int:
+    return -(-count // _PAGE_BYTES) * _PAGE_BYTES

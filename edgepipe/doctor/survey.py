@@ -1,0 +1,176 @@
+"""What a board said about itself, as frozen values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from edgepipe.errors import DeployError
+
+_Value = TypeVar("_Value")
+_DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UioDevice:
+    """A UIO device: ``rights`` is "rw" when this user may use it; ``bytes`` of its registers."""
+
+    device: str
+    rights: str
+    bytes: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmaBuffer:
+    """A u-dma-buf; ``sync_rights`` are those of its cache maintenance."""
+
+    device: str
+    rights: str
+    bytes: int
+    sync_rights: str
+    coherent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Camera:
+    """A Video4Linux device."""
+
+    device: str
+    rights: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuClock:
+    """A core's clock now and at most, and who decides it."""
+
+    core: str
+    now_khz: int
+    most_khz: int
+    governor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A sensor's value: millidegrees Celsius or microwatts."""
+
+    sensor: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """All that was found; an empty text is something that the board does not tell."""
+
+    machine: str
+    kernel: str
+    user: str = ""
+    libc: str = ""
+    system: str = ""
+    model: str = ""
+    modules: frozenset[str] = frozenset()
+    cma_bytes: int = 0
+    cma_free_bytes: int = 0
+    uio: tuple[UioDevice, ...] = ()
+    buffers: tuple[DmaBuffer, ...] = ()
+    cameras: tuple[Camera, ...] = ()
+    managers: tuple[str, ...] = ()
+    bitstream: str = ""
+    clocks: tuple[CpuClock, ...] = ()
+    temperatures: tuple[Reading, ...] = ()
+    powers: tuple[Reading, ...] = ()
+    release: int | None = None
+    release_record: str = ""
+    free_disk_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The survey's lines by their key, in order."""
+
+    by_key: dict[str, list[str]] = field(default_factory=dict)
+
+    def one(self, key: str) -> str:
+        return self.by_key.get(key, [""])[0]
+
+    def each(self, key: str, words: int, make: Callable[..., _Value]) -> tuple[_Value, ...]:
+        """Make a value from every line's first ``words`` words and the rest of the line."""
+        made = []
+        for line in self.by_key.get(key, []):
+            parts = line.split(" ", words)
+            parts += [""] * (words + 1 - len(parts))
+            made.append(make(*parts))
+        return tuple(made)
+
+
+def parse(text: str, host: str) -> Survey:
+    """Parse what the board's ``survey`` printed; keys that are not known are passed over."""
+    lines = _Lines()
+    for line in text.splitlines():
+        key, _, rest = line.partition(" ")
+        lines.by_key.setdefault(key, []).append(rest.strip())
+    if not lines.one("machine") or not lines.one("kernel"):
+        raise DeployError(f"{host}: its answer to the survey makes no sense: {text[:200]!r}")
+    number, _, record = lines.one("release").partition(" ")
+    free = _DF.search(lines.one("df") + " ")
+    return Survey(
+        machine=lines.one("machine"),
+        kernel=lines.one("kernel"),
+        user=lines.one("user"),
+        libc=lines.one("libc"),
+        system=lines.one("os"),
+        model=lines.one("model"),
+        modules=frozenset(lines.by_key.get("module", [])),
+        cma_bytes=_number(lines.one("CmaTotal")) * 1024,
+        cma_free_bytes=_number(lines.one("CmaFree")) * 1024,
+        uio=lines.each("uio", 3, _uio),
+        buffers=lines.each("buffer", 4, _buffer),
+        cameras=lines.each("camera", 2, _camera),
+        managers=tuple(lines.by_key.get("manager", [])),
+        bitstream=lines.one("bitstream"),
+        clocks=lines.each("clock", 3, _clock),
+        temperatures=lines.each("temperature", 1, _reading),
+        powers=lines.each("power", 1, _reading),
+        release=int(number) if number.isdecimal() else None,
+        release_record=record,
+        free_disk_bytes=int(free[1]) * 1024 if free else 0,
+    )
+
+
+def _number(text: str) -> int:
+    """Return a number as the kernel prints it, decimal or with 0x; 0 for what is none."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return 0
+
+
+def _uio(device: str, rights: str, register_bytes: str, name: str) -> UioDevice:
+    return UioDevice(device=device, rights=rights, bytes=_number(register_bytes), name=name)
+
+
+def _buffer(device: str, rights: str, buffer_bytes: str, sync: str, coherent: str) -> DmaBuffer:
+    return DmaBuffer(
+        device=device,
+        rights=rights,
+        bytes=_number(buffer_bytes),
+        sync_rights=sync,
+        coherent=coherent == "1",
+    )
+
+
+def _camera(device: str, rights: str, name: str) -> Camera:
+    return Camera(device=device, rights=rights, name=name)
+
+
+def _clock(core: str, now_khz: str, most_khz: str, governor: str) -> CpuClock:
+    return CpuClock(
+        core=core, now_khz=_number(now_khz), most_khz=_number(most_khz), governor=governor
+    )
+
+
+def _reading(value: str, sensor: str) -> Reading:
+    return Reading(sensor=sensor, value=_number(value))

@@ -1,0 +1,54 @@
+"""``edgepipe doctor`` on the virtual Ultra96: devices, coherency and interrupts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgepipe import boards
+from edgepipe.cli.main import main
+from edgepipe.virtual_board.board import SSH_HOST
+from edgepipe.virtual_board.fpga_model import FpgaOptions
+
+pytestmark = pytest.mark.board
+
+PROGRAM = Path(__file__).parents[2] / "build" / "aarch64" / "bin" / "edgepipe-vta-run"
+ULTRA96 = boards.load("ultra96").accelerator
+
+
+def examine(virtual_board, capsys, *, board="ultra96"):
+    """Return the exit code and the findings by check."""
+    where = ["--host", SSH_HOST, "--ssh-config", str(virtual_board.ssh_config)]
+    command = ["doctor", *where, "--board", board, "--program", str(PROGRAM), "--json"]
+    code = main(command)
+    return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
+
+
+def test_a_board_that_works_passes(virtual_board, capsys):
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
+    code, found = examine(virtual_board, capsys)
+    assert code == 0, found
+    for check in ("system", "C library", "registers", "buffers", "coherency", "interrupt"):
+        assert found[check]["state"] == "ok", found[check]
+    assert "Avnet Ultra96" in found["system"]["text"]
+    assert "40 runs" in found["coherency"]["text"]
+
+
+def test_lost_interrupts_are_told(virtual_board, capsys):
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("lost-interrupt=5",)))
+    code, found = examine(virtual_board, capsys)
+    assert (code, found["interrupt"]["state"]) == (0, "warn")
+    assert found["coherency"]["state"] == "ok"
+
+
+def test_an_accelerator_that_hangs_fails(virtual_board, capsys):
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("hang=20",)))
+    code, found = examine(virtual_board, capsys)
+    assert (code, found["self-test"]["state"]) == (1, "fail")
+    assert "passed their deadline" in found["self-test"]["text"]
+
+
+def test_another_encoding_revision_in_the_fpga_fails(virtual_board, capsys):
+    virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("kv260").accelerator))
+    code, found = examine(virtual_board, capsys)
+    assert (code, found["self-test"]["state"]) == (1, "fail")

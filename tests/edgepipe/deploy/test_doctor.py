@@ -1,0 +1,175 @@
+"""``edgepipe doctor`` over a real sshd, on folders like a kernel's that say what a board would."""
+
+import argparse
+import json
+
+import pytest
+
+from edgepipe import __version__
+from edgepipe.cli import doctor_command
+from edgepipe.doctor import examination, needs
+from edgepipe.doctor.examination import Examination
+from edgepipe.doctor.needs import Needs
+from edgepipe.errors import DeployError
+
+GOOD = {
+    "etc/os-release": 'NAME="x"\nPRETTY_NAME="PynqLinux, based on Ubuntu 22.04"\n',
+    "proc/device-tree/model": "Avnet Ultra96 Rev1\0",
+    "proc/meminfo": "MemTotal:  2000000 kB\nCmaTotal:  131072 kB\nCmaFree:   65536 kB\n",
+    "sys/module/uio_pdrv_genirq/version": "1",
+    "sys/module/u_dma_buf/version": "1",
+    "sys/class/uio/uio4/name": "vta",
+    "sys/class/uio/uio4/maps/map0/size": "0x0000000000004000",
+    "dev/uio4": "",
+    "sys/class/u-dma-buf/udmabuf0/size": "67108864",
+    "sys/class/u-dma-buf/udmabuf0/sync_for_device": "0",
+    "sys/class/u-dma-buf/udmabuf0/dma_coherent": "0",
+    "dev/udmabuf0": "",
+    "sys/class/video4linux/video0/name": "USB Camera: HD",
+    "dev/video0": "",
+    "sys/class/fpga_manager/fpga0/state": "operating",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "1199999",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq": "1199999",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance",
+    "sys/class/thermal/thermal_zone0/temp": "51250",
+    "sys/class/thermal/thermal_zone0/type": "ps-thermal",
+    "sys/class/hwmon/hwmon1/name": "ina226",
+    "sys/class/hwmon/hwmon1/power1_input": "4250000",
+    "run/edgepipe/bitstream.json": json.dumps(
+        {
+            "configuration": "1x16_i8w8a32_15_15_18_17",
+            "revision": "0.0.1",
+            "clock_hz": 333_000_000,
+        }
+    ),
+}
+
+
+@pytest.fixture
+def examine(board, make_bundle, tmp_path):
+    """Return a function that examines a board with GOOD's files, changed; findings by check."""
+
+    def run(changes=None, *, memory_bytes=8 << 20):
+        system = tmp_path / "system"
+        for path, content in (GOOD | (changes or {})).items():
+            if content is not None:
+                (system / path).parent.mkdir(parents=True, exist_ok=True)
+                (system / path).write_text(content)
+        manifest = needs.read(make_bundle()).manifest
+        wanted = Needs(manifest=manifest, memory_bytes=memory_bytes)
+        found = examination.examine(
+            board.target(),
+            # These devices are files; without a program there is no self-test (tests/board).
+            Examination(needs=wanted, system=str(system), programs=(tmp_path / "none",)),
+        )
+        return {finding.check: finding for finding in found}
+
+    return run
+
+
+def without(*paths):
+    return dict.fromkeys(paths)
+
+
+def test_a_good_board_has_nothing_that_fails(examine):
+    found = examine()
+    assert {f.check: f.text for f in found.values() if f.state == "fail"} == {}
+    assert "Avnet Ultra96 Rev1, Linux" in found["system"].text
+    assert "PynqLinux, based on Ubuntu 22.04" in found["system"].text
+    assert found["registers"].text == "/dev/uio4 (vta), 0x4000 bytes"
+    assert found["buffers"].text == "/dev/udmabuf0, 64.0 MiB, the bundle needs 8.0 MiB"
+    assert found["CMA"].text == "128.0 MiB of CMA, 64.0 MiB free"
+    assert found["camera"].text == "/dev/video0 (USB Camera: HD)"
+    assert found["clocks"].text == "1199 MHz of 1199, performance"
+    assert found["temperature"].text == "51.2 C (ps-thermal)"
+    assert found["power"].text == "4.25 W (ina226)"
+    assert found["logic"].text == "fpga0 is 'operating'"
+    assert found["self-test"].text.startswith("left out: ")
+    assert found["versions"].text == f"edgepipe {__version__} here, no release on the board"
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "state", "text"),
+    [
+        (without("sys/class/uio/uio4/name"), "registers", "fail", "no UIO device called vta"),
+        ({"sys/class/uio/uio4/name": "gpio"}, "registers", "fail", "found gpio"),
+        (without("dev/uio4"), "registers", "fail", "has rights missing, needed rw"),
+        (
+            {"sys/class/uio/uio4/maps/map0/size": "0x1000"},
+            "registers",
+            "fail",
+            "0x1000 bytes, needed 0x4000",
+        ),
+        (
+            without("sys/class/u-dma-buf/udmabuf0/size"),
+            "buffers",
+            "fail",
+            "no u-dma-buf called udmabuf0",
+        ),
+        ({"sys/class/u-dma-buf/udmabuf0/size": "4194304"}, "buffers", "fail", "needs 8.0 MiB"),
+        (
+            without("sys/class/u-dma-buf/udmabuf0/sync_for_device"),
+            "buffers",
+            "fail",
+            "cache maintenance cannot be written",
+        ),
+        ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "logic", "warn", "'unknown'"),
+        (without("run/edgepipe/bitstream.json"), "bitstream", "warn", "no record"),
+        ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "cannot be read"),
+        (without("dev/video0"), "camera", "warn", "may not read it"),
+        ({"sys/class/thermal/thermal_zone0/temp": "91000"}, "temperature", "warn", "91.0 C"),
+        (
+            {"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "299999"},
+            "clocks",
+            "warn",
+            "299 MHz of 1199",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found_with_a_remedy(examine, changes, check, state, text):
+    finding = examine(changes)[check]
+    assert (finding.state, text in finding.text) == (state, True), finding
+    assert finding.remedy
+
+
+def test_another_bitstream_than_the_bundles_names_both(examine):
+    record = {"configuration": "1x16_i8w8a32_15_15_18_17", "revision": "0.0.1", "clock_hz": 100}
+    finding = examine({"run/edgepipe/bitstream.json": json.dumps(record)})["bitstream"]
+    assert finding.state == "fail"
+    assert finding.text == "clock in Hz is 100, the bundle was built for 333000000"
+
+
+def test_without_an_accelerators_stages_missing_devices_are_only_told(examine):
+    found = examine(without("sys/class/uio/uio4/name", "dev/udmabuf0"), memory_bytes=0)
+    assert found["registers"].state == found["buffers"].state == "warn"
+
+
+def command(board, *arguments):
+    parser = argparse.ArgumentParser()
+    doctor_command.add_parser(parser.add_subparsers())
+    host = ("doctor", "--host", board.name, "--ssh-config", board.ssh_config)
+    options = parser.parse_args([*map(str, (*host, *arguments))])
+    return options.run(options)
+
+
+def test_the_command_prints_a_table_and_remedies_or_json(board, capsys):
+    assert command(board) == 0
+    captured = capsys.readouterr()
+    assert "survey" in captured.err
+    assert "state" not in captured.out
+    assert "system" in captured.out
+    assert command(board, "--json") == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert {finding["state"] for finding in findings} <= {"ok", "warn"}
+
+
+def test_a_failure_is_exit_code_1(board, make_bundle, capsys):
+    other = "armhf" if needs.read(make_bundle()).manifest.architectures[0] != "armhf" else "x86_64"
+    assert command(board, "--bundle", make_bundle(architecture=other)) == 1
+    assert "fail: system: build the bundle with --board for this board" in capsys.readouterr().out
+
+
+def test_an_unreachable_board_is_an_error(board):
+    board.link.cut()
+    with pytest.raises(DeployError, match="cannot connect"):
+        command(board)
