@@ -26,7 +26,8 @@ from vta_stages.pooled_conv import PlannedLayer, PooledConv, layer_inputs
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.rewrites import rewrite, split_pool
 from vta_stages.schedule import Schedule
-from vta_stages.tiling import Tiling, choose_tiling
+from vta_stages.tiling import Tiling
+from vta_stages.tiling_search import choose_tiling
 from vta_stages.uop_buffer import UopBuffer
 from vta_stages.verifier import verify
 

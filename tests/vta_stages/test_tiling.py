@@ -18,11 +18,11 @@ from vta_stages.tiling import (
     AccLayout,
     acc_capacity,
     channel_chunks,
-    choose_tiling,
     inp_capacity,
     tiles_of,
     wgt_capacity,
 )
+from vta_stages.tiling_search import choose_tiling
 from vta_stages.timing import time_program
 
 
