@@ -20,6 +20,14 @@ class BitstreamError(EdgepipeError):
     """A bitstream file or manifest that is damaged, or a bitstream that does not fit a board."""
 
 
+class FingerprintError(EdgepipeError):
+    """A bundle or board whose accelerator is not the other side's; ``exit_code`` says in what."""
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: int) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
+
+
 class DeployError(EdgepipeError):
     """A deploy that was refused or failed; the message says which release the board still runs."""
 
@@ -52,6 +60,18 @@ class RuntimeFailure(EdgepipeError):  # noqa: N818  (RuntimeError is Python's)
     """An error reported by the C++ runtime while a pipeline was built or ran."""
 
 
+class DeadlinePassed(RuntimeFailure):
+    """A wait that ended before its event: no free slot, no finished frame, a stage still at work."""
+
+
+class PipelineEnded(RuntimeFailure):
+    """A pipeline that takes or gives no more frames, because it was stopped or cancelled."""
+
+
+class PipelineError(EdgepipeError):
+    """A pipeline that is put together wrongly, or a frame that does not fit it."""
+
+
 class VirtualBoardError(EdgepipeError):
     """A virtual board that cannot be built, started, reached or stopped."""
 
@@ -62,13 +82,17 @@ __all__ = [
     "BoardError",
     "BundleError",
     "CodegenError",
+    "DeadlinePassed",
     "DeployError",
     "EdgepipeError",
     "EncodingError",
+    "FingerprintError",
     "FrontendError",
     "LayerError",
     "MediaError",
     "PartitionError",
+    "PipelineEnded",
+    "PipelineError",
     "ProgramError",
     "QuantizeError",
     "RuntimeFailure",

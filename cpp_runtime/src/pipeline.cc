@@ -38,21 +38,21 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& me
   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
   if (!buffers.ok()) return buffers.status().with_context("pipeline");
 
-  std::unique_ptr<Pipeline> pipeline(
-      new Pipeline(std::move(graph), std::move(*buffers), options.mode));
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(graph), std::move(*buffers), options));
   if (Status status = pipeline->bind_stages(); !status.ok()) return status;
-  if (Status status = pipeline->start_workers(options); !status.ok()) return status;
+  if (Status status = pipeline->start_workers(); !status.ok()) return status;
   return pipeline;
 }
 
-Pipeline::Pipeline(Graph graph, SlotBuffers buffers, Mode mode)
+Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
     : graph_(std::move(graph)),
       buffers_(std::move(buffers)),
-      workers_(mode == Mode::kSerial ? 1 : graph_.nodes.size()),
+      options_(options),
+      workers_(options.mode == Mode::kSerial ? 1 : graph_.nodes.size()),
       stages_(graph_.nodes.size()),
       slots_(buffers_.slots()) {
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-    const std::size_t worker = mode == Mode::kSerial ? 0 : stage;
+    const std::size_t worker = options.mode == Mode::kSerial ? 0 : stage;
     workers_[worker].stages.push_back(stage);
     stages_[stage].producers = graph_.producers(stage);
     for (const std::size_t producer : stages_[stage].producers) {
@@ -87,8 +87,8 @@ Status Pipeline::bind_stages() {
   return {};
 }
 
-Status Pipeline::start_workers(const Options& options) {
-  std::vector<int> cores = options.cores;
+Status Pipeline::start_workers() {
+  std::vector<int> cores = options_.cores;
   if (cores.empty()) cores = Thread::cores();
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     Worker& worker = workers_[index];
@@ -96,13 +96,13 @@ Status Pipeline::start_workers(const Options& options) {
     wanted.name = workers_.size() == 1 && worker.stages.size() > 1
                       ? "serial"
                       : std::string(graph_.nodes[worker.stages.front()].stage->name());
-    wanted.realtime_priority = options.realtime_priority;
-    if (options.pinning != Pinning::kOff && !cores.empty()) {
+    wanted.realtime_priority = options_.realtime_priority;
+    if (options_.pinning != Pinning::kOff && !cores.empty() && cores[index % cores.size()] >= 0) {
       wanted.core = cores[index % cores.size()];
     }
     worker.core = wanted.core;
     Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
-    if (!thread.ok() && options.pinning == Pinning::kPreferred && wanted.core) {
+    if (!thread.ok() && options_.pinning == Pinning::kPreferred && wanted.core) {
       wanted.core.reset();
       worker.core.reset();
       thread = Thread::start(wanted, [this, &worker] { work(worker); });
@@ -274,6 +274,19 @@ Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
   return OutputFrame(this, slot, id, slots_[slot].latency);
 }
 
+Status Pipeline::drain(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  const std::uint64_t last = submitted_;
+  while (completed_ < std::min(last, limit_)) {
+    if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(last, limit_)) {
+      return Status(Code::kDeadline,
+                    "frames are unfinished at the deadline: " + holder(completed_));
+    }
+  }
+  if (failure_ || cancelled_) return end_status();
+  return {};
+}
+
 Status Pipeline::stop(Clock::time_point deadline) {
   MutexLock lock(mutex_);
   lower_limit(submitted_);
@@ -292,6 +305,43 @@ void Pipeline::cancel() {
   // A stopped pipeline that has delivered everything stays stopped.
   if (delivered_ < limit_) cancelled_ = true;
   lower_limit(delivered_);
+}
+
+Status Pipeline::restart(Clock::time_point deadline) {
+  {
+    MutexLock lock(mutex_);
+    if (limit_ == UINT64_MAX) {
+      return Status(Code::kInvalidArgument, "the pipeline is running; stop or cancel it first");
+    }
+    while (ended_workers_ < workers_.size()) {
+      if (!worker_ended_.wait_until(lock, deadline) && ended_workers_ < workers_.size()) {
+        return Status(Code::kDeadline,
+                      "the pipeline has not ended before the deadline: " + holder(completed_));
+      }
+    }
+    if (leases_ != 0) {
+      return Status(Code::kInvalidArgument,
+                    std::to_string(leases_) + " frames have been taken and not released");
+    }
+  }
+  for (Worker& worker : workers_) worker.thread.reset();
+  {
+    MutexLock lock(mutex_);
+    for (StageState& stage : stages_) {
+      stage.finished = 0;
+      stage.busy = Histogram();
+    }
+    std::ranges::fill(slots_, SlotState());
+    submitted_ = completed_ = delivered_ = 0;
+    limit_ = UINT64_MAX;
+    cancelled_ = false;
+    ended_workers_ = 0;
+    failure_.reset();
+    latency_ = Histogram();
+  }
+  Status status = start_workers();
+  if (!status.ok()) cancel();
+  return status;
 }
 
 void Pipeline::lower_limit(std::uint64_t limit) {

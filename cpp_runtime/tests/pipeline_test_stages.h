@@ -2,43 +2,17 @@
 #pragma once
 
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "edgepipe/function_stage.h"
 #include "edgepipe/pipeline.h"
 
 namespace edgepipe::testing {
 
-using Buffers = std::span<const BufferView>;
-
-/// Calls `body(inputs, outputs)` on the buffers of the slot it runs on.
-class FunctionStage : public Stage {
- public:
-  using Body = std::function<Status(Buffers inputs, Buffers outputs)>;
-
-  FunctionStage(std::string name, Body body) : name_(std::move(name)), body_(std::move(body)) {}
-
-  [[nodiscard]] std::string_view name() const override { return name_; }
-
-  Status bind(std::size_t slot, Buffers inputs, Buffers outputs) override {
-    if (slots_.size() <= slot) slots_.resize(slot + 1);
-    slots_[slot] = {{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}};
-    return {};
-  }
-
-  Status run(std::size_t slot) override { return body_(slots_[slot].inputs, slots_[slot].outputs); }
-
- private:
-  struct Slot {
-    std::vector<BufferView> inputs;
-    std::vector<BufferView> outputs;
-  };
-  std::string name_;
-  Body body_;
-  std::vector<Slot> slots_;
-};
+using edgepipe::FunctionStage;
+using Buffers = FunctionStage::Views;
 
 inline std::int64_t& value(const BufferView& view) {
   return *reinterpret_cast<std::int64_t*>(view.data);

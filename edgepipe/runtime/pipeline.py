@@ -323,12 +323,7 @@ class Pipeline:
 
     def statistics(self) -> Statistics:
         """Return what has been measured so far."""
-        found = json.loads(self._text("ep_pipeline_statistics"))
-        stages = tuple(
-            StageStatistics(**(stage | {"busy": Durations(**stage["busy"])}))
-            for stage in found["stages"]
-        )
-        return Statistics(**(found | {"latency": Durations(**found["latency"]), "stages": stages}))
+        return statistics_from_json(self._text("ep_pipeline_statistics"))
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""
@@ -357,6 +352,16 @@ class Pipeline:
     def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise RuntimeFailure("pipeline: used after close()")
+
+
+def statistics_from_json(text: bytes) -> Statistics:
+    """Read what the C functions write of a pipeline's statistics."""
+    found = json.loads(text)
+    stages = tuple(
+        StageStatistics(**(stage | {"busy": Durations(**stage["busy"])}))
+        for stage in found["stages"]
+    )
+    return Statistics(**(found | {"latency": Durations(**found["latency"]), "stages": stages}))
 
 
 def _tensor(entry: dict[str, Any]) -> BorderTensor:

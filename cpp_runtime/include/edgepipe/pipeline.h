@@ -23,6 +23,8 @@
 //            stage and frame; n is failed, later frames are dropped.
 // cancelled  what was not delivered is dropped; next() is kCancelled.
 //
+// restart() leads from stopped, failed and cancelled back to running, with the same stages.
+//
 // Threads: one thread submits and one takes results, possibly the same one; statistics(), stop()
 // and cancel() are for any thread. After create() nothing here allocates unless it returns an
 // error.
@@ -63,7 +65,8 @@ class Pipeline {
     Mode mode = Mode::kPipelined;
     std::size_t slots = 0;  // frames in the ring; 0: one per stage and two for the caller
     Pinning pinning = Pinning::kRequired;
-    std::vector<int> cores;  // stage k runs on cores[k % n]; empty: the process's own cores
+    // Stage k runs on cores[k % n], -1: on any; empty: the process's own cores.
+    std::vector<int> cores;
     int realtime_priority = 0;
   };
 
@@ -96,12 +99,21 @@ class Pipeline {
   /// pipeline, kCancelled, or the stage's error.
   Result<OutputFrame> next(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
 
+  /// Blocks until every submitted frame is finished (not: taken); the pipeline goes on running.
+  /// kDeadline, kCancelled, or the stage's error.
+  Status drain(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+
   /// Accepts no more frames and blocks until all submitted ones are finished (not: taken). Returns
   /// the stage's error if there was one; after kDeadline it may be called again.
   Status stop(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
 
   /// Drops every frame not delivered yet. Does not block; a running stage ends its current frame.
   void cancel() EDGEPIPE_EXCLUDES(mutex_);
+
+  /// Runs again as if newly created: frames count from 0, results that were not taken are dropped.
+  /// Blocks until the threads have ended; kDeadline if they have not, kInvalidArgument while the
+  /// pipeline is running or a lease is out. Nobody else uses the pipeline meanwhile.
+  Status restart(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
 
   [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
 
@@ -133,10 +145,10 @@ class Pipeline {
     Status status;
   };
 
-  Pipeline(Graph graph, SlotBuffers buffers, Mode mode);
+  Pipeline(Graph graph, SlotBuffers buffers, const Options& options);
 
   Status bind_stages();
-  Status start_workers(const Options& options);
+  Status start_workers();
   void work(Worker& worker) EDGEPIPE_EXCLUDES(mutex_);
   bool wait_until_ready(Worker& worker, std::size_t stage, std::uint64_t frame)
       EDGEPIPE_EXCLUDES(mutex_);
@@ -152,6 +164,7 @@ class Pipeline {
 
   Graph graph_;
   SlotBuffers buffers_;
+  const Options options_;
   std::deque<Worker> workers_;  // a deque, because a Worker cannot move
 
   mutable Mutex mutex_;  // guards counters only; never held while a stage runs

@@ -1,0 +1,66 @@
+// PipelineSession: an exported pipeline's folder, ready to run: stages of any kind in any graph.
+//
+//   Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open("exported", {}, {});
+//   (*session)->pipeline().submit(frames, deadline);
+//
+// Compiled stages, stages of bundles and functions of shared libraries are loaded from the folder.
+// Any other kind ("tvm", "python") is run by the host program, which gives a function for it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "edgepipe/bundle.h"
+#include "edgepipe/pipeline.h"
+#include "edgepipe/pipeline_description.h"
+#include "edgepipe/session.h"
+#include "edgepipe/stage_function.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class PipelineSession {
+ public:
+  /// What a host program runs: `context` is handed to `function` and outlives the session.
+  struct HostedStage {
+    std::string name;
+    EpStageFunction function;
+    void* context;
+  };
+
+  /// Reads pipeline.json, loads the stages and starts the pipeline; a stage runs on the core that
+  /// the description gives, whatever `options.pipeline.cores` says. Blocks meanwhile. kNotFound for
+  /// a missing file or stage, kUnsupported for a kind that nothing here or in `hosted` runs.
+  static Result<std::unique_ptr<PipelineSession>> open(const std::filesystem::path& folder,
+                                                       const std::vector<HostedStage>& hosted,
+                                                       const Session::Options& options);
+
+  [[nodiscard]] const PipelineDescription& description() const { return description_; }
+  [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
+
+ private:
+  struct OpenBundle {
+    std::string path;
+    std::unique_ptr<Bundle> bundle;
+  };
+
+  explicit PipelineSession(PipelineDescription description)
+      : description_(std::move(description)) {}
+
+  Status open_bundles(const std::filesystem::path& folder);
+  Status open_hardware(const Session::Options& options);
+  Result<std::unique_ptr<Stage>> make_stage(const StageDescription& stage,
+                                            const std::filesystem::path& folder,
+                                            const std::vector<HostedStage>& hosted) const;
+  Result<std::unique_ptr<Stage>> make_bundle_stage(const StageDescription& stage) const;
+
+  // Destroyed from the bottom up: the pipeline's threads end before what they use.
+  PipelineDescription description_;
+  std::vector<OpenBundle> bundles_;
+  Session::Hardware hardware_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+}  // namespace edgepipe

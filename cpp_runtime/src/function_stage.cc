@@ -1,0 +1,95 @@
+#include "edgepipe/function_stage.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <utility>
+
+namespace edgepipe {
+namespace {
+
+constexpr std::size_t kMostTensors = 64;  // of one C function, so that a call needs no memory
+constexpr std::size_t kMostErrorBytes = 512;
+
+/// A C function as a body; the arrays live on the stack, so a call allocates only to fail.
+struct CallFunction {
+  EpStageFunction function;
+  void* context;
+
+  Status operator()(FunctionStage::Views inputs, FunctionStage::Views outputs) const {
+    std::array<EpStageBuffer, kMostTensors> buffers{};
+    if (inputs.size() + outputs.size() > buffers.size()) {
+      return Status(Code::kUnsupported, "a C function takes at most " +
+                                            std::to_string(kMostTensors) + " tensors, found " +
+                                            std::to_string(inputs.size() + outputs.size()));
+    }
+    const auto as_buffer = [](const BufferView& view) {
+      return EpStageBuffer{.data = reinterpret_cast<std::uint8_t*>(view.data), .bytes = view.bytes};
+    };
+    EpStageBuffer* const first_output =
+        std::ranges::transform(inputs, buffers.begin(), as_buffer).out;
+    std::ranges::transform(outputs, first_output, as_buffer);
+    std::array<char, kMostErrorBytes> error{};
+    const int code =
+        function(context, buffers.data(), static_cast<std::uint32_t>(inputs.size()), first_output,
+                 static_cast<std::uint32_t>(outputs.size()), error.data(), error.size());
+    if (code == 0) return {};
+    error.back() = '\0';
+    return Status(Code::kInternal, error.front() != '\0' ? std::string(error.data())
+                                                         : "it returned " + std::to_string(code));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FunctionStage> FunctionStage::create(std::string name, EpStageFunction function,
+                                                     void* context) {
+  return std::make_unique<FunctionStage>(std::move(name), CallFunction{function, context});
+}
+
+Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
+                                                           const std::filesystem::path& library,
+                                                           const std::string& symbol) {
+  const auto close = [](void* handle) { ::dlclose(handle); };
+  // A path without a slash would be looked up in the system's folders.
+  const std::string path = std::filesystem::absolute(library).string();
+  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened == nullptr) {
+    return Status(Code::kNotFound, "library cannot be loaded: " + std::string(::dlerror()));
+  }
+  const std::shared_ptr<void> handle(opened, close);
+  void* const found = ::dlsym(opened, symbol.c_str());
+  if (found == nullptr) {
+    return Status(Code::kNotFound, path + ": has no function '" + symbol + "'");
+  }
+  const CallFunction call{reinterpret_cast<EpStageFunction>(found), nullptr};
+  return std::make_unique<FunctionStage>(
+      std::move(name),
+      [handle, call](Views inputs, Views outputs) { return call(inputs, outputs); });
+}
+
+Status FunctionStage::bind(std::size_t slot, Views inputs, Views outputs) {
+  if (slots_.size() <= slot) slots_.resize(slot + 1);
+  slots_[slot] = {.inputs = {inputs.begin(), inputs.end()},
+                  .outputs = {outputs.begin(), outputs.end()}};
+  return {};
+}
+
+Status FunctionStage::run(std::size_t slot) {
+  if (slot >= slots_.size()) {
+    return Status(Code::kInvalidArgument,
+                  name_ + ": slot " + std::to_string(slot) + " is not bound");
+  }
+  // The one place where code that is not ours runs: what it throws must not end the thread.
+  try {
+    return body_(slots_[slot].inputs, slots_[slot].outputs);
+  } catch (const std::exception& error) {
+    return Status(Code::kInternal, std::string("it threw: ") + error.what());
+  } catch (...) {
+    return Status(Code::kInternal, "it threw something that is no std::exception");
+  }
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,197 @@
+"""Stages that run in Python: TVM executables and Python functions, behind the C function type."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import PipelineError
+from edgepipe.pipeline.ports import Port, dense_port
+from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE, check_parameters
+from edgepipe.tvm_executable import Executable, ExecutableError
+
+Array = NDArray[Any]
+
+
+class StageBuffer(ctypes.Structure):
+    """``EpStageBuffer`` of ``cpp_runtime/include/edgepipe/stage_function.h``."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64))
+
+
+STAGE_FUNCTION = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.POINTER(StageBuffer),
+    ctypes.c_uint32,
+    ctypes.POINTER(StageBuffer),
+    ctypes.c_uint32,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+)
+
+
+class Runner(ABC):
+    """Computes a stage's results: one ``run`` for each frame, in order, on one thread."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
+        """Return one array for each output; anything raised is the frame's error."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Prepare for frame 0; nothing runs meanwhile."""
+
+
+class PythonRunner(Runner):
+    """A Python function of the stage's inputs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
+        """Call the function with read-only arrays; a bare result stands for one output."""
+        views = [array.view() for array in inputs]
+        for view in views:
+            view.flags.writeable = False  # another stage may read the same tensor
+        found = self._function(*views)
+        if found is None:
+            return ()
+        return found if isinstance(found, tuple | list) else (found,)
+
+    def restart(self) -> None:
+        """Do nothing: what a function keeps is its own business."""
+
+
+class TvmRunner(Runner):
+    """A Relax executable. Its parameters can be replaced, from a given frame on."""
+
+    def __init__(
+        self, name: str, executable: Executable, order: Sequence[str], parameters: Mapping[str, Any]
+    ) -> None:
+        self._name = name
+        self._executable = executable
+        self._order = tuple(order)
+        self._ports = {
+            key: dense_port(key, str(array.dtype), array.shape) for key, array in parameters.items()
+        }
+        uploaded = {key: executable.upload(array) for key, array in parameters.items()}
+        self._lock = threading.Lock()
+        self._versions = deque([(0, uploaded)])  # (first frame, parameters), ascending
+        self._frame = 0  # used by the stage's thread only
+
+    @classmethod
+    def load(cls, root: Path, entry: Mapping[str, Any]) -> Self:
+        """Load an exported stage; raise PipelineError with TVM's reason."""
+        folder = root / entry["folder"]
+        try:
+            executable = Executable(
+                folder / LIBRARY_FILE, entry["device_kind"], entry["device_index"]
+            )
+        except ExecutableError as cause:
+            raise PipelineError(f"stage {entry['name']!r}: {cause}") from cause
+        with np.load(folder / PARAMETERS_FILE, allow_pickle=False) as stored:
+            parameters = {key: stored[key] for key in stored.files if key in entry["order"]}
+        return cls(entry["name"], executable, entry["order"], parameters)
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
+        """Run the module with the parameters that count for this frame."""
+        with self._lock:
+            while len(self._versions) > 1 and self._versions[1][0] <= self._frame:
+                self._versions.popleft()
+            parameters = self._versions[0][1]
+        self._frame += 1
+        following = iter(inputs)
+        arguments = [parameters[n] if n in parameters else next(following) for n in self._order]
+        return self._executable.run(arguments)
+
+    def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
+        """Use ``parameters`` (others stay as they are) from frame ``first_frame`` on."""
+        if not parameters:
+            raise PipelineError(
+                f"stage {self._name!r}: no parameters are given",
+                hint=f"it has: {', '.join(self._ports)}",
+            )
+        arrays = {key: np.asarray(array) for key, array in parameters.items()}
+        check_parameters(f"stage {self._name!r}", arrays, self._ports)
+        uploaded = {key: self._executable.upload(array) for key, array in arrays.items()}
+        with self._lock:
+            self._versions.append((first_frame, self._versions[-1][1] | uploaded))
+
+    def restart(self) -> None:
+        """Keep the newest parameters, from frame 0 on."""
+        self._versions = deque([(0, self._versions[-1][1])])
+        self._frame = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HostedStage:
+    """A runner and its stage's tensors; ``callback`` is what the C++ pipeline calls."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    runner: Runner
+
+    def callback(self) -> Any:
+        """Return the C function; whoever uses it keeps it referenced."""
+        views: dict[int, Array] = {}  # a slot's buffers stay where they are
+
+        def view(buffer: StageBuffer, port: Port) -> Array:
+            address = int(buffer.data or 0)
+            # Keyed by address, which is one tensor's for as long as the pipeline lives.
+            if address not in views:
+                memory = (ctypes.c_uint8 * port.bytes).from_address(address)
+                views[address] = as_port(np.ctypeslib.as_array(memory), port)
+            return views[address]
+
+        def call(
+            _context: Any, inputs: Any, _n: int, outputs: Any, _m: int, error: int, capacity: int
+        ) -> int:
+            try:
+                read = [view(inputs[i], port) for i, port in enumerate(self.inputs)]
+                found = self.runner.run(read)
+                if len(found) != len(self.outputs):
+                    raise PipelineError(
+                        f"it returned {len(found)} arrays, expected {len(self.outputs)}"
+                    )
+                for i, port in enumerate(self.outputs):
+                    check_array(f"output {port.name!r}", found[i], port)
+                    view(outputs[i], port)[...] = found[i]
+            except BaseException as cause:  # nothing may be raised into C++
+                kind = "" if isinstance(cause, PipelineError) else f"{type(cause).__name__}: "
+                text = f"{kind}{cause}".encode(errors="replace")[: capacity - 1]
+                ctypes.memmove(error, text + b"\0", len(text) + 1)
+                return 1
+            return 0
+
+        return STAGE_FUNCTION(call)
+
+
+def check_array(what: str, array: Any, port: Port) -> None:
+    """Raise PipelineError when ``array`` is not of the port's dtype, rank and shape."""
+    if not isinstance(array, np.ndarray | np.generic):
+        raise PipelineError(f"{what}: found {type(array).__name__}, expected {port.type_text}")
+    if str(array.dtype) != port.dtype or array.shape != array_shape(port):
+        raise PipelineError(
+            f"{what}: found {array.dtype}{list(array.shape)}, expected {port.type_text}"
+        )
+
+
+def array_shape(port: Port) -> tuple[int, ...]:
+    """Return the shape of a port's array; a tensor in the VTA layout is flat bytes."""
+    return (port.bytes,) if port.layout == "vta" else port.shape
+
+
+def as_port(memory: NDArray[np.uint8], port: Port) -> Array:
+    """Return bytes as an array of the port's dtype and shape."""
+    return memory.view(np.dtype(port.dtype)).reshape(array_shape(port))

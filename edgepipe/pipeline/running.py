@@ -1,0 +1,431 @@
+"""A pipeline at work: the C++ Pipeline of an exported folder, called from Python.
+
+    pipeline.set_input("data_0", array)
+    pipeline.run()  # never waits; returns the frame's number
+    result = pipeline.get_output()  # never waits; None when nothing is ready
+    result = pipeline.next(timeout_s=1.0)  # waits
+    future = pipeline.submit(data_0=array)
+    future.result(timeout_s=1.0)
+
+Any thread may call anything. Frames are delivered in the order of submission.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
+from edgepipe.names import suggest
+from edgepipe.pipeline.hosted import (
+    STAGE_FUNCTION,
+    HostedStage,
+    Runner,
+    TvmRunner,
+    array_shape,
+    check_array,
+)
+from edgepipe.pipeline.ports import Port
+from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.pipeline import TIMEOUT_S, Pinning, Statistics, statistics_from_json
+
+Array = NDArray[Any]
+
+# Codes of cpp_runtime/include/edgepipe/status.h that are not failures of the pipeline.
+_DEADLINE, _CANCELLED, _CLOSED = 6, 7, 8
+_WAITS: Mapping[int, type[RuntimeFailure]] = {
+    _DEADLINE: DeadlinePassed,
+    _CANCELLED: PipelineEnded,
+    _CLOSED: PipelineEnded,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineResult:
+    """A finished frame: its number, its time from ``run`` to the last stage's end, its outputs.
+
+    The arrays are the caller's own: no later frame overwrites them.
+    """
+
+    frame: int
+    latency_ms: float
+    outputs: tuple[Array, ...]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("serial", ctypes.c_int32),
+        ("pinning", ctypes.c_int32),
+        ("slots", ctypes.c_uint32),
+        ("hosted_count", ctypes.c_uint32),
+        ("hosted_names", ctypes.POINTER(ctypes.c_char_p)),
+        ("hosted_functions", ctypes.POINTER(STAGE_FUNCTION)),
+    )
+
+
+class FrameFuture:
+    """The result of one frame, to be asked for at any time and in any order."""
+
+    def __init__(self, pipeline: RunningPipeline, frame: int) -> None:
+        self._pipeline = pipeline
+        self._result: PipelineResult | None = None
+        self._dropped = False  # by a restart
+        self.frame = frame
+
+    def done(self) -> bool:
+        """Tell whether ``result`` would return at once. Never waits."""
+        if self._result is None:
+            self._pipeline._take_until(self, 0.0)
+        return self._result is not None
+
+    def result(self, *, timeout_s: float = TIMEOUT_S) -> PipelineResult:
+        """Wait for the frame. Raises DeadlinePassed, PipelineEnded, or the stage's failure."""
+        if self._result is None:
+            self._pipeline._take_until(self, timeout_s)
+        if self._dropped:
+            raise PipelineEnded(f"frame {self.frame} was dropped by a restart")
+        if self._result is None:
+            raise DeadlinePassed(f"frame {self.frame} was not finished in {timeout_s} s")
+        return self._result
+
+
+class RunningPipeline:
+    """Made by ``BuiltPipeline.start``; usable as a context manager, which closes it.
+
+    Frames end as a RuntimeFailure that names stage and frame once a stage has failed; ``restart``
+    begins anew after that, after ``stop`` and after ``cancel``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep: object,
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        hosted: Sequence[HostedStage],
+        parameter_groups: Mapping[str, Runner],
+        serial: bool,
+        slots: int,
+        pinning: Pinning,
+    ) -> None:
+        self.inputs = {port.name: port for port in inputs}
+        self.outputs = outputs
+        self._library = runtime_library()
+        self._library.ep_graph_slots.restype = ctypes.c_uint64
+        self._library.ep_graph_close.restype = None
+        self._library.ep_graph_cancel.restype = None
+        self._runners = tuple(stage.runner for stage in hosted)
+        self._groups = dict(parameter_groups)
+        self._values: dict[str, Array] = {}
+        self._submitting = threading.Lock()
+        self._taking = threading.Lock()
+        self._submitted = 0
+        self._futures: dict[int, weakref.ref[FrameFuture]] = {}
+        self._spare: tuple[Array, ...] | None = None
+        self._passed: deque[PipelineResult] = deque()  # taken on the way to a future's frame
+        count = len(hosted)
+        functions = (STAGE_FUNCTION * count)(*(stage.callback() for stage in hosted))
+        options = _Options(
+            serial=int(serial),
+            pinning=int(pinning),
+            slots=slots,
+            hosted_count=count,
+            hosted_names=(ctypes.c_char_p * count)(*(stage.name.encode() for stage in hosted)),
+            hosted_functions=functions,
+        )
+        self._handle = ctypes.c_void_p()
+        check(
+            self._library,
+            self._library.ep_graph_open(
+                os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._handle)
+            ),
+        )
+        # The functions and the folder live until the C++ side has let go of them.
+        self._finalizer = weakref.finalize(
+            self, _close, self._library, self._handle, (functions, keep)
+        )
+
+    def close(self) -> None:
+        """Drop what has not been taken and free everything; waits for stages that are running."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- frames in
+
+    @property
+    def num_inputs(self) -> int:
+        """Return how many arrays a frame has."""
+        return len(self.inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """Return how many arrays a result has."""
+        return len(self.outputs)
+
+    @property
+    def slots(self) -> int:
+        """Return how many frames may be under way, results that were not taken included."""
+        self._check_open()
+        return int(self._library.ep_graph_slots(self._handle))
+
+    @property
+    def num_executing(self) -> int:
+        """Return how many frames have been run and not been taken."""
+        return self.statistics().in_flight
+
+    def set_input(self, name: str, array: Array) -> None:
+        """Keep a copy of an array for the next runs, until it is set again. Never waits.
+
+        Raises PipelineError for an unknown name and for a wrong dtype, rank or shape.
+        """
+        self._check_input(name, array)
+        self._values[name] = np.array(array, order="C")
+
+    def get_input(self, name: str) -> Array:
+        """Return a copy of what ``set_input`` has set."""
+        if name not in self._values:
+            raise PipelineError(
+                f"input {name!r}: has not been set", hint=suggest(name, list(self.inputs))
+            )
+        return self._values[name].copy()
+
+    def run(self, *, timeout_s: float = 0.0, **inputs: Array) -> int:
+        """Send one frame on its way and return its number, counted from 0.
+
+        Its inputs are ``inputs``, and what has been set for the others. By default never waits; a
+        free slot is waited for as long as ``timeout_s``. Raises DeadlinePassed when none is free,
+        PipelineEnded, a stage's failure, and PipelineError for an input that is wrong or missing.
+        """
+        return self._run(timeout_s, inputs, None)
+
+    def submit(self, *, timeout_s: float = 0.0, **inputs: Array) -> FrameFuture:
+        """As ``run``, but the result goes to the future that is returned, not to ``get_output``."""
+        future = FrameFuture(self, -1)
+        self._run(timeout_s, inputs, future)
+        return future
+
+    def _run(self, timeout_s: float, given: Mapping[str, Array], future: FrameFuture | None) -> int:
+        for name, array in given.items():
+            self._check_input(name, array)
+        values = self._values | {n: np.ascontiguousarray(a) for n, a in given.items()}
+        if missing := [name for name in self.inputs if name not in values]:
+            raise PipelineError(
+                f"input {missing[0]!r}: has not been set", hint="set_input() or run(name=array)"
+            )
+        arrays = [values[name] for name in self.inputs]
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        sizes = (ctypes.c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
+        number = ctypes.c_uint64()
+        deadline = time.monotonic() + timeout_s
+        with _locked(self._submitting, timeout_s, "another thread waits for a free slot"):
+            if future is not None:  # known before its frame can be finished
+                future.frame = self._submitted
+                self._futures[future.frame] = weakref.ref(future)
+            try:
+                self._call(
+                    "ep_graph_submit",
+                    pointers,
+                    sizes,
+                    ctypes.c_uint32(len(arrays)),
+                    ctypes.c_double(deadline - time.monotonic()),
+                    ctypes.byref(number),
+                )
+            except BaseException:
+                if future is not None:
+                    self._futures.pop(future.frame, None)
+                raise
+            self._submitted = number.value + 1
+        return number.value
+
+    def set_parameters(self, group: str, parameters: Mapping[str, Array]) -> None:
+        """Replace parameters of a group for every frame that is run after this call.
+
+        Frames that are under way keep the old ones. Raises PipelineError for an unknown group, no
+        parameters, an unknown parameter or a wrong dtype or shape.
+        """
+        runner = self._groups.get(group)
+        if not isinstance(runner, TvmRunner):
+            raise PipelineError(
+                f"parameter group {group!r} is unknown", hint=suggest(group, list(self._groups))
+            )
+        with _locked(self._submitting, TIMEOUT_S, "another thread waits for a free slot"):
+            runner.replace(parameters, self._submitted)
+
+    # ---- results out
+
+    def get_output(self) -> PipelineResult | None:
+        """Return the next finished frame, or None when none is ready. Never waits.
+
+        Raises PipelineEnded after the last frame of a stopped pipeline, or a stage's failure.
+        """
+        if not self._taking.acquire(blocking=False):
+            return None  # another thread waits for the next result
+        try:
+            return self._take_plain(0.0)
+        except DeadlinePassed:
+            return None
+        finally:
+            self._taking.release()
+
+    def next(self, *, timeout_s: float = TIMEOUT_S) -> PipelineResult:
+        """Wait for the next frame. Raises DeadlinePassed, PipelineEnded, or a stage's failure."""
+        deadline = time.monotonic() + timeout_s
+        with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
+            return self._take_plain(deadline - time.monotonic())
+
+    def _take_plain(self, timeout_s: float) -> PipelineResult:
+        """Return the first frame that is no future's. Needs ``_taking``."""
+        if self._passed:
+            return self._passed.popleft()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            result, is_future = self._take(deadline - time.monotonic())
+            if not is_future:
+                return result
+
+    def _take_until(self, wanted: FrameFuture, timeout_s: float) -> None:
+        """Take frames up to the wanted future's; keep those before it that are for ``next``."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
+                while wanted._result is None and not wanted._dropped:
+                    result, is_future = self._take(deadline - time.monotonic())
+                    if not is_future:
+                        self._passed.append(result)
+        except DeadlinePassed:
+            return
+
+    def _take(self, timeout_s: float) -> tuple[PipelineResult, bool]:
+        """Take one frame and hand it to its future, if it has one. Needs ``_taking``."""
+        arrays = self._spare or tuple(
+            np.empty(array_shape(port), np.dtype(port.dtype)) for port in self.outputs
+        )
+        self._spare = arrays  # used again when no frame comes
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        frame, latency_ns = ctypes.c_uint64(), ctypes.c_uint64()
+        self._call(
+            "ep_graph_next",
+            ctypes.c_double(timeout_s),
+            pointers,
+            ctypes.byref(frame),
+            ctypes.byref(latency_ns),
+        )
+        self._spare = None
+        result = PipelineResult(
+            frame=frame.value, latency_ms=latency_ns.value / 1e6, outputs=arrays
+        )
+        reference = self._futures.pop(frame.value, None)
+        future = reference() if reference is not None else None
+        if future is not None:
+            future._result = result
+        return result, reference is not None
+
+    # ---- end and numbers
+
+    def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until every frame that was run is finished, not taken; goes on running.
+
+        Raises DeadlinePassed that names the stage at work, or a stage's failure.
+        """
+        self._call("ep_graph_drain", ctypes.c_double(timeout_s))
+
+    def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Take no more frames and wait until those run are finished; they can still be taken."""
+        self._call("ep_graph_stop", ctypes.c_double(timeout_s))
+
+    def cancel(self) -> None:
+        """Drop every frame that has not been taken; whoever waits gets PipelineEnded."""
+        self._check_open()
+        self._library.ep_graph_cancel(self._handle)
+
+    def restart(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Run again after ``stop``, ``cancel`` or a failure; frames count from 0.
+
+        Results that were not taken are dropped, parameters stay as they were set last. Raises
+        RuntimeFailure while the pipeline is running, DeadlinePassed when a stage does not end.
+        """
+        with (
+            _locked(self._submitting, timeout_s, "another thread waits for a free slot"),
+            _locked(self._taking, timeout_s, "another thread waits for the next frame"),
+        ):
+            self._call("ep_graph_restart", ctypes.c_double(timeout_s))
+            for runner in self._runners:
+                runner.restart()
+            for reference in self._futures.values():
+                if future := reference():
+                    future._dropped = True
+            self._futures.clear()
+            self._passed.clear()
+            self._submitted = 0
+
+    def statistics(self) -> Statistics:
+        """Return what has been measured since the start or the last restart."""
+        self._check_open()
+        length = ctypes.c_uint64(1 << 14)
+        while True:
+            text = ctypes.create_string_buffer(length.value + 256)
+            code = self._library.ep_graph_statistics(
+                self._handle, text, ctypes.c_uint64(len(text)), ctypes.byref(length)
+            )
+            if code == 0:
+                return statistics_from_json(text.value)
+            if length.value < len(text):
+                check(self._library, code)
+
+    def _check_input(self, name: str, array: Array) -> None:
+        if name not in self.inputs:
+            raise PipelineError(
+                f"input {name!r}: the pipeline has no such input",
+                hint=suggest(name, list(self.inputs)),
+            )
+        check_array(f"input {name!r}", array, self.inputs[name])
+
+    def _call(self, function: str, *arguments: object) -> None:
+        self._check_open()
+        code = getattr(self._library, function)(self._handle, *arguments)
+        if code in _WAITS:
+            raise _WAITS[code]((self._library.ep_last_error() or b"").decode(errors="replace"))
+        check(self._library, code)
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise RuntimeFailure("pipeline: used after close()")
+
+
+@contextmanager
+def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[None]:
+    """Hold a lock; DeadlinePassed when another thread keeps it for longer than ``timeout_s``."""
+    if not lock.acquire(timeout=max(timeout_s, 0.0)):
+        raise DeadlinePassed(otherwise)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _close(library: ctypes.CDLL, handle: ctypes.c_void_p, _kept: object) -> None:
+    library.ep_graph_close(handle)

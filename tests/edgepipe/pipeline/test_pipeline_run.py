@@ -1,0 +1,578 @@
+"""A running pipeline: what TVM's pipeline executor promised, and none of its faults."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pipeline_stages as made
+import pytest
+from numpy.testing import assert_array_equal
+from pipeline_stages import vector
+
+from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
+from edgepipe.pipeline import (
+    PipelineConfig,
+    RunningPipeline,
+    Stage,
+    arm_stage,
+    library_stage,
+    python_stage,
+    relax_stage,
+)
+from edgepipe.quantize.emit import emit_layer
+from edgepipe.runtime.pipeline import Pinning
+from edgepipe.tvm_adapter import ModuleBuilder, run_module
+from vta_stages.layers import Conv, Epilogue, TensorSpec
+
+Start = Callable[..., RunningPipeline]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a config's pipeline, closed after the test."""
+    with ExitStack() as stack:
+
+        def begin(config: PipelineConfig, **options: Any) -> RunningPipeline:
+            return stack.enter_context(config.build().start(**options))
+
+        yield begin
+
+
+def chain(*stages: Stage) -> PipelineConfig:
+    """data -> each stage's x, its output 0 -> the next -> pipeline output."""
+    config = PipelineConfig()
+    config.inputs["data"] = (stages[0], "x")
+    for before, after in itertools.pairwise(stages):
+        config.connect(before, 0, after, "x")
+    config.outputs.append((stages[-1], 0))
+    return config
+
+
+def old_suites_graph() -> PipelineConfig:
+    """mod1.out0 -> mod2, mod1.out1 -> mod3, mod2 -> mod3; a pipeline input into mod2."""
+    mod1 = relax_stage(made.two_outputs(), name="mod1")
+    mod2 = relax_stage(made.difference(), name="mod2", target={"kind": "llvm", "opt-level": 1})
+    mod3 = relax_stage(made.difference(), name="mod3")
+    config = PipelineConfig()
+    config.inputs["data_a"] = (mod1, "x")
+    config.inputs["data_b"] = (mod2, "b")
+    config.connect(mod1, 0, mod2, "a")
+    config.connect(mod1, 1, mod3, "a")
+    config.connect(mod2, 0, mod3, "b")
+    config.outputs.append((mod3, 0))
+    config.outputs.append((mod2, 0))
+    return config
+
+
+def sequential(a: made.Array, b: made.Array) -> tuple[made.Array, made.Array]:
+    first = run_module(made.two_outputs(), {"x": a})
+    second = run_module(made.difference(), {"a": first["out0"], "b": b})["out"]
+    third = run_module(made.difference(), {"a": first["out1"], "b": second})["out"]
+    return third, second
+
+
+# ---- behaviour that the old executor's test wanted
+
+
+def test_fan_out_skip_edge_join_and_an_input_into_a_later_stage_equal_the_sequential_run(
+    start: Start,
+) -> None:
+    pipeline = start(old_suites_graph())
+    frames = [(vector(3 * i), vector(100 - 7 * i)) for i in range(5)]
+    for i, (a, b) in enumerate(frames):
+        assert pipeline.run(data_a=a, data_b=b) == i
+    for i, (a, b) in enumerate(frames):
+        result = pipeline.next()
+        assert result.frame == i
+        for found, expected in zip(result.outputs, sequential(a, b), strict=True):
+            assert_array_equal(found, expected)
+
+
+def test_five_runs_are_queued_before_the_first_result_is_read(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(made.adder(), gated.stage))
+    for i in range(5):
+        pipeline.run(data=vector(i))
+    assert pipeline.num_executing == 5
+    assert pipeline.get_output() is None
+    gated.gate.set()
+    for i in range(5):
+        assert_array_equal(pipeline.next().outputs[0], vector(i + 1))
+
+
+def test_set_input_get_input_and_the_counts(start: Start) -> None:
+    pipeline = start(old_suites_graph())
+    assert (pipeline.num_inputs, pipeline.num_outputs, pipeline.num_executing) == (2, 2, 0)
+    given = vector(4)
+    pipeline.set_input("data_a", given)
+    pipeline.set_input("data_b", vector(5))
+    given[:] = 0
+    assert_array_equal(pipeline.get_input("data_a"), vector(4))
+    pipeline.run()
+    pipeline.run(data_b=vector(9))  # data_a stays as it was set
+    for b in (5, 9):
+        assert_array_equal(pipeline.next().outputs[0], sequential(vector(4), vector(b))[0])
+
+
+def test_parameters_are_replaced_between_frames_through_a_group(start: Start) -> None:
+    stage = made.scaled_stage()
+    gated = made.GatedStage()
+    config = chain(gated.stage, stage)
+    config.parameter_groups["weights"] = stage
+    pipeline = start(config)
+    pipeline.run(data=vector(1))
+    pipeline.run(data=vector(2))
+    pipeline.set_parameters("weights", {"factor": made.scalar(5)})
+    pipeline.run(data=vector(3))
+    pipeline.set_parameters("weights", {"offset": made.scalar(-1)})
+    pipeline.run(data=vector(4))
+    gated.gate.set()  # nothing has reached the stage before: frames keep what counted when run
+    expected = [vector(1) * 2, vector(2) * 2, vector(3) * 5, vector(4) * 5 - 1]
+    for wanted in expected:
+        assert_array_equal(pipeline.next().outputs[0], wanted)
+
+
+def test_an_empty_or_unknown_parameter_group_or_parameter_is_refused(start: Start) -> None:
+    stage = made.scaled_stage()
+    config = chain(stage)
+    config.parameter_groups["weights"] = stage
+    pipeline = start(config)
+    with pytest.raises(PipelineError, match="parameter group 'wieghts' is unknown"):
+        pipeline.set_parameters("wieghts", {"factor": made.scalar(1)})
+    with pytest.raises(PipelineError, match="no parameters are given"):
+        pipeline.set_parameters("weights", {})
+    with pytest.raises(PipelineError, match="has no parameter 'fcator'"):
+        pipeline.set_parameters("weights", {"fcator": made.scalar(1)})
+    with pytest.raises(PipelineError, match=r"found float64\[1, 1\], expected int32\[1, 1\]"):
+        pipeline.set_parameters("weights", {"factor": np.ones((1, 1))})
+
+
+def test_targets_can_be_mixed_in_one_pipeline(start: Start, tmp_path: Path) -> None:
+    tensor = TensorSpec(name="x", channels=4, height=4, width=4)
+    rng = np.random.default_rng(1)
+    conv = Conv(
+        name="conv",
+        input=tensor,
+        output=TensorSpec(name="conv", channels=4, height=4, width=4),
+        weight=rng.integers(-9, 9, (4, 4, 3, 3)).astype(np.int8),
+        epilogue=Epilogue(
+            bias=np.arange(4, dtype=np.int32),
+            shift=np.full(4, 4, np.int32),
+            low=-128,
+            high=127,
+        ),
+        stride=(1, 1),
+        padding=(1, 1, 1, 1),
+    )
+    builder = ModuleBuilder()
+    builder.param("x", (1, 4, 4, 4), "int8")
+    emit_layer(builder, conv)
+    module = builder.finish(["conv"])
+    stages = [
+        arm_stage(module, name="kernels", architectures=("x86_64",)),
+        relax_stage(module, name="plain", target="llvm"),
+        relax_stage(module, name="avx2", target={"kind": "llvm", "mcpu": "x86-64-v3"}),
+        relax_stage(module, name="source", target="c"),
+    ]
+    config = PipelineConfig()
+    config.inputs["data"] = [(stage, "x") for stage in stages]
+    for stage in stages:
+        config.outputs.append((stage, 0))
+    picture = rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
+    pipeline = start(config)
+    pipeline.run(data=picture)
+    expected = run_module(module, {"x": picture})["conv"]
+    for found in pipeline.next().outputs:
+        assert_array_equal(found, expected)
+
+
+def test_a_stage_runs_on_the_core_that_it_names(start: Start) -> None:
+    core = sorted(os.sched_getaffinity(0))[-1]
+    seen = []
+
+    def where(x: made.Array) -> made.Array:
+        seen.append(os.sched_getaffinity(0))
+        return x
+
+    def stage(name: str, on: int | None) -> Stage:
+        ports = {"inputs": {"x": made.VECTOR}, "outputs": {"y": made.VECTOR}}
+        return python_stage(where, name=name, core=on, **ports)  # type: ignore[arg-type]
+
+    pipeline = start(chain(stage("pinned", core), stage("free", None)))
+    pipeline.run(data=vector(0))
+    pipeline.next()
+    assert seen == [{core}, os.sched_getaffinity(0)]
+    assert [s.core for s in pipeline.statistics().stages] == [core, -1]
+    with pytest.raises(RuntimeFailure, match="core 1000 cannot be started"):
+        start(chain(stage("nowhere", 1000)))
+    start(chain(stage("nowhere", 1000)), pinning=Pinning.PREFERRED)
+
+
+# ---- the old executor's faults
+
+
+def test_no_stage_runs_inside_the_caller(start: Start) -> None:
+    threads = []
+
+    def note(x: made.Array) -> made.Array:
+        threads.append(threading.get_native_id())
+        return x
+
+    stage = python_stage(note, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
+    pipeline = start(chain(stage))
+    pipeline.run(data=vector(0))
+    pipeline.next()
+    assert threads[0] != threading.get_native_id()
+
+
+def test_a_full_pipeline_is_an_error_and_drops_nothing(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(gated.stage), slots=2)
+    assert pipeline.slots == 2
+    pipeline.run(data=vector(0))
+    pipeline.run(data=vector(1))
+    with pytest.raises(DeadlinePassed, match=r"no free slot .* all 2 are in use"):
+        pipeline.run(data=vector(2))
+    with pytest.raises(DeadlinePassed, match="is held by stage 0 'gated'"):
+        pipeline.run(data=vector(2), timeout_s=0.01)
+    gated.gate.set()
+    for i in range(2):
+        assert_array_equal(pipeline.next().outputs[0], vector(i))
+    assert pipeline.run(data=vector(2), timeout_s=10) == 2
+
+
+def test_a_result_that_is_kept_is_never_overwritten(start: Start) -> None:
+    pipeline = start(chain(made.adder()), slots=2)
+    kept = []
+    for i in range(20):
+        pipeline.run(data=vector(i))
+        kept.append(pipeline.next())
+    for i, result in enumerate(kept):
+        assert_array_equal(result.outputs[0], vector(i + 1))
+    assert len({result.outputs[0].ctypes.data for result in kept}) == 20
+
+
+def test_frames_are_matched_by_number_over_branches_of_unequal_speed(start: Start) -> None:
+    gated = made.GatedStage("slow")
+    fast = made.adder("fast")
+    join = relax_stage(made.difference(), name="join")
+    config = PipelineConfig()
+    config.inputs["data"] = [(gated.stage, "x"), (fast, "x")]
+    config.connect(gated.stage, 0, join, "a")
+    config.connect(fast, 0, join, "b")
+    config.outputs.append((join, 0))
+    pipeline = start(config)
+    for i in range(6):
+        pipeline.run(data=vector(10 * i))
+    assert gated.reached.wait(30)
+    gated.gate.set()
+    for i in range(6):
+        result = pipeline.next()
+        assert result.frame == i
+        assert_array_equal(result.outputs[0], 3 * vector(10 * i) - vector(10 * i + 1))
+
+
+def test_one_output_feeds_two_inputs_of_one_stage(start: Start) -> None:
+    first, join = made.adder(), relax_stage(made.difference(), name="join")
+    config = PipelineConfig()
+    config.inputs["data"] = (first, "x")
+    config.connect(first, 0, join, "a")
+    config.connect(first, 0, join, "b")
+    config.outputs.append((join, 0))
+    pipeline = start(config)
+    pipeline.run(data=vector(0))
+    assert_array_equal(pipeline.next().outputs[0], 2 * vector(1))
+
+
+def test_the_order_of_pipeline_inputs_need_not_be_that_of_the_stages(start: Start) -> None:
+    join = relax_stage(made.difference(), name="join")
+    config = PipelineConfig()
+    config.inputs["second"] = (join, "b")
+    config.inputs["first"] = (join, "a")
+    config.outputs.append((join, 0))
+    pipeline = start(config)
+    pipeline.run(first=vector(5), second=vector(1))
+    assert_array_equal(pipeline.next().outputs[0], 3 * vector(5) - vector(1))
+
+
+def test_a_stage_that_throws_ends_the_run_with_its_text_and_not_the_process(start: Start) -> None:
+    def picky(x: made.Array) -> made.Array:
+        if x[0, 0] == 2:
+            raise ValueError("two is too many")
+        return x
+
+    stage = python_stage(picky, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
+    pipeline = start(chain(made.adder(number=0), stage))
+    for i in range(4):
+        pipeline.run(data=vector(i))
+    for i in range(2):
+        assert_array_equal(pipeline.next().outputs[0], vector(i))
+    expected = "stage 1 'picky' at frame 2: ValueError: two is too many"
+    for _ in range(2):
+        with pytest.raises(RuntimeFailure, match=expected):
+            pipeline.next()
+    with pytest.raises(RuntimeFailure, match=expected):
+        pipeline.get_output()
+    with pytest.raises(RuntimeFailure, match=expected):
+        pipeline.drain()
+    numbers = pipeline.statistics()
+    assert (numbers.submitted, numbers.delivered, numbers.failed, numbers.dropped) == (4, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (
+            np.zeros((1, 9), np.int32),
+            r"output 'wrong.y': found int32\[1, 9\], expected int32\[1, 8\]",
+        ),
+        (np.zeros((1, 8)), r"output 'wrong.y': found float64\[1, 8\], expected int32\[1, 8\]"),
+        ((vector(0), vector(0)), "it returned 2 arrays, expected 1"),
+        (None, "it returned 0 arrays, expected 1"),
+        ("y", "output 'wrong.y': found str"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_told(
+    start: Start, returned: Any, text: str
+) -> None:
+    stage = python_stage(
+        lambda x: returned, name="wrong", inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR}
+    )
+    pipeline = start(chain(stage))
+    pipeline.run(data=vector(0))
+    with pytest.raises(RuntimeFailure, match=f"stage 0 'wrong' at frame 0: {text}"):
+        pipeline.next()
+
+
+def test_a_pipeline_that_nothing_refers_to_ends_its_threads() -> None:
+    pipeline = chain(made.adder(), made.scaled_stage()).build().start()
+    pipeline.run(data=vector(0))
+    pipeline.next()
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208
+    gone = weakref.ref(pipeline)
+    gc.disable()
+    try:
+        del pipeline
+        assert gone() is None, "a reference cycle keeps the pipeline alive"
+    finally:
+        gc.enable()
+    assert len(os.listdir("/proc/self/task")) <= threads - 2  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (np.zeros((1, 9), np.int32), r"found int32\[1, 9\], expected int32\[1, 8\]"),
+        (np.zeros((8,), np.int32), r"found int32\[8\], expected int32\[1, 8\]"),
+        (np.zeros((1, 8), np.int64), r"found int64\[1, 8\], expected int32\[1, 8\]"),
+        ([1, 2], "found list, expected int32"),
+    ],
+)
+def test_a_frame_of_another_shape_dtype_or_rank_is_refused(
+    start: Start, frame: Any, text: str
+) -> None:
+    pipeline = start(chain(made.adder()))
+    with pytest.raises(PipelineError, match=f"input 'data': {text}"):
+        pipeline.set_input("data", frame)
+    with pytest.raises(PipelineError, match=f"input 'data': {text}"):
+        pipeline.run(data=frame)
+    with pytest.raises(PipelineError, match="the pipeline has no such input"):
+        pipeline.run(dta=frame)
+    with pytest.raises(PipelineError, match="input 'data': has not been set"):
+        pipeline.run()
+
+
+# ---- what it never had
+
+
+def test_futures_give_their_own_frames_in_any_order(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    futures = [pipeline.submit(data=vector(i)) for i in range(4)]
+    pipeline.run(data=vector(4))
+    for i in (2, 0, 3, 1):
+        result = futures[i].result(timeout_s=10)
+        assert result.frame == futures[i].frame == i
+        assert_array_equal(result.outputs[0], vector(i + 1))
+    assert all(future.done() for future in futures)
+    assert pipeline.next().frame == 4, "frames that were run, not submitted, come in order"
+
+
+def test_a_future_is_not_done_before_its_frame_and_has_a_deadline(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(gated.stage))
+    future = pipeline.submit(data=vector(0))
+    assert not future.done()
+    with pytest.raises(DeadlinePassed, match="frame 0 was not finished"):
+        future.result(timeout_s=0.01)
+    gated.gate.set()
+    assert_array_equal(future.result().outputs[0], vector(0))
+
+
+def test_asking_for_a_future_loses_no_frame_that_was_run_before_it(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    for i in range(3):
+        pipeline.run(data=vector(i))
+    assert pipeline.submit(data=vector(3)).result().frame == 3
+    pipeline.run(data=vector(4))
+    assert [pipeline.next().frame for _ in range(4)] == [0, 1, 2, 4]
+
+
+def test_a_future_of_before_a_restart_says_so(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(gated.stage))
+    future = pipeline.submit(data=vector(0))
+    pipeline.cancel()
+    with pytest.raises(PipelineEnded, match="has been cancelled"):
+        future.result()
+    gated.gate.set()
+    pipeline.restart()
+    with pytest.raises(PipelineEnded, match="frame 0 was dropped by a restart"):
+        future.result()
+
+
+def test_a_future_that_is_thrown_away_holds_up_nobody(start: Start) -> None:
+    pipeline = start(chain(made.adder()), slots=2)
+    pipeline.submit(data=vector(0))
+    pipeline.run(data=vector(1))
+    assert pipeline.next().frame == 1
+
+
+def test_drain_waits_for_all_frames_and_the_pipeline_goes_on(start: Start) -> None:
+    pipeline = start(chain(made.adder(), made.adder("second")))
+    for i in range(3):
+        pipeline.run(data=vector(i))
+    pipeline.drain()
+    assert [getattr(pipeline.get_output(), "frame", None) for _ in range(4)] == [0, 1, 2, None]
+    assert pipeline.run(data=vector(3)) == 3
+
+
+def test_drain_names_the_stage_that_hangs(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(made.adder(), gated.stage))
+    pipeline.run(data=vector(0))
+    assert gated.reached.wait(30)
+    with pytest.raises(DeadlinePassed, match="frame 0 is held by stage 1 'gated'"):
+        pipeline.drain(timeout_s=0.01)
+    gated.gate.set()
+    pipeline.drain()
+
+
+def test_a_stopped_pipeline_gives_its_frames_and_restarts_from_frame_0(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    pipeline.run(data=vector(0))
+    with pytest.raises(RuntimeFailure, match="the pipeline is running"):
+        pipeline.restart()
+    pipeline.stop()
+    assert pipeline.next().frame == 0
+    with pytest.raises(PipelineEnded):
+        pipeline.run(data=vector(1))
+    with pytest.raises(PipelineEnded):
+        pipeline.get_output()
+    pipeline.restart()
+    assert pipeline.run(data=vector(7)) == 0
+    assert_array_equal(pipeline.next().outputs[0], vector(8))
+    assert pipeline.statistics().submitted == 1
+
+
+def test_cancel_drops_what_was_not_taken_and_wakes_who_waits(start: Start) -> None:
+    gated = made.GatedStage()
+    pipeline = start(chain(gated.stage))
+    pipeline.run(data=vector(0))
+    assert gated.reached.wait(30)
+    woken = []
+
+    def wait() -> None:
+        with pytest.raises(PipelineEnded) as caught:
+            pipeline.next()
+        woken.append(str(caught.value))
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    pipeline.cancel()
+    waiter.join(30)
+    assert woken == ["the pipeline has been cancelled"]
+    gated.gate.set()
+    pipeline.restart()
+    pipeline.run(data=vector(1))
+    assert_array_equal(pipeline.next().outputs[0], vector(1))
+
+
+def test_a_failed_pipeline_restarts_and_keeps_its_parameters(start: Start) -> None:
+    healthy = threading.Event()
+
+    def flaky(x: made.Array) -> made.Array:
+        if not healthy.is_set():
+            raise OSError("not yet")
+        return x
+
+    stage = made.scaled_stage()
+    config = chain(
+        python_stage(flaky, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR}), stage
+    )
+    config.parameter_groups["weights"] = stage
+    pipeline = start(config)
+    pipeline.set_parameters("weights", {"factor": made.scalar(3)})
+    pipeline.run(data=vector(1))
+    with pytest.raises(RuntimeFailure, match="OSError: not yet"):
+        pipeline.next()
+    healthy.set()
+    pipeline.restart()
+    pipeline.run(data=vector(1))
+    assert_array_equal(pipeline.next().outputs[0], 3 * vector(1))
+
+
+def test_a_python_stage_cannot_write_what_others_read(start: Start) -> None:
+    def vandal(x: made.Array) -> made.Array:
+        x[:] = 0
+        return x
+
+    stage = python_stage(vandal, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
+    pipeline = start(chain(stage))
+    pipeline.run(data=vector(0))
+    with pytest.raises(RuntimeFailure, match="read-only"):
+        pipeline.next()
+
+
+def test_a_cpp_function_of_a_shared_library_is_a_stage(start: Start, tmp_path: Path) -> None:
+    library = made.build_library(tmp_path)
+
+    def negate() -> Stage:
+        return library_stage(
+            library, "negate", inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR}
+        )
+
+    pipeline = start(chain(negate(), made.adder()))
+    pipeline.run(data=vector(20))
+    assert_array_equal(pipeline.next().outputs[0], 1 - vector(20))
+    pipeline.run(data=vector(10))
+    with pytest.raises(RuntimeFailure, match="stage 0 'negate' at frame 1: 13 at element 3"):
+        pipeline.next()
+    pipeline.restart()
+    pipeline.run(data=vector(660))
+    with pytest.raises(RuntimeFailure, match="it threw: the number of the beast"):
+        pipeline.next()
+
+
+def test_a_serial_pipeline_gives_the_same(start: Start) -> None:
+    pipeline = start(old_suites_graph(), serial=True)
+    pipeline.run(data_a=vector(1), data_b=vector(2))
+    for found, expected in zip(
+        pipeline.next().outputs, sequential(vector(1), vector(2)), strict=True
+    ):
+        assert_array_equal(found, expected)
+
+
+def test_a_closed_pipeline_says_so(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    pipeline.close()
+    with pytest.raises(RuntimeFailure, match="used after close"):
+        pipeline.run(data=vector(0))
