@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import __version__, description
+from edgepipe.bitstream import manifest as bitstream_manifest
+from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
 from edgepipe.bundle import manifest as bundle
 from edgepipe.bundle import storage
@@ -130,7 +132,11 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
 
 
 def fingerprint(board: Board) -> bundle.Fingerprint:
-    """Return what a board must match to run a bundle built for ``board``."""
+    """Return what a board must match to run a bundle built for ``board``.
+
+    Raises ``FingerprintError`` when ``board`` contradicts the published bitstream that it names.
+    """
+    check_board(board, bitstream_manifest.load())
     return bundle.Fingerprint(
         configuration=board.accelerator.configuration,
         revision=board.accelerator.revision,

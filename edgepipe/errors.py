@@ -61,7 +61,7 @@ class RuntimeFailure(EdgepipeError):  # noqa: N818  (RuntimeError is Python's)
 
 
 class DeadlinePassed(RuntimeFailure):
-    """A wait that ended before its event: no free slot, no finished frame, a stage still at work."""
+    """A wait that ended before its event: no free slot, no finished frame, a stage at work."""
 
 
 class PipelineEnded(RuntimeFailure):

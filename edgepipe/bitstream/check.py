@@ -93,17 +93,22 @@ def compare(file: BitstreamFile, board: Board) -> tuple[Mismatch, ...]:
     )
 
 
-def convert(file: BitstreamFile, output: Path) -> int:
-    """Write ``file``'s stream to ``output`` as fpga_manager wants it; return the bytes written.
-
-    ``output`` appears whole or not at all. Raises ``BitstreamError`` when it cannot be written.
-    """
+def converted(file: BitstreamFile) -> bytes:
+    """Return ``file``'s stream as fpga_manager wants it; ``BitstreamError`` when it has none."""
     if file.stream is None:
         raise BitstreamError(
             f"{file.path}: not a Xilinx bitstream, so there is nothing to convert",
             hint="program an Intel .rbf file as it is",
         )
-    content = stream.swapped(file.stream)
+    return stream.swapped(file.stream)
+
+
+def convert(file: BitstreamFile, output: Path) -> int:
+    """Write ``converted(file)`` to ``output``; return the bytes written.
+
+    ``output`` appears whole or not at all. Raises ``BitstreamError`` when it cannot be written.
+    """
+    content = converted(file)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
         temporary = Path(name)

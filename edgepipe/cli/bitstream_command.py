@@ -1,16 +1,20 @@
-"""``edgepipe bitstream``: known bitstreams, what a file is, and its form for fpga_manager."""
+"""``edgepipe bitstream``: known bitstreams, what a file is, its form for fpga_manager, boards."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import getpass
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
-from edgepipe.bitstream import check, manifest, parts
+from edgepipe.bitstream import check, install, manifest, parts
 from edgepipe.bitstream.check import BitstreamFile
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.deploy.connection import Target
 from edgepipe.errors import BitstreamError
 from edgepipe.report.table import format_table
 
@@ -19,6 +23,7 @@ examples:
   edgepipe bitstream list
   edgepipe bitstream check 1x16_i8w8a32_15_15_18_17.bit --board ultra96
   edgepipe bitstream convert 1x16_i8w8a32_15_15_18_17.bit -o vta.bin
+  edgepipe bitstream install 1x16_i8w8a32_15_15_18_17.bit --board ultra96 --host root@ultra96
 """
 
 
@@ -26,9 +31,9 @@ def add_parser(commands: Any) -> None:
     """Add the command's parser and its actions."""
     parser = commands.add_parser(
         "bitstream",
-        help="check and convert bitstreams",
+        help="check, convert and install bitstreams",
         description="List the published bitstreams, check a file against them and against a board, "
-        "convert it for Linux' fpga_manager.",
+        "convert it for Linux' fpga_manager, program a board with it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,6 +54,14 @@ def add_parser(commands: Any) -> None:
     action.add_argument("file", metavar="FILE", type=Path, help="bitstream (.bit or .bin)")
     action.add_argument("-o", "--output", required=True, metavar="OUT", type=Path, help=".bin file")
     action.set_defaults(run=run_convert)
+    action = actions.add_parser(
+        "install", help="put a bitstream onto a board, program it, and record that there"
+    )
+    action.add_argument("file", metavar="FILE", type=Path, help="bitstream (.bit or .bin)")
+    action.add_argument("--board", required=True, metavar="BOARD", help="what the host is")
+    action.add_argument("--host", required=True, metavar="HOST", help="board, as ssh knows it")
+    action.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    action.set_defaults(run=run_install)
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -98,6 +111,28 @@ def run_convert(options: argparse.Namespace) -> int:
     written_bytes = check.convert(file, options.output)
     state = "swapped already" if file.stream and file.stream.swapped else "words swapped"
     print(f"{options.output}: {written_bytes} bytes for fpga_manager ({state})")
+    return 0
+
+
+def run_install(options: argparse.Namespace) -> int:
+    """Install the file and print what the board's logic holds now."""
+    progress = ConsoleProgress()
+    installed = install.install(
+        Target(host=options.host, root="edgepipe", ssh_config=options.ssh_config),
+        check.read(options.file, manifest.load()),
+        boards.load(options.board),
+        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        progress=progress,
+    )
+    progress.finish()
+    made = installed.record
+    origin = made.path or "a file of unknown origin, taken to be what the board's description says"
+    print(
+        f"{options.host}: {made.configuration}, encoding revision {made.revision}, "
+        f"{made.clock_hz / 1e6:.0f} MHz ({origin})"
+    )
+    for other in installed.others:
+        progress.notice(f"{other} is on the board too; what it programs later is not recorded")
     return 0
 
 

@@ -18,7 +18,7 @@ from edgepipe.cli import (
     run_command,
     virtual_board_command,
 )
-from edgepipe.errors import EdgepipeError
+from edgepipe.errors import EdgepipeError, FingerprintError
 
 COMMANDS = (
     build_command,
@@ -32,7 +32,9 @@ COMMANDS = (
 )
 
 EPILOG = """\
-exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted
+exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted;
+bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock, 13 bitstream,
+14 runtime version
 
 a first session:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
-        return 1
+        return error.exit_code if isinstance(error, FingerprintError) else 1
     except KeyboardInterrupt:
         print("\nedgepipe: interrupted; nothing half-written is left behind", file=sys.stderr)
         return 130

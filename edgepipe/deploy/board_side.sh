@@ -32,8 +32,10 @@ fail() {
     exit 70
 }
 
-# probe: what the board is; changes nothing.
+# probe SYSTEM: what the board is; changes nothing. SYSTEM goes before /run; empty on a board.
 probe() {
+    record=$1/run/edgepipe/bitstream.json
+    [ ! -r "$record" ] || echo "bitstream $(head -n 1 "$record")"
     echo "machine $(uname -m)"
     for tool in cat df find flock head ln mkdir mv readlink rm sha256sum sort sync tar timeout; do
         command -v "$tool" >/dev/null || echo "missing $tool"

@@ -15,11 +15,12 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepipe.bitstream import fingerprint, record
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.deploy import payload, plan
 from edgepipe.deploy.connection import Connection, ConnectionLostError, GoldenError, Target
 from edgepipe.deploy.payload import PayloadFile, ReleaseRecord
-from edgepipe.deploy.plan import Inventory, Plan
+from edgepipe.deploy.plan import BoardFacts, Inventory, Plan
 from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
 
@@ -31,7 +32,8 @@ _SWITCH_S = 300.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
     """How to deploy. ``operator`` says who deploys; ``after`` is a command that runs in the new
-    release, in the board's shell, when it has become current (restart a service there)."""
+    release, in the board's shell, when it has become current (restart a service there).
+    ``system`` goes before the board's /run (another folder in tests)."""
 
     operator: str
     keep: int = 3
@@ -39,6 +41,7 @@ class DeployOptions:
     golden_timeout_s: int = 120
     after: str = ""
     runtimes: tuple[Path, ...] = ()
+    system: str = ""
 
     def __post_init__(self) -> None:
         if self.keep < 1:
@@ -77,18 +80,20 @@ def deploy(
 ) -> Outcome:
     """Make ``source`` the current release on the board, or leave the board as it is.
 
-    Raises ``DeployError`` when the board is not fit, another deploy is under way, the upload or the
-    golden run fails, or the link breaks; the message says what is current then.
+    Raises ``FingerprintError`` when the board's logic is known to be another than the bundle was
+    built for, ``DeployError`` when the board is not fit, another deploy is under way, the upload or
+    the golden run fails, or the link breaks; the message says what is current then.
     """
     progress = progress or Silent()
     progress.step("connect")
     with Connection(target) as connection:
         progress.step("pre-flight check")
         host = target.host
-        facts = plan.parse_facts(connection.run("probe"), host)
+        facts = plan.parse_facts(connection.run("probe", options.system), host)
         plan.check_board(facts, host)
         architecture = plan.architecture(facts, host)
         plan.check_bundle(source.manifest.architectures, architecture, host)
+        _check_fingerprint(source.manifest, facts, host)
         runtime = payload.find_runtime(architecture, options.runtimes)
         files = (runtime, *source.files)
         if not options.dry_run:
@@ -152,6 +157,14 @@ def releases(target: Target) -> Inventory:
         return plan.parse_inventory(connection.run("inventory"))
 
 
+def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None:
+    """Raise ``FingerprintError`` when the board's logic, if it is known, is another than needed."""
+    fingerprint.check_version(manifest.fingerprint, host)
+    if facts.bitstream and any(stage.kind == "vta" for stage in manifest.stages):
+        programmed = record.parse(facts.bitstream, f"{host}: bitstream.json")
+        fingerprint.check_programmed(manifest.fingerprint, programmed, host)
+
+
 def _stage_and_switch(
     connection: Connection,
     source: Source,
@@ -162,14 +175,14 @@ def _stage_and_switch(
     progress: Progress,
 ) -> None:
     name = secrets.token_hex(4)
-    record = ReleaseRecord(
+    release = ReleaseRecord(
         name=source.manifest.name,
         builder_version=source.manifest.fingerprint.builder_version,
         deployed_by=options.operator,
         deployed_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     folder = f".incoming-{name}"
-    archive = payload.make_archive(files, todo.links, folder, payload.make_record(record))
+    archive = payload.make_archive(files, todo.links, folder, payload.make_record(release))
     try:
         progress.step(f"send {len(todo.uploads)} of {len(files)} files, {len(archive) >> 10} KiB")
         timeout_s = 60 + len(archive) / _UPLOAD_BYTES_PER_S

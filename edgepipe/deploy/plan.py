@@ -18,12 +18,14 @@ _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardFacts:
-    """What ``probe`` found. ``unwritable`` is the folder that cannot be written, or empty."""
+    """What ``probe`` found. ``unwritable`` is the folder that cannot be written, or empty;
+    ``bitstream`` is the record of what is in the logic, empty when there is none."""
 
     machine: str
     missing_tools: tuple[str, ...]
     unwritable: str
     free_bytes: int
+    bitstream: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
         missing_tools=tuple(value for key, value in lines if key == "missing"),
         unwritable=first.get("unwritable", ""),
         free_bytes=int(free[1]) * 1024,
+        bitstream=first.get("bitstream", ""),
     )
 
 

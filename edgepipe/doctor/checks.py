@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgepipe import __version__
+from edgepipe.bitstream import record
+from edgepipe.bitstream.fingerprint import check_programmed
 from edgepipe.deploy import plan
 from edgepipe.deploy.payload import parse_record
 from edgepipe.doctor import self_test
 from edgepipe.doctor.needs import Needs
 from edgepipe.doctor.survey import DmaBuffer, Survey, UioDevice
+from edgepipe.errors import BitstreamError, FingerprintError
 from vta_stages.accelerator import Accelerator
 
 REGISTERS = "vta"  # the UIO device's name, and the buffer's (uio_device.h, udmabuf_memory.h)
@@ -22,6 +24,7 @@ _HOT_MILLIDEGREES = 85_000  # a Zynq's commercial grade ends at 85 C
 _LITTLE_DISK_BYTES = 64 << 20
 _OVERLAY = "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
 _OVERLAY += "of_id=generic-uio; on a PYNQ image, program the bitstream first"
+_PROGRAM = "program the logic with `edgepipe bitstream install`"
 _UDEV = "give the user rights with a udev rule or a group, or log in as a user that has them"
 
 
@@ -223,38 +226,25 @@ def _bitstream(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
             check=check,
             state="warn",
             text="the board has no record of what was programmed since it started",
-            remedy="have what programs the logic write /run/edgepipe/bitstream.json",
+            remedy=_PROGRAM,
         )
         return
     try:
-        record = json.loads(survey.bitstream)
-        if not isinstance(record, dict):
-            raise ValueError("no object")
-    except ValueError:
-        remedy = "program the bitstream anew"
-        text = f"its record cannot be read: {survey.bitstream[:60]}"
-        yield Finding(check=check, state="warn", text=text, remedy=remedy)
+        programmed = record.parse(survey.bitstream, "bitstream.json")
+    except BitstreamError as error:
+        yield Finding(check=check, state="warn", text=str(error), remedy=error.hint or _PROGRAM)
         return
-    if needs is None:
-        text = f"{record.get('configuration')}, encoding revision {record.get('revision')}"
-        yield Finding(check=check, state="ok", text=f"{text}, {record.get('path') or 'unknown'}")
+    text = f"{programmed.configuration}, encoding revision {programmed.revision}, "
+    text += programmed.path or "of unknown origin"
+    if needs is None or not needs.memory_bytes:
+        yield Finding(check=check, state="ok", text=text)
         return
-    fingerprint = needs.manifest.fingerprint
-    for what, found, expected in (
-        ("configuration", record.get("configuration"), fingerprint.configuration),
-        ("encoding revision", record.get("revision"), fingerprint.revision),
-        ("clock in Hz", record.get("clock_hz"), fingerprint.clock_hz),
-    ):
-        if found == expected:
-            yield Finding(check=check, state="ok", text=f"{what} is {found}")
-        else:
-            yield Finding(
-                check=check,
-                state="fail",
-                text=f"{what} is {found}, the bundle was built for {expected}",
-                remedy="program the bitstream that the bundle was built for, or build it anew "
-                "for the board's",
-            )
+    try:
+        check_programmed(needs.manifest.fingerprint, programmed, "the board")
+    except FingerprintError as error:
+        yield Finding(check=check, state="fail", text=str(error), remedy=error.hint or _PROGRAM)
+    else:
+        yield Finding(check=check, state="ok", text=text)
 
 
 def _camera(survey: Survey) -> Finding:

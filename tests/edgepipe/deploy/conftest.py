@@ -77,7 +77,7 @@ def board(make_board):
 def make_bundle(tmp_path):
     """Return a function that writes a bundle and returns its path."""
 
-    def make(name="net.edgepipe", *, verdict="equal", architecture=None, **files):
+    def make(name="net.edgepipe", *, verdict="equal", architecture=None, stages=(), **files):
         contents = {"verdict": verdict.encode(), "stages/0_arm/weights.bin": bytes(100_000)}
         contents |= {f"stages/0_arm/{name}.bin": content for name, content in files.items()}
         architecture = architecture or platform.machine()
@@ -100,7 +100,7 @@ def make_bundle(tmp_path):
                 tensors=(),
                 inputs=(),
                 outputs=(),
-                stages=(),
+                stages=stages,
                 placement=(),
                 preprocess=Preprocess(width=2, height=2, order="GRAY", mean=(0.0,), std=(1.0,)),
                 postprocess=Postprocess(kind="none"),

@@ -1,17 +1,30 @@
 """``edgepipe doctor`` over a real sshd, on folders like a kernel's that say what a board would."""
 
 import argparse
+import dataclasses
 import json
 
 import pytest
 
 from edgepipe import __version__
+from edgepipe.bitstream import record
+from edgepipe.bitstream.record import BitstreamRecord
 from edgepipe.cli import doctor_command
 from edgepipe.doctor import examination, needs
 from edgepipe.doctor.examination import Examination
 from edgepipe.doctor.needs import Needs
 from edgepipe.errors import DeployError
 
+PROGRAMMED = BitstreamRecord(
+    path="",
+    sha256="0" * 64,
+    part="xczu3eg",
+    configuration="1x16_i8w8a32_15_15_18_17",
+    revision="0.0.1",
+    clock_hz=333_000_000,
+    installed_by="tester@host",
+    installer_version="0.1.0",
+)
 GOOD = {
     "etc/os-release": 'NAME="x"\nPRETTY_NAME="PynqLinux, based on Ubuntu 22.04"\n',
     "proc/device-tree/model": "Avnet Ultra96 Rev1\0",
@@ -35,13 +48,7 @@ GOOD = {
     "sys/class/thermal/thermal_zone0/type": "ps-thermal",
     "sys/class/hwmon/hwmon1/name": "ina226",
     "sys/class/hwmon/hwmon1/power1_input": "4250000",
-    "run/edgepipe/bitstream.json": json.dumps(
-        {
-            "configuration": "1x16_i8w8a32_15_15_18_17",
-            "revision": "0.0.1",
-            "clock_hz": 333_000_000,
-        }
-    ),
+    "run/edgepipe/bitstream.json": record.to_json(PROGRAMMED),
 }
 
 
@@ -115,7 +122,7 @@ def test_a_good_board_has_nothing_that_fails(examine):
         ),
         ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "logic", "warn", "'unknown'"),
         (without("run/edgepipe/bitstream.json"), "bitstream", "warn", "no record"),
-        ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "cannot be read"),
+        ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "is damaged"),
         (without("dev/video0"), "camera", "warn", "may not read it"),
         ({"sys/class/thermal/thermal_zone0/temp": "91000"}, "temperature", "warn", "91.0 C"),
         (
@@ -133,10 +140,10 @@ def test_what_is_wrong_is_found_with_a_remedy(examine, changes, check, state, te
 
 
 def test_another_bitstream_than_the_bundles_names_both(examine):
-    record = {"configuration": "1x16_i8w8a32_15_15_18_17", "revision": "0.0.1", "clock_hz": 100}
-    finding = examine({"run/edgepipe/bitstream.json": json.dumps(record)})["bitstream"]
+    other = record.to_json(dataclasses.replace(PROGRAMMED, clock_hz=100))
+    finding = examine({"run/edgepipe/bitstream.json": other})["bitstream"]
     assert finding.state == "fail"
-    assert finding.text == "clock in Hz is 100, the bundle was built for 333000000"
+    assert finding.text.endswith("clock is 100 Hz, the bundle was built for 333000000 Hz")
 
 
 def test_without_an_accelerators_stages_missing_devices_are_only_told(examine):

@@ -1,0 +1,86 @@
+# The board's side of `edgepipe bitstream install`, sent along like deploy's board_side.sh:
+#
+#     sh -c "$(cat board_side.sh)" edgepipe-bitstream STEP ROOT SYSTEM [ARGUMENT...]
+#
+# SYSTEM goes before /lib, /sys, /dev and /run; it is empty on a board. What a user may not write is
+# written through `sudo -n`. Exit code 70: a step failed, and why is on stderr.
+#
+# SYSTEM/lib/firmware/edgepipe/NAME.bin, .json   what was installed, and its record
+# SYSTEM/run/edgepipe/bitstream.json             the record of what is in the logic now; like the
+#                                                logic's content it is gone when the board restarts
+set -eu
+export LC_ALL=C
+umask 022
+
+echo edgepipe-begin
+
+step=$1
+system=$3
+shift 3
+firmware=$system/lib/firmware/edgepipe
+programmed=$system/run/edgepipe/bitstream.json
+
+fail() {
+    echo "$*" >&2
+    exit 70
+}
+
+# as_root COMMAND...: runs it as it is for root, else through sudo.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# manager: the folder of the logic's fpga_manager.
+manager() {
+    for folder in "$system"/sys/class/fpga_manager/*; do
+        [ -e "$folder/state" ] || continue
+        [ -e "$folder/firmware" ] || fail "${folder##*/} has no file 'firmware', so this kernel" \
+            "programs the logic through device-tree overlays only"
+        echo "$folder"
+        return
+    done
+    fail "there is no fpga_manager"
+}
+
+# look: what else on this board programs the logic, and what it holds; changes nothing.
+look() {
+    folder=$(manager)
+    echo "state $(cat "$folder/state")"
+    ! command -v dfx-mgr-client >/dev/null || echo "also dfx-mgr"
+    [ ! -d "$system/usr/local/share/pynq-venv" ] || echo "also PYNQ"
+    [ ! -r "$programmed" ] || echo "record $(head -n 1 "$programmed")"
+}
+
+# store NAME SHA256 RECORD: puts the bitstream on stdin among the firmware, whole or not at all.
+store() {
+    as_root mkdir -p "$firmware" || fail "cannot make $firmware; log in as root, or allow sudo -n"
+    as_root tee "$firmware/.$1" >/dev/null || fail "writing failed: $(df -Pk "$firmware" | tail -n 1)"
+    found=$(sha256sum <"$firmware/.$1" | cut -d ' ' -f 1)
+    [ "$found" = "$2" ] || fail "altered on the way: its digest is $found"
+    echo "$3" | as_root tee "$firmware/$1.json" >/dev/null
+    as_root mv -f "$firmware/.$1" "$firmware/$1.bin"
+    sync
+}
+
+# program NAME: programs what was stored. No record says what the logic holds until it is done.
+program() {
+    folder=$(manager)
+    for uio in "$system"/sys/class/uio/*; do
+        [ -r "$uio/name" ] && [ "$(cat "$uio/name")" = vta ] || continue
+        # The driver holds this lock as long as it has the accelerator.
+        as_root flock -n "$system/dev/${uio##*/}" true ||
+            fail "a pipeline uses the accelerator (/dev/${uio##*/})"
+    done
+    as_root mkdir -p "${programmed%/*}"
+    as_root rm -f "$programmed"
+    if [ -e "$folder/flags" ]; then echo 0 | as_root tee "$folder/flags" >/dev/null; fi
+    if ! echo "edgepipe/$1.bin" | as_root tee "$folder/firmware" >/dev/null; then
+        fail "fpga_manager refuses it, its state is '$(cat "$folder/state")'"
+    fi
+    state=$(cat "$folder/state")
+    [ "$state" = operating ] || fail "fpga_manager's state is '$state' afterwards"
+    as_root cp "$firmware/$1.json" "$programmed.new"
+    as_root mv -f "$programmed.new" "$programmed"
+}
+
+"$step" "$@"

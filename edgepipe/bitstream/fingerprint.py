@@ -1,0 +1,86 @@
+"""Compare a bundle's fingerprint with what is on the other side: each difference has its own error.
+
+It is compared three times: when a bundle is built (a board's description against the published
+bitstream that it names), before a deploy switches (the bundle against the board's record of what
+was programmed), and by edgepipe-run when it opens the accelerator (logic_record.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgepipe import __version__
+from edgepipe.bitstream.manifest import BitstreamManifest
+from edgepipe.bitstream.record import BitstreamRecord
+from edgepipe.boards import Board
+from edgepipe.bundle.manifest import Fingerprint
+from edgepipe.errors import FingerprintError
+
+# The exit codes of the command line; edgepipe-run has the first three too (logic_record.h).
+EXIT_CODES = {
+    "configuration": 10,
+    "encoding revision": 11,
+    "clock": 12,
+    "bitstream": 13,
+    "runtime version": 14,
+}
+_Compared = Sequence[tuple[str, str, str]]
+
+
+def check_board(board: Board, manifest: BitstreamManifest) -> None:
+    """Raise ``FingerprintError`` when ``board`` contradicts the published bitstream it names."""
+    known = manifest.by_path(board.bitstream)
+    if known is None:
+        return
+    accelerator = board.accelerator
+    compared = [
+        ("configuration", accelerator.configuration, known.configuration),
+        ("encoding revision", accelerator.revision, known.revision),
+    ]
+    if known.clock_hz:
+        compared.append(("clock", f"{accelerator.clock_hz} Hz", f"{known.clock_hz} Hz"))
+    _refuse(
+        f"board {board.name}",
+        compared,
+        f"its bitstream {known.path} has",
+        "correct the board's file, or leave its bitstream empty when it has another one",
+    )
+
+
+def check_programmed(fingerprint: Fingerprint, record: BitstreamRecord, host: str) -> None:
+    """Raise ``FingerprintError`` when the board's logic is not what the bundle was built for."""
+    compared = [
+        ("configuration", record.configuration, fingerprint.configuration),
+        ("encoding revision", record.revision, fingerprint.revision),
+        ("clock", f"{record.clock_hz} Hz", f"{fingerprint.clock_hz} Hz"),
+    ]
+    # A bitstream of one's own has no name to compare.
+    if record.path and fingerprint.bitstream:
+        compared.append(("bitstream", record.path, fingerprint.bitstream))
+    _refuse(
+        f"{host}: the bitstream in its logic",
+        compared,
+        "the bundle was built for",
+        "program the bundle's bitstream with `edgepipe bitstream install`, or build the bundle "
+        "anew for this one",
+    )
+
+
+def check_version(fingerprint: Fingerprint, where: str) -> None:
+    """Raise ``FingerprintError`` when another version built the bundle than would deploy it."""
+    _refuse(
+        where,
+        [("runtime version", __version__, fingerprint.builder_version)],
+        "the bundle was built by",
+        "build the bundle anew with this version, or deploy it with the one that built it",
+    )
+
+
+def _refuse(subject: str, compared: _Compared, other: str, remedy: str) -> None:
+    for what, found, expected in compared:
+        if found != expected:
+            raise FingerprintError(
+                f"{subject}: {what} is {found}, {other} {expected}",
+                hint=remedy,
+                exit_code=EXIT_CODES[what],
+            )

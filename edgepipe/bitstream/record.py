@@ -1,0 +1,40 @@
+"""What is known of the bitstream in a board's logic: one line of JSON on the board."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from edgepipe import schema
+from edgepipe.errors import BitstreamError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BitstreamRecord:
+    """``/run/edgepipe/bitstream.json``. ``path`` names a published file and is empty for another;
+    then configuration, revision and clock are what the board's description says it holds."""
+
+    path: str
+    sha256: str
+    part: str
+    configuration: str
+    revision: str
+    clock_hz: int
+    installed_by: str
+    installer_version: str
+
+
+def to_json(record: BitstreamRecord) -> str:
+    """Return the record as one line."""
+    return json.dumps(asdict(record))
+
+
+def parse(text: str, where: str) -> BitstreamRecord:
+    """Parse a record; raise ``BitstreamError`` when it is damaged or of another version."""
+    try:
+        return schema.from_table(BitstreamRecord, json.loads(text), where, BitstreamError)
+    except ValueError as cause:
+        raise BitstreamError(
+            f"{where}: the record of the bitstream is damaged: {cause}",
+            hint="program the logic anew with `edgepipe bitstream install`",
+        ) from cause

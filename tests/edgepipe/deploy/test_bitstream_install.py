@@ -1,0 +1,126 @@
+"""``edgepipe bitstream install`` over a real sshd, on folders like a kernel's; a deploy after."""
+
+import dataclasses
+import fcntl
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgepipe import boards
+from edgepipe.bitstream import check, install, manifest, record
+from edgepipe.bundle.manifest import Stage
+from edgepipe.deploy import deployment
+from edgepipe.errors import BitstreamError, FingerprintError
+
+sys.path.append(str(Path(__file__).parents[1] / "bitstream"))
+import bit_files
+
+ULTRA96 = boards.load("ultra96")
+
+
+@pytest.fixture
+def bitstream(tmp_path):
+    """Return a bitstream of unknown origin for the Ultra96."""
+    path = tmp_path / "my vta.bit"
+    stream = bit_files.make_stream(bit_files.ULTRA96_IDCODE)
+    path.write_bytes(bit_files.make_bit(stream, part=bit_files.ULTRA96_PART))
+    return check.read(path, manifest.load())
+
+
+@pytest.fixture
+def system(tmp_path):
+    """Return a folder with an fpga_manager that takes everything."""
+    manager = tmp_path / "system/sys/class/fpga_manager/fpga0"
+    manager.mkdir(parents=True)
+    for name, content in (("state", "operating\n"), ("flags", "1\n"), ("firmware", "")):
+        (manager / name).write_text(content)
+    return tmp_path / "system"
+
+
+@pytest.fixture
+def run(board, bitstream, system):
+    def installed(of=ULTRA96):
+        return install.install(
+            board.target(), bitstream, of, operator="tester@host", system=str(system)
+        )
+
+    return installed
+
+
+def programmed(system):
+    return system / "run/edgepipe/bitstream.json"
+
+
+def test_it_is_stored_programmed_and_recorded(run, system, bitstream):
+    done = run()
+    stored = system / "lib/firmware/edgepipe/my_vta.bin"
+    assert stored.read_bytes() == bit_files.swap(bitstream.stream.words)
+    manager = system / "sys/class/fpga_manager/fpga0"
+    assert (manager / "firmware").read_text() == "edgepipe/my_vta.bin\n"
+    assert (manager / "flags").read_text() == "0\n"
+    assert record.parse(programmed(system).read_text(), "board") == done.record
+    assert done.record.configuration == ULTRA96.accelerator.configuration
+    assert done.record.sha256 == bitstream.digests.sha256
+    assert programmed(system).read_text() == stored.with_suffix(".json").read_text()
+
+
+def test_a_bitstream_for_another_board_is_not_sent(run, system):
+    with pytest.raises(BitstreamError, match="does not fit board pynq-z2: part is zu3"):
+        run(boards.load("pynq-z2"))
+    assert not (system / "lib").exists()
+
+
+def test_a_refused_bitstream_leaves_no_record(run, system):
+    run()
+    (system / "sys/class/fpga_manager/fpga0/state").write_text("write error\n")
+    with pytest.raises(BitstreamError, match="state is 'write error' afterwards"):
+        run()
+    assert not programmed(system).exists()
+
+
+def test_a_kernel_without_the_firmware_file_is_told_before_anything_is_sent(run, system):
+    (system / "sys/class/fpga_manager/fpga0/firmware").unlink()
+    with pytest.raises(BitstreamError, match="device-tree overlays only") as caught:
+        run()
+    assert "kernel with fpga_manager" in caught.value.hint
+    assert not (system / "lib").exists()
+
+
+def test_a_board_without_fpga_manager_is_told(run, system):
+    (system / "sys/class/fpga_manager").rename(system / "sys/class/other")
+    with pytest.raises(BitstreamError, match="there is no fpga_manager"):
+        run()
+
+
+def test_an_accelerator_in_use_is_not_programmed_over(run, system):
+    run()
+    (system / "sys/class/uio/uio3").mkdir(parents=True)
+    (system / "sys/class/uio/uio3/name").write_text("vta\n")
+    (system / "dev").mkdir()
+    with (system / "dev/uio3").open("w") as device:
+        fcntl.flock(device, fcntl.LOCK_EX)
+        with pytest.raises(BitstreamError, match=r"a pipeline uses the accelerator \(/dev/uio3\)"):
+            run()
+    assert programmed(system).exists()
+
+
+def test_pynq_beside_it_is_named(run, system):
+    (system / "usr/local/share/pynq-venv").mkdir(parents=True)
+    assert run().others == ("PYNQ",)
+
+
+def test_a_deploy_compares_the_record_before_it_changes_anything(
+    run, board, system, make_bundle, options
+):
+    stage = Stage(name="v", kind="vta", folder="stages/0_vta", inputs=(), outputs=())
+    source = deployment.open_source(make_bundle(stages=(stage,)))
+    settings = dataclasses.replace(options, system=str(system))
+    run()
+    assert deployment.deploy(board.target(), source, settings).result == "deployed"
+    slower = dataclasses.replace(ULTRA96.accelerator, clock_hz=100_000_000)
+    run(dataclasses.replace(ULTRA96, accelerator=slower))
+    changed = deployment.open_source(make_bundle(stages=(stage,), kernels=b"2"))
+    with pytest.raises(FingerprintError, match="clock is 100000000 Hz, the bundle was built for"):
+        deployment.deploy(board.target(), changed, settings)
+    assert sorted(path.name for path in (board.root / "releases").iterdir()) == ["1"]
