@@ -10,7 +10,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline bench-vta packages clean help
+.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline bench-vta bench-runtime packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -19,6 +19,7 @@ help:
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
+	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
 	@echo "make bench-vta       VTA programs by the timing model, beside published figures"
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
 	@echo "make clean           remove build/ and $(VENV)/"
@@ -56,6 +57,10 @@ format: $(VENV)/.installed
 
 bench-accuracy bench-pipeline bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+bench-runtime: $(VENV)/.installed
+	cmake --build $(HOST) --target edgepipe-bench-soak edgepipe-bench-handover
+	$(PYTHON) -m bench.runtime $(HOST)/bin
 
 packages: build/.packages
 
