@@ -45,6 +45,7 @@ def handover_figures(found: dict[str, float]) -> list[Figure]:
             )
             for ms in (5, 20)
         ),
+        Figure(name="idle pipeline", value=found["idle_percent"], unit="% of a core", at_most=1),
     ]
 
 

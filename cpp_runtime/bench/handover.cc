@@ -4,8 +4,10 @@
 //
 // A hand-over is the time from the last instruction of one stage to the first of the next, each on
 // its own core, the second asleep. Beside it, in the same run: a bare futex wake, and a queue of
-// mutex and condition variable. Throughput: two stages that compute for 5 ms and for 20 ms.
+// mutex and condition variable. Throughput: two stages that compute for 5 ms and for 20 ms. Idle:
+// the processor time of a pipeline that has nothing to do.
 #include <linux/futex.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -187,6 +189,25 @@ Result<double> efficiency(DeviceMemory& memory, Clock::duration work, int frames
   return statistics.frames_per_second * slowest_ms / 1000;
 }
 
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// Percent of one core that a pipeline takes while it waits for frames, over two seconds.
+Result<double> idle_percent(DeviceMemory& memory) {
+  const auto nothing = [](Views, Views) { return Status(); };
+  Result<std::unique_ptr<Pipeline>> pipeline = start(memory, nothing, nothing);
+  if (!pipeline.ok()) return pipeline.status();
+  const double before = processor_seconds();
+  std::this_thread::sleep_for(2s);
+  return (processor_seconds() - before) / 2 * 100;
+}
+
 int run() {
   Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 1 << 20});
   if (!memory.ok()) return 1;
@@ -195,15 +216,16 @@ int run() {
   const Result<double> handover_us = pipeline_handover(**memory);
   const Result<double> short_stages = efficiency(**memory, 5ms, 300);
   const Result<double> long_stages = efficiency(**memory, 20ms, 75);
-  for (const Result<double>* result : {&handover_us, &short_stages, &long_stages}) {
+  const Result<double> idle = idle_percent(**memory);
+  for (const Result<double>* result : {&handover_us, &short_stages, &long_stages, &idle}) {
     if (result->ok()) continue;
     std::fprintf(stderr, "handover: %s\n", result->status().message().c_str());
     return 1;
   }
   std::printf(
       "{\"futex_us\": %.3f, \"condition_queue_us\": %.3f, \"handover_us\": %.3f, "
-      "\"efficiency_5ms\": %.4f, \"efficiency_20ms\": %.4f}\n",
-      futex_us, condition_us, *handover_us, *short_stages, *long_stages);
+      "\"efficiency_5ms\": %.4f, \"efficiency_20ms\": %.4f, \"idle_percent\": %.3f}\n",
+      futex_us, condition_us, *handover_us, *short_stages, *long_stages, *idle);
   return 0;
 }
 
