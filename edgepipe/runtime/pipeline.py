@@ -252,7 +252,7 @@ class Pipeline:
     def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
         """Wait for the next frame, in the order of submission, and return copies of its outputs.
 
-        Raises RuntimeFailure when none finishes in time, after ``drain`` when all have been taken,
+        Raises RuntimeFailure when none finishes in time, after ``stop`` when all have been taken,
         and with stage and frame when a stage has failed.
         """
         outputs = {tensor.name: _empty(tensor) for tensor in self.outputs}
@@ -309,7 +309,7 @@ class Pipeline:
 
     # ---- end and numbers -----------------------------------------------------------------------
 
-    def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
+    def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Take no more frames and wait until those submitted are finished; ``next`` gives them.
 
         Raises RuntimeFailure when a stage has failed or does not finish in time.

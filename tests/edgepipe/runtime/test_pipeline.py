@@ -1,4 +1,4 @@
-"""The pipeline on real bundles: bit-equal results in order, drain, cancel, errors, statistics."""
+"""The pipeline on real bundles: bit-equal results in order, stop, cancel, errors, statistics."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_classes_are_the_best_scores_with_their_softmax(bundle, network):
     np.testing.assert_allclose([found.probability for found in classes], softmax[best], rtol=1e-5)
 
 
-def test_drain_finishes_what_was_submitted(bundle):
+def test_stop_finishes_what_was_submitted(bundle):
     with Pipeline.open(bundle, slots=4) as pipeline:
         for frame in bundles.frames(3):
             pipeline.submit(frame)
-        pipeline.drain()
+        pipeline.stop()
         assert [pipeline.next().frame for _ in range(3)] == [0, 1, 2]
         with pytest.raises(RuntimeFailure, match="the pipeline has been stopped"):
             pipeline.next()
