@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "edgepipe/logic_record.h"
 #include "edgepipe/simulator.h"
 #include "edgepipe/uio_device.h"
 
@@ -32,6 +33,7 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
   const bool has_accelerator = bundle.needs_device() && uio_device_present({});
   if (bundle.needs_device() && (options.device == DeviceChoice::kUio ||
                                 (options.device == DeviceChoice::kAuto && has_accelerator))) {
+    if (Status status = check_logic_record(accelerator, kLogicRecord); !status.ok()) return status;
     Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
     if (!device.ok()) return device.status();
     hardware.device = std::move(*device);

@@ -16,7 +16,7 @@ from edgepipe.boards import Board
 from edgepipe.bundle.manifest import Fingerprint
 from edgepipe.errors import FingerprintError
 
-# The exit codes of the command line; edgepipe-run has the first three too (logic_record.h).
+# The exit codes of the command line.
 EXIT_CODES = {
     "configuration": 10,
     "encoding revision": 11,
