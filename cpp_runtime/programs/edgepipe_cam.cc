@@ -1,0 +1,435 @@
+// edgepipe-cam: runs a bundle on a camera, with a live page, JSON lines and recording.
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/frame_loop.h"
+#include "edgepipe/live_page.h"
+#include "edgepipe/picture_fitter.h"
+#include "edgepipe/session.h"
+#include "edgepipe/v4l2_camera.h"
+
+namespace {
+
+using edgepipe::Code;
+using edgepipe::InputFrame;
+using edgepipe::LivePage;
+using edgepipe::OutputFrame;
+using edgepipe::Picture;
+using edgepipe::PictureFitter;
+using edgepipe::PictureSource;
+using edgepipe::PixelFormat;
+using edgepipe::Result;
+using edgepipe::Session;
+using edgepipe::SourceCounters;
+using edgepipe::Status;
+using Count = unsigned long long;  // printf's type for a std::uint64_t
+
+constexpr int kOk = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongUse = 2;
+
+constexpr const char* kHelp =
+    R"(usage: edgepipe-cam BUNDLE (--camera DEVICE | --source SOURCE) [options]
+
+Runs a bundle on live pictures and shows them, with what was found and how fast, on
+a page for the browser. Ctrl-C ends it in order and prints the account.
+
+where pictures come from
+  --camera DEVICE   e.g. /dev/video0 (V4L2); may be unplugged and plugged in again.
+                    The newest picture counts: older ones are dropped and counted
+  --source SOURCE   synthetic, a folder of .ppm .pgm .jpg pictures or one of them,
+                    or - for raw pictures from standard input
+  --format F        rgb, bgr, gray, yuyv, nv12 or jpeg; for --source - the default is
+                    the network's own order, for a camera the first that it has
+  --resolution WxH  in pixels; the default is 640x480, for --source - the network's
+  --rate N          pictures a second of synthetic (default: 30) and folder sources
+  --loop            start a folder again at its end
+
+where results go
+  --http ADDR:PORT  the page's address (default: 127.0.0.1:8080; port 0: any free
+                    one). It has no password: 0.0.0.0 shows it to the whole network
+  --headless        no page; JSON lines go to standard output
+  --jsonl FILE      one line of JSON per frame; - is standard output
+  --record DIR      results.jsonl and every frame as the network saw it (PPM or PGM)
+  --frames N        end after N frames
+  --device D        what runs the VTA stages: auto, simulator or uio (default: auto)
+  --no-pin          let the scheduler place the threads
+
+example
+  edgepipe-cam nanodet.edgepipe --camera /dev/video0
+)";
+
+struct Options {
+  std::string bundle;
+  std::optional<std::string> camera;
+  std::optional<std::string> source;
+  std::optional<PixelFormat> format;
+  int width = 0;  // pixels; 0: the default
+  int height = 0;
+  edgepipe::Pace pace{.pictures_per_second = -1, .loop = false};  // -1: the source's default
+  edgepipe::HttpServer::Options http;
+  bool headless = false;
+  std::optional<std::string> jsonl;
+  std::optional<std::filesystem::path> record;
+  std::uint64_t frames = UINT64_MAX;
+  edgepipe::DeviceChoice device = edgepipe::DeviceChoice::kAuto;
+  edgepipe::Pipeline::Options pipeline;
+};
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+void on_interrupt(int) { interrupted = true; }
+
+/// A second Ctrl-C ends the program the hard way.
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+// ---- arguments
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+/// Sets one option that takes a value; an error text if the value or the option is wrong.
+std::string set_option(std::string_view name, const std::string& value, Options& options) {
+  const auto refuse = [&](const char* expected) {
+    return std::string(name) + ": found '" + value + "', expected " + expected;
+  };
+  if (name == "--camera") {
+    options.camera = value;
+  } else if (name == "--source") {
+    options.source = value;
+  } else if (name == "--format") {
+    options.format = edgepipe::parse_pixel_format(value);
+    if (!options.format) return refuse("rgb, bgr, gray, yuyv, nv12 or jpeg");
+  } else if (name == "--resolution") {
+    const std::size_t by = std::min(value.find('x'), value.size() - 1);
+    const std::string_view text = value;
+    if (!parse_number(text.substr(0, by), options.width) ||
+        !parse_number(text.substr(by + 1), options.height) || options.width < 2 ||
+        options.height < 2 || options.width > 16384 || options.height > 16384) {
+      return refuse("e.g. 640x480");
+    }
+  } else if (name == "--rate") {
+    double& rate = options.pace.pictures_per_second;
+    if (!parse_number(value, rate) || !(rate >= 0.01) || rate > 1e6) {
+      return refuse("pictures a second");
+    }
+  } else if (name == "--http") {
+    const std::size_t colon = value.rfind(':');
+    const std::string_view text = value;
+    if (colon == std::string::npos || !parse_number(text.substr(colon + 1), options.http.port) ||
+        options.http.port < 0 || options.http.port > 65535) {
+      return refuse("e.g. 127.0.0.1:8080");
+    }
+    if (colon > 0) options.http.address = value.substr(0, colon);
+  } else if (name == "--jsonl") {
+    options.jsonl = value;
+  } else if (name == "--record") {
+    options.record = value;
+  } else if (name == "--frames") {
+    if (!parse_number(value, options.frames) || options.frames == 0) {
+      return refuse("a number from 1 up");
+    }
+  } else if (name == "--device") {
+    const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
+    if (!device.ok()) return refuse("auto, simulator or uio");
+    options.device = *device;
+  } else {
+    return "unknown option '" + std::string(name) + "'";
+  }
+  return {};
+}
+
+bool set_flag(std::string_view name, Options& options) {
+  if (name == "--headless") {
+    options.headless = true;
+  } else if (name == "--loop") {
+    options.pace.loop = true;
+  } else if (name == "--no-pin") {
+    options.pipeline.pinning = edgepipe::Pipeline::Pinning::kOff;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// An error text, empty when the arguments make sense.
+std::string parse_arguments(const std::vector<std::string>& arguments, Options& options) {
+  for (std::size_t index = 0; index < arguments.size(); ++index) {
+    const std::string& argument = arguments[index];
+    if (!argument.starts_with("--")) {
+      if (!options.bundle.empty()) return "a second bundle, '" + argument + "'";
+      options.bundle = argument;
+    } else if (!set_flag(argument, options)) {
+      const std::size_t equals = argument.find('=');
+      if (equals == std::string::npos && index + 1 == arguments.size()) {
+        return "'" + argument + "' is unknown or lacks its value";
+      }
+      const std::string value =
+          equals == std::string::npos ? arguments[++index] : argument.substr(equals + 1);
+      std::string error = set_option(argument.substr(0, equals), value, options);
+      if (!error.empty()) return error;
+    }
+  }
+  if (options.bundle.empty()) return "no bundle was given";
+  if (options.camera.has_value() == options.source.has_value()) {
+    return "give either --camera or --source";
+  }
+  if (options.headless && !options.jsonl) options.jsonl = "-";
+  return {};
+}
+
+// ---- sources and results
+
+PixelFormat own_format(const edgepipe::Preprocess& preprocess) {
+  return preprocess.order == "GRAY"  ? PixelFormat::kGray
+         : preprocess.order == "BGR" ? PixelFormat::kBgr
+                                     : PixelFormat::kRgb;
+}
+
+Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
+                                                   const edgepipe::Preprocess& preprocess) {
+  const bool pipe = options.source == "-";
+  const int width = options.width > 0 ? options.width : pipe ? preprocess.width : 640;
+  const int height = options.height > 0 ? options.height : pipe ? preprocess.height : 480;
+  if (options.camera) {
+    return edgepipe::V4l2Camera::open(
+        {.path = *options.camera,
+         .stream = {.format = options.format, .width = width, .height = height}});
+  }
+  if (pipe) {
+    return edgepipe::open_picture_pipe("-", options.format.value_or(own_format(preprocess)), width,
+                                       height);
+  }
+  edgepipe::Pace pace = options.pace;
+  if (options.source == "synthetic") {
+    if (pace.pictures_per_second < 0) pace.pictures_per_second = 30;
+    return edgepipe::make_synthetic_pictures(width, height, pace);
+  }
+  return edgepipe::open_picture_folder(*options.source, pace);
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const {
+    if (file != stdout) std::fclose(file);
+  }
+};
+using OutputFile = std::unique_ptr<std::FILE, CloseFile>;
+
+Result<OutputFile> create_file(const std::string& name) {
+  OutputFile file(name == "-" ? stdout : std::fopen(name.c_str(), "wb"));
+  if (!file) return Status(Code::kInvalidArgument, name + ": cannot be created");
+  return file;
+}
+
+Status write_all(std::FILE* file, std::string_view text, const std::string& name) {
+  if (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0) {
+    return {};
+  }
+  return Status(Code::kInvalidArgument, name + ": cannot be written");
+}
+
+/// Writes one frame, uint8[height, width, channels], as PPM or PGM.
+Status write_frame(const std::filesystem::path& path, const edgepipe::Preprocess& preprocess,
+                   std::span<const std::byte> pixels) {
+  Result<OutputFile> file = create_file(path.string());
+  if (!file.ok()) return file.status();
+  std::string content = (preprocess.channels() == 1 ? "P5 " : "P6 ") +
+                        std::to_string(preprocess.width) + " " + std::to_string(preprocess.height) +
+                        " 255\n";
+  const std::size_t head = content.size();
+  content.append(reinterpret_cast<const char*>(pixels.data()), pixels.size());
+  if (preprocess.order == "BGR") {
+    for (std::size_t at = head; at + 2 < content.size(); at += 3) {
+      std::swap(content[at], content[at + 2]);
+    }
+  }
+  return write_all(file->get(), content, path.string());
+}
+
+/// Where finished frames go: lines, recording, page.
+class Results {
+ public:
+  Results(Session& session, const Options& options) : session_(session), options_(options) {}
+
+  Status open() {
+    if (options_.jsonl) {
+      Result<OutputFile> file = create_file(*options_.jsonl);
+      if (!file.ok()) return file.status();
+      lines_ = std::move(*file);
+    }
+    if (!options_.record) return {};
+    std::error_code error;
+    std::filesystem::create_directories(*options_.record, error);
+    Result<OutputFile> file = create_file(*options_.record / "results.jsonl");
+    if (!file.ok()) return file.status();
+    recorded_lines_ = std::move(*file);
+    return {};
+  }
+
+  void show_on(LivePage* page) { page_ = page; }
+
+  Status take(const OutputFrame& frame) {
+    edgepipe::Postprocessor& postprocessor = session_.postprocessor();
+    const std::string line = postprocessor.json_line(frame, postprocessor.run(frame));
+    const auto pixels = frame.tensor(session_.pipeline().graph().inputs[0]);
+    if (page_ != nullptr) page_->publish(frame.id(), pixels, line);
+    Status status;
+    if (lines_) status = write_all(lines_.get(), line + "\n", *options_.jsonl);
+    if (status.ok() && options_.record) {
+      status = write_all(recorded_lines_.get(), line + "\n", options_.record->string());
+    }
+    if (!status.ok() || !options_.record) return status;
+    const edgepipe::Preprocess& preprocess = session_.bundle().manifest().preprocess;
+    char name[32];
+    std::snprintf(name, sizeof(name), "%08llu.%s", static_cast<Count>(frame.id()),
+                  preprocess.channels() == 1 ? "pgm" : "ppm");
+    return write_frame(*options_.record / name, preprocess, pixels);
+  }
+
+ private:
+  Session& session_;
+  const Options& options_;
+  OutputFile lines_;
+  OutputFile recorded_lines_;
+  LivePage* page_ = nullptr;
+};
+
+/// What the page's "statistics" event holds.
+std::string statistics_json(Session& session, const PictureSource& source) {
+  const edgepipe::PipelineStatistics statistics = session.pipeline().statistics();
+  const SourceCounters counters = source.counters();
+  nlohmann::ordered_json all = {{"network", session.bundle().manifest().name},
+                                {"slots", session.pipeline().slots()}};
+  all["source"] = {{"description", source.description()},
+                   {"captured", counters.captured},
+                   {"taken", counters.taken},
+                   {"dropped", counters.dropped},
+                   {"missed", counters.missed},
+                   {"reconnects", counters.reconnects}};
+  // Frames that a stage could run: finished by all it reads from, and not by itself.
+  const edgepipe::Graph& graph = session.pipeline().graph();
+  for (std::size_t stage = 0; stage < graph.nodes.size(); ++stage) {
+    std::uint64_t ready = statistics.submitted;
+    for (const std::size_t producer : graph.producers(stage)) {
+      ready = std::min(ready, statistics.stages[producer].busy.count);
+    }
+    all["waiting"].push_back(ready - std::min(ready, statistics.stages[stage].busy.count));
+  }
+  all["pipeline"] = nlohmann::ordered_json::parse(statistics.json());
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// Fills a frame with the source's next picture; a live source's damaged pictures are skipped.
+Result<bool> fill(const InputFrame& frame, PictureSource& source, PictureFitter& fitter,
+                  std::uint64_t& damaged) {
+  for (;;) {
+    Picture picture;
+    Result<bool> more = source.next(picture, interrupted);
+    if (!more.ok() || !*more) return more;
+    Status status = fitter.fit(picture, frame.input(0));
+    if (status.ok()) return true;
+    if (!source.live() || status.code() != Code::kCorrupt) {
+      return status.with_context(source.description());
+    }
+    ++damaged;
+  }
+}
+
+int failed(const Status& status) {
+  std::fprintf(stderr, "edgepipe-cam: %s\n", status.message().c_str());
+  return kFailed;
+}
+
+int run(const Options& options) {
+  Result<std::unique_ptr<Session>> opened =
+      Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
+  if (!opened.ok()) return failed(opened.status());
+  Session& session = **opened;
+  const edgepipe::Preprocess& preprocess = session.bundle().manifest().preprocess;
+  if (session.pipeline().graph().inputs.size() != 1) {
+    return failed(Status(Code::kUnsupported, options.bundle + ": has several inputs, a camera "
+                                                              "fills one"));
+  }
+  Result<PictureFitter> fitter = PictureFitter::create(preprocess);
+  if (!fitter.ok()) return failed(fitter.status());
+  Result<std::unique_ptr<PictureSource>> source = open_source(options, preprocess);
+  if (!source.ok()) return failed(source.status());
+  Results results(session, options);
+  if (Status status = results.open(); !status.ok()) return failed(status);
+
+  std::unique_ptr<LivePage> page;
+  if (!options.headless) {
+    const PixelFormat format = own_format(preprocess);
+    const LivePage::Shape shape{.format = format,
+                                .width = preprocess.width,
+                                .height = preprocess.height,
+                                .row_bytes = edgepipe::packed_row_bytes(format, preprocess.width)};
+    Result<std::unique_ptr<LivePage>> started =
+        LivePage::start(shape, options.http, [&] { return statistics_json(session, **source); });
+    if (!started.ok()) return failed(started.status());
+    page = std::move(*started);
+    results.show_on(page.get());
+    std::fprintf(stderr, "page: %s\n", page->url().c_str());
+  }
+  std::fprintf(stderr, "source: %s\n", (*source)->description().c_str());
+
+  std::uint64_t damaged = 0;
+  edgepipe::FrameLoop loop;
+  loop.frames = options.frames;
+  loop.fill = [&](const InputFrame& frame) { return fill(frame, **source, *fitter, damaged); };
+  loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  const Status status = run_frames(session.pipeline(), loop, interrupted);
+  page.reset();
+
+  std::fputs(session.pipeline().statistics().table().c_str(), stderr);
+  const SourceCounters counters = (*source)->counters();
+  std::fprintf(stderr,
+               "source: %llu captured, %llu taken (%llu of them damaged), %llu dropped, "
+               "%llu missed, %llu reconnects\n",
+               static_cast<Count>(counters.captured), static_cast<Count>(counters.taken),
+               static_cast<Count>(damaged), static_cast<Count>(counters.dropped),
+               static_cast<Count>(counters.missed), static_cast<Count>(counters.reconnects));
+  return status.ok() ? kOk : failed(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::fputs(kHelp, stdout);
+      return kOk;
+    }
+  }
+  Options options;
+  const std::string error = parse_arguments(arguments, options);
+  if (!error.empty()) {
+    std::fprintf(stderr, "edgepipe-cam: %s\nhint: edgepipe-cam --help\n", error.c_str());
+    return kWrongUse;
+  }
+  signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write
+  catch_interrupts();
+  return run(options);
+}

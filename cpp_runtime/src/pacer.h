@@ -1,0 +1,24 @@
+// Pacer: lets a loop go on at a given rate.
+#pragma once
+
+#include <atomic>
+
+#include "edgepipe/picture_source.h"
+#include "edgepipe/sync.h"
+
+namespace edgepipe {
+
+class Pacer {
+ public:
+  explicit Pacer(const Pace& pace);
+
+  /// Blocks until the next picture is due; false once `stop` is set. A caller that comes late is
+  /// not made to catch up.
+  bool wait(const std::atomic<bool>& stop);
+
+ private:
+  Clock::duration period_;
+  Clock::time_point due_{};
+};
+
+}  // namespace edgepipe

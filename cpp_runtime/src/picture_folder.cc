@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "edgepipe/mapped_file.h"
+#include "edgepipe/picture_source.h"
+#include "pacer.h"
+
+namespace edgepipe {
+namespace {
+
+bool is_jpeg(const std::filesystem::path& path) {
+  const std::string suffix = path.extension().string();
+  return suffix == ".jpg" || suffix == ".jpeg";
+}
+
+bool is_picture(const std::filesystem::path& path) {
+  const std::string suffix = path.extension().string();
+  return is_jpeg(path) || suffix == ".ppm" || suffix == ".pgm";
+}
+
+/// Reads the header of a binary PNM file: "P6 width height 255" and one white space, comments
+/// allowed before the numbers.
+Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
+  const auto corrupt = [](const std::string& text) { return Status(Code::kCorrupt, text); };
+  const auto letter = [&](std::size_t at) { return static_cast<char>(bytes[at]); };
+  if (bytes.size() < 2 || letter(0) != 'P' || (letter(1) != '5' && letter(1) != '6')) {
+    return corrupt("not a binary PPM (P6) or PGM (P5) picture");
+  }
+  std::size_t at = 2;
+  int numbers[3] = {};
+  for (int& number : numbers) {
+    while (at < bytes.size() && (std::isspace(letter(at)) != 0 || letter(at) == '#')) {
+      if (letter(at) == '#') {
+        while (at < bytes.size() && letter(at) != '\n') ++at;
+      } else {
+        ++at;
+      }
+    }
+    const std::size_t start = at;
+    while (at < bytes.size() && at < start + 6 && letter(at) >= '0' && letter(at) <= '9') {
+      number = 10 * number + (letter(at++) - '0');
+    }
+    if (at == start || at == bytes.size()) return corrupt("the picture's header is damaged");
+  }
+  if (numbers[2] != 255) {
+    return corrupt("the largest value is " + std::to_string(numbers[2]) + ", expected 255");
+  }
+  Picture picture{.format = letter(1) == '6' ? PixelFormat::kRgb : PixelFormat::kGray,
+                  .width = numbers[0],
+                  .height = numbers[1]};
+  picture.row_bytes = packed_row_bytes(picture.format, picture.width);
+  picture.bytes = bytes.subspan(at + 1);
+  if (Status status = check(picture); !status.ok()) return corrupt(status.message());
+  return picture;
+}
+
+class PictureFolder final : public PictureSource {
+ public:
+  PictureFolder(std::string name, std::vector<std::filesystem::path> files, const Pace& pace)
+      : name_(std::move(name)), files_(std::move(files)), loop_(pace.loop), pacer_(pace) {}
+
+  Result<bool> next(Picture& picture, const std::atomic<bool>& stop) override {
+    const std::uint64_t number = taken_;
+    if (!loop_ && number >= files_.size()) return false;
+    if (!pacer_.wait(stop)) return false;
+    const std::filesystem::path& path = files_[number % files_.size()];
+    Result<MappedFile> file = MappedFile::open(path);
+    if (!file.ok()) return file.status();
+    mapped_.emplace(std::move(*file));
+    if (is_jpeg(path)) {
+      picture = {.format = PixelFormat::kJpeg, .bytes = mapped_->bytes()};
+    } else {
+      Result<Picture> parsed = parse_pnm(mapped_->bytes());
+      if (!parsed.ok()) return parsed.status().with_context(path.string());
+      picture = *parsed;
+    }
+    ++taken_;
+    return true;
+  }
+
+  [[nodiscard]] SourceCounters counters() const override {
+    return {.captured = taken_, .taken = taken_};
+  }
+
+  [[nodiscard]] std::string description() const override {
+    return "pictures of " + name_ + ", " + std::to_string(files_.size()) +
+           (files_.size() == 1 ? " file" : " files");
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::filesystem::path> files_;
+  bool loop_;
+  Pacer pacer_;
+  std::optional<MappedFile> mapped_;
+  std::atomic<std::uint64_t> taken_{0};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
+                                                           const Pace& pace) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(path, error)) {
+    std::filesystem::directory_iterator entries(path, error);
+    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+      if (is_picture(entries->path())) files.push_back(entries->path());
+    }
+    if (error) return Status(Code::kNotFound, path.string() + ": " + error.message());
+    std::sort(files.begin(), files.end());
+    if (files.empty()) {
+      return Status(Code::kNotFound,
+                    path.string() + ": found no pictures, expected .ppm, .pgm, .jpg or .jpeg");
+    }
+  } else if (!std::filesystem::exists(path, error)) {
+    return Status(Code::kNotFound, path.string() + ": no such folder or picture");
+  } else if (!is_picture(path)) {
+    return Status(Code::kUnsupported,
+                  path.string() + ": not a picture, expected .ppm, .pgm, .jpg or .jpeg");
+  } else {
+    files.push_back(path);
+  }
+  return std::unique_ptr<PictureSource>(
+      std::make_unique<PictureFolder>(path.string(), std::move(files), pace));
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,166 @@
+// The live page: follows /events, fetches the picture of each result and draws its boxes over it.
+"use strict";
+
+const element = (id) => document.getElementById(id);
+const show = (id, text) => { element(id).textContent = text; };
+const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
+const kHistory = 240;  // frames in the latency graph
+
+let pending = null;  // the newest result that is not drawn yet
+let drawing = false;
+let before = null;   // statistics of about two seconds ago and later
+const latencies = [];
+
+// ---- picture and boxes
+
+// Draws the newest result, one at a time: a slow connection skips frames and never lags behind.
+async function drawNewest() {
+  if (drawing) return;
+  drawing = true;
+  while (pending) {
+    const result = pending;
+    pending = null;
+    try {
+      const reply = await fetch(`picture/${result.frame}`);
+      if (reply.ok) draw(await createImageBitmap(await reply.blob()), result);
+    } catch {
+      // The server has gone; the event stream says so.
+    }
+  }
+  drawing = false;
+}
+
+function draw(picture, result) {
+  const canvas = element("picture");
+  const scale = Math.max(1, Math.ceil(832 / picture.width));  // sharp boxes on small frames
+  canvas.width = picture.width * scale;
+  canvas.height = picture.height * scale;
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  picture.close();
+  context.font = "600 17px system-ui, 'DejaVu Sans', sans-serif";
+  context.textBaseline = "top";
+  context.lineWidth = 3;
+  const found = result.detections ?? [];
+  for (const { box, label, label_index, score } of found) {
+    const [left, top, right, bottom] = box.map((side) => side * scale);
+    const text = `${label} ${Math.round(score * 100)}%`;
+    const width = context.measureText(text).width + 10;
+    const text_top = top >= 23 ? top - 23 : top;
+    const text_left = Math.max(0, Math.min(left - 1.5, canvas.width - width));
+    context.strokeStyle = context.fillStyle = colour(label_index);
+    context.strokeRect(left, top, right - left, bottom - top);
+    context.fillRect(text_left, text_top, width, 23);
+    context.fillStyle = "#10141a";
+    context.fillText(text, text_left + 5, text_top + 3);
+  }
+  canvas.dataset.frame = result.frame;
+  canvas.dataset.boxes = found.length;
+  list(result);
+}
+
+function list(result) {
+  const counts = new Map();
+  for (const { label, label_index } of result.detections ?? []) {
+    counts.set(label, { label_index, count: (counts.get(label)?.count ?? 0) + 1 });
+  }
+  const entries = [...counts].map(([label, { label_index, count }]) =>
+    ({ label_index, text: `${label} × ${count}` }));
+  for (const { label, label_index, probability } of result.classes ?? []) {
+    entries.push({ label_index, text: `${label} ${(probability * 100).toFixed(1)}%` });
+  }
+  element("found").replaceChildren(...entries.map(({ label_index, text }) => {
+    const item = document.createElement("li");
+    item.textContent = text;
+    item.style.setProperty("--mark", colour(label_index));
+    return item;
+  }));
+}
+
+// ---- statistics
+
+function drawLatencies() {
+  const canvas = element("latency");
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = canvas.clientWidth * ratio;
+  canvas.height = canvas.clientHeight * ratio;
+  const context = canvas.getContext("2d");
+  const most = Math.max(...latencies, 1e-3) * 1.15;
+  context.strokeStyle = "#4fc3a1";
+  context.lineWidth = 1.5 * ratio;
+  context.beginPath();
+  latencies.forEach((value, index) =>
+    context.lineTo(index / (kHistory - 1) * canvas.width, canvas.height * (1 - value / most)));
+  context.stroke();
+  context.fillStyle = "#8d99a9";
+  context.font = `${11 * ratio}px system-ui, sans-serif`;
+  context.fillText(`${most.toFixed(most < 10 ? 2 : 0)} ms`, 2 * ratio, 11 * ratio);
+}
+
+function cell(row, text) {
+  const made = row.insertCell();
+  made.textContent = text;
+  return made;
+}
+
+// Rates and shares are those of the last two seconds, percentiles of the whole run.
+function showStatistics(now) {
+  now.at = performance.now() / 1000;
+  before ??= [now];
+  while (before.length > 1 && now.at - before[1].at > 2) before.shift();
+  const old = before[0];
+  const seconds = now.at - old.at;
+  before.push(now);
+  const { pipeline, source } = now;
+  show("network", now.network);
+  show("source", source.description);
+  if (seconds > 0.5) show("rate", ((pipeline.delivered - old.pipeline.delivered) / seconds).toFixed(1));
+  show("frame", pipeline.delivered);
+  show("dropped", source.dropped + source.missed);
+  const places = pipeline.latency.p99_ms < 100 ? 2 : 0;
+  for (const name of ["median", "p95", "p99"]) {
+    show(name, pipeline.latency[`${name}_ms`].toFixed(places));
+  }
+  show("in_flight", pipeline.in_flight);
+  show("slots", now.slots);
+  show("accounting", `${pipeline.submitted} submitted = ${pipeline.delivered} delivered + ` +
+    `${pipeline.dropped} dropped + ${pipeline.failed} failed + ${pipeline.in_flight} under way` +
+    (source.reconnects ? `; camera came back ${source.reconnects} ×` : ""));
+  const rows = pipeline.stages.map((stage, index) => {
+    const last = old.pipeline.stages[index].busy;
+    const busy_ms = stage.busy.count * stage.busy.mean_ms - last.count * last.mean_ms;
+    const share = seconds > 0 ? Math.min(1, busy_ms / 1000 / seconds) : 0;
+    const row = document.createElement("tr");
+    cell(row, stage.name).title = stage.name;
+    cell(row, stage.busy.median_ms.toFixed(stage.busy.median_ms < 100 ? 2 : 0));
+    const busy = cell(row, "");
+    const bar = busy.appendChild(document.createElement("span"));
+    bar.className = "bar";
+    bar.appendChild(document.createElement("i")).style.width = `${share * 100}%`;
+    const percent = busy.appendChild(document.createElement("span"));
+    percent.className = "share";
+    percent.textContent = `${Math.round(share * 100)}%`;
+    cell(row, now.waiting[index]);
+    return row;
+  });
+  element("stages").replaceChildren(...rows);
+  drawLatencies();
+}
+
+// ---- events
+
+function setConnection(text, on) {
+  show("connection", text);
+  element("connection").classList.toggle("off", !on);
+}
+
+const events = new EventSource("events");
+events.onopen = () => { before = null; setConnection("live", true); };
+events.onerror = () => setConnection("no connection", false);  // the browser tries again
+events.addEventListener("statistics", (event) => showStatistics(JSON.parse(event.data)));
+events.addEventListener("result", (event) => {
+  pending = JSON.parse(event.data);
+  latencies.push(pending.latency_ms);
+  if (latencies.length > kHistory) latencies.shift();
+  drawNewest();
+});

@@ -1,0 +1,51 @@
+"""edgepipe-cam as a process on a small real bundle, for its tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pipeline_bundles as bundles
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[3] / "build" / "host" / "bin" / "edgepipe-cam"
+
+
+def require_program() -> None:
+    """Skip the test when the C++ programs are not built."""
+    if not PROGRAM.is_file():
+        pytest.skip("edgepipe-cam is not built")
+
+
+def make_bundle(folder: Path) -> Path:
+    """Write a bundle that classifies frames of 16x16 pixels in BGR."""
+    network = bundles.make_network()
+    (frame,) = bundles.frames(1)
+    golden = {"frame": frame, "scores": network.run(frame)}
+    return bundles.write_bundle(folder / "tiny", bundles.compile_files(network), golden)
+
+
+def run(
+    bundle: Path, options: Sequence[str], stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the program to its end."""
+    command = [str(PROGRAM), str(bundle), "--no-pin", *options]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+
+
+@contextmanager
+def serving(bundle: Path, options: Sequence[str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the program with its page on a free port; yield the page's address and the process."""
+    command = [str(PROGRAM), str(bundle), "--no-pin", "--http", "127.0.0.1:0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        found = re.match(r"page: (http://127\.0\.0\.1:\d+/)", process.stderr.readline())
+        assert found
+        yield found.group(1), process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,130 @@
+"""edgepipe-cam: pictures in, results, recording and page out."""
+
+import http.client
+import json
+import signal
+import urllib.request
+from urllib.parse import urlsplit
+
+import cam_programs as cam
+import cv2
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    cam.require_program()
+    return cam.make_bundle(tmp_path_factory.mktemp("bundle"))
+
+
+def smooth_picture(height, width, seed):
+    """A picture without the sharp edges where filters of different precision differ."""
+    small = np.random.default_rng(seed).integers(0, 256, (6, 6, 3)).astype(np.uint8)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def recorded(folder, count):
+    names = sorted(path.name for path in folder.glob("*.ppm"))
+    assert names == [f"{number:08d}.ppm" for number in range(count)]
+    return [cv2.imread(str(folder / name)) for name in names]
+
+
+def test_the_account_adds_up_and_every_frame_has_a_line(bundle):
+    done = cam.run(
+        bundle, ["--source", "synthetic", "--rate", "1000", "--frames", "9", "--headless"]
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["frame"] for line in lines] == list(range(9))
+    assert len(lines[0]["classes"]) == 3
+    account = done.stderr.decode()
+    assert "9 submitted = 9 delivered + 0 dropped + 0 failed" in account
+    assert "source: 9 captured, 9 taken (0 of them damaged), 0 dropped" in account
+
+
+def test_pictures_of_a_folder_become_frames_as_opencv_shrinks_them(bundle, tmp_path):
+    pictures = [smooth_picture(48, 64, seed) for seed in range(3)]
+    for number, picture in enumerate(pictures):
+        assert cv2.imwrite(str(tmp_path / f"{number}.ppm"), picture)
+    record = tmp_path / "record"
+    done = cam.run(bundle, ["--source", str(tmp_path), "--headless", "--record", str(record)])
+    assert done.returncode == 0, done.stderr.decode()
+    assert (record / "results.jsonl").read_bytes() == done.stdout
+    for frame, picture in zip(recorded(record, 3), pictures, strict=True):
+        expected = cv2.resize(picture, (16, 16), interpolation=cv2.INTER_AREA)
+        assert np.abs(frame.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("yuyv", cv2.COLOR_YUV2BGR_YUYV), ("nv12", cv2.COLOR_YUV2BGR_NV12)]
+)
+def test_raw_camera_formats_have_opencvs_colours(bundle, tmp_path, name, code):
+    rng = np.random.default_rng(5)
+    shape = (16, 16, 2) if name == "yuyv" else (24, 16)
+    picture = rng.integers(16, 236, shape).astype(np.uint8)
+    options = ["--source", "-", "--format", name, "--headless", "--record", str(tmp_path)]
+    done = cam.run(bundle, options, stdin=picture.tobytes())
+    assert done.returncode == 0, done.stderr.decode()
+    (frame,) = recorded(tmp_path, 1)
+    assert np.abs(frame.astype(int) - cv2.cvtColor(picture, code)).max() <= 2
+
+
+def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):
+    frames = np.random.default_rng(6).integers(0, 256, (2, 16, 16, 3)).astype(np.uint8)
+    options = ["--source", "-", "--headless", "--record", str(tmp_path)]
+    assert cam.run(bundle, options, stdin=frames.tobytes()).returncode == 0
+    assert np.array_equal(np.stack(recorded(tmp_path, 2)), frames)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        ([], 2, "give either --camera or --source"),
+        (["--source", "synthetic", "--format", "rgba"], 2, "--format: found 'rgba', expected rgb"),
+        (["--source", "synthetic", "--http", "8080"], 2, "expected e.g. 127.0.0.1:8080"),
+        (["--source", "synthetic", "--http", "here:80"], 1, "here:80: expected an IPv4 address"),
+        (["--camera", "/dev/no-such"], 1, "/dev/no-such: cannot be opened: No such file"),
+        (["--camera", "/dev/null"], 1, "/dev/null: not a V4L2 device"),
+        (["--source", "/no/such"], 1, "/no/such: no such folder or picture"),
+        (["--source", "-"], 1, "frame 0: the input ends after 5 of 768 bytes"),
+    ],
+)
+def test_errors_say_what_was_found_and_expected(bundle, options, code, text):
+    done = cam.run(bundle, [*options], stdin=b"short")
+    assert done.returncode == code
+    assert text in done.stderr.decode()
+
+
+def test_ctrl_c_ends_it_in_order(bundle):
+    with cam.serving(bundle, ["--source", "synthetic"]) as (url, process):
+        with urllib.request.urlopen(f"{url}events", timeout=20) as events:
+            while not events.readline().startswith(b"event: result"):
+                pass
+        process.send_signal(signal.SIGINT)
+        _, account = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert " + 0 dropped + 0 failed; " in account
+
+
+def get(url, path, **headers):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.getheader("Content-Type"), answer.read()
+
+
+def test_the_page_serves_frames_as_pictures_and_only_to_local_names(bundle):
+    with cam.serving(bundle, ["--source", "synthetic", "--rate", "2"]) as (url, _):
+        with urllib.request.urlopen(f"{url}events", timeout=20) as events:
+            while not events.readline().startswith(b"event: result"):
+                pass
+            frame = json.loads(events.readline().removeprefix(b"data: "))["frame"]
+        status, kind, content = get(url, f"/picture/{frame}")
+        assert (status, kind) in {(200, "image/jpeg"), (200, "image/bmp")}
+        assert cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR).shape == (16, 16, 3)
+        assert get(url, "/picture/99999")[0] == 404
+        assert get(url, "/picture/1x")[0] == 404
+        assert get(url, "/../etc/passwd")[0] == 404
+        assert get(url, "/", Host="evil.example")[0] == 403
+        assert get(url, "/?x=1")[0] == 200
