@@ -70,7 +70,8 @@ build/.packages: cross/packages.sh
 
 $(VENV)/.created: build/.packages
 	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install -qq --disable-pip-version-check "scikit-build-core>=0.10" apache-tvm-ffi==0.1.14.post1
+	$(VENV)/bin/pip install -qq --disable-pip-version-check "scikit-build-core>=0.10" \
+	    apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post1
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)

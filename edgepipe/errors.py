@@ -32,6 +32,10 @@ class DeployError(EdgepipeError):
     """A deploy that was refused or failed; the message says which release the board still runs."""
 
 
+class RpcError(EdgepipeError):
+    """A session with a board's RPC server that could not be had, or a call that failed there."""
+
+
 class FrontendError(EdgepipeError):
     """A network file that cannot be read or imported."""
 

@@ -429,3 +429,20 @@ def save_module(module: IRModule, path: Path) -> None:
 def load_module(path: Path) -> IRModule:
     """Read a module written by :func:`save_module`."""
     return tvm.ir.load_json(path.read_text(encoding="utf-8"))
+
+
+# What TVM's client raises: its own errors are RuntimeErrors, a missing function is an
+# AttributeError.
+RPC_ERRORS = (RuntimeError, AttributeError, ValueError)
+
+
+def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:
+    """Open a session with a TVM RPC server; return TVM's ``RPCSession``."""
+    from tvm import rpc  # not needed, and not quick to load, for anything else
+
+    return rpc.connect(host, port, key, session_timeout=limit_s)
+
+
+def close_rpc(remote: Any) -> None:
+    """Close a session's connection, though objects of the session may still be referred to."""
+    remote._sess["CloseRPCConnection"]()

@@ -41,24 +41,28 @@ void GoldenCheck::fill(const InputFrame& frame) const {
 
 Status GoldenCheck::compare(const OutputFrame& frame) const {
   for (const Tensor& tensor : outputs_) {
-    const std::span<const std::byte> found = frame.tensor(tensor.index);
-    if (std::memcmp(found.data(), tensor.content.data(), found.size()) == 0) continue;
-    std::size_t differing = 0;
-    std::size_t first = found.size();
-    for (std::size_t index = found.size(); index-- > 0;) {
-      if (found[index] == tensor.content[index]) continue;
-      ++differing;
-      first = index;
-    }
-    const auto text = [](std::byte value) { return std::to_string(std::to_integer<int>(value)); };
-    return Status(Code::kCorrupt,
-                  "frame " + std::to_string(frame.id()) + ": output '" + tensor.name +
-                      "' is not the golden one: " + std::to_string(differing) + " of " +
-                      std::to_string(found.size()) + " bytes differ, the first at " +
-                      std::to_string(first) + ": found " + text(found[first]) + ", expected " +
-                      text(tensor.content[first]));
+    Status status = compare_golden(tensor.name, frame.tensor(tensor.index), tensor.content);
+    if (!status.ok()) return status.with_context("frame " + std::to_string(frame.id()));
   }
   return {};
+}
+
+Status compare_golden(const std::string& tensor, std::span<const std::byte> found,
+                      std::span<const std::byte> expected) {
+  if (std::memcmp(found.data(), expected.data(), found.size()) == 0) return {};
+  std::size_t differing = 0;
+  std::size_t first = found.size();
+  for (std::size_t index = found.size(); index-- > 0;) {
+    if (found[index] == expected[index]) continue;
+    ++differing;
+    first = index;
+  }
+  const auto text = [](std::byte value) { return std::to_string(std::to_integer<int>(value)); };
+  return Status(Code::kCorrupt,
+                "output '" + tensor + "' is not the golden one: " + std::to_string(differing) +
+                    " of " + std::to_string(found.size()) + " bytes differ, the first at " +
+                    std::to_string(first) + ": found " + text(found[first]) + ", expected " +
+                    text(expected[first]));
 }
 
 }  // namespace edgepipe

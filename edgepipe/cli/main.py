@@ -15,6 +15,7 @@ from edgepipe.cli import (
     deploy_command,
     doctor_command,
     inspect_command,
+    rpc_command,
     run_command,
     virtual_board_command,
 )
@@ -29,6 +30,7 @@ COMMANDS = (
     boards_command,
     bitstream_command,
     virtual_board_command,
+    rpc_command,
 )
 
 EPILOG = """\

@@ -176,6 +176,22 @@ class Connection:
         what = reason or _one_line(text or "") or f"exit code {process.returncode}"
         raise DeployError(f"{host}: {step}: {what}")
 
+    def session_command(self, command: str) -> list[str]:
+        """Return the words that run a shell ``command`` on the board, over this connection."""
+        return [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), command]
+
+    def forward(self, near_port: int, far_port: int) -> None:
+        """Forward 127.0.0.1:``near_port`` here to the board's, until ``close``."""
+        # Of ssh's configuration only the socket of the connection matters; its forwardings, which
+        # this would ask for as well, do not.
+        where = f"127.0.0.1:{near_port}:127.0.0.1:{far_port}"
+        socket = ["-F", "none", f"-oControlPath={self._control_path}"]
+        command = ["ssh", *socket, "-O", "forward", "-L", where, "--", self.target.host]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
+        if result.returncode != 0:
+            reason = _one_line(result.stderr)
+            raise DeployError(f"{self.target.host}: no tunnel to port {far_port} ({reason})")
+
     def _ssh(self, *options: str) -> list[str]:
         settings = [f"-o{name}={value}" for name, value in _OPTIONS.items()]
         config = ["-F", str(self.target.ssh_config)] if self.target.ssh_config else []

@@ -18,6 +18,11 @@
 
 namespace edgepipe {
 
+/// Compares a tensor's bytes with the golden ones, which are as many. kCorrupt names the tensor,
+/// how many bytes differ, and the first of them with both values.
+Status compare_golden(const std::string& tensor, std::span<const std::byte> found,
+                      std::span<const std::byte> expected);
+
 class GoldenCheck {
  public:
   /// Finds the golden files of `bundle`, which must outlive the result. kNotFound when it has none

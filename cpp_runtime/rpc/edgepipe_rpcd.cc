@@ -1,0 +1,128 @@
+// edgepipe-rpcd: a TVM RPC server on a board, with edgepipe's functions; see session_functions.h.
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "server.h"
+
+namespace {
+
+constexpr int kOk = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongUse = 2;
+
+constexpr const char* kHelp = R"(usage: edgepipe-rpcd [options]
+
+Serves TVM's RPC protocol on 127.0.0.1, one session at a time, each in a process of
+its own. Reach it from elsewhere through an SSH tunnel. Its first line on standard
+output is "listening on 127.0.0.1:PORT".
+
+  --port N               default: 0, a free one
+  --key KEY              what clients must say (default: edgepipe)
+  --folder DIR           where sessions keep their files (default: the system's)
+  --idle SECONDS         end a session that asks nothing for so long (default: 600)
+  --tracker HOST:PORT    offer sessions to this TVM RPC tracker
+  --advertise HOST:PORT  where the tracker's clients reach this server, such as the
+                         near end of a tunnel
+  --until-eof            end when standard input ends, as it does with an SSH session
+
+Exit codes: 0 stopped by a signal or the end of input, 1 failed, 2 wrong use.
+)";
+
+int stop_pipe = -1;
+
+void on_signal(int) {
+  const char byte = 0;
+  static_cast<void>(!::write(stop_pipe, &byte, 1));
+}
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_address(const std::string& text, std::string& host, std::uint16_t& port) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  host = text.substr(0, colon);
+  return parse_number(std::string_view(text).substr(colon + 1), port) && port != 0;
+}
+
+int wrong_use(const std::string& text) {
+  std::fprintf(stderr, "edgepipe-rpcd: %s\nhint: edgepipe-rpcd --help\n", text.c_str());
+  return kWrongUse;
+}
+
+int failed(const std::string& text) {
+  std::fprintf(stderr, "edgepipe-rpcd: %s\n", text.c_str());
+  return kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  edgepipe::rpc::Server::Options options;
+  edgepipe::rpc::Tracker::Options tracker;
+  options.key = "edgepipe";
+  std::error_code error;
+  options.folder = std::filesystem::temp_directory_path(error);
+  for (int index = 1; index < argc; ++index) {
+    const std::string name = argv[index];
+    if (name == "--help" || name == "-h") {
+      std::fputs(kHelp, stdout);
+      return kOk;
+    }
+    if (name == "--until-eof") {
+      options.stop_on.push_back(STDIN_FILENO);
+      continue;
+    }
+    if (index + 1 == argc) return wrong_use("'" + name + "' is unknown or lacks its value");
+    const std::string value = argv[++index];
+    bool good = true;
+    long long seconds = 0;
+    if (name == "--port") {
+      good = parse_number(value, options.port);
+    } else if (name == "--key") {
+      options.key = value;
+      good = !value.empty() && value.find_first_of(" \t\n") == std::string::npos;
+    } else if (name == "--folder") {
+      options.folder = std::filesystem::absolute(value, error);
+      good = std::filesystem::is_directory(options.folder, error);
+    } else if (name == "--idle") {
+      good = parse_number(value, seconds) && seconds > 0 && seconds < 1'000'000;
+      options.idle = std::chrono::seconds(seconds);
+    } else if (name == "--tracker") {
+      good = parse_address(value, tracker.host, tracker.port);
+    } else if (name == "--advertise") {
+      good = parse_address(value, tracker.advertised_host, tracker.advertised_port);
+    } else {
+      return wrong_use("unknown option '" + name + "'");
+    }
+    if (!good) return wrong_use(name + ": found '" + value + "'");
+  }
+  if (!tracker.host.empty()) options.tracker = tracker;
+  options.log = [](const std::string& text) {
+    std::fprintf(stderr, "edgepipe-rpcd: %s\n", text.c_str());
+  };
+
+  int ends[2];
+  if (::pipe(ends) != 0) return failed("no pipe");
+  options.stop_on.push_back(ends[0]);
+  stop_pipe = ends[1];
+  ::signal(SIGTERM, on_signal);
+  ::signal(SIGINT, on_signal);
+  ::signal(SIGPIPE, SIG_IGN);  // a client that has gone shows as a failed write
+  auto server = edgepipe::rpc::Server::create(std::move(options));
+  if (!server.ok()) return failed(server.status().message());
+  std::printf("listening on 127.0.0.1:%u\n", static_cast<unsigned>((*server)->port()));
+  std::fflush(stdout);
+  const edgepipe::Status status = (*server)->run();
+  return status.ok() ? kOk : failed(status.message());
+}

@@ -1,0 +1,221 @@
+#include "server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "session_process.h"
+
+namespace edgepipe::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// The handshake of python/tvm/rpc/base.py and src/runtime/rpc/rpc_socket_impl.cc (TVM 0.27).
+constexpr std::int32_t kMagic = 0xFF271;
+constexpr std::int32_t kMismatch = kMagic + 2;
+constexpr std::size_t kMostKeyBytes = 4096;
+constexpr milliseconds kGreetingPatience{10'000};
+
+constexpr milliseconds kTrackerPeriod{2'000};
+constexpr int kMostUnclaimedChecks = 3;  // a client that got the key and never came
+constexpr milliseconds kGrace{2'000};    // for a session to end by itself once its client has gone
+
+/// What is left until `end`, as poll() takes it, rounded up; -1, for ever, without an end.
+int wait_ms(const std::optional<Clock::time_point>& end) {
+  if (!end) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*end - Clock::now()).count();
+  return left > 0 ? static_cast<int>(std::min<std::int64_t>(left, 1 << 30)) : 0;
+}
+
+/// The "-timeout=SECONDS" among the words that follow a client's key.
+std::optional<milliseconds> session_limit(std::istringstream& words) {
+  constexpr std::string_view kName = "-timeout=";
+  std::optional<milliseconds> limit;
+  for (std::string word; words >> word;) {
+    if (!word.starts_with(kName)) continue;
+    double seconds = 0;
+    std::from_chars(word.data() + kName.size(), word.data() + word.size(), seconds);
+    if (seconds > 0 && seconds < 1e6) {
+      limit = milliseconds(static_cast<std::int64_t>(seconds * 1000));
+    }
+  }
+  return limit;
+}
+
+}  // namespace
+
+Server::Server(Options options, FileDescriptor listener, std::uint16_t port)
+    : options_(std::move(options)), listener_(std::move(listener)), port_(port) {}
+
+Result<std::unique_ptr<Server>> Server::create(Options options) {
+  Result<FileDescriptor> listener = listen_on_loopback(options.port);
+  if (!listener.ok()) return listener.status();
+  Result<std::uint16_t> port = port_of(*listener);
+  if (!port.ok()) return port.status();
+  if (options.tracker) {
+    options.tracker->key = options.key;
+    if (options.tracker->advertised_port == 0) options.tracker->advertised_port = *port;
+  }
+  return std::unique_ptr<Server>(new Server(std::move(options), std::move(*listener), *port));
+}
+
+bool Server::stopped() const {
+  std::vector<pollfd> waits;
+  for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
+  return ::poll(waits.data(), waits.size(), 0) > 0;
+}
+
+Status Server::run() {
+  while (!stopped()) {
+    if (options_.tracker) keep_offer();
+    std::vector<pollfd> waits = {{listener_.number(), POLLIN, 0}};
+    for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
+    const int period = options_.tracker ? static_cast<int>(kTrackerPeriod.count()) : -1;
+    if (::poll(waits.data(), waits.size(), period) < 0 && errno != EINTR) {
+      return Status(Code::kInternal, std::string("poll: ") + std::strerror(errno));
+    }
+    if ((waits[0].revents & POLLIN) == 0) continue;
+    FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer.valid()) continue;
+    Result<Client> client = greet(Socket(std::move(peer), kGreetingPatience));
+    if (!client.ok()) {
+      options_.log("client refused: " + client.status().message());
+      continue;
+    }
+    if (Status status = serve(std::move(*client)); !status.ok()) return status;
+    if (tracker_) {
+      Status status = tracker_->offer();
+      if (!status.ok()) tracker_.reset();
+    }
+  }
+  return {};
+}
+
+void Server::keep_offer() {
+  Status status;
+  if (!tracker_) {
+    Result<Tracker> tracker = Tracker::connect(*options_.tracker);
+    status = tracker.status();
+    if (tracker.ok()) {
+      tracker_.emplace(std::move(*tracker));
+      status = tracker_->offer();
+    }
+    if (status.ok()) options_.log("offered to the tracker as '" + options_.key + "'");
+  } else {
+    Result<bool> offered = tracker_->still_offered();
+    status = offered.status();
+    unclaimed_checks_ = offered.ok() && !*offered ? unclaimed_checks_ + 1 : 0;
+    if (unclaimed_checks_ > kMostUnclaimedChecks) {
+      unclaimed_checks_ = 0;
+      status = tracker_->offer();
+    }
+  }
+  if (!status.ok()) {
+    tracker_.reset();
+    if (tracker_error_ != status.message()) options_.log(status.message());
+  }
+  tracker_error_ = status.message();
+}
+
+Result<Server::Client> Server::greet(Socket socket) {
+  Result<std::int32_t> magic = socket.read_int();
+  if (!magic.ok()) return magic.status();
+  if (*magic != kMagic) return Status(Code::kCorrupt, "it does not speak TVM's RPC");
+  Result<std::string> text = socket.read_text(kMostKeyBytes);
+  if (!text.ok()) return text.status();
+  std::istringstream words(*text);
+  std::string key;
+  words >> key;
+  const std::string expected = "client:" + (tracker_ ? tracker_->match_key() : options_.key);
+  if (key != expected) {
+    // Who came without the key may be told so or not; it is refused all the same.
+    static_cast<void>(socket.write_int(kMismatch).ok());
+    return Status(Code::kInvalidArgument, "its key is another one");
+  }
+  Status status = socket.write_int(kMagic);
+  if (status.ok()) status = socket.write_text("server:" + options_.key);
+  if (!status.ok()) return status;
+  return Client{.socket = std::move(socket), .limit = session_limit(words)};
+}
+
+Status Server::serve(Client client) {
+  std::string folder = (options_.folder / "edgepipe-rpc-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return Status(Code::kDevice, folder + ": cannot be made: " + std::strerror(errno));
+  }
+  int pipe_ends[2] = {-1, -1};
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
+    return Status(Code::kInternal, std::string("pipe: ") + std::strerror(errno));
+  }
+  FileDescriptor ended(pipe_ends[0]);  // hangs up when the session's process ends
+  FileDescriptor alive(pipe_ends[1]);
+  const pid_t server = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return Status(Code::kInternal, std::string("fork: ") + std::strerror(errno));
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != server) ::_exit(1);
+    ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGINT, SIG_DFL);
+    listener_ = FileDescriptor();
+    tracker_.reset();
+    ::_exit(serve_session(client.socket.number(), folder, options_.idle) ? 0 : 1);
+  }
+  alive = FileDescriptor();
+  options_.log("session " + std::to_string(child) + " begins");
+  watch(child, ended.number(), client);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  options_.log("session " + std::to_string(child) + (clean ? " ended" : " ended with an error"));
+  return {};
+}
+
+void Server::watch(pid_t child, int ended, const Client& client) {
+  std::optional<Clock::time_point> end;
+  if (client.limit) end = Clock::now() + *client.limit;
+  bool client_gone = false;
+  for (;;) {
+    // The client's socket is only watched for its end; what it says is for the session's process.
+    std::vector<pollfd> waits = {{ended, POLLIN, 0},
+                                 {client_gone ? -1 : client.socket.number(), POLLRDHUP, 0}};
+    for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
+    const int ready = ::poll(waits.data(), waits.size(), wait_ms(end));
+    if (ready < 0 && errno == EINTR) continue;
+    if (waits[0].revents != 0) return;
+    if (ready == 0) {
+      ::kill(child, SIGKILL);
+      if (!client_gone) {
+        return_error(client.socket.number(), "RPCSessionTimeoutError: the session's time of " +
+                                                 std::to_string(client.limit->count()) +
+                                                 " ms is up");
+      }
+      return;
+    }
+    if (waits[1].revents != 0) {
+      client_gone = true;
+      end = Clock::now() + kGrace;
+      continue;
+    }
+    ::kill(child, SIGKILL);  // the server was stopped
+    return;
+  }
+}
+
+}  // namespace edgepipe::rpc

@@ -1,0 +1,20 @@
+// register_functions: what a client of edgepipe-rpcd may call besides TVM's own functions.
+//
+//   edgepipe.info() -> str              the machine as JSON: kernel, cores, whether it has the VTA
+//   edgepipe.open_bundle(file, device) -> Module   an uploaded bundle; device: auto, simulator, uio
+//   edgepipe.open_stage(folder) -> Module          the folder of one ARM stage
+//
+// The module's functions: describe() and statistics() -> str (JSON), stage(i), which runs stage i,
+// "stage_0", "stage_1", ..., which take no arguments so that TVM's time_evaluator times them,
+// run(), load_golden(), check_golden(), set(tensor, bytes) and get(tensor) -> bytes. A function
+// that fails raises the status' text at the client.
+#pragma once
+
+#include <filesystem>
+
+namespace edgepipe::rpc {
+
+/// Registers them and TVM's file functions for this process; files are those in `folder`.
+void register_functions(const std::filesystem::path& folder);
+
+}  // namespace edgepipe::rpc

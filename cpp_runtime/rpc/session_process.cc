@@ -1,0 +1,36 @@
+#include "session_process.h"
+
+#include <tvm/ffi/tvm_ffi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "session_functions.h"
+#include "socket.h"
+
+namespace edgepipe::rpc {
+
+// TVM's C++ side throws: here is where its exceptions end.
+bool serve_session(int descriptor, const std::filesystem::path& folder, std::chrono::seconds idle) {
+  try {
+    // TVM's loop blocks in read() while the client asks nothing, and ends when read() fails.
+    if (!set_patience(descriptor, idle).ok() || ::chdir(folder.c_str()) != 0) return false;
+    register_functions(folder);
+    tvm::ffi::Function::GetGlobalRequired("rpc.ServerLoop")(descriptor);
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "edgepipe-rpcd: session: %s\n", error.what());
+    return false;
+  }
+}
+
+void return_error(int descriptor, const std::string& text) {
+  try {
+    tvm::ffi::Function::GetGlobalRequired("rpc.ReturnException")(descriptor, text);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "edgepipe-rpcd: the client was not told: %s\n", error.what());
+  }
+}
+
+}  // namespace edgepipe::rpc

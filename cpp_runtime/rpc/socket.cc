@@ -1,0 +1,158 @@
+#include "socket.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace edgepipe::rpc {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the protocol's integers are");
+
+constexpr int kBacklog = 8;
+
+std::string reason() { return std::strerror(errno); }
+
+Status transfer_error(const char* what) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    return Status(Code::kDeadline, std::string(what) + ": the other end is silent");
+  }
+  return Status(Code::kClosed, std::string(what) + ": " + reason());
+}
+
+}  // namespace
+
+Socket::Socket(FileDescriptor descriptor, std::chrono::milliseconds patience)
+    : descriptor_(std::move(descriptor)) {
+  // A socket that refuses these options is one whose reads and writes fail, which is reported.
+  const int one = 1;
+  setsockopt(number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  static_cast<void>(set_patience(number(), patience).ok());
+}
+
+Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
+                               std::chrono::milliseconds patience) {
+  const std::string address = host + ":" + std::to_string(port);
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found)) {
+    return Status(Code::kNotFound, address + ": " + gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    FileDescriptor descriptor(
+        ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
+    if (!descriptor.valid()) continue;
+    Socket socket(std::move(descriptor), patience);  // the patience to send ends connect() too
+    if (::connect(socket.number(), one->ai_addr, one->ai_addrlen) == 0) return socket;
+  }
+  return Status(Code::kNotFound, address + ": cannot connect: " + reason());
+}
+
+Result<std::int32_t> Socket::read_int() {
+  std::int32_t value = 0;
+  Status status = read_all(&value, sizeof value);
+  if (!status.ok()) return status;
+  return value;
+}
+
+Status Socket::write_int(std::int32_t value) { return write_all(&value, sizeof value); }
+
+Result<std::string> Socket::read_text(std::size_t most_bytes) {
+  Result<std::int32_t> bytes = read_int();
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes < 0 || static_cast<std::size_t>(*bytes) > most_bytes) {
+    return Status(Code::kCorrupt, "found a text of " + std::to_string(*bytes) +
+                                      " bytes, expected at most " + std::to_string(most_bytes));
+  }
+  std::string text(static_cast<std::size_t>(*bytes), '\0');
+  Status status = read_all(text.data(), text.size());
+  if (!status.ok()) return status;
+  return text;
+}
+
+Status Socket::write_text(std::string_view text) {
+  Status status = write_int(static_cast<std::int32_t>(text.size()));
+  return status.ok() ? write_all(text.data(), text.size()) : status;
+}
+
+Status Socket::read_all(void* data, std::size_t bytes) {
+  auto* next = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t count = ::recv(number(), next, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return transfer_error("read");
+    if (count == 0) return Status(Code::kClosed, "read: the other end has closed");
+    next += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+Status Socket::write_all(const void* data, std::size_t bytes) {
+  const auto* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t count = ::send(number(), next, bytes, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return transfer_error("write");
+    next += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+Result<FileDescriptor> listen_on_loopback(std::uint16_t port) {
+  const auto failed = [&](const char* what) {
+    return Status(Code::kDevice,
+                  "127.0.0.1:" + std::to_string(port) + ": " + what + ": " + reason());
+  };
+  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return failed("no socket");
+  const int one = 1;
+  setsockopt(listener.number(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::bind(listener.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.number(), kBacklog) != 0) {
+    return failed("cannot listen");
+  }
+  return listener;
+}
+
+Result<std::uint16_t> port_of(const FileDescriptor& listener) {
+  sockaddr_in address{};
+  socklen_t bytes = sizeof address;
+  if (::getsockname(listener.number(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return Status(Code::kInternal, "getsockname: " + reason());
+  }
+  return ntohs(address.sin_port);
+}
+
+Status set_patience(int descriptor, std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  timeval time{};
+  time.tv_sec = static_cast<decltype(time.tv_sec)>(seconds.count());
+  time.tv_usec = static_cast<decltype(time.tv_usec)>(
+      std::chrono::duration_cast<std::chrono::microseconds>(patience - seconds).count());
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    if (::setsockopt(descriptor, SOL_SOCKET, option, &time, sizeof time) != 0) {
+      return Status(Code::kInternal, "setsockopt: " + reason());
+    }
+  }
+  return {};
+}
+
+}  // namespace edgepipe::rpc

@@ -1,0 +1,56 @@
+// Socket: a connected TCP socket whose every read and write ends by a deadline.
+//
+//   Result<Socket> tracker = Socket::connect("127.0.0.1", 9190, 10s);
+//   Status status = tracker->write_int(kMagic);
+//   Result<std::string> answer = tracker->read_text(4096);
+//
+// Integers are 32 bits, little-endian; a text is its length and its bytes: TVM's RPC handshakes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "edgepipe/file_descriptor.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe::rpc {
+
+class Socket {
+ public:
+  /// Every function waits at most `patience` for the other end to take or give something.
+  Socket(FileDescriptor descriptor, std::chrono::milliseconds patience);
+
+  /// Connects to `host`, a name or an address. kNotFound when nobody answers there.
+  static Result<Socket> connect(const std::string& host, std::uint16_t port,
+                                std::chrono::milliseconds patience);
+
+  /// kDeadline when the other end is silent too long, kClosed when it has gone.
+  Result<std::int32_t> read_int();
+  Status write_int(std::int32_t value);
+
+  /// A longer text than `most_bytes` is kCorrupt.
+  Result<std::string> read_text(std::size_t most_bytes);
+  Status write_text(std::string_view text);
+
+  [[nodiscard]] int number() const { return descriptor_.number(); }
+
+ private:
+  Status read_all(void* data, std::size_t bytes);
+  Status write_all(const void* data, std::size_t bytes);
+
+  FileDescriptor descriptor_;
+};
+
+/// Listens on 127.0.0.1 only. Port 0 takes any free one. kDevice when the port is taken.
+Result<FileDescriptor> listen_on_loopback(std::uint16_t port);
+
+/// The port that a listening socket has.
+Result<std::uint16_t> port_of(const FileDescriptor& listener);
+
+/// Sets how long a blocking read or write on `descriptor` waits before it fails.
+Status set_patience(int descriptor, std::chrono::milliseconds patience);
+
+}  // namespace edgepipe::rpc

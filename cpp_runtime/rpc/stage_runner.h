@@ -1,0 +1,71 @@
+// StageRunner: a bundle or one ARM stage opened for single steps: one slot, each stage run by hand.
+//
+//   Result<std::unique_ptr<StageRunner>> runner = StageRunner::open_bundle("net.edgepipe", choice);
+//   (*runner)->load_golden();
+//   (*runner)->run_all();
+//   Status same = (*runner)->check_golden();
+//
+// Not thread-safe. Where frames matter and not stages, a Session with its Pipeline is the right
+// one.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/bundle.h"
+#include "edgepipe/graph.h"
+#include "edgepipe/histogram.h"
+#include "edgepipe/session.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe::rpc {
+
+class StageRunner {
+ public:
+  /// Opens and checks a bundle and loads its stages. Blocks meanwhile.
+  static Result<std::unique_ptr<StageRunner>> open_bundle(const std::filesystem::path& path,
+                                                          DeviceChoice device);
+
+  /// Opens the folder of one ARM stage, which needs no device; it has no golden files.
+  static Result<std::unique_ptr<StageRunner>> open_arm_stage(const std::filesystem::path& folder);
+
+  [[nodiscard]] std::size_t stages() const { return graph_.nodes.size(); }
+
+  /// Name, device, stages and tensors as JSON.
+  [[nodiscard]] std::string describe() const;
+
+  /// How long each stage has taken since the last call, in microseconds, as JSON; forgets it.
+  std::string take_statistics();
+
+  /// The bytes of a tensor, borrowed until the next run. kNotFound lists the known names.
+  Result<std::span<std::byte>> tensor(std::string_view name);
+
+  /// Copies the bundle's golden inputs into their tensors. kNotFound when there are none.
+  Status load_golden();
+
+  /// Compares every golden output with what the last run left; kCorrupt tells the first difference.
+  Status check_golden();
+
+  /// Runs a stage on the tensors as they are. kNotFound when there is no such stage.
+  Status run(std::size_t stage);
+  Status run_all();
+
+ private:
+  StageRunner(std::unique_ptr<Bundle> bundle, Session::Hardware hardware, std::string name);
+  Status adopt(Graph graph);
+
+  // Destroyed from the bottom up: stages and buffers go before their device and memory.
+  std::unique_ptr<Bundle> bundle_;  // none for a single stage
+  Session::Hardware hardware_;
+  std::string name_;
+  std::vector<Buffer> buffers_;  // by tensor
+  Graph graph_;
+  std::vector<Histogram> times_;  // by stage
+};
+
+}  // namespace edgepipe::rpc

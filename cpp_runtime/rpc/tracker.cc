@@ -1,0 +1,87 @@
+#include "tracker.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+namespace edgepipe::rpc {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int32_t kTrackerMagic = 0x2F271;
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::size_t kMostBytes = 1 << 20;
+
+// TrackerCode of python/tvm/rpc/base.py.
+constexpr int kSuccess = 0;
+constexpr int kPut = 3;
+constexpr int kUpdateInfo = 5;
+constexpr int kGetPendingMatchKeys = 7;
+
+/// A key that no one has used before; the tracker takes what follows the last colon as its own.
+std::string random_key(const std::string& key) {
+  std::random_device source;
+  return key + ":" + std::to_string(source()) + std::to_string(source());
+}
+
+}  // namespace
+
+Result<Tracker> Tracker::connect(Options options) {
+  Result<Socket> socket = Socket::connect(options.host, options.port, kPatience);
+  if (!socket.ok()) return socket.status().with_context("tracker");
+  Tracker tracker(std::move(options), std::move(*socket));
+  if (Status status = tracker.socket_.write_int(kTrackerMagic); !status.ok()) return status;
+  Result<std::int32_t> magic = tracker.socket_.read_int();
+  if (!magic.ok()) return magic.status().with_context("tracker");
+  if (*magic != kTrackerMagic) {
+    return Status(Code::kCorrupt, "tracker " + tracker.options_.host + ":" +
+                                      std::to_string(tracker.options_.port) +
+                                      ": what answers there is no TVM RPC tracker");
+  }
+  const Tracker::Options& own = tracker.options_;
+  const Json host = own.advertised_host.empty() ? Json(nullptr) : Json(own.advertised_host);
+  const Json who = {{"key", "server:" + own.key}, {"addr", {host, own.advertised_port}}};
+  Status status = tracker.tell(Json({kUpdateInfo, who}).dump());
+  if (!status.ok()) return status;
+  return tracker;
+}
+
+Status Tracker::offer() {
+  std::string key = random_key(options_.key);
+  const Json host =
+      options_.advertised_host.empty() ? Json(nullptr) : Json(options_.advertised_host);
+  const Json message = {kPut, options_.key, {options_.advertised_port, key}, host};
+  Status status = tell(message.dump());
+  if (status.ok()) match_key_ = std::move(key);
+  return status;
+}
+
+Result<bool> Tracker::still_offered() {
+  Result<std::string> answer = ask(Json(Json::array({kGetPendingMatchKeys})).dump());
+  if (!answer.ok()) return answer.status();
+  const Json keys = Json::parse(*answer, nullptr, false);
+  if (!keys.is_array()) return Status(Code::kCorrupt, "tracker: found " + *answer);
+  for (const Json& key : keys) {
+    if (key == match_key_) return true;
+  }
+  return false;
+}
+
+Result<std::string> Tracker::ask(const std::string& message) {
+  Status status = socket_.write_text(message);
+  if (!status.ok()) return status.with_context("tracker");
+  Result<std::string> answer = socket_.read_text(kMostBytes);
+  if (!answer.ok()) return answer.status().with_context("tracker");
+  return answer;
+}
+
+Status Tracker::tell(const std::string& message) {
+  Result<std::string> answer = ask(message);
+  if (!answer.ok()) return answer.status();
+  if (Json::parse(*answer, nullptr, false) == kSuccess) return {};
+  return Status(Code::kCorrupt, "tracker: found " + *answer + ", expected success");
+}
+
+}  // namespace edgepipe::rpc

@@ -1,0 +1,110 @@
+"""``edgepipe rpc``: a session on a board over TVM RPC, or a bundle's golden run in one."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgepipe.report.table import format_table
+from edgepipe.rpc.server import KEY, PROGRAM
+
+EPILOG = """\
+The server, edgepipe-rpcd, listens on the board's 127.0.0.1 only; an SSH tunnel leads there. Without
+--host it is started on this machine. It ends with the command, and with a link that is lost.
+
+examples:
+  edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
+  edgepipe rpc open --host door-camera     # prints HOST:PORT KEY for tvm.rpc.connect
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "rpc",
+        help="run and time stages on a board over TVM RPC",
+        description="Start the board's RPC server, tunnel to it, and use it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    opened = actions.add_parser(
+        "open", help="print the server's address; end it with standard input"
+    )
+    _add_where(opened)
+    opened.set_defaults(run=run_open)
+    golden = actions.add_parser(
+        "run", help="upload a bundle, run its golden input, time its stages"
+    )
+    golden.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
+    golden.add_argument(
+        "--repeat", type=int, default=10, metavar="N", help="timed runs (default: %(default)s)"
+    )
+    golden.add_argument(
+        "--device",
+        choices=("auto", "simulator", "uio"),
+        default="auto",
+        help="what runs the VTA stages (default: %(default)s)",
+    )
+    golden.add_argument("--json", action="store_true", help="print JSON")
+    _add_where(golden)
+    golden.set_defaults(run=run_golden)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="HOST", help="board, as ssh knows it (default: here)")
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    parser.add_argument(
+        "--server", metavar="FILE", help=f"{PROGRAM} there (default: the one on the PATH, or built)"
+    )
+
+
+@contextlib.contextmanager
+def _server(options: argparse.Namespace) -> Iterator[int]:
+    from edgepipe import rpc  # loads TVM
+
+    if options.host:
+        program = options.server or PROGRAM
+        with rpc.open_board(options.host, ssh_config=options.ssh_config, program=program) as port:
+            yield port
+    else:
+        with rpc.LocalServer.start(Path(options.server) if options.server else None) as server:
+            yield server.port
+
+
+def run_open(options: argparse.Namespace) -> int:
+    """Print the address and keep the server until standard input ends."""
+    with _server(options) as port:
+        print(f"127.0.0.1:{port} {KEY}", flush=True)
+        for _ in sys.stdin:
+            pass
+    return 0
+
+
+def run_golden(options: argparse.Namespace) -> int:
+    """Run the golden input and print the stages' times."""
+    from edgepipe import rpc
+
+    with _server(options) as port, rpc.connect(port) as session:
+        machine = session.info()
+        report = session.run_golden(options.bundle, device=options.device, repeat=options.repeat)
+    if options.json:
+        print(json.dumps({"machine": machine, **dataclasses.asdict(report)}, indent=1))
+        return 0
+    rows = [
+        [time.name, time.kind, str(time.runs)]
+        + [f"{value:.1f}" for value in (time.min_us, time.median_us, time.max_us)]
+        for time in report.stages
+    ]
+    print(format_table(["stage", "kind", "runs", "min us", "median us", "max us"], rows))
+    print(
+        f"{report.network}: golden output bit-equal on {machine['host']} ({machine['machine']}); "
+        f"VTA stages ran on: {report.device}"
+    )
+    return 0

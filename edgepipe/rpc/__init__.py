@@ -1,0 +1,15 @@
+"""Sessions on a board over TVM RPC: stages uploaded, run and timed there."""
+
+from edgepipe.rpc.board import open_board
+from edgepipe.rpc.server import LocalServer, find_program
+from edgepipe.rpc.session import GoldenReport, Session, StageTime, connect
+
+__all__ = [
+    "GoldenReport",
+    "LocalServer",
+    "Session",
+    "StageTime",
+    "connect",
+    "find_program",
+    "open_board",
+]

@@ -1,0 +1,111 @@
+"""``edgepipe-rpcd`` as a child process: on this machine, or at the other end of an SSH session."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sysconfig
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from edgepipe import resources
+from edgepipe.errors import RpcError
+
+PROGRAM = "edgepipe-rpcd"
+KEY = "edgepipe"  # the program's default
+_START_S = 30.0
+_LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+)\n")
+
+
+def find_program() -> Path:
+    """Return this machine's ``edgepipe-rpcd``; raise ``RpcError`` when it was not built."""
+    built = resources.folder("build") / "host" / "bin" / PROGRAM
+    installed = Path(sysconfig.get_path("scripts")) / PROGRAM
+    for path in (built, installed):
+        if path.is_file():
+            return path
+    raise RpcError(
+        f"{PROGRAM}: not found as {built} or {installed}",
+        hint="it is built where TVM's runtime libraries are found: install edgepipe again",
+    )
+
+
+class LocalServer:
+    """A running server that ends with this object, or with this process; a context manager.
+
+    ``command`` starts it and hands its standard streams on, so it may be an ssh session.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                [*command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+        except OSError as cause:
+            raise RpcError(f"{command[0]}: cannot be started ({cause.strerror})") from cause
+        self._log: list[str] = []
+        self._reader = threading.Thread(target=self._read_log, name="rpcd-log", daemon=True)
+        self._reader.start()
+        self.port = self._read_port(command[0])
+
+    @classmethod
+    def start(cls, program: Path | None = None, options: Sequence[str] = ()) -> Self:
+        """Start the program on this machine, on a free port unless ``options`` name one."""
+        return cls([str(program or find_program()), "--until-eof", *options])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def log(self) -> str:
+        """What the server has logged so far, a line per event."""
+        return "".join(self._log)
+
+    def close(self) -> None:
+        """End the server and the session it may have; may be called twice."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(timeout=10)
+
+    def _read_port(self, name: str) -> int:
+        assert self._process.stdout is not None
+        timer = threading.Timer(_START_S, self._process.kill)
+        timer.start()
+        try:
+            for line in self._process.stdout:
+                if found := _LISTENING.fullmatch(line):
+                    return int(found[1])
+        finally:
+            timer.cancel()
+        self.close()
+        reason = "; ".join(self.log.strip().splitlines()[-3:])
+        raise RpcError(f"{name}: the RPC server did not start ({reason or 'no reason given'})")
+
+    def _read_log(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._log.append(line)

@@ -1,0 +1,154 @@
+"""A session with ``edgepipe-rpcd``: TVM's own client and edgepipe's functions on the other side."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from edgepipe import tvm_adapter
+from edgepipe.bundle import storage
+from edgepipe.errors import RpcError
+from edgepipe.rpc.server import KEY
+
+_BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """How long a stage took at the other end, over ``runs`` runs, in microseconds."""
+
+    name: str
+    kind: str
+    runs: int
+    min_us: float
+    median_us: float
+    max_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenReport:
+    """A golden run that was bit-equal: what ran the VTA stages, and the time of every stage."""
+
+    network: str
+    device: str
+    stages: tuple[StageTime, ...]
+
+
+class Session:
+    """One client's session, a context manager; the server's process for it ends with it."""
+
+    def __init__(self, remote: Any) -> None:
+        self._remote: Any = remote
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def remote(self) -> Any:
+        """TVM's ``RPCSession``: upload, load_module, get_function, cpu."""
+        if self._remote is None:
+            raise RpcError("the RPC session is closed")
+        return self._remote
+
+    def close(self) -> None:
+        """End the session: the server kills its process, even one that is at work."""
+        if self._remote is not None:
+            remote, self._remote = self._remote, None
+            tvm_adapter.close_rpc(remote)
+
+    def info(self) -> dict[str, Any]:
+        """Return the other machine: kernel, cores, memory, whether it has the accelerator."""
+        found: dict[str, Any] = json.loads(self._call("edgepipe.info"))
+        return found
+
+    def run_golden(self, path: Path, *, device: str = "auto", repeat: int = 10) -> GoldenReport:
+        """Upload the bundle, run its golden input ``repeat`` times stage by stage, compare.
+
+        ``device`` runs the VTA stages: auto, simulator or uio. Raises ``RpcError`` when a stage
+        fails or an output is not bit-equal; the time of the first run is not counted.
+        """
+        if repeat < 1:
+            raise RpcError(f"repeat: found {repeat}, expected 1 or more")
+        with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
+            self._upload(path, Path(folder))
+        module = self._call("edgepipe.open_bundle", _BUNDLE, device)
+        try:
+            description = json.loads(module["describe"]())
+            module["load_golden"]()
+            module["run"]()
+            module["check_golden"]()
+            module["statistics"]()
+            for _ in range(repeat):
+                module["run"]()
+            module["check_golden"]()
+            times = json.loads(module["statistics"]())
+        except tvm_adapter.RPC_ERRORS as cause:
+            raise _error(cause) from cause
+        return GoldenReport(
+            network=description["name"],
+            device=description["device"],
+            stages=tuple(
+                StageTime(
+                    name=stage["name"],
+                    kind=stage["kind"],
+                    runs=time["runs"],
+                    min_us=time["min_us"],
+                    median_us=time["median_us"],
+                    max_us=time["max_us"],
+                )
+                for stage, time in zip(description["stages"], times, strict=True)
+            ),
+        )
+
+    def _upload(self, path: Path, folder: Path) -> None:
+        """Send the bundle as one archive; its digests are checked on the way."""
+        manifest = storage.read_manifest(path)
+        files = {entry.path: storage.read_file(path, entry) for entry in manifest.files}
+        archive = folder / _BUNDLE
+        storage.write(archive, files, lambda _: manifest)
+        try:
+            self.remote.upload(str(archive), _BUNDLE)
+        except tvm_adapter.RPC_ERRORS as cause:
+            raise _error(cause) from cause
+
+    def _call(self, name: str, *arguments: object) -> Any:
+        try:
+            return self.remote.get_function(name)(*arguments)
+        except tvm_adapter.RPC_ERRORS as cause:
+            raise _error(cause) from cause
+
+
+def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: float = 0.0) -> Session:
+    """Open a session with a server, waiting while it has another one.
+
+    ``limit_s``, unless 0, is how long the server lets the session live. Raises ``RpcError``.
+    """
+    try:
+        return Session(tvm_adapter.connect_rpc(host, port, key, limit_s))
+    except tvm_adapter.RPC_ERRORS as cause:
+        raise RpcError(
+            f"{host}:{port}: no RPC session ({_one_line(cause)})",
+            hint="is edgepipe-rpcd at work there, with the same key?",
+        ) from cause
+
+
+def _error(cause: BaseException) -> RpcError:
+    return RpcError(f"RPC: {_one_line(cause)}")
+
+
+def _one_line(cause: BaseException) -> str:
+    """Return the last line of TVM's text, which is the message; what precedes is a traceback."""
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[-1] if lines else type(cause).__name__

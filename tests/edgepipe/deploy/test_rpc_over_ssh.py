@@ -1,0 +1,49 @@
+"""RPC sessions through a real sshd: started, tunnelled, and ended with the link."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from edgepipe import rpc
+from edgepipe.cli.main import main
+from edgepipe.errors import RpcError
+
+
+@pytest.fixture
+def program():
+    try:
+        return str(rpc.find_program())
+    except RpcError as error:
+        pytest.skip(str(error))
+
+
+def test_a_session_through_the_tunnel_sees_the_board(board, program):
+    opened = rpc.open_board(board.name, ssh_config=board.ssh_config, program=program)
+    with opened as port, rpc.connect(port) as session:
+        assert session.info()["machine"]
+
+
+def test_a_link_that_is_cut_ends_the_session_s_process_on_the_board(board, program):
+    opened = rpc.open_board(board.name, ssh_config=board.ssh_config, program=program)
+    with opened as port, rpc.connect(port) as session:
+        process = session.info()["process"]
+        board.link.cut()
+        end = time.monotonic() + 20
+        while _is_alive(process) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not _is_alive(process)
+
+
+def test_a_board_without_the_server_is_an_error(board, capsys):
+    arguments = ["--host", board.name, "--ssh-config", str(board.ssh_config)]
+    assert main(["rpc", "open", *arguments, "--server", "/nowhere/edgepipe-rpcd"]) == 1
+    assert "the RPC server did not start" in capsys.readouterr().err
+
+
+def _is_alive(process):
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return text.rsplit(")", 1)[1].split()[0] != "Z"

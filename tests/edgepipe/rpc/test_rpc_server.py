@@ -1,0 +1,202 @@
+"""The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tvm
+from small_networks import PREPROCESS, Builder
+from tvm import te
+
+from edgepipe import boards, rpc
+from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.bundle import storage
+from edgepipe.cli.main import main
+from edgepipe.errors import RpcError
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program():
+    try:
+        return rpc.find_program()
+    except RpcError as error:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+
+
+@pytest.fixture
+def server(program, tmp_path):
+    with rpc.LocalServer.start(program, ["--folder", str(tmp_path)]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rpc")
+    builder = Builder(3)
+    features = builder.conv("image", "features", (16, 3, 3, 3), pads=[1] * 4)
+    body = builder.conv(builder.node("Relu", [features], "relu"), "body", (16, 16, 3, 3))
+    (folder / "net.onnx").write_bytes(builder.model([1, 3, 16, 16], {body: 4}).SerializeToString())
+    (folder / "net.toml").write_text(
+        '[preprocess]\nwidth = 16\nheight = 16\norder = "BGR"\n'
+        f"mean = {[*PREPROCESS.mean]}\nstd = {[*PREPROCESS.std]}\n"
+        '[postprocess]\nkind = "none"\n'
+    )
+    frames = np.random.default_rng(1).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8)
+    np.savez(folder / "frames.npz", frames=frames)
+    output = folder / "net.edgepipe"
+    build_bundle(
+        BuildOptions(
+            model=folder / "net.onnx",
+            board=boards.load("host"),
+            calibration=folder / "frames.npz",
+            output=output,
+        )
+    )
+    return output
+
+
+def test_a_library_built_by_tvm_is_uploaded_run_and_timed(server, tmp_path):
+    a = te.placeholder((8,), "int32", name="a")
+    b = te.compute((8,), lambda i: a[i] + 1, name="b")
+    library = tmp_path / "add.so"
+    tvm.compile(te.create_prim_func([a, b]), target="llvm").export_library(str(library))
+    with rpc.connect(server.port) as session:
+        remote = session.remote
+        remote.upload(str(library))
+        module = remote.load_module("add.so")
+        device = remote.cpu(0)
+        x = tvm.runtime.tensor(np.arange(8, dtype=np.int32), device)
+        y = tvm.runtime.tensor(np.zeros(8, np.int32), device)
+        module["main"](x, y)
+        assert (y.numpy() == np.arange(1, 9)).all()
+        assert module.time_evaluator("main", device, number=2, repeat=3)(x, y).mean > 0
+
+
+def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
+    with rpc.connect(server.port) as session:
+        assert session.info()["cores"] >= 1
+        report = session.run_golden(bundle, repeat=3)
+    assert report.device == "simulator"
+    assert {stage.kind for stage in report.stages} == {"arm", "vta"}
+    assert all(stage.runs == 3 and 0 < stage.min_us <= stage.max_us for stage in report.stages)
+
+
+def test_a_golden_output_that_differs_is_named_and_the_server_serves_on(server, bundle, tmp_path):
+    manifest = storage.read_manifest(bundle)
+    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
+    wrong = bytearray(contents[manifest.golden.outputs[0].file])
+    wrong[5] ^= 1
+    contents[manifest.golden.outputs[0].file] = bytes(wrong)
+    altered = tmp_path / "altered"
+    storage.write(altered, contents, lambda files: dataclasses.replace(manifest, files=files))
+    with (
+        pytest.raises(RpcError, match=r"is not the golden one: 1 of \d+ bytes differ"),
+        rpc.connect(server.port) as session,
+    ):
+        session.run_golden(altered)
+    with rpc.connect(server.port) as session:
+        assert session.run_golden(bundle, repeat=1).network == manifest.name
+
+
+def test_a_file_outside_the_session_is_refused(server):
+    with rpc.connect(server.port) as session, pytest.raises(Exception, match="not inside"):
+        session.remote.upload(bytearray(b"x"), "../escaped")
+
+
+def test_a_client_with_another_key_is_refused(server):
+    with pytest.raises(RpcError, match="no RPC session"):
+        rpc.connect(server.port, key="other")
+
+
+def test_what_is_no_rpc_client_is_refused_and_the_server_serves_on(server):
+    with socket.create_connection(("127.0.0.1", server.port)) as stranger:
+        stranger.sendall(b"GET ")
+        assert stranger.recv(1) == b""
+    with rpc.connect(server.port) as session:
+        assert session.info()["process"] > 0
+
+
+def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle, tmp_path):
+    shutil.copy(bundle, tmp_path / "net.edgepipe")
+    client = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
+            from edgepipe import rpc
+            session = rpc.connect({server.port})
+            session.remote.upload({str(bundle)!r}, "net.edgepipe")
+            net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "simulator")
+            net["load_golden"]()
+            print("running", flush=True)
+            net.time_evaluator("run", session.remote.cpu(0), number=10**9)()
+        """),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert client.stdout.readline() == "running\n"
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    client.stdout.close()
+    with rpc.connect(server.port) as session:  # waits for the session before to be ended
+        assert session.info()["process"] > 0
+    server.close()
+    assert not list(tmp_path.glob("edgepipe-rpc-*"))
+
+
+def test_a_session_ends_when_its_time_is_up(server):
+    with (
+        rpc.connect(server.port, limit_s=0.2) as session,
+        pytest.raises(RpcError, match="the session's time of 200 ms is up"),
+    ):
+        while True:
+            session.info()
+
+
+def test_a_server_that_cannot_be_reached_is_an_error_with_a_remedy():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(RpcError, match="no RPC session") as caught:
+        rpc.connect(port)
+    assert "edgepipe-rpcd" in caught.value.hint
+
+
+def test_a_taken_port_is_an_error(server, program):
+    with pytest.raises(RpcError, match="cannot listen: Address already in use"):
+        rpc.LocalServer.start(program, ["--port", str(server.port)])
+
+
+def test_wrong_use_says_what(program):
+    result = subprocess.run([program, "--idle", "soon"], capture_output=True, text=True)
+    assert (result.returncode, "--idle: found 'soon'" in result.stderr) == (2, True)
+
+
+def test_the_command_runs_a_bundle(bundle, capsys):
+    assert main(["rpc", "run", str(bundle), "--repeat", "2"]) == 0
+    assert "golden output bit-equal" in capsys.readouterr().out
+
+
+def test_the_tracker_hands_out_one_session_after_another(program):
+    pytest.importorskip("tornado", reason="TVM's tracker needs tornado")
+    from tvm.rpc.tracker import Tracker
+
+    tracker = Tracker(host="127.0.0.1", port=19190, port_end=19290)
+    try:
+        options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
+        with rpc.LocalServer.start(program, options):
+            farm = tvm.rpc.connect_tracker("127.0.0.1", tracker.port)
+            for _ in range(2):
+                with rpc.Session(farm.request("ultra96", session_timeout=60)) as session:
+                    assert session.info()["process"] > 0
+    finally:
+        tracker.terminate()
