@@ -93,10 +93,9 @@ TEST_F(BundleTest, EveryTruncationOfAnArchiveIsNoticed) {
 
 TEST_F(BundleTest, ADamagedManifestNeverOpens) {
   const std::string text = manifest_of(tiny_files()).dump();
-  for (std::size_t position = 0; position < text.size(); position += 3) {
-    Files files = tiny_files();
-    files["manifest.json"] = text.substr(0, position);
-    EXPECT_EQ(open_folder(files).code(), Code::kCorrupt) << position;
+  for (std::size_t position = 0; position < text.size(); ++position) {
+    const std::string cut = text.substr(0, position);
+    EXPECT_EQ(parse_manifest(testing::bytes_of(cut)).status().code(), Code::kCorrupt) << position;
   }
   // A flipped bit may hide in a name; it must not crash, and what opens is consistent.
   for (std::size_t position = 0; position < text.size(); ++position) {
