@@ -1,0 +1,179 @@
+"""edgepipe-run: golden check, raw frames, pictures, results as JSON, exit codes, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pipeline_bundles as bundles
+import pytest
+
+pytestmark = pytest.mark.sim
+
+ROOT = Path(__file__).resolve().parents[3]
+HOST_RUN = ROOT / "build" / "host" / "bin" / "edgepipe-run"
+AARCH64_RUN = ROOT / "build" / "aarch64" / "bin" / "edgepipe-run"
+FRAME = bundles.frames(1)[0]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return bundles.make_network()
+
+
+@pytest.fixture(scope="module")
+def files(network):
+    return bundles.compile_files(network)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory, network, files):
+    golden = {"frame": FRAME, "scores": network.run(FRAME)}
+    path = tmp_path_factory.mktemp("run") / "tiny.edgepipe"
+    return bundles.write_bundle(path, files, golden)
+
+
+def run(*arguments, stdin=b"", program=(HOST_RUN,), environment=None):
+    assert HOST_RUN.is_file(), f"{HOST_RUN} is missing; `make test` builds it"
+    return subprocess.run(
+        [*program, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        env=os.environ | (environment or {}),
+        check=False,
+    )
+
+
+def lines_of(ran):
+    assert ran.returncode == 0, ran.stderr.decode()
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("mode", [(), ("--serial",)], ids=["pipelined", "serial"])
+def test_the_golden_input_gives_the_golden_output(bundle, mode):
+    ran = run(bundle, "--golden", "--frames", "20", *mode)
+    assert [line["frame"] for line in lines_of(ran)] == list(range(20))
+    assert b"golden: 20 frames x 1 outputs are bit-equal" in ran.stderr
+    assert b"20 submitted = 20 delivered + 0 dropped + 0 failed" in ran.stderr
+
+
+@pytest.mark.cross
+def test_the_golden_output_on_aarch64(bundle):
+    qemu = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", AARCH64_RUN)
+    if shutil.which(qemu[0]) is None or not AARCH64_RUN.is_file():
+        pytest.skip(f"{qemu[0]} or {AARCH64_RUN} is missing; `make test` provides both")
+    ran = run(bundle, "--golden", program=qemu, environment={"QEMU_CPU": "cortex-a53"})
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert b"bit-equal" in ran.stderr
+
+
+def test_a_wrong_golden_output_says_where(tmp_path, network, files):
+    scores = network.run(FRAME)
+    scores[0, 1] += 1
+    path = bundles.write_bundle(tmp_path / "off", files, {"frame": FRAME, "scores": scores})
+    ran = run(path, "--golden")
+    assert ran.returncode == 1
+    assert b"frame 0: output 'scores' is not the golden one:" in ran.stderr
+    assert b"of 20 bytes differ, the first at" in ran.stderr
+
+
+def test_raw_frames_from_standard_input_give_classes_and_tensors(bundle, network, tmp_path):
+    frames = bundles.frames(5)
+    ran = run(
+        bundle,
+        "--input",
+        "-",
+        "--tensors",
+        tmp_path,
+        "--json",
+        "--quiet",
+        stdin=b"".join(frame.tobytes() for frame in frames),
+    )
+    *results, last = lines_of(ran)
+    assert ran.stderr == b""
+    for index, (frame, result) in enumerate(zip(frames, results, strict=True)):
+        scores = network.run(frame)
+        best = int(scores.argmax())
+        assert result["classes"][0]["label"] == bundles.LABELS[best]
+        assert (tmp_path / f"{index}_scores.bin").read_bytes() == scores.tobytes()
+    assert last["statistics"]["delivered"] == 5
+    assert [stage["name"] for stage in last["statistics"]["stages"]] == ["stem", "body", "head"]
+
+
+def test_pictures_give_the_same_as_raw_frames(bundle, tmp_path):
+    size = bundles.SIZE
+    header = f"P6\n{size} {size}\n255\n".encode()
+    rgb = np.ascontiguousarray(FRAME[0, :, :, ::-1])  # the network takes BGR
+    (tmp_path / "two.ppm").write_bytes((header + rgb.tobytes()) * 2)
+    pictures = lines_of(run(bundle, "--input", tmp_path / "two.ppm"))
+    raw = lines_of(run(bundle, "--input", "-", stdin=FRAME.tobytes() * 2))
+    assert [line["classes"] for line in pictures] == [line["classes"] for line in raw]
+
+
+def test_an_input_that_ends_inside_a_frame_fails_after_the_frames_before_it(bundle):
+    ran = run(bundle, "--input", "-", stdin=FRAME.tobytes() * 2 + b"half")
+    assert ran.returncode == 1
+    assert len(ran.stdout.splitlines()) == 2
+    assert b"standard input: frame 2: the input ends after 4 of 768 bytes" in ran.stderr
+
+
+def test_an_interruption_finishes_what_is_under_way(bundle):
+    with subprocess.Popen(
+        [HOST_RUN, bundle, "--input", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(FRAME.tobytes())
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["frame"] == 0
+        process.send_signal(signal.SIGINT)  # while it waits for the next frame
+        _, report = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"1 submitted = 1 delivered + 0 dropped + 0 failed" in report
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "no bundle was given"),
+        (("b",), "give either --input or --golden"),
+        (("b", "--golden", "--input", "x"), "give either --input or --golden"),
+        (("b", "c", "--golden"), "a second bundle, 'c'"),
+        (("b", "--golden", "--frames", "0"), "--frames: found '0', expected a number from 1 up"),
+        (("b", "--golden", "--cores=0,x"), "--cores: found '0,x', expected core numbers"),
+        (("b", "--golden", "--fast"), "'--fast' is unknown or lacks its value"),
+        (("b", "--golden", "--fast", "1"), "unknown option '--fast'"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_with_a_hint(arguments, text):
+    ran = run(*arguments)
+    assert ran.returncode == 2
+    assert ran.stdout == b""
+    assert text in ran.stderr.decode()
+    assert "hint: edgepipe-run --help" in ran.stderr.decode()
+
+
+def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
+    missing = run(tmp_path / "nothing", "--golden")
+    assert (missing.returncode, missing.stdout) == (1, b"")
+    assert b"no such file or folder" in missing.stderr
+    core = run(bundle, "--golden", "--cores", "999")
+    assert core.returncode == 1
+    assert b"thread 'stem' on core 999 cannot be started" in core.stderr
+    output = run(bundle, "--golden", "--output", tmp_path / "no" / "folder")
+    assert output.returncode == 1
+    assert b"cannot be created" in output.stderr
+
+
+def test_help_names_every_option():
+    text = run("--help").stdout.decode()
+    for option in ("--input", "--golden", "--frames", "--serial", "--cores", "--json", "--tensors"):
+        assert option in text
