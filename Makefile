@@ -5,6 +5,7 @@ VENV    ?= .venv
 PYTHON  := $(VENV)/bin/python
 HOST    := build/host
 AARCH64 := build/aarch64
+TVM_AARCH64 := build/tvm-aarch64
 DEMO    := build/demo
 
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
@@ -78,9 +79,14 @@ $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation ".[dev]"
 	@touch $@
 
-$(AARCH64)/.built: $(VENV)/.installed cross/aarch64.cmake
+$(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
+	cross/fetch-tvm.sh $(TVM_AARCH64) $(PYTHON)
+	@touch $@
+
+$(AARCH64)/.built: $(VENV)/.installed $(TVM_AARCH64)/.pins cross/aarch64.cmake
 	cmake -S . -B $(AARCH64) -G Ninja -DCMAKE_TOOLCHAIN_FILE=cross/aarch64.cmake \
-	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > $(AARCH64).log 2>&1 || { cat $(AARCH64).log; exit 1; }
+	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) \
+	    -DEDGEPIPE_TVM_LIBRARIES=$(abspath $(TVM_AARCH64)) > $(AARCH64).log 2>&1 || { cat $(AARCH64).log; exit 1; }
 	cmake --build $(AARCH64) >> $(AARCH64).log 2>&1 || { tail -50 $(AARCH64).log; exit 1; }
 	@touch $@
 
