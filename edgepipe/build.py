@@ -154,7 +154,7 @@ def partition(
     border, cuts = _border_and_cuts(operators, options.cuts)
     placed = place(
         operators,
-        VtaCheck(options.board.accelerator, network),
+        VtaCheck(options.board.accelerator, network, operators, quantized.reasons),
         border=border,
         overrides=options.placement,
     )

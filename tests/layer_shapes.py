@@ -1,4 +1,4 @@
-"""The layer shapes of VTA's old test suite and of ResNet-18, with full-range random data."""
+"""Layer shapes of VTA's old test suite and of ResNet-18, and more; full-range random data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from vta_stages.layers import Conv, Epilogue, TensorSpec, TransposedConv
+from vta_stages.layers import Conv, Epilogue, MaxPool, TensorSpec, TransposedConv
 
 # extent, input channels, output channels, kernel, padding, stride
 RESNET_18 = {
@@ -29,16 +29,22 @@ GROUPED = [
 # extent, input channels, output channels; 4x4, stride 2, padding 1
 TRANSPOSED = [(4, 1024, 512), (8, 512, 256), (16, 256, 128)]
 DENSE = [(512, 1000), (256, 128)]
+# extent, input channels, output channels, groups; 4x4, stride 2, padding 1
+TRANSPOSED_GROUPS = [(8, 32, 64, 2), (13, 24, 12, 4)]
+# extent, channels; the maximum over the whole picture
+GLOBAL_POOLS = [(7, 512), (13, 70)]
 
 SHAPES = (
     *RESNET_18,
     *(f"group-{extent}x{channels}-s{stride}" for extent, channels, stride in GROUPED),
     *(f"transposed-{extent}x{inputs}x{outputs}" for extent, inputs, outputs in TRANSPOSED),
     *(f"dense-{inputs}x{outputs}" for inputs, outputs in DENSE),
+    *(f"transposed-{extent}x{ci}x{co}-g{groups}" for extent, ci, co, groups in TRANSPOSED_GROUPS),
+    *(f"global-max-{extent}x{channels}" for extent, channels in GLOBAL_POOLS),
 )
 
 
-def layer(shape: str) -> Conv | TransposedConv:
+def layer(shape: str) -> Conv | TransposedConv | MaxPool:
     """Return the layer called ``shape``; input ``x``, output ``y``, the same for the same name."""
     rng = np.random.default_rng(zlib.crc32(shape.encode()))
     if shape in RESNET_18:
@@ -50,18 +56,45 @@ def layer(shape: str) -> Conv | TransposedConv:
         return _conv(rng, extent, channels, channels, 3, 1, stride, groups=channels // 16)
     at -= len(GROUPED)
     if at < len(TRANSPOSED):
-        extent, inputs, outputs = TRANSPOSED[at]
-        return TransposedConv(
-            name="y",
-            input=_tensor("x", inputs, extent),
-            output=_tensor("y", outputs, 2 * extent),
-            weight=_int8(rng, inputs, outputs, 4, 4),
-            epilogue=_epilogue(rng, outputs, inputs * 4),
-            stride=(2, 2),
-            padding=(1, 1, 1, 1),
-        )
-    inputs, outputs = DENSE[at - len(TRANSPOSED)]
-    return _conv(rng, 1, inputs, outputs, 1, 0, 1)
+        return _transposed(rng, *TRANSPOSED[at])
+    at -= len(TRANSPOSED)
+    if at < len(DENSE):
+        inputs, outputs = DENSE[at]
+        return _conv(rng, 1, inputs, outputs, 1, 0, 1)
+    at -= len(DENSE)
+    if at < len(TRANSPOSED_GROUPS):
+        return _transposed(rng, *TRANSPOSED_GROUPS[at])
+    extent, channels = GLOBAL_POOLS[at - len(TRANSPOSED_GROUPS)]
+    return MaxPool(
+        name="y",
+        input=_tensor("x", channels, extent),
+        output=_tensor("y", channels, 1),
+        kernel=(extent, extent),
+        stride=(extent, extent),
+    )
+
+
+def picture(tested: Conv | TransposedConv | MaxPool) -> np.ndarray:
+    """Return random full-range int8[1, c, h, w]; what is pooled has a maximum for each channel."""
+    source = tested.input
+    rng = np.random.default_rng(source.channels * source.height)
+    values = _int8(rng, 1, source.channels, source.height, source.width)
+    if isinstance(tested, MaxPool):
+        return np.minimum(values, _int8(rng, 1, source.channels, 1, 1))
+    return values
+
+
+def _transposed(rng, extent, inputs, outputs, groups=1) -> TransposedConv:
+    return TransposedConv(
+        name="y",
+        input=_tensor("x", inputs, extent),
+        output=_tensor("y", outputs, 2 * extent),
+        weight=_int8(rng, inputs, outputs // groups, 4, 4),
+        epilogue=_epilogue(rng, outputs, inputs // groups * 4),
+        stride=(2, 2),
+        padding=(1, 1, 1, 1),
+        groups=groups,
+    )
 
 
 def _conv(rng, extent, inputs, outputs, kernel, pad, stride, groups=1) -> Conv:

@@ -164,6 +164,41 @@ def exporter_habits() -> onnx.ModelProto:
     return b.model([1, 3, 16, 16], {"result": 4})
 
 
+def upsampler() -> onnx.ModelProto:
+    """Transposed convolutions, in groups and dilated, and the maximum over the whole picture."""
+    b = Builder(5)
+    x = b.conv("image", "first", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    weight = b.constant("up.w", 0.3 * b.normal(8, 3, 4, 4))
+    shape = {"kernel_shape": [4, 4], "strides": [2, 2], "pads": [1] * 4}
+    x = b.node("ConvTranspose", [x, weight], "up", group=2, **shape)
+    weight = b.constant("wide.w", 0.3 * b.normal(6, 10, 3, 3))
+    x = b.node("ConvTranspose", [x, weight], "wide", kernel_shape=[3, 3], dilations=[2, 2])
+    x = b.node("GlobalMaxPool", [x], "largest")
+    x = b.node("Flatten", [x], "flat")
+    b.node("Gemm", [x, b.constant("dense.w", b.normal(5, 10))], "logits", transB=1)
+    return b.model([1, 3, 16, 16], {"logits": 2})
+
+
+def reluctant() -> onnx.ModelProto:
+    """Operators that stay float between two convolutions, each for a reason of its own."""
+    b = Builder(6)
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    x = b.node("MaxPool", [x], "spread", kernel_shape=[2, 2], dilations=[2, 2])
+    x = b.node("AveragePool", [x], "partial", kernel_shape=[3, 3], pads=[1] * 4)
+    x = b.node("AveragePool", [x], "rounded_up", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    size = b.constant("size", np.array([1, 8, 20, 20], np.int64))
+    corners = {"coordinate_transformation_mode": "align_corners"}
+    x = b.node("Resize", [x, "", "", size], "resized", mode="linear", **corners)
+    x = b.node("HardSwish", [x], "swish")
+    x = b.node("Softmax", [x], "soft", axis=1)
+    x = b.conv(x, "second", (8, 8, 3, 3))
+    x = b.node("Sigmoid", [x], "gate")
+    x = b.conv(x, "third", (8, 8, 3, 3))
+    x = b.node("Sigmoid", [x], "score")
+    b.node("Transpose", [x], "result", perm=[0, 2, 3, 1])
+    return b.model([1, 3, 16, 16], {"result": 4}, opset=14)
+
+
 def frames(count: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
     """Yield smooth random pictures uint8[1, 16, 16, 3]."""
     random = np.random.default_rng(seed)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgepipe.errors import LayerError
 from edgepipe.frontend.network import Network
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operators import PART, Operator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
 
@@ -27,11 +27,24 @@ LAYOUT_CALLS = frozenset(
 
 
 class VtaCheck:
-    """Raises ``LayerError`` for operators that the VTA cannot run; ``placement.place`` calls it."""
+    """Raises ``LayerError`` for operators that the VTA cannot run; ``placement.place`` calls it.
 
-    def __init__(self, accelerator: Accelerator, network: Network) -> None:
+    ``operators`` are those of the whole module in order; ``reasons`` are the quantiser's, by tensor
+    (see ``QuantizedNetwork``).
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        network: Network,
+        operators: Sequence[Operator],
+        reasons: Mapping[str, str],
+    ) -> None:
         self._accelerator = accelerator
         self._types = _onnx_types(network)
+        self._reasons = reasons
+        self._operators = operators
+        self._before_layers = _before_layers(operators)
 
     def __call__(self, operator: Operator) -> None:
         """Raise ``LayerError`` with the reason, in one line, when ``operator`` needs the CPU."""
@@ -40,14 +53,39 @@ class VtaCheck:
             return
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")
-        if all(binding.op in LAYOUT_CALLS for binding in operator.bindings):
+        moves = all(binding.op in LAYOUT_CALLS for binding in operator.bindings)
+        if moves and operator.output not in self._before_layers:
             raise LayerError("decoding: layout and type of the network's outputs")
-        kind = self._types.get(operator.name) or operator.bindings[-1].op
-        raise LayerError(f"{kind.lower()}: stays float")
+        kind = self._types.get(operator.name.partition(PART)[0])
+        reason = self._reasons.get(operator.name)
+        if kind is None or reason is None:
+            raise LayerError(self._conversion(operator))
+        raise LayerError(f"{kind}: {reason}")
+
+    def _conversion(self, operator: Operator) -> str:
+        """Say between which operators the values change their form, which no ONNX node asks for."""
+        if operator.bindings[-1].dtype == "int8":
+            sources = [o for o in self._operators if o.output in operator.inputs]
+            return f"conversion to int8 after {self._named(sources)}"
+        readers = [o for o in self._operators if operator.output in o.inputs]
+        return f"conversion to float for {self._named(readers)}"
+
+    def _named(self, operators: Sequence[Operator]) -> str:
+        kinds = (self._types.get(operator.name, operator.name) for operator in operators)
+        return ", ".join(dict.fromkeys(kinds))
+
+
+def _before_layers(operators: Sequence[Operator]) -> set[str]:
+    """Return the tensors that some quantised layer depends on, however indirectly."""
+    found: set[str] = set()
+    for operator in reversed(operators):
+        if operator.layer is not None or operator.output in found:
+            found.update(operator.inputs)
+    return found
 
 
 def _onnx_types(network: Network) -> Mapping[str, str]:
     made_by = {
         value: node.op_type for node in network.onnx_model.graph.node for value in node.output
     }
-    return {name: made_by.get(value, "") for name, value in network.values.items()}
+    return {name: made_by[value] for name, value in network.values.items() if value in made_by}

@@ -33,9 +33,13 @@ IDENTITY = Activation()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node:
-    """A named operator; ``name`` is also its output tensor."""
+    """A named operator; ``name`` is also its output tensor.
+
+    ``reason`` says why it is for the CPU, where it is.
+    """
 
     name: str
+    reason: str = ""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -138,6 +142,7 @@ class ConcatNode(Node):
 class SliceNode(Node):
     """Channels ``begin`` to ``end`` of a picture."""
 
+    reason: str = "channels are cut out on arm"
     input: str
     begin: int
     end: int
@@ -151,6 +156,7 @@ class SliceNode(Node):
 class MoveNode(Node):
     """A reshape or transposition: bytes move, values stay; ``binding`` is the float original."""
 
+    reason: str = "bytes are moved on arm"
     input: str
     binding: Binding
 
@@ -163,6 +169,7 @@ class MoveNode(Node):
 class TableNode(Node):
     """A function of one number applied to every element; ``binding`` is the float original."""
 
+    reason: str = "values are looked up in a table on arm"
     input: str
     binding: Binding
 
@@ -178,7 +185,7 @@ class TableNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FloatNode(Node):
-    """An operator without integer form: it stays float, on the ARM side."""
+    """An operator without integer form: it stays float, on the ARM side; ``reason`` says why."""
 
     binding: Binding
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.quantize.calibrate import collect_statistics
+from edgepipe.quantize.graph import is_integer
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.recognise import recognise
 from edgepipe.quantize.writer import Writer, measured_tensors
@@ -24,7 +25,8 @@ class QuantizedNetwork:
     """A network in integer Relax.
 
     ``module`` reads ``input_name: uint8[1, h, w, c]`` and returns the float network's outputs.
-    ``scales`` gives the real value of one step of every int8 tensor, float64[channels].
+    ``scales`` gives the real value of one step of every int8 tensor, float64[channels]; ``reasons``
+    says of every operator that is for the CPU (by its float tensor) why.
     """
 
     name: str
@@ -33,6 +35,7 @@ class QuantizedNetwork:
     input_name: str
     output_names: tuple[str, ...]
     scales: Mapping[str, Float] = field(repr=False)
+    reasons: Mapping[str, str] = field(repr=False)
     calibration_frames: int
     notices: tuple[str, ...] = ()
 
@@ -63,6 +66,7 @@ def quantize(
         input_name=network.input_name,
         output_names=network.output_names,
         scales=writer.scales,
+        reasons={node.name: node.reason for node in graph.nodes if not is_integer(node)},
         calibration_frames=count,
         notices=(*network.notices, *writer.notices),
     )

@@ -3,7 +3,8 @@
     conv2d, add const, add residual, leakyrelu   ->   one ConvNode
 
 A call joins the node before it when nothing else reads that node. What is not recognised becomes a
-FloatNode, so every network has a graph.
+FloatNode with the reason, so every network has a graph. A rule returns a node, or the reason why a
+call stays float.
 
 An integer operator needs the range of its output, which calibration knows only for the ONNX
 network's own values. Where the importer made several calls of one ONNX node (say, HardSwish) and
@@ -17,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgepipe.quantize.graph import (
     IDENTITY,
@@ -42,6 +44,8 @@ from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
 
 ELEMENTWISE = ("sigmoid", "tanh", "exp", "nn.silu")
 MAX_POOL_WINDOW = 4096
+NO_PICTURE = "it reads no picture [1, c, h, w]"
+NO_CONSTANT_WEIGHT = "its weights are not constant"
 
 
 def recognise(module: IRModule, measurable: Container[str]) -> Graph:
@@ -113,15 +117,23 @@ class _Reader:
             self._splits[binding.name] = binding
             return
         rule = _RULES.get(binding.op)
-        node = rule(self, binding) if rule and recognised and binding.dtype == "float32" else None
-        node = node or self._float(binding)
+        made: Node | str
+        if rule is None:
+            made = "it has no integer form"
+        elif binding.dtype != "float32":
+            made = f"it computes {binding.dtype}"
+        elif not recognised:
+            made = "calibration cannot measure a range inside it"
+        else:
+            made = rule(self, binding)
+        node = self._float(binding, f"stays float: {made}") if isinstance(made, str) else made
         self.nodes[binding.name] = node
 
-    def _float(self, binding: Binding) -> Node:
+    def _float(self, binding: Binding, reason: str) -> Node:
         split = self._splits.pop(binding.inputs[0], None) if binding.inputs else None
         if split is not None:  # a split of some other kind, read as it is
-            self.nodes[split.name] = FloatNode(name=split.name, binding=split)
-        return FloatNode(name=binding.name, binding=binding)
+            self.nodes[split.name] = FloatNode(name=split.name, binding=split, reason=reason)
+        return FloatNode(name=binding.name, binding=binding, reason=reason)
 
     def _open(self, tensor: Any) -> ConvNode | SumNode | None:
         """Return the node that makes ``tensor`` if its tail may still grow."""
@@ -135,7 +147,7 @@ class _Reader:
             isinstance(t, str) and picture_shape(self._shapes[t]) is not None for t in tensors
         )
 
-    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> Node | None:
+    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> Node:
         """``tensor * factor + bias``, both per channel, joined to the node before if it is open."""
         channels = self._shapes[name][1]
         node = self._open(tensor)
@@ -163,26 +175,31 @@ class _Reader:
             return replace(node, name=name, terms=terms, bias=node.bias * factor + bias)
         return SumNode(name=name, terms=((tensor, factor),), bias=np.zeros(channels) + bias)
 
-    def elementwise(self, binding: Binding) -> Node | None:
+    def elementwise(self, binding: Binding) -> Node | str:
         """Add, subtract, multiply and divide by a constant per channel, or of two tensors."""
         first, second = binding.args
         sign = -1.0 if binding.op == "subtract" else 1.0
-        if not self._is_picture(binding.name):
-            return None
         shape = self._shapes[binding.name]
+        if not self._is_picture(binding.name):
+            return f"it makes {list(shape)}, no picture [1, c, h, w]"
         if isinstance(first, str) and isinstance(second, str):
             same = self._shapes[first] == self._shapes[second] == shape
             if binding.op == "add" and same and first == second:
                 return self._affine(binding.name, first, np.full(shape[1], 2.0), 0.0)
             if binding.op in ("add", "subtract") and same and first != second:
                 return self._sum(binding.name, first, second, sign)
-            return None
+            if same:
+                return f"only sums of two tensors are quantised, this is {binding.op}"
+            return f"{list(self._shapes[first])} and {list(self._shapes[second])} differ"
         tensor, constant = (first, second) if isinstance(first, str) else (second, first)
         if not isinstance(tensor, str) or self._shapes[tensor] != shape:
-            return None
-        values = as_channels(np.asarray(constant), shape)
-        if values is None or (binding.op == "divide" and tensor is not first):
-            return None
+            return "its constant has more axes than its tensor"
+        factors = np.asarray(constant)
+        values = as_channels(factors, shape)
+        if values is None:
+            return f"its constant {list(factors.shape)} is not one value a channel"
+        if binding.op == "divide" and tensor is not first:
+            return "a constant is divided by a tensor"
         ones = np.ones(shape[1])
         if binding.op == "multiply":
             return self._affine(binding.name, tensor, values, 0.0)
@@ -220,12 +237,14 @@ class _Reader:
                 terms.append((tensor, factor))
         return SumNode(name=name, terms=tuple(terms), bias=bias)
 
-    def activation(self, binding: Binding) -> Node | None:
+    def activation(self, binding: Binding) -> Node | str:
         """Relu, leaky relu, clip, and maximum or minimum with a constant."""
         tensor = binding.args[0]
         wanted = _activation(binding)
-        if wanted is None or not isinstance(tensor, str) or not self._is_picture(tensor):
-            return None
+        if wanted is None:
+            return "its bounds are not one constant, or its slope is not within 0 and 1"
+        if not isinstance(tensor, str) or not self._is_picture(tensor):
+            return NO_PICTURE
         node = self.nodes.get(tensor)
         if isinstance(node, ConvNode | SumNode) and tensor in self._single:
             joined = _joined(node.activation, wanted)
@@ -236,16 +255,15 @@ class _Reader:
         terms = ((tensor, ones),)
         return SumNode(name=binding.name, terms=terms, bias=0 * ones, activation=wanted)
 
-    def conv(self, binding: Binding) -> Node | None:
+    def conv(self, binding: Binding) -> Node | str:
         tensor, weight = binding.args
         attributes = binding.attributes
         if not isinstance(weight, np.ndarray) or not isinstance(tensor, str):
-            return None
-        if attributes["data_layout"] != "NCHW" or weight.ndim != 4:
-            return None
+            return NO_CONSTANT_WEIGHT
         transposed = binding.op == "nn.conv2d_transpose"
-        if transposed and (attributes["dilation"] != (1, 1) or attributes["groups"] != 1):
-            return None
+        dilation = attributes["dilation"]
+        if transposed:  # the record of a transposed convolution has no dilation
+            weight, dilation = _dilated(weight, dilation), (1, 1)
         return ConvNode(
             name=binding.name,
             input=tensor,
@@ -253,18 +271,18 @@ class _Reader:
             bias=np.zeros(binding.shape[1]),
             stride=attributes["strides"],
             padding=attributes["padding"],
-            dilation=attributes["dilation"],
+            dilation=dilation,
             groups=attributes["groups"],
             transposed=transposed,
         )
 
-    def dense(self, binding: Binding) -> Node | None:
+    def dense(self, binding: Binding) -> Node | str:
         """``[1, k] @ const[k, n]``: a convolution whose kernel is the whole picture."""
         tensor, weight = binding.args
         if not isinstance(weight, np.ndarray) or not isinstance(tensor, str) or weight.ndim != 2:
-            return None
+            return NO_CONSTANT_WEIGHT
         if len(binding.shape) != 2 or binding.shape[0] != 1:
-            return None
+            return f"it makes {list(binding.shape)}, expected one row"
         source, shape = tensor, (1, weight.shape[0], 1, 1)
         before = self.nodes.get(tensor)
         if isinstance(before, MoveNode) and before.binding.op == "reshape":
@@ -276,13 +294,14 @@ class _Reader:
             name=binding.name, input=source, weight=kernel, bias=np.zeros(weight.shape[1])
         )
 
-    def max_pool(self, binding: Binding) -> Node | None:
+    def max_pool(self, binding: Binding) -> Node | str:
         tensor = binding.args[0]
         attributes = binding.attributes
-        if attributes["layout"] != "NCHW" or attributes["dilation"] != (1, 1):
-            return None
-        if not isinstance(tensor, str):
-            return None
+        if not isinstance(tensor, str) or not self._is_picture(tensor):
+            return NO_PICTURE
+        if attributes["dilation"] != (1, 1):
+            dy, dx = attributes["dilation"]
+            return f"its window is dilated {dy}x{dx}; windows are whole on the accelerator"
         kernel, stride = attributes["pool_size"], attributes["strides"]
         padding = list(attributes["padding"])
         for axis in range(2):
@@ -298,45 +317,55 @@ class _Reader:
             padding=(padding[0], padding[1], padding[2], padding[3]),
         )
 
-    def average_pool(self, binding: Binding) -> Node | None:
+    def average_pool(self, binding: Binding) -> Node | str:
         tensor = binding.args[0]
         attributes = binding.attributes
         if not isinstance(tensor, str) or not self._is_picture(tensor):
-            return None
-        shape = self._shapes[tensor]
-        if len(shape) != 4 or attributes["layout"] != "NCHW" or attributes["dilation"] != (1, 1):
-            return None
+            return NO_PICTURE
         padding, kernel = attributes["padding"], attributes["pool_size"]
-        partial = any(padding) and not attributes["count_include_pad"]
-        if partial or attributes["ceil_mode"] or kernel[0] * kernel[1] > MAX_POOL_WINDOW:
-            return None
+        if attributes["dilation"] != (1, 1):
+            dy, dx = attributes["dilation"]
+            return f"its window is dilated {dy}x{dx}; windows are whole on the accelerator"
+        if attributes["ceil_mode"]:
+            return "ceil_mode cuts its last windows short, so that their divisors differ"
+        if any(padding) and not attributes["count_include_pad"]:
+            return "count_include_pad=0 leaves padding out, so that divisors differ at the border"
+        if kernel[0] * kernel[1] > MAX_POOL_WINDOW:
+            return f"its window has {kernel[0] * kernel[1]} pixels, more than {MAX_POOL_WINDOW}"
         return AveragePoolNode(
             name=binding.name,
             input=tensor,
-            channels=shape[1],
+            channels=self._shapes[tensor][1],
             kernel=kernel,
             stride=attributes["strides"],
             padding=padding,
         )
 
-    def mean(self, binding: Binding) -> Node | None:
+    def whole_picture(self, binding: Binding) -> Node | str:
+        """Global pooling: the mean or the maximum over height and width."""
         tensor = binding.args[0]
         if not isinstance(tensor, str) or not self._is_picture(tensor):
-            return None
+            return NO_PICTURE
         shape = self._shapes[tensor]
-        axes = {axis % len(shape) for axis in binding.attributes["axis"] or ()}
-        if len(shape) != 4 or axes != {2, 3} or shape[2] * shape[3] > MAX_POOL_WINDOW:
-            return None
+        axes = {axis % len(shape) for axis in binding.attributes["axis"] or range(len(shape))}
+        if len(shape) != 4 or axes != {2, 3}:
+            return f"it reduces axes {sorted(axes)} of {list(shape)}, expected 2 and 3 of 4"
         kernel = (shape[2], shape[3])
+        if binding.op == "max":
+            return MaxPoolNode(
+                name=binding.name, input=tensor, kernel=kernel, stride=kernel, padding=(0, 0, 0, 0)
+            )
+        if shape[2] * shape[3] > MAX_POOL_WINDOW:
+            return f"its window has {shape[2] * shape[3]} pixels, more than {MAX_POOL_WINDOW}"
         return AveragePoolNode(
             name=binding.name, input=tensor, channels=shape[1], kernel=kernel, stride=kernel
         )
 
-    def resize(self, binding: Binding) -> Node | None:
+    def resize(self, binding: Binding) -> Node | str:
         tensor = binding.args[0]
         attributes = binding.attributes
-        if not isinstance(tensor, str) or attributes["layout"] != "NCHW":
-            return None
+        if not isinstance(tensor, str) or not self._is_picture(tensor):
+            return NO_PICTURE
         sizes = (self._shapes[tensor][2:], binding.shape[2:])
         found = resize_matrices(
             sizes,  # type: ignore[arg-type]
@@ -345,28 +374,30 @@ class _Reader:
             attributes["rounding_method"],
         )
         if found is None:
-            return None
+            mode = f"{attributes['method']} with {attributes['coordinate_transformation_mode']}"
+            had, made = (f"{height}x{width}" for height, width in sizes)
+            return f"{mode} from {had} to {made} has weights that no shift gives"
         rows, cols, shift = found
         return ResizeNode(name=binding.name, input=tensor, rows=rows, cols=cols, shift=shift)
 
-    def concat(self, binding: Binding) -> Node | None:
+    def concat(self, binding: Binding) -> Node | str:
         parts = binding.args[0]
-        if not isinstance(parts, tuple) or binding.attributes["axis"] not in (1, -3):
-            return None
-        if len(binding.shape) != 4 or not self._is_picture(*parts):
-            return None
+        if len(binding.shape) != 4 or not isinstance(parts, tuple) or not self._is_picture(*parts):
+            return NO_PICTURE
+        if binding.attributes["axis"] not in (1, -3):
+            return f"it joins along axis {binding.attributes['axis']}, expected channels"
         return ConcatNode(name=binding.name, parts=parts)
 
-    def part_of_split(self, binding: Binding) -> Node | None:
+    def part_of_split(self, binding: Binding) -> Node | str:
         source, index = binding.args
         split = self._splits.get(source) if isinstance(source, str) else None
         if split is None or not isinstance(index, int):
-            return None
+            return "it is part of no split"
         tensor = split.args[0]
         if not isinstance(tensor, str) or len(self._shapes[tensor]) != 4:
-            return None
+            return NO_PICTURE
         if split.attributes["axis"] not in (1, -3):
-            return None
+            return f"it splits along axis {split.attributes['axis']}, expected channels"
         channels = self._shapes[tensor][1]
         cuts = split.attributes["indices_or_sections"]
         if isinstance(cuts, int):
@@ -377,17 +408,26 @@ class _Reader:
             name=binding.name, input=tensor, begin=borders[index], end=borders[index + 1]
         )
 
-    def move(self, binding: Binding) -> Node | None:
+    def move(self, binding: Binding) -> Node | str:
         tensor = binding.args[0]
         if not isinstance(tensor, str):
-            return None
+            return NO_PICTURE
         return MoveNode(name=binding.name, input=tensor, binding=binding)
 
-    def table(self, binding: Binding) -> Node | None:
+    def table(self, binding: Binding) -> Node | str:
         tensor = binding.args[0]
         if not isinstance(tensor, str):
-            return None
+            return NO_PICTURE
         return TableNode(name=binding.name, input=tensor, binding=binding)
+
+
+def _dilated(weight: NDArray[Any], dilation: tuple[int, int]) -> NDArray[Any]:
+    """Return a kernel [.., h, w] with zeros between its taps."""
+    *others, height, width = weight.shape
+    (dy, dx) = dilation
+    wide = np.zeros((*others, (height - 1) * dy + 1, (width - 1) * dx + 1), weight.dtype)
+    wide[..., ::dy, ::dx] = weight
+    return wide
 
 
 def _activation(binding: Binding) -> Activation | None:
@@ -420,7 +460,7 @@ def _joined(first: Activation, second: Activation) -> Activation | None:
     return Activation(low=low, high=high, slope=first.slope)
 
 
-_RULES: dict[str, Callable[[_Reader, Binding], Node | None]] = {
+_RULES: dict[str, Callable[[_Reader, Binding], Node | str]] = {
     "add": _Reader.elementwise,
     "subtract": _Reader.elementwise,
     "multiply": _Reader.elementwise,
@@ -435,7 +475,8 @@ _RULES: dict[str, Callable[[_Reader, Binding], Node | None]] = {
     "matmul": _Reader.dense,
     "nn.max_pool2d": _Reader.max_pool,
     "nn.avg_pool2d": _Reader.average_pool,
-    "mean": _Reader.mean,
+    "mean": _Reader.whole_picture,
+    "max": _Reader.whole_picture,
     "image.resize2d": _Reader.resize,
     "concat": _Reader.concat,
     "tuple_get_item": _Reader.part_of_split,

@@ -96,24 +96,20 @@ def snap(scale: Float, residual_step: Float, shift: NDArray[np.int32]) -> Float:
 
 def input_rows(node: ConvNode, source_scale: Float) -> Float:
     """Return the weights as float64[out, n], each times the scale of the input that it meets."""
-    weight = node.weight
+    grouped = node.weight.reshape(node.groups, -1, *node.weight.shape[1:])
     if node.transposed:
-        scaled = weight * source_scale[:, None, None, None]
-        rows = np.moveaxis(scaled, 1, 0)
-        return rows.reshape(rows.shape[0], -1)
-    per_group = weight.shape[1]
-    scales = source_scale.reshape(node.groups, 1, per_group, 1, 1)
-    grouped = weight.reshape(node.groups, -1, *weight.shape[1:]) * scales
-    return grouped.reshape(weight.shape[0], -1)
+        grouped = grouped.swapaxes(1, 2)
+    scaled = grouped * source_scale.reshape(node.groups, 1, grouped.shape[2], 1, 1)
+    return scaled.reshape(grouped.shape[0] * grouped.shape[1], -1)
 
 
 def as_weight(node: ConvNode, rows: NDArray[np.int64]) -> NDArray[np.int8]:
     """Undo the row form of :func:`input_rows` for quantised weights."""
-    shape = node.weight.shape
+    first, second, *kernel = node.weight.shape
+    weight = rows
     if node.transposed:
-        turned = rows.reshape(shape[1], shape[0], *shape[2:])
-        return np.ascontiguousarray(np.moveaxis(turned, 0, 1)).astype(np.int8)
-    return rows.reshape(shape).astype(np.int8)
+        weight = rows.reshape(node.groups, second, first // node.groups, *kernel).swapaxes(1, 2)
+    return weight.reshape(node.weight.shape).astype(np.int8)
 
 
 def expected_error(node: ConvNode, rows: NDArray[np.int64], exact: Float, mean: Float) -> Float:
@@ -121,14 +117,10 @@ def expected_error(node: ConvNode, rows: NDArray[np.int64], exact: Float, mean: 
 
     ``mean`` is the input's mean per channel in integer steps. (Zero padding is neglected.)
     """
-    difference = exact - rows
-    if node.transposed:
-        taps = difference.reshape(difference.shape[0], mean.size, -1).sum(axis=2)
-        stride = node.stride[0] * node.stride[1]
-        result: Float = taps @ mean / stride
-        return result
-    per_group = node.weight.shape[1]
-    taps = difference.reshape(node.groups, -1, per_group, rows.shape[1] // per_group).sum(axis=3)
-    means = mean.reshape(node.groups, per_group)
-    grouped: Float = np.einsum("goi,gi->go", taps, means)
-    return grouped.reshape(-1)
+    means = mean.reshape(node.groups, -1)
+    groups, per_group = means.shape
+    taps = (exact - rows).reshape(groups, rows.shape[0] // groups, per_group, -1).sum(axis=3)
+    # Every output of a transposed convolution meets one of stride x stride sets of taps.
+    hit = 1 / (node.stride[0] * node.stride[1]) if node.transposed else 1.0
+    error: Float = hit * np.einsum("goi,gi->go", taps, means)
+    return error.reshape(-1)

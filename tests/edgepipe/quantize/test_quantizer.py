@@ -17,13 +17,15 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.tvm_adapter import CompiledModule, load_module, run_module, save_module
-from vta_stages.layers import Conv
+from vta_stages.layers import Conv, MaxPool, TransposedConv
 
 MAKERS = {
     "detector": small_networks.detector,
     "classifier": small_networks.classifier,
     "with_float_middle": small_networks.with_float_middle,
     "exporter_habits": small_networks.exporter_habits,
+    "reluctant": small_networks.reluctant,
+    "upsampler": small_networks.upsampler,
 }
 
 
@@ -114,6 +116,24 @@ def test_what_exporters_write_apart_is_one_operator(networks: dict[str, Network]
     assert found["pool"] == "max_pool"
     assert found["up"] == "transposed_conv"
     assert found["mean"] == found["double"] == "conv"
+
+
+def test_transposed_convolutions_and_global_maxima_are_integer(
+    networks: dict[str, Network],
+) -> None:
+    operators = match_operators(quantized(networks["upsampler"]).module)
+    assert list(kinds(operators).values()) == [
+        *("input_table", "conv", "transposed_conv", "transposed_conv", "max_pool", "conv"),
+        "generic",  # int8 to float at the output
+    ]
+    up, wide, largest = (operator.layer for operator in operators[2:5])
+    assert isinstance(up, TransposedConv)
+    assert (up.groups, up.weight.shape) == (2, (8, 3, 4, 4))
+    assert isinstance(wide, TransposedConv)
+    assert wide.weight.shape == (6, 10, 5, 5)  # 3x3, dilated by zeros between its taps
+    assert not wide.weight[:, :, 1::2].any()
+    assert isinstance(largest, MaxPool)
+    assert largest.kernel == (20, 20)
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

@@ -1,0 +1,76 @@
+"""VtaCheck: every operator that is not on the VTA has a reason that names what keeps it on ARM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+import small_networks
+
+from edgepipe.errors import LayerError
+from edgepipe.frontend.network import load_network
+from edgepipe.partition.operators import match_operators
+from edgepipe.partition.reasons import VtaCheck
+from edgepipe.quantize.quantizer import quantize
+from vta_stages.accelerator import Accelerator
+
+
+def reasons(
+    model: onnx.ModelProto, folder: Path, accelerator: Accelerator | None = None
+) -> dict[str, str]:
+    """Return the refusals by operator."""
+    onnx.save(model, folder / "net.onnx")
+    network = load_network(folder / "net.onnx")
+    quantized = quantize(network, small_networks.frames(4), small_networks.PREPROCESS)
+    operators = match_operators(quantized.module)
+    check = VtaCheck(accelerator or Accelerator(), network, operators, quantized.reasons)
+    found = {}
+    for operator in operators:
+        try:
+            check(operator)
+        except LayerError as error:
+            found[operator.name] = str(error)
+    return found
+
+
+def test_what_stays_float_inside_a_network_is_named_with_its_cause(tmp_path: Path) -> None:
+    assert reasons(small_networks.reluctant(), tmp_path) == {
+        "image.int8": "camera bytes become int8 through a table",
+        "first.float": "conversion to float for MaxPool",
+        "spread": "MaxPool: stays float: its window is dilated 2x2; "
+        "windows are whole on the accelerator",
+        "partial": "AveragePool: stays float: count_include_pad=0 leaves padding out, "
+        "so that divisors differ at the border",
+        "rounded_up": "AveragePool: stays float: ceil_mode cuts its last windows short, "
+        "so that their divisors differ",
+        "resized": "Resize: stays float: linear with align_corners from 7x7 to 20x20 "
+        "has weights that no shift gives",
+        "swish": "HardSwish: stays float: only sums of two tensors are quantised, this is multiply",
+        "soft": "Softmax: stays float: it has no integer form",
+        "soft.int8": "conversion to int8 after Softmax",
+        "gate": "Sigmoid: values are looked up in a table on arm",
+        "score": "Sigmoid: values are looked up in a table on arm",
+        "result": "decoding: layout and type of the network's outputs",
+    }
+
+
+def test_everything_else_runs_on_the_vta(tmp_path: Path) -> None:
+    assert set(reasons(small_networks.upsampler(), tmp_path)) == {"image.int8", "logits"}
+
+
+def test_a_pool_that_does_not_fit_is_refused_with_numbers(tmp_path: Path) -> None:
+    small = Accelerator(inp_buffer_bytes_log2=12)
+    found = reasons(small_networks.upsampler(), tmp_path, small)
+    needs = "largest: one output pixel needs 400 input elements, of 256 that fit"
+    assert found["largest"].startswith(needs)
+
+
+@pytest.mark.parametrize("make", [small_networks.detector, small_networks.classifier])
+def test_decoding_is_what_comes_after_the_last_layer(
+    make: Callable[[], onnx.ModelProto], tmp_path: Path
+) -> None:
+    found = reasons(make(), tmp_path)
+    tail = {name for name, why in found.items() if why.startswith("decoding: ")}
+    assert set(found) - tail <= {"image.int8", "head_sigmoid"}
