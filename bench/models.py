@@ -1,10 +1,9 @@
-"""Where the networks and data sets of the benchmarks are; one line says what is lacking."""
+"""Where benchmarks and tests find networks, their descriptions and Fashion-MNIST."""
 
 from __future__ import annotations
 
 import gzip
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +20,35 @@ FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 BUILD = ROOT / "build" / "bench"
 
 
+class LackingError(SystemExit):
+    """Something that this machine does not have; uncaught, it ends a benchmark with its text."""
+
+
 def model(name: str) -> Path:
-    """Return the path of an ONNX file: in examples/, EDGEPIPE_MODELS or ../shared/models."""
-    folders = [
-        EXAMPLES,
-        Path(os.environ.get("EDGEPIPE_MODELS", ROOT.parent / "shared" / "models")),
-    ]
-    for folder in folders:
+    """Return the path of network ``name``: in examples/, EDGEPIPE_MODELS or ../shared/models.
+
+    Raises ``LackingError``.
+    """
+    more = Path(os.environ.get("EDGEPIPE_MODELS", ROOT.parent / "shared" / "models"))
+    for folder in (EXAMPLES, more):
         if (folder / f"{name}.onnx").is_file():
             return folder / f"{name}.onnx"
-    sys.exit(f"{name}.onnx is not in {folders[1]}; set EDGEPIPE_MODELS to its folder")
+    raise LackingError(f"{name}.onnx is not in {more}; set EDGEPIPE_MODELS to its folder")
 
 
 def description(name: str) -> Path:
-    """Return the description of a network."""
+    """Return the description of network ``name``."""
     own = DESCRIPTIONS / f"{name}.toml"
     return own if own.is_file() else EXAMPLES / f"{name}.toml"
 
 
 def fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return frames uint8[n, 28, 28, 1] and labels uint8[n] of "train" or "t10k"."""
+    """Return frames uint8[n, 28, 28, 1] and labels uint8[n] of "train" or "t10k".
+
+    Raises ``LackingError``.
+    """
     if not FASHION_MNIST.is_dir():
-        sys.exit("Fashion-MNIST is not installed; apt-get install dataset-fashion-mnist")
+        raise LackingError("Fashion-MNIST is not installed; apt-get install dataset-fashion-mnist")
 
     def read(file: str, offset: int) -> NDArray[np.uint8]:
         content = gzip.decompress((FASHION_MNIST / f"{part}-{file}-ubyte.gz").read_bytes())

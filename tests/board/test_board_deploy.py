@@ -3,11 +3,11 @@
 import json
 import subprocess
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench import models
 from edgepipe import boards
 from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
@@ -19,7 +19,6 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = [pytest.mark.board, pytest.mark.models]
 
-ROOT = Path(__file__).parents[2]
 FRAMES = 4
 
 
@@ -29,27 +28,24 @@ def resnet8(model_path, fashion_mnist, tmp_path_factory):
     frames, _ = fashion_mnist("train")
     folder = tmp_path_factory.mktemp("resnet8")
     np.savez(folder / "frames.npz", frames=frames[:32])
-    description = ROOT / "tests/data/descriptions/fmnist_resnet8.toml"
-    model = model_path("fmnist_resnet8.onnx")
-    return build(model, folder / "frames.npz", folder / "resnet8.edgepipe", description)
+    model = model_path("fmnist_resnet8")
+    return build(model, folder / "frames.npz", folder / "resnet8.edgepipe")
 
 
 @pytest.fixture(scope="module")
 def nanodet(tmp_path_factory):
     """Return the bundle of the demo's detector, built for the Ultra96."""
     output = tmp_path_factory.mktemp("nanodet") / "nanodet.edgepipe"
-    examples = ROOT / "examples"
-    return build(examples / "nanodet_g_coco_416.onnx", examples / "calibration", output)
+    return build(models.model("nanodet_g_coco_416"), models.EXAMPLES / "calibration", output)
 
 
-def build(model, calibration, output, description=None):
+def build(model, calibration, output):
     build_bundle(
         BuildOptions(
             model=model,
             board=boards.load("ultra96"),
             calibration=calibration,
             output=output,
-            description=description,
         )
     )
     assert any(stage.kind == "vta" for stage in storage.read_manifest(output).stages)

@@ -1,9 +1,9 @@
 """``edgepipe doctor`` on the virtual Ultra96: devices, coherency and interrupts."""
 
 import json
-from pathlib import Path
 
 import pytest
+from needs import built
 
 from edgepipe import boards
 from edgepipe.cli.main import main
@@ -12,14 +12,14 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = pytest.mark.board
 
-PROGRAM = Path(__file__).parents[2] / "build" / "aarch64" / "bin" / "edgepipe-vta-run"
 ULTRA96 = boards.load("ultra96").accelerator
 
 
 def examine(virtual_board, capsys, *, board="ultra96"):
     """Return the exit code and the findings by check."""
     where = ["--host", SSH_HOST, "--ssh-config", str(virtual_board.ssh_config)]
-    command = ["doctor", *where, "--board", board, "--program", str(PROGRAM), "--json"]
+    program = str(built("edgepipe-vta-run", "aarch64"))
+    command = ["doctor", *where, "--board", board, "--program", program, "--json"]
     code = main(command)
     return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
 

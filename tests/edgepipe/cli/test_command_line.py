@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import cv2
+import needs
 import numpy as np
 import onnx
 import pytest
@@ -288,8 +288,7 @@ def test_a_core_that_does_not_exist(built, project, capsys):
 
 
 def test_the_cpp_runtime_refuses_a_picture_of_the_wrong_size(built, project):
-    program = Path(__file__).resolve().parents[3] / "build" / "host" / "bin" / "edgepipe-run"
-    assert program.is_file(), f"{program} is missing; `make test` builds it"
+    program = needs.built("edgepipe-run")
     path = project / "small.ppm"
     path.write_bytes(b"P6\n8 9\n255\n" + bytes(8 * 9 * 3))
     ran = subprocess.run([program, built, "--input", path], capture_output=True, text=True)

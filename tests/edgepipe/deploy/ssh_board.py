@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import socket
 import struct
 import subprocess
@@ -13,9 +12,9 @@ import threading
 import time
 from pathlib import Path
 
-from edgepipe.deploy.connection import Target
+from needs import installed
 
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+from edgepipe.deploy.connection import Target
 
 
 class Link:
@@ -85,7 +84,7 @@ class SshBoard:
     """An sshd with its own configuration, keys, port and home folder."""
 
     def __init__(self, folder: Path, name: str, *, most_file_bytes: int | None = None) -> None:
-        assert SSHD is not None
+        sshd = installed("sshd", "openssh-server")
         self.name = name
         self.folder = folder
         self.home = folder / "home"
@@ -118,7 +117,7 @@ class SshBoard:
 
         self._log = (folder / "sshd.log").open("wb")
         self._sshd = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", config], stderr=self._log, preexec_fn=limit
+            [sshd, "-D", "-e", "-f", config], stderr=self._log, preexec_fn=limit
         )
         _wait_for(self.port)
         self.link = Link(self.port)

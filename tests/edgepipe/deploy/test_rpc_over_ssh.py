@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from needs import lacking
 
 from edgepipe import rpc
 from edgepipe.cli.main import main
@@ -15,7 +16,7 @@ def program():
     try:
         return str(rpc.find_program())
     except RpcError as error:
-        pytest.skip(str(error))
+        lacking(error)
 
 
 def test_a_session_through_the_tunnel_sees_the_board(board, program):

@@ -127,17 +127,17 @@ def test_outputs_must_be_tensors_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.models
 @pytest.mark.parametrize(
-    ("file", "operators"),
+    ("name", "operators"),
     [
-        ("nanodet_g_coco_416.onnx", ("Conv_145", "PartitionedCall_onnx_tf_prefix_LeakyRelu_1")),
-        ("mobilenetv2_imagenet.onnx", ("features_features.0_features.0.2_Clip", "logits")),
-        ("fmnist_resnet18.onnx", ("layers.3_layers.3.1_Add", "avgpool_GlobalAveragePool")),
-        ("fmnist_resnet8.onnx", ("conv1_Conv", "logits")),
+        ("nanodet_g_coco_416", ("Conv_145", "PartitionedCall_onnx_tf_prefix_LeakyRelu_1")),
+        ("mobilenetv2_imagenet", ("features_features.0_features.0.2_Clip", "logits")),
+        ("fmnist_resnet18", ("layers.3_layers.3.1_Add", "avgpool_GlobalAveragePool")),
+        ("fmnist_resnet8", ("conv1_Conv", "logits")),
     ],
 )
 def test_names_of_real_networks(
-    model_path: Callable[[str], Path], file: str, operators: tuple[str, ...]
+    model_path: Callable[[str], Path], name: str, operators: tuple[str, ...]
 ) -> None:
-    network = load_network(model_path(file))
+    network = load_network(model_path(name))
     names = {binding.name for binding in read_main(network.module).bindings}
     assert set(operators) <= names

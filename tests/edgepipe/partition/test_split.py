@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench import models
+from edgepipe import description
 from edgepipe.errors import PartitionError
 from edgepipe.frontend.network import load_network
 from edgepipe.partition.operators import match_operators
@@ -113,16 +115,8 @@ def test_wrong_cuts_and_groups_are_explained(detector: QuantizedNetwork) -> None
 def test_cuts_of_a_real_detector_give_the_same_bits(
     model_path: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    from edgepipe.frontend.preprocess import Preprocess
-
-    network = load_network(model_path("nanodet_g_coco_416.onnx"))
-    preprocess = Preprocess(
-        width=416,
-        height=416,
-        order="BGR",
-        mean=(103.53, 116.28, 123.675),
-        std=(57.375, 57.12, 58.395),
-    )
+    network = load_network(model_path("nanodet_g_coco_416"))
+    preprocess = description.load(models.description("nanodet_g_coco_416")).preprocess
     frame = np.random.default_rng(0).integers(0, 256, (1, 416, 416, 3)).astype(np.uint8)
     quantized = quantize(network, [frame], preprocess)
     whole = run_module(quantized.module, {"input_1": frame})

@@ -1,7 +1,6 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
 import dataclasses
-import os
 import shutil
 import signal
 import socket
@@ -12,8 +11,10 @@ import textwrap
 import numpy as np
 import pytest
 import tvm
+from needs import lacking
 from small_networks import PREPROCESS, Builder
 from tvm import te
+from tvm.rpc.tracker import Tracker
 
 from edgepipe import boards, rpc
 from edgepipe.build import BuildOptions, build_bundle
@@ -29,7 +30,7 @@ def program():
     try:
         return rpc.find_program()
     except RpcError as error:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+        lacking(error)
 
 
 @pytest.fixture
@@ -187,9 +188,6 @@ def test_the_command_runs_a_bundle(bundle, capsys):
 
 
 def test_the_tracker_hands_out_one_session_after_another(program):
-    pytest.importorskip("tornado", reason="TVM's tracker needs tornado")
-    from tvm.rpc.tracker import Tracker
-
     tracker = Tracker(host="127.0.0.1", port=19190, port_end=19290)
     try:
         options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]

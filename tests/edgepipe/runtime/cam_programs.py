@@ -9,15 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pipeline_bundles as bundles
-import pytest
-
-PROGRAM = Path(__file__).resolve().parents[3] / "build" / "host" / "bin" / "edgepipe-cam"
-
-
-def require_program() -> None:
-    """Skip the test when the C++ programs are not built."""
-    if not PROGRAM.is_file():
-        pytest.skip("edgepipe-cam is not built")
+from needs import built
 
 
 def make_bundle(folder: Path) -> Path:
@@ -32,14 +24,15 @@ def run(
     bundle: Path, options: Sequence[str], stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the program to its end."""
-    command = [str(PROGRAM), str(bundle), "--no-pin", *options]
+    command = [str(built("edgepipe-cam")), str(bundle), "--no-pin", *options]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
 
 
 @contextmanager
 def serving(bundle: Path, options: Sequence[str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run the program with its page on a free port; yield the page's address and the process."""
-    command = [str(PROGRAM), str(bundle), "--no-pin", "--http", "127.0.0.1:0", *options]
+    page = ("--http", "127.0.0.1:0")
+    command = [str(built("edgepipe-cam")), str(bundle), "--no-pin", *page, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

@@ -14,7 +14,6 @@ import pytest
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    cam.require_program()
     return cam.make_bundle(tmp_path_factory.mktemp("bundle"))
 
 

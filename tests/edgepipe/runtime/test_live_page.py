@@ -1,12 +1,10 @@
 """The live page of edgepipe-cam in a real browser."""
 
-import os
-import shutil
-
 import cam_programs as cam
 import pytest
-
-webdriver = pytest.importorskip("selenium.webdriver")
+from needs import installed
+from selenium import webdriver
+from selenium.webdriver.support.wait import WebDriverWait
 
 FLAGS = (
     "--headless",
@@ -35,11 +33,8 @@ createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400))
 
 @pytest.fixture(scope="module")
 def browser():
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is not installed")
-        pytest.skip("Chromium is not installed; apt install chromium chromium-driver")
+    chromium = installed("chromium", "chromium")
+    driver = installed("chromedriver", "chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in FLAGS:
@@ -51,13 +46,10 @@ def browser():
 
 
 def wait_until(browser, condition):
-    from selenium.webdriver.support.wait import WebDriverWait
-
     WebDriverWait(browser, 30, poll_frequency=0.05).until(lambda _: condition())
 
 
 def test_frames_statistics_and_results_are_live(browser, tmp_path):
-    cam.require_program()
     bundle = cam.make_bundle(tmp_path)
 
     def shown_frame():

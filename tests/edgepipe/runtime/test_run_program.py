@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pipeline_bundles as bundles
 import pytest
+from needs import built, emulated
 
 pytestmark = pytest.mark.sim
 
-ROOT = Path(__file__).resolve().parents[3]
-HOST_RUN = ROOT / "build" / "host" / "bin" / "edgepipe-run"
-AARCH64_RUN = ROOT / "build" / "aarch64" / "bin" / "edgepipe-run"
 FRAME = bundles.frames(1)[0]
 
 
@@ -38,10 +34,9 @@ def bundle(tmp_path_factory, network, files):
     return bundles.write_bundle(path, files, golden)
 
 
-def run(*arguments, stdin=b"", program=(HOST_RUN,), environment=None):
-    assert HOST_RUN.is_file(), f"{HOST_RUN} is missing; `make test` builds it"
+def run(*arguments, stdin=b"", program=None, environment=None):
     return subprocess.run(
-        [*program, *arguments],
+        [*(program or (built("edgepipe-run"),)), *arguments],
         input=stdin,
         capture_output=True,
         timeout=120,
@@ -65,10 +60,7 @@ def test_the_golden_input_gives_the_golden_output(bundle, mode):
 
 @pytest.mark.cross
 def test_the_golden_output_on_aarch64(bundle):
-    qemu = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", AARCH64_RUN)
-    if shutil.which(qemu[0]) is None or not AARCH64_RUN.is_file():
-        pytest.skip(f"{qemu[0]} or {AARCH64_RUN} is missing; `make test` provides both")
-    ran = run(bundle, "--golden", program=qemu, environment={"QEMU_CPU": "cortex-a53"})
+    ran = run(bundle, "--golden", program=emulated("edgepipe-run"))
     assert ran.returncode == 0, ran.stderr.decode()
     assert b"bit-equal" in ran.stderr
 
@@ -125,7 +117,7 @@ def test_an_input_that_ends_inside_a_frame_fails_after_the_frames_before_it(bund
 
 def test_an_interruption_finishes_what_is_under_way(bundle):
     with subprocess.Popen(
-        [HOST_RUN, bundle, "--input", "-"],
+        [built("edgepipe-run"), bundle, "--input", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,10 +1,10 @@
 """The virtual board's small parts: archives, modules, processes, tools, their errors."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
+from needs import installed
 
 from edgepipe.cli.main import main
 from edgepipe.errors import VirtualBoardError
@@ -17,7 +17,6 @@ from edgepipe.virtual_board.processes import start_detached
 from vta_stages.accelerator import Accelerator
 
 
-@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed")
 def test_cpio_reads_the_archive(tmp_path):
     source = tmp_path / "source"
     (source / "bin").mkdir(parents=True)
@@ -25,7 +24,8 @@ def test_cpio_reads_the_archive(tmp_path):
     (source / "bin/tool").chmod(0o755)
     (source / "bin/sh").symlink_to("tool")
     (tmp_path / "out").mkdir()
-    subprocess.run(["cpio", "-i", "--quiet"], input=cpio(source), cwd=tmp_path / "out", check=True)
+    program = installed("cpio", "cpio")
+    subprocess.run([program, "-i", "--quiet"], input=cpio(source), cwd=tmp_path / "out", check=True)
     assert (tmp_path / "out/bin/tool").read_bytes() == b"x" * 5
     assert (tmp_path / "out/bin/tool").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "out/bin/sh").readlink().name == "tool"

@@ -1,0 +1,34 @@
+"""An ARM stage's aarch64 kernels, run by qemu-user as a Cortex-A53."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from needs import emulated
+from numpy.typing import NDArray
+
+Tensors = Mapping[str, NDArray[Any]]
+
+
+def run_on_aarch64(stage: Path, inputs: Tensors, like: Tensors) -> dict[str, NDArray[Any]]:
+    """Run the stage of a folder once; its outputs are of the names, shapes and dtypes of ``like``.
+
+    Inputs and outputs are in the plan's order. The files lie in the stage's folder.
+    """
+    command = emulated("edgepipe-arm-stage")
+    read = [stage / f"{name}.in" for name in inputs]
+    written = [stage / f"{name}.out" for name in like]
+    for file, array in zip(read, inputs.values(), strict=True):
+        array.tofile(file)
+    done = subprocess.run(
+        [*command, stage, "1", *read, *written], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        name: np.fromfile(file, array.dtype).reshape(array.shape)
+        for file, (name, array) in zip(written, like.items(), strict=True)
+    }
