@@ -76,7 +76,8 @@ $(VENV)/.created: build/.packages
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
-	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation ".[dev]"
+	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation \
+	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev]"
 	@touch $@
 
 $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
