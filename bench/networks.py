@@ -12,21 +12,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgepipe.quantize.leaky import leaky as quantised_leaky
 from vta_stages.layers import (
     Concat,
     Conv,
     Epilogue,
     Layer,
-    Leaky,
     MaxPool,
     Resize,
     TensorSpec,
     Term,
 )
 from vta_stages.pooled_conv import layer_inputs
-
-LEAKY_STEPS = ((2, True), (1, True), (4, False))
-"""13/128, what the quantiser takes for a slope of 0.1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +122,15 @@ class Builder:
     def _epilogue(self, shifts: np.ndarray, relu: bool, leaky: bool) -> Epilogue:
         rounding = (1 << (shifts - 1)).astype(np.int32)
         spread = self.rng.integers(-20, 20, len(shifts)) << shifts
-        # As quantize.leaky has it: the rounding constant less the slope's share, before the slope.
-        offset = np.round(rounding * (128 - 13) / 13 * 8 / 10).astype(np.int32)
+        branch = None
+        if leaky:
+            branch, rounding = quantised_leaky(0.1, shifts)
         return Epilogue(
             bias=(rounding + spread).astype(np.int32),
             shift=shifts,
             low=0 if relu else -128,
             high=127,
-            leaky=Leaky(offset=offset, steps=LEAKY_STEPS) if leaky else None,
+            leaky=branch,
         )
 
     def max_pool(

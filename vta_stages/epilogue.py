@@ -13,7 +13,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.constant_tiles import largest_constant
 from vta_stages.isa import AluOp
 from vta_stages.kernel import AddConstant, Combine, Immediate, Region, Reset, Step, Vector
-from vta_stages.layers import Epilogue, Int32Array, Leaky
+from vta_stages.layers import Epilogue, Int32Array, Leaky, LeakySum
 from vta_stages.layout import channel_blocks
 
 IMMEDIATE_MAX = (1 << 15) - 1
@@ -112,16 +112,13 @@ class EpilogueBuilder:
         main, temp = Region.MAIN, Region.TEMP
         steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
         steps += self._add(temp, leaky.offset)
-        for shift, add in leaky.steps:
+        for shift, sum_ in leaky.steps:
             steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
-            if add:
-                steps.append(Combine(AluOp.ADD, temp))
-        # The slope never falls, so its bounds are its values at the bounds; a maximum is at least
-        # the larger lower bound.
-        low, high = _slope(leaky, self._low), _slope(leaky, self._high)
-        if low.min() < _INT32[0] or high.max() > _INT32[1]:
-            low, high = np.full_like(low, _INT32[0]), np.full_like(high, _INT32[1])
-        self._set(np.maximum(self._low, low), np.maximum(self._high, high))
+            if sum_ is not LeakySum.NOTHING:
+                region = main if sum_ is LeakySum.TO_VALUE else temp
+                steps.append(Combine(AluOp.ADD, region))
+        # A leaky ReLU never falls, so its bounds are its values at the bounds.
+        self._set(*_leaky_bounds(leaky, self._low, self._high))
         return [*steps, Combine(AluOp.MAX, main)]
 
     def _shift(self, shift: Int32Array) -> list[Step]:
@@ -145,16 +142,26 @@ class EpilogueBuilder:
         return steps
 
 
-def _slope(leaky: Leaky, values: Bounds) -> Bounds:
-    """Return the slope's value, or one beyond int32 if a sum on the way does not fit."""
-    slope = values + leaky.offset
-    for shift, add in leaky.steps:
-        if (np.abs(slope) > _INT32[1]).any():
-            return slope
-        slope = slope >> shift
-        if add:
-            slope = slope + values
-    return slope
+def _leaky_bounds(leaky: Leaky, low: Bounds, high: Bounds) -> tuple[Bounds, Bounds]:
+    """Return a leaky ReLU at both bounds; everything beyond int32 if some sum may wrap."""
+    v = np.stack([low, high])
+    t = v + leaky.offset
+    wraps = _beyond_int32(t)
+    for shift, sum_ in leaky.steps:
+        t = t >> shift
+        if sum_ is LeakySum.TO_BRANCH:
+            t = t + v
+        elif sum_ is LeakySum.TO_VALUE:
+            v = v + t
+        wraps = wraps or _beyond_int32(t) or _beyond_int32(v)
+    if wraps:
+        return np.full_like(low, _INT32[0]), np.full_like(high, _INT32[1])
+    bounds = np.maximum(v, t)
+    return bounds[0], bounds[1]
+
+
+def _beyond_int32(values: Bounds) -> bool:
+    return bool((values < _INT32[0]).any() or (values > _INT32[1]).any())
 
 
 def split_shift(shift: int) -> list[int]:

@@ -7,6 +7,7 @@ definition. All tensors are int8 with batch 1; arithmetic is int32 with wrap-aro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,28 @@ class TensorSpec:
     width: int
 
 
+class LeakySum(IntEnum):
+    """What is added after a shift of a leaky ReLU's branch ``t`` beside the value ``v``."""
+
+    NOTHING = 0
+    TO_BRANCH = 1
+    """``t += v``"""
+    TO_VALUE = 2
+    """``v += t``"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaky:
     """Leaky ReLU in the accumulator's resolution, from shifts and adds only.
 
-    ``t = v + offset``; for every ``(shift, add)`` of ``steps``: ``t >>= shift``, then ``t += v`` if
-    ``add``; the result is ``max(v, t)``. ``steps=((1, True), (4, False))`` is a slope of 3/32.
+    ``t = v + offset``; for every ``(shift, sum)`` of ``steps``: ``t >>= shift``, then the sum; the
+    result is ``max(v, t)``. ``((1, TO_BRANCH), (4, NOTHING))`` gives v and 3/32 v, so a slope of
+    3/32; ``((2, TO_VALUE), (1, NOTHING))`` gives 5/4 v and v/8, so a slope of 1/10.
     ``offset`` is int32[channels]; it restores the rounding constant that the slope shrank.
     """
 
     offset: Int32Array
-    steps: tuple[tuple[int, bool], ...]
+    steps: tuple[tuple[int, LeakySum], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,10 @@ def can_pool(conv: Conv, pool: MaxPool) -> bool:
     largest = np.abs(conv.weight.astype(np.int64)).reshape(len(conv.weight), -1).sum(axis=1) * 128
     largest += np.abs(epilogue.bias.astype(np.int64))
     if epilogue.leaky is not None:
-        largest = 2 * largest + np.abs(epilogue.leaky.offset.astype(np.int64))
+        branch = largest + np.abs(epilogue.leaky.offset.astype(np.int64))
+        for shift, _ in epilogue.leaky.steps:
+            branch = (branch >> shift) + 1
+            largest = branch = largest + branch
     return int(largest.max()) < NO_WRAP
 
 

@@ -21,6 +21,7 @@ from vta_stages.layers import (
     Int8Array,
     Int32Array,
     Layer,
+    LeakySum,
     MaxPool,
     Resize,
     Sum,
@@ -55,17 +56,25 @@ def _per_channel(values: Int32Array) -> Int32Array:
 
 def apply_epilogue(epilogue: Epilogue, acc: Int32Array) -> Int8Array:
     """Return int8 of an accumulator ``int32[channels, height, width]``."""
-    v = acc + _per_channel(epilogue.bias)
-    if epilogue.leaky is not None:
-        t = v + _per_channel(epilogue.leaky.offset)
-        for shift, add in epilogue.leaky.steps:
-            t = t >> np.int32(shift)
-            if add:
-                t = t + v
-        v = np.maximum(v, t)
-    v = v >> _per_channel(epilogue.shift)
+    v = leaky_values(epilogue, acc) >> _per_channel(epilogue.shift)
     clipped: Int32Array = np.clip(v, epilogue.low, epilogue.high)
     return clipped.astype(np.int8)
+
+
+def leaky_values(epilogue: Epilogue, acc: Int32Array) -> Int32Array:
+    """Return an accumulator with bias and leaky ReLU, ``int32[channels, height, width]``."""
+    v = acc + _per_channel(epilogue.bias)
+    if epilogue.leaky is None:
+        return v
+    t = v + _per_channel(epilogue.leaky.offset)
+    for shift, sum_ in epilogue.leaky.steps:
+        t = t >> np.int32(shift)
+        if sum_ is LeakySum.TO_BRANCH:
+            t = t + v
+        elif sum_ is LeakySum.TO_VALUE:
+            v = v + t
+    larger: Int32Array = np.maximum(v, t)
+    return larger
 
 
 def _add_terms(acc: Int32Array, terms: Sequence[Term], tensors: Tensors) -> Int32Array:

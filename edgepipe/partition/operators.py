@@ -21,6 +21,7 @@ from vta_stages.layers import (
     Epilogue,
     Layer,
     Leaky,
+    LeakySum,
     MaxPool,
     Resize,
     Sum,
@@ -136,6 +137,10 @@ class _Chain:
     def next_is(self, op: str) -> bool:
         return bool(self._left) and self._left[-1].op == op
 
+    def peek(self) -> Binding:
+        """Return the last binding left; there must be one."""
+        return self._left[-1]
+
     def expect(self, argument: object) -> None:
         """Require ``argument`` to be the variable of the last binding left."""
         if not self._left or argument != self._left[-1].name:
@@ -197,24 +202,34 @@ def _epilogue(chain: _Chain, channels: int) -> Epilogue:
 
 def _leaky(chain: _Chain, channels: int) -> Leaky:
     maximum = chain.take("maximum")
-    v = maximum.args[0]
-    chain.expect(maximum.args[1])
-    steps: list[tuple[int, bool]] = []
+    v, t = maximum.args
+    steps: list[tuple[int, LeakySum]] = []
     while True:
-        step = chain.take("add") if chain.next_is("add") else None
-        if step is not None and step.args[0] == v and isinstance(step.args[1], np.ndarray):
-            chain.expect(v)
-            offset = _per_channel(step.args[1], channels)
-            if not steps:
+        sum_ = LeakySum.NOTHING
+        if chain.next_is("add"):
+            if steps and (offset := _leaky_offset(chain, v, t)) is not None:
+                chain.expect(v)
+                steps.reverse()
+                return Leaky(offset=_per_channel(offset, channels), steps=tuple(steps))
+            added = chain.take("add")
+            if added.name == t and added.args[1] == v:
+                t, sum_ = added.args[0], LeakySum.TO_BRANCH
+            elif added.name == v and added.args[1] == t:
+                v, sum_ = added.args[0], LeakySum.TO_VALUE
+            else:
                 raise _MismatchError
-            return Leaky(offset=offset, steps=tuple(reversed(steps)))
-        if step is not None:
-            if step.args[1] != v:
-                raise _MismatchError
-            chain.expect(step.args[0])
-        shift = chain.take("right_shift")
-        chain.expect(shift.args[0])
-        steps.append((_single(shift.args[1]), step is not None))
+        chain.expect(t)
+        shifted = chain.take("right_shift")
+        t = shifted.args[0]
+        steps.append((_single(shifted.args[1]), sum_))
+
+
+def _leaky_offset(chain: _Chain, v: object, t: object) -> object:
+    """Consume the addition that starts the branch ``t`` and return its constant, if it is next."""
+    added = chain.peek()
+    if added.name != t or added.args[0] != v or not isinstance(added.args[1], np.ndarray):
+        return None
+    return chain.take("add").args[1]
 
 
 def _terms(chain: _Chain, channels: int, *, to_start: bool) -> tuple[Term, ...]:

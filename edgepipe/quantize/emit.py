@@ -15,6 +15,7 @@ from vta_stages.layers import (
     Conv,
     Epilogue,
     Layer,
+    LeakySum,
     MaxPool,
     Resize,
     Sum,
@@ -102,11 +103,13 @@ def _emit_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilog
     if epilogue.leaky is not None:
         leaky = epilogue.leaky
         t = builder.emit(f"{name}__leak", "add", v, per_channel(leaky.offset))
-        for index, (shift, add) in enumerate(leaky.steps):
+        for index, (shift, sum_) in enumerate(leaky.steps):
             by = np.full((1, 1, 1, 1), shift, np.int32)
             t = builder.emit(f"{name}__leak{index}", "right_shift", t, by)
-            if add:
+            if sum_ is LeakySum.TO_BRANCH:
                 t = builder.emit(f"{name}__leak{index}a", "add", t, v)
+            elif sum_ is LeakySum.TO_VALUE:
+                v = builder.emit(f"{name}__lift{index}", "add", v, t)
         v = builder.emit(f"{name}__leaky", "maximum", v, t)
     v = builder.emit(f"{name}__shifted", "right_shift", v, per_channel(epilogue.shift))
     v = builder.emit(f"{name}__clipped", "clip", v, epilogue.low, epilogue.high)

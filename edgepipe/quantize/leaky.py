@@ -2,59 +2,98 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.layers import Leaky
+from vta_stages.layers import Leaky, LeakySum
 
-Steps = tuple[tuple[int, bool], ...]
+Steps = tuple[tuple[int, LeakySum], ...]
 MAX_STEPS = 3
 MAX_STEP_SHIFT = 7
+TOLERANCE = 1 / 512
+"""A slope as near as this errs by at most a quarter of an output step over 128 steps."""
 
 
-def slope_of(steps: Steps) -> Fraction:
-    """Return the factor that ``steps`` apply to ``v``."""
-    slope = Fraction(1)
-    for shift, add in steps:
-        slope = slope / (1 << shift) + (1 if add else 0)
-    return slope
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A value as ``v * gain + offset * share - loss``; all are dyadic, so floats hold them exactly.
 
-
-def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
-    """Return the steps of at most ``most`` shifts whose slope is nearest; fewer win a tie.
-
-    The last step never adds (the slope stays below one). A slope of 0.1 gives 13/128 in three
-    shifts and 3/32 in two.
+    ``loss`` is the mean of what flooring shifts took away.
     """
-    best: tuple[float, int, Steps] | None = None
+
+    gain: float
+    share: float
+    loss: float
+
+    def shifted(self, shift: int) -> _Form:
+        part = 2.0**-shift
+        return _Form(self.gain * part, self.share * part, self.loss * part + (1 - part) / 2)
+
+    def plus(self, other: _Form) -> _Form:
+        return _Form(self.gain + other.gain, self.share + other.share, self.loss + other.loss)
+
+
+def _forms(steps: Steps) -> tuple[_Form, _Form]:
+    """Return the value and the branch behind ``steps``."""
+    value, branch = _Form(1.0, 0.0, 0.0), _Form(1.0, 1.0, 0.0)
+    for shift, sum_ in steps:
+        branch = branch.shifted(shift)
+        if sum_ is LeakySum.TO_BRANCH:
+            branch = branch.plus(value)
+        elif sum_ is LeakySum.TO_VALUE:
+            value = value.plus(branch)
+    return value, branch
+
+
+def slope_of(steps: Steps) -> float:
+    """Return the ratio of what ``steps`` make of negative and of positive values."""
+    value, branch = _forms(steps)
+    return branch.gain / value.gain
+
+
+def gain_of(steps: Steps) -> float:
+    """Return what ``steps`` multiply positive values by."""
+    return _forms(steps)[0].gain
+
+
+@cache
+def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
+    """Return steps of at most ``most`` shifts for ``slope``: the cheapest near it, or the nearest.
+
+    The slope stays below one, and at most one step adds to the value, so that no sum is twice what
+    it started with. 0.1 gives ``((2, TO_VALUE), (1, NOTHING))``, which is exact.
+    """
+    choices = []
     for count in range(1, most + 1):
-        for shifts in product(range(1, MAX_STEP_SHIFT + 1), repeat=count):
-            steps = tuple((shift, index < count - 1) for index, shift in enumerate(shifts))
-            error = abs(float(slope_of(steps)) - slope)
-            if best is None or (error, count) < best[:2]:
-                best = (error, count, steps)
-    assert best is not None
-    return best[2]
+        for sums in product(LeakySum, repeat=count):
+            if sums.count(LeakySum.TO_VALUE) > 1 or sums[-1] is LeakySum.TO_BRANCH:
+                continue
+            passes = count + sum(sum_ is not LeakySum.NOTHING for sum_ in sums)
+            for shifts in product(range(1, MAX_STEP_SHIFT + 1), repeat=count):
+                steps = tuple(zip(shifts, sums, strict=True))
+                error = abs(slope_of(steps) - slope)
+                choices.append((0.0 if error <= TOLERANCE else error, passes, error, steps))
+    return min(choices)[-1]
 
 
-def leaky(slope: float, shift: NDArray[np.int32], *, most: int = MAX_STEPS) -> Leaky:
+def leaky(
+    slope: float, shift: NDArray[np.int32], *, most: int = MAX_STEPS
+) -> tuple[Leaky, NDArray[np.int64]]:
     """Return the record for ``slope`` on an accumulator that is shifted right by ``shift`` after.
 
-    ``v`` carries the rounding constant ``r = 2**(shift-1)``. The branch must give
-    ``slope * (v - r) + r`` (plus half a step of its own truncations), and the offset is added
-    before the slope is applied, so it is ``r * (1 - slope) / slope`` and what makes up for them.
+    Also returns the constants that its value needs beside it, int64[channels]: both the value and
+    the branch are to have gained the rounding constant ``2**(shift-1)`` (and what their own shifts
+    took away) in the end, which two constants, bias and offset, can see to.
     """
     steps = steps_for(slope, most=most)
-    exact = slope_of(steps)
-    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0).astype(np.int64)
-    loss = Fraction(0)  # mean of what the flooring shifts take away, in units of the result
-    gain_after = Fraction(1)
-    for step, _ in reversed(steps):
-        loss += gain_after * Fraction((1 << step) - 1, 1 << (step + 1))
-        gain_after /= 1 << step
-    first_gain = gain_after  # what an offset added before the first step becomes
-    wanted = [(int(h) * (1 - exact) + loss) / first_gain for h in half]
-    return Leaky(offset=np.array([round(w) for w in wanted], np.int32), steps=steps)
+    value, branch = _forms(steps)
+    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0).astype(np.float64)
+    matrix = np.array([[value.gain, value.share], [branch.gain, branch.share]])
+    bias, offset = np.linalg.solve(matrix, np.stack([half + value.loss, half + branch.loss]))
+    return Leaky(offset=np.rint(offset).astype(np.int32), steps=steps), np.rint(bias).astype(
+        np.int64
+    )

@@ -15,7 +15,7 @@ class QuantizeOptions:
 
     ``threshold`` names the rule for a tensor's range (see ``thresholds.RULES``); ``frames`` is how
     many calibration frames to use at most; ``leaky_steps`` how many shifts a leaky slope may take
-    (a slope of 0.1 becomes 13/128 with three, 3/32 with two); ``bias_correction`` adds to each bias
+    (0.1 is exact with two or more and becomes 1/9 with one); ``bias_correction`` adds to each bias
     what rounding the weights takes from the mean; ``equalise`` is how far a tensor's channels get
     scales of their own, from 0 (one for all) to 1.
     """

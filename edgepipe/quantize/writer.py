@@ -29,7 +29,7 @@ from edgepipe.quantize.graph import (
     is_integer,
     picture_shape,
 )
-from edgepipe.quantize.leaky import leaky
+from edgepipe.quantize.leaky import gain_of, leaky, steps_for
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.thresholds import RULES
 from edgepipe.quantize.weights import (
@@ -233,14 +233,15 @@ class Writer:
         scale = self._output_scale(node.name, node.activation.high)
         real = input_rows(node, source.scale)
         scale = np.maximum(scale, np.abs(real).max(axis=1) / 127)
+        gain = self._gain(node)
         residuals = [(self._int(tensor), factor) for tensor, factor in node.residuals]
-        rows, shift = quantise_rows(real / scale[:, None])
+        rows, shift = quantise_rows(real / (gain * scale[:, None]))
         if residuals:
             first, factor = residuals[0]
-            scale = snap(scale, first.scale * factor, shift)
+            scale = snap(scale, first.scale * factor / gain, shift)
             scale = np.minimum(scale, node.activation.high / 127)
-            rows, shift = quantise_rows(real / scale[:, None])
-        unit = scale * 2.0**-shift
+            rows, shift = quantise_rows(real / (gain * scale[:, None]))
+        unit = gain * scale * 2.0**-shift
         terms = tuple(
             Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
             for form, factor in residuals
@@ -283,16 +284,19 @@ class Writer:
     def _write_sum(self, node: SumNode) -> None:
         output = self._spec(node.name)
         scale = self._output_scale(node.name, node.activation.high)
+        gain = self._gain(node)
         operands = [(self._int(tensor), factor) for tensor, factor in node.terms]
-        ratios = np.stack([np.abs(form.scale * factor) for form, factor in operands]) / scale
+        ratios = np.stack([np.abs(form.scale * factor) for form, factor in operands]) / (
+            gain * scale
+        )
         # The smallest factor gets seven bits, the others as many and a power of two.
         smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
         smallest = np.where(np.isfinite(smallest), smallest, 1.0)
         shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
         first, factor = operands[0]
-        scale = snap(scale, first.scale * factor, shift)
+        scale = snap(scale, first.scale * factor / gain, shift)
         scale = np.minimum(scale, node.activation.high / 127)
-        unit = scale * 2.0**-shift
+        unit = gain * scale * 2.0**-shift
         terms = tuple(
             Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
             for form, factor in operands
@@ -312,8 +316,11 @@ class Writer:
         weight_sums: NDArray[np.int64],
         terms: tuple[Term, ...],
     ) -> Epilogue:
-        half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
-        rounded = np.rint(bias).astype(np.int64) + half
+        branch = None
+        constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+        if node.activation.slope != 1.0:
+            branch, constant = leaky(node.activation.slope, shift, most=self._options.leaky_steps)
+        rounded = np.rint(bias).astype(np.int64) + constant
         require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
         # Where scales differ, the bounds of `_output_scale` are what int8 saturates at anyway.
         low = max(-128.0, float(np.rint(node.activation.low / scale).min()))
@@ -323,10 +330,15 @@ class Writer:
             shift=shift,
             low=int(low),
             high=int(high),
-            leaky=leaky(node.activation.slope, shift, most=self._options.leaky_steps)
-            if node.activation.slope != 1.0
-            else None,
+            leaky=branch,
         )
+
+    def _gain(self, node: ConvNode | SumNode) -> float:
+        """Return what an activation multiplies positive accumulators by."""
+        slope = node.activation.slope
+        if slope == 1.0:
+            return 1.0
+        return gain_of(steps_for(slope, most=self._options.leaky_steps))
 
     def _output_scale(self, tensor: str, high: float) -> Float:
         return np.minimum(self._range(tensor), high) / 127

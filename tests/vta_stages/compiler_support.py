@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Conv, Epilogue, Layer, Leaky, TensorSpec, Term
+from vta_stages.layers import Conv, Epilogue, Layer, Leaky, LeakySum, TensorSpec, Term
 from vta_stages.layout import activation_shape, pack_activation, unpack_activation
 from vta_stages.pooled_conv import layer_inputs
 from vta_stages.program import Program
@@ -54,6 +54,13 @@ def int8(rng: np.random.Generator, *shape: int) -> NDArray[np.int8]:
     return rng.integers(-128, 128, shape).astype(np.int8)
 
 
+LEAKY_STEPS = (
+    ((1, LeakySum.TO_BRANCH), (4, LeakySum.NOTHING)),
+    ((2, LeakySum.TO_VALUE), (1, LeakySum.NOTHING)),
+    ((3, LeakySum.TO_VALUE),),
+)
+
+
 def epilogue(
     rng: np.random.Generator,
     channels: int,
@@ -66,7 +73,7 @@ def epilogue(
 ) -> Epilogue:
     """An epilogue that keeps most results in range; bias and shift differ by channel."""
     extra = rng.integers(0, 3, channels) if per_channel else np.zeros(channels, np.int64)
-    steps = ((1, True), (4, False))
+    steps = LEAKY_STEPS[int(rng.integers(len(LEAKY_STEPS)))]
     offset = rng.integers(0, 200, channels).astype(np.int32)
     return Epilogue(
         bias=rng.integers(-(1 << (shift + 5)), 1 << (shift + 5), channels).astype(np.int32),

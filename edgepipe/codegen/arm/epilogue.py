@@ -9,7 +9,7 @@ import numpy as np
 
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, te, tirx
-from vta_stages.layers import Epilogue, Int32Array, Term
+from vta_stages.layers import Epilogue, Int32Array, LeakySum, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Tail:
     terms: tuple[View, ...]
     low: int
     high: int
-    steps: tuple[tuple[int, bool], ...] | None
+    steps: tuple[tuple[int, LeakySum], ...] | None
 
     @classmethod
     def of(cls, epilogue: Epilogue, terms: tuple[View, ...], output: View) -> Tail:
@@ -52,9 +52,12 @@ class Tail:
         value = acc + bias[c]
         if self.steps is not None:
             slope = value + params[1][c]
-            for amount, adds in self.steps:
+            for amount, sum_ in self.steps:
                 slope = tirx.shift_right(slope, tirx.const(amount, "int32"))
-                slope = slope + value if adds else slope
+                if sum_ is LeakySum.TO_BRANCH:
+                    slope = slope + value
+                elif sum_ is LeakySum.TO_VALUE:
+                    value = value + slope
             value = tirx.max(value, slope)
         value = tirx.shift_right(value, shift[c])
         value = tirx.min(tirx.max(value, self.low), self.high).astype("int8")

@@ -17,6 +17,7 @@ from vta_stages.layers import (
     Conv,
     Epilogue,
     Leaky,
+    LeakySum,
     MaxPool,
     Resize,
     Sum,
@@ -113,7 +114,13 @@ def epilogues(channels):
     return build()
 
 
-STEPS = (((1, True), (4, False)), ((3, False),), ((2, True), (1, True), (3, False)))
+_NOTHING, _TO_BRANCH, _TO_VALUE = LeakySum
+STEPS = (
+    ((1, _TO_BRANCH), (4, _NOTHING)),
+    ((3, _NOTHING),),
+    ((3, _TO_VALUE),),
+    ((2, _TO_BRANCH), (1, _TO_VALUE), (3, _NOTHING)),
+)
 
 
 @st.composite

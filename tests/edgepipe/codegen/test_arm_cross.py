@@ -19,7 +19,7 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import Concat, Leaky
+from vta_stages.layers import Concat, Leaky, LeakySum
 
 pytestmark = pytest.mark.cross
 
@@ -34,7 +34,9 @@ def network(rng):
             shift=rng.integers(5, 12, channels).astype(np.int32),
             low=-128,
             high=120,
-            leaky=Leaky(offset=offset, steps=((1, True), (4, False))) if leaky else None,
+            leaky=Leaky(offset=offset, steps=((2, LeakySum.TO_VALUE), (1, LeakySum.NOTHING)))
+            if leaky
+            else None,
         )
 
     def weights(low, *shape):

@@ -66,7 +66,9 @@ def epilogues(draw: st.DrawFn, channels: int) -> Epilogue:
         shift=shift,
         low=low,
         high=draw(st.sampled_from([127, 90])),
-        leaky=leaky(draw(st.sampled_from([0.1, 0.01, 0.25])), shift) if low == -128 else None,
+        leaky=leaky(draw(st.sampled_from([0.1, 0.01, 0.25, 0.11])), shift)[0]
+        if low == -128
+        else None,
     )
 
 

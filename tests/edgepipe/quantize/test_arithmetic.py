@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.errors import QuantizeError
 from edgepipe.quantize.calibrate import TensorStatistics
-from edgepipe.quantize.leaky import leaky, slope_of, steps_for
+from edgepipe.quantize.leaky import gain_of, leaky, slope_of, steps_for
 from edgepipe.quantize.resampling import resize_matrices
 from edgepipe.quantize.thresholds import RULES
 from edgepipe.quantize.weights import (
@@ -20,27 +20,44 @@ from edgepipe.quantize.weights import (
     require_no_overflow,
     snap,
 )
+from vta_stages.layers import Epilogue, LeakySum
+from vta_stages.reference import leaky_values
 
 
 @pytest.mark.parametrize(
-    ("slope", "most", "expected"), [(0.1, 3, 13 / 128), (0.1, 2, 3 / 32), (0.25, 3, 1 / 4)]
+    ("slope", "most", "expected"),
+    [(0.1, 3, 1 / 10), (0.1, 2, 1 / 10), (0.1, 1, 1 / 9), (0.25, 3, 1 / 4), (0.2, 3, 1 / 5)],
 )
 def test_slopes_become_shifts_and_adds(slope: float, most: int, expected: float) -> None:
     assert float(slope_of(steps_for(slope, most=most))) == expected
 
 
-@pytest.mark.parametrize("most", [2, 3])
-@pytest.mark.parametrize("shift", [4, 8, 12])
-def test_leaky_branch_rounds_without_bias(most: int, shift: int) -> None:
-    record = leaky(0.1, np.array([shift], np.int32), most=most)
+@given(st.floats(0.005, 0.6), st.integers(2, 3))
+def test_slopes_are_near(slope: float, most: int) -> None:
+    steps = steps_for(slope, most=most)
+    assert abs(slope_of(steps) - slope) < (0.05 if most == 2 else 0.02)
+    assert gain_of(steps) < 2
+
+
+def test_the_cheapest_of_near_slopes_is_taken() -> None:
+    assert steps_for(0.126) == ((3, LeakySum.NOTHING),)
+
+
+@pytest.mark.parametrize("slope", [0.1, 0.2, 0.03, 0.3])
+@pytest.mark.parametrize("shift", [6, 8, 12])
+def test_leaky_branch_rounds_without_bias(slope: float, shift: int) -> None:
+    record, constant = leaky(slope, np.array([shift], np.int32))
     exact = np.arange(-(2**18), 2**18, 7)
-    v = exact + (1 << (shift - 1))
-    t = v + int(record.offset[0])
-    for step, add in record.steps:
-        t = (t >> step) + (v if add else 0)
-    made = np.maximum(v, t) >> shift
-    slope = float(slope_of(record.steps))
-    wanted = np.where(exact > 0, exact, slope * exact) / 2**shift
+    epilogue = Epilogue(
+        bias=constant.astype(np.int32),
+        shift=np.array([0], np.int32),
+        low=-128,
+        high=127,
+        leaky=record,
+    )
+    made = leaky_values(epilogue, exact.reshape(1, 1, -1).astype(np.int32)).ravel() >> shift
+    slope, gain = slope_of(record.steps), gain_of(record.steps)
+    wanted = np.where(exact > 0, exact, slope * exact) * gain / 2**shift
     error = made - wanted
     assert np.abs(error).max() < 0.6
     assert abs(error.mean()) < 0.05
