@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.cli.logs_command import show_logs
 from edgepipe.deploy import deployment, fleet
 from edgepipe.deploy.connection import Target
-from edgepipe.deploy.deployment import DeployOptions, Outcome
+from edgepipe.deploy.deployment import DEFAULT_UNIT, DeployOptions, Outcome
 from edgepipe.deploy.fleet import HostOutcome
 from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
@@ -29,11 +30,15 @@ link or the power fails, the release before stays current. On the board:
 
   edgepipe/current/bin/edgepipe-run edgepipe/current/bundle ...
 
+Where the board has the systemd unit (docs/board.md), it rests during the golden run, since the
+accelerator has one user at a time, and is restarted after the switch. When the new release does not
+start, the release before comes back.
+
 ssh's own configuration is used as it is; logins must work without a password.
 
 examples:
-  edgepipe deploy net.edgepipe --host xilinx@192.168.2.99
-  edgepipe deploy net.edgepipe --fleet boards.toml --after 'sudo systemctl restart camera'
+  edgepipe deploy net.edgepipe --host xilinx@192.168.2.99 --follow
+  edgepipe deploy net.edgepipe --fleet boards.toml --after 'touch /run/deployed'
   edgepipe deploy --list --host door-camera
   edgepipe deploy --rollback --host door-camera
 """
@@ -67,6 +72,16 @@ def add_parser(commands: Any) -> None:
         type=Path,
         metavar="FILE",
         help="edgepipe-run for the boards, one for each architecture (default: as built here)",
+    )
+    parser.add_argument(
+        "--unit",
+        default=DEFAULT_UNIT,
+        metavar="NAME",
+        help="systemd unit that runs the current release (default: %(default)s)",
+    )
+    parser.add_argument("--no-restart", action="store_true", help="leave the unit alone")
+    parser.add_argument(
+        "--follow", action="store_true", help="then show what the unit says, until Ctrl-C"
     )
     parser.add_argument(
         "--after",
@@ -110,6 +125,7 @@ def run(options: argparse.Namespace) -> int:
         keep=options.keep,
         dry_run=options.dry_run,
         golden_timeout_s=options.golden_timeout,
+        unit="" if options.no_restart else options.unit,
         after=options.after,
         runtimes=tuple(options.runtime),
     )
@@ -127,7 +143,10 @@ def run(options: argparse.Namespace) -> int:
             targets, lambda t: deployment.deploy(t, source, settings, console.of(t))
         )
     console.finish()
-    return print_outcomes(outcomes, as_json=options.json)
+    code = print_outcomes(outcomes, as_json=options.json)
+    if options.follow and not options.dry_run and code == 0:
+        show_logs(targets, options.unit, lines=20, follow=True)
+    return code
 
 
 def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
@@ -140,7 +159,7 @@ def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
             for line in outcome.outcome.lines if outcome.outcome else ():
                 print(f"{outcome.host}: {line}")
         if len(outcomes) > len(failed) or len(outcomes) > 1:
-            header = ["host", "result", "release", "files sent", "KiB", "s"]
+            header = ["host", "result", "release", "unit", "files sent", "KiB", "s"]
             print(format_table(header, [_row(outcome) for outcome in outcomes]))
     if len(outcomes) == 1 and outcomes[0].error is not None:
         raise outcomes[0].error
@@ -215,6 +234,7 @@ def _row(outcome: HostOutcome) -> list[str]:
         outcome.host,
         done.result,
         str(done.release or "-"),
+        done.unit or "-",
         str(done.sent_files),
         str(done.sent_bytes >> 10),
         f"{outcome.seconds:.1f}",

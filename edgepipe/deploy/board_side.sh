@@ -4,14 +4,17 @@
 #     sh -c "$(cat board_side.sh)" edgepipe-deploy STEP ROOT [ARGUMENT...]
 #
 # ROOT/current -> releases/N     the release in use; replaced by one rename(2)
-# ROOT/releases/N/               bundle/, bin/edgepipe-run, release.json, SHA256SUMS; never changed
+# ROOT/releases/N/               bundle/, bin/, release.json, SHA256SUMS; never changed
 # ROOT/releases/.incoming-ID/    a release on its way, or what an interrupted deploy left of it
 # ROOT/releases/.trash-N/        a release on its way out
 # ROOT/lock                      held with flock(1) by the deploy at work; says who that is
+# ROOT/adopting                  held with flock(1) by the step that may change `current`
 #
 # Every step either leaves `current` alone or changes it in a single rename, after everything that
 # it points to has been synced: whenever the link or the power goes, one whole release is current.
-# Exit codes: 70 a step failed (why is on stderr), 71 the golden run failed, 75 the lock is held.
+# Exit codes: 70 a step failed (why is on stderr), 71 the golden run failed, 72 it failed after the
+# switch, which was undone if there was a release before, 73 old releases could not be removed, 75
+# the lock is held.
 set -eu
 export LC_ALL=C
 umask 022
@@ -32,18 +35,31 @@ fail() {
     exit 70
 }
 
-# probe SYSTEM: what the board is; changes nothing. SYSTEM goes before /run; empty on a board.
+# as_root COMMAND...: runs it as it is for root, else through sudo.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# unit_state UNIT: active, inactive, failed ...; nothing when the board has no such unit.
+unit_state() {
+    [ -z "$1" ] || ! systemctl cat "$1" >/dev/null 2>&1 || systemctl is-active "$1" || true
+}
+
+# probe SYSTEM UNIT: what the board is; changes nothing. SYSTEM goes before /run; empty on a board.
 probe() {
     record=$1/run/edgepipe/bitstream.json
     [ ! -r "$record" ] || echo "bitstream $(head -n 1 "$record")"
     echo "machine $(uname -m)"
-    for tool in cat df find flock head ln mkdir mv readlink rm sha256sum sort sync tar timeout; do
+    for tool in cat df find flock head ln mkdir mktemp mv readlink rm sha256sum sort sync tail tar \
+        timeout; do
         command -v "$tool" >/dev/null || echo "missing $tool"
     done
     folder=$root
     while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
     [ -w "$folder" ] || echo "unwritable $folder"
     echo "df $(df -Pk "$folder" | tail -n 1)"
+    state=$(unit_state "$2")
+    [ -z "$state" ] || echo "unit $state"
 }
 
 # numbers: the releases' numbers, oldest first.
@@ -71,46 +87,83 @@ inventory() {
     done
 }
 
+# look SYSTEM UNIT: what the board is and has; changes nothing.
+look() {
+    probe "$1" "$2"
+    inventory
+}
+
 # lock HOLDER: takes the lock and keeps it while bytes keep coming on stdin. A peer that vanished
 # without closing the connection loses it after a minute.
 lock() {
     mkdir -p "$root/releases" || fail "cannot make $root"
     exec 9>>"$root/lock"
-    status=0
-    flock -n 9 || status=$?
-    if [ "$status" = 1 ]; then
+    flock -n 9 || {
         cat "$root/lock" >&2
         exit 75
-    fi
-    [ "$status" = 0 ] || fail "flock: exit code $status"
+    }
+    # A deploy that lost its connection ends as soon as it sees that.
+    tries=0
+    until flock -n "$root/adopting" true; do
+        tries=$((tries + 1))
+        if [ "$tries" = 20 ]; then
+            echo "one that lost its connection is at its end" >&2
+            exit 75
+        fi
+        sleep 1
+    done
     echo "$1" >"$root/lock"
+    (inventory)
     echo locked
     while [ -n "$(timeout 60 head -c 1 9>&-)" ]; do :; done
     : >"$root/lock"
 }
 
-# receive ID: unpacks the release from stdin, a tar archive whose hard links point to files that
+# begin SYSTEM UNIT HOLDER: probes, waits for a byte that says to go on, then locks.
+begin() {
+    probe "$1" "$2"
+    echo probed
+    [ -z "$(head -c 1)" ] || lock "$3"
+}
+
+# receive FOLDER: unpacks the release from stdin, a tar archive whose hard links point to files that
 # are here already, and compares every file with SHA256SUMS.
 receive() {
     cd "$root/releases"
-    rm -rf ".incoming-$1"
-    mkdir ".incoming-$1"
+    rm -rf "$1"
+    mkdir "$1"
     tar -x -m -o -f - || fail "unpacking failed; the disk has $(df -Pk . | tail -n 1)"
-    cd ".incoming-$1"
+    cd "$1"
     if ! report=$(sha256sum -c SHA256SUMS 2>&1); then
         fail "altered on the way: $(echo "$report" | grep -v ': OK$' | head -n 3)"
     fi
 }
 
-# golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER.
+# golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER and prints
+# how it ended; when it is told to end, so does the run.
 golden() {
     cd "$root/releases/$1"
+    errors=$(mktemp)
+    # Results are not wanted; why it failed is in what the program says.
+    timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet >/dev/null 2>"$errors" &
+    trap 'kill $! 2>/dev/null || true' TERM
     status=0
-    # Results go to stdout and are not wanted; why it failed comes on stderr.
-    { timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet >/dev/null; } 2>&1 ||
-        status=$?
-    [ "$status" != 124 ] || echo "no result after $2 s"
-    [ "$status" = 0 ] || exit 71
+    wait $! || status=$?
+    said=$(tail -n 3 "$errors" | tr '\n' ';')
+    rm -f "$errors"
+    case $status in
+    0) said=equal ;;
+    124) said="$said no result after $2 s" ;;
+    esac
+    echo "golden ${said:-exit code $status}"
+}
+
+# await_answer PID: prints the byte that the other side sends when it has seen how the golden run
+# ended. When the other side is gone, the run PID is of no use any more.
+await_answer() {
+    answer=$(head -c 1)
+    [ -n "$answer" ] || kill "$1" 2>/dev/null || true
+    echo "$answer"
 }
 
 # point N: makes release N the current one.
@@ -123,18 +176,94 @@ point() {
     sync
 }
 
-# activate ID N: the incoming release becomes release N and current.
-activate() {
-    cd "$root/releases"
-    sync
-    [ ! -e "$2" ] || fail "release $2 is there already"
-    mv -T ".incoming-$1" "$2"
-    point "$2"
+# restart UNIT: (re)starts the current release; fails unless it still runs after two seconds.
+restart() {
+    [ -n "$1" ] || return 0
+    as_root systemctl reset-failed "$1" 2>/dev/null || true
+    as_root systemctl restart "$1" || return 1
+    sleep 2
+    [ "$(systemctl is-active "$1")" = active ] || return 1
 }
 
-# discard ID: removes an incoming release that is not worth keeping.
+# why_not UNIT: the last of what a unit said.
+why_not() {
+    journalctl --no-pager -o cat -n 2 -u "$1" 2>/dev/null | tr '\n' ';' || true
+}
+
+# hook COMMAND: runs the user's command in the current release.
+hook() {
+    [ -n "$1" ] || return 0
+    (cd "$root/current" && sh -c "$1" 2>&1 </dev/null)
+}
+
+# adopt FOLDER N KEEP SECONDS UNIT COMMAND: runs the golden input in releases/FOLDER and, if all is
+# well and a byte on stdin says so, makes it release N and current, restarts UNIT, runs COMMAND and
+# removes old releases. UNIT is stopped meanwhile, since the accelerator has one user at a time, and
+# however this ends it runs again: the new release, or the old one when it comes to nothing.
+adopt() {
+    folder=$1 number=$2 keep=$3 seconds=$4 unit=$5 command=$6
+    # Nobody may be there to read what is printed here; that must not end it half-way.
+    trap '' PIPE
+    exec 8>>"$root/adopting"
+    flock -n 8 || fail "another deploy is at its end"
+    before=$(readlink "$root/current" || true)
+    before=${before#releases/}
+    if [ -n "$unit" ]; then
+        trap 'as_root systemctl start "$unit" || true' EXIT
+        as_root systemctl stop "$unit" || fail "cannot stop $unit"
+    fi
+    (golden "$folder" "$seconds") 8>&- &
+    answer=$(await_answer $!)
+    wait $! || true
+    [ "$answer" = y ] || exit 71
+    sync
+    if [ "$folder" != "$number" ]; then
+        cd "$root/releases"
+        [ ! -e "$number" ] || fail "release $number is there already"
+        mv -T "$folder" "$number"
+    fi
+    point "$number"
+    trap - EXIT
+    if ! restart "$unit" || ! said=$(hook "$command"); then
+        echo "${said:-$unit does not start: $(why_not "$unit")}" >&2 || true
+        if [ -n "$before" ]; then
+            point "$before"
+            { restart "$unit" && hook "$command"; } >/dev/null 2>&1 || true
+        fi
+        exit 72
+    fi
+    echo switched || true
+    prune "$keep" || exit 73
+}
+
+# verify N SECONDS: runs the golden input in release N.
+verify() {
+    trap '' PIPE
+    (golden "$1" "$2") &
+    [ "$(await_answer $!)" = y ] || exit 71
+}
+
+# launch UNIT: starts a unit that is not at work.
+launch() {
+    restart "$1" || fail "$1 does not start: $(why_not "$1")"
+}
+
+# logs UNIT LINES [follow]: the last LINES lines that the unit said, and with `follow` all that it
+# says until the link ends.
+logs() {
+    [ -n "$(unit_state "$1")" ] || fail "the board has no unit $1"
+    set -- journalctl --no-pager -o short-iso -u "$1" -n "$2" ${3:+-f}
+    "$@" &
+    trap 'kill $! 2>/dev/null || true' EXIT
+    case $* in
+    *-f) cat >/dev/null ;;
+    *) wait $! ;;
+    esac
+}
+
+# discard FOLDER: removes an incoming release that is not worth keeping.
 discard() {
-    rm -rf "$root/releases/.incoming-$1"
+    rm -rf "$root/releases/$1"
 }
 
 # prune KEEP: removes all but the KEEP newest releases and the current one, and what interrupted
@@ -149,12 +278,6 @@ prune() {
         [ "releases/$number" = "$current" ] || mv -T "releases/$number" "releases/.trash-$number"
     done
     rm -rf releases/.trash-* releases/.incoming-*
-}
-
-# hook COMMAND: runs the user's command in the current release.
-hook() {
-    cd "$root/current"
-    sh -c "$1" 2>&1 </dev/null
 }
 
 "$step" "$@"

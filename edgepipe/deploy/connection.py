@@ -7,30 +7,34 @@ it. A step never opens a connection of its own: when the link is lost, every lat
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 import subprocess
 import tempfile
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from edgepipe.deploy.session import (
+    BEGIN,
+    ConnectionLostError,
+    LockSession,
+    StepSession,
+    deadline,
+    end,
+    one_line,
+)
 from edgepipe.errors import DeployError
 
-BEGIN = "edgepipe-begin"
 _BOARD_SIDE = Path(__file__).with_name("board_side.sh")
-_SSH_FAILED = 255
-_GOLDEN_FAILED, _LOCK_HELD = 71, 75  # of board_side.sh
-_HEARTBEAT_S = 10.0
 _ANSWER_S = 30.0  # ssh itself gives up connecting after 10 s
+_LOCK_S = 180.0  # with the digests of everything that is there
 # BatchMode: never ask for anything, so that many hosts can be served at once and nothing hangs.
 # A dead link is noticed after 15 s, long before the board gives the lock away (60 s).
 _OPTIONS = {
     "BatchMode": "yes",
+    "Compression": "yes",  # programs shrink to a third, and a board's link is slow
     "ConnectTimeout": "10",
     "ServerAliveInterval": "5",
     "ServerAliveCountMax": "3",
@@ -52,14 +56,6 @@ _REMEDIES = (
     (r"could not resolve", "is the name right? `ssh {host}` must work"),
     (r"connection refused|timed out|no route", "is the board on, and does `ssh {host}` work?"),
 )
-
-
-class ConnectionLostError(DeployError):
-    """The link broke while a step was under way; whether the step finished is not known."""
-
-
-class GoldenError(DeployError):
-    """The golden input did not give the golden output on the board."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,7 @@ class Connection:
         self._control_path = f"{self._folder.name}/c"
         self._script = script.read_text(encoding="utf-8")
         self._master: subprocess.Popen[str] | None = None
-        self._lock: _LockSession | None = None
+        self._lock: LockSession | None = None
 
     def __enter__(self) -> Self:
         """Connect; raise ``DeployError`` with ssh's own words and a remedy when that fails."""
@@ -114,7 +110,7 @@ class Connection:
                 f"ssh: cannot be started ({cause.strerror})", hint="install OpenSSH's client"
             ) from cause
         assert self._master.stdout is not None
-        with _deadline(self._master):
+        with deadline(self._master, _ANSWER_S):
             for line in self._master.stdout:
                 if line.strip() == BEGIN:
                     return self
@@ -133,16 +129,37 @@ class Connection:
     def close(self) -> None:
         """Give the lock back and disconnect; may be called twice."""
         if self._lock is not None:
-            self._lock.release()
+            self._lock.close()
             self._lock = None
         if self._master is not None:
-            _end(self._master)
+            end(self._master)
             self._master = None
             self._folder.cleanup()
 
-    def lock(self, holder: str) -> None:
-        """Take the board's deploy lock until ``close``; raise ``DeployError`` when it is held."""
-        self._lock = _LockSession(self._popen("lock", (holder,)), self.target.host)
+    def look(self, system: str, unit: str) -> str:
+        """Return what the board is and has; changes nothing there."""
+        return self.run("look", system, unit)
+
+    def begin(self, system: str, unit: str, holder: str) -> str:
+        """Return what the board is; changes nothing there until ``lock``."""
+        process = self._popen("begin", (system, unit, holder))
+        self._lock = LockSession(process, self.target.host)
+        return self._lock.read_until("probed", timeout_s=_ANSWER_S)
+
+    def lock(self) -> str:
+        """Take the board's deploy lock until ``close``; return what the board has.
+
+        Raises ``DeployError`` when the lock is held.
+        """
+        assert self._lock is not None, "begin comes first"
+        return self._lock.lock(timeout_s=_LOCK_S)
+
+    def start(self, step: str, *arguments: str) -> StepSession:
+        """Start one step of the board's script."""
+        host = self.target.host
+        if self._lock is not None and not self._lock.running:
+            raise ConnectionLostError(f"{host}: {step}: the lock was lost, so the link was too")
+        return StepSession(self._popen(step, arguments), host, step)
 
     def run(
         self,
@@ -151,30 +168,8 @@ class Connection:
         stdin: bytes = b"",
         timeout_s: float = 60.0,
     ) -> str:
-        """Run one step of the board's script; return what it printed.
-
-        Raises ``GoldenError`` for a failed golden run, ``ConnectionLostError`` when the link broke
-        or the deadline passed, and ``DeployError`` when the step failed on the board.
-        """
-        host = self.target.host
-        if self._lock is not None and not self._lock.held:
-            raise ConnectionLostError(f"{host}: {step}: the lock was lost, so the link was too")
-        process = self._popen(step, arguments)
-        try:
-            output, error = process.communicate(stdin, timeout=timeout_s)
-        except subprocess.TimeoutExpired as cause:
-            _end(process)
-            raise ConnectionLostError(f"{host}: {step}: no end after {timeout_s:.0f} s") from cause
-        text = _after_begin(output)
-        reason = _one_line(error.decode(errors="replace"))
-        if process.returncode == 0 and text is not None:
-            return text
-        if process.returncode == _GOLDEN_FAILED:
-            raise GoldenError(f"{host}: golden run failed: {_one_line(text or '')}")
-        if process.returncode in (_SSH_FAILED, 0) or process.returncode < 0:
-            raise ConnectionLostError(f"{host}: {step}: connection lost ({reason or 'no reason'})")
-        what = reason or _one_line(text or "") or f"exit code {process.returncode}"
-        raise DeployError(f"{host}: {step}: {what}")
+        """Run one step to its end; return what it printed. Raises what ``finish`` raises."""
+        return self.start(step, *arguments).finish(stdin, timeout_s=timeout_s)
 
     def session_command(self, command: str) -> list[str]:
         """Return the words that run a shell ``command`` on the board, over this connection."""
@@ -189,7 +184,7 @@ class Connection:
         command = ["ssh", *socket, "-O", "forward", "-L", where, "--", self.target.host]
         result = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
         if result.returncode != 0:
-            reason = _one_line(result.stderr)
+            reason = one_line(result.stderr)
             raise DeployError(f"{self.target.host}: no tunnel to port {far_port} ({reason})")
 
     def _ssh(self, *options: str) -> list[str]:
@@ -209,95 +204,15 @@ class Connection:
         words = ["sh", "-c", self._script, "edgepipe-deploy", step, self.target.root, *arguments]
         # Without its master ssh would connect anew; a proxy that cannot work forbids that.
         command = [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), shlex.join(words)]
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def _connect_error(self) -> DeployError:
         assert self._master is not None and self._master.stderr is not None
-        reason = _one_line(self._master.stderr.read())
+        reason = one_line(self._master.stderr.read())
         host = self.target.host
         remedy = next((r for p, r in _REMEDIES if re.search(p, reason, re.IGNORECASE)), "")
         return DeployError(
             f"{host}: cannot connect ({reason or 'ssh gave no reason'})",
             hint=remedy.format(host=host) or f"`ssh {host}` must work without a password",
         )
-
-
-class _LockSession:
-    """Holds the board's lock with a session that sends a byte now and then."""
-
-    def __init__(self, process: subprocess.Popen[bytes], host: str) -> None:
-        self._process = process
-        self._stop = threading.Event()
-        assert process.stdout is not None and process.stderr is not None
-        with _deadline(process):
-            lines = iter(process.stdout.readline, b"")
-            locked = any(line.strip() == b"locked" for line in lines)
-        if not locked:
-            holder = _one_line(process.stderr.read().decode(errors="replace"))
-            _end(process)
-            if process.returncode == _LOCK_HELD:
-                raise DeployError(
-                    f"{host}: another deploy is under way ({holder})",
-                    hint="wait for it to end; a lock is given back when its connection ends",
-                )
-            if process.returncode == _SSH_FAILED:
-                raise ConnectionLostError(f"{host}: lock: connection lost ({holder})")
-            raise DeployError(f"{host}: lock: {holder or 'no answer'}")
-        self._thread = threading.Thread(target=self._beat, name="deploy-lock", daemon=True)
-        self._thread.start()
-
-    @property
-    def held(self) -> bool:
-        """Whether the session still stands."""
-        return self._process.poll() is None
-
-    def release(self) -> None:
-        """End the session; the board gives the lock back."""
-        self._stop.set()
-        self._thread.join()
-        _end(self._process)
-
-    def _beat(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            while not self._stop.wait(_HEARTBEAT_S):
-                self._process.stdin.write(b".")
-                self._process.stdin.flush()
-
-
-@contextlib.contextmanager
-def _deadline(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill ``process`` when the block, which waits for its output, takes longer than it may."""
-    timer = threading.Timer(_ANSWER_S, process.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Close the process's input, which asks it to end; kill it when it does not."""
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _after_begin(output: bytes) -> str | None:
-    """Return what follows the script's first line; None when the script never began."""
-    _, found, text = output.decode(errors="replace").partition(BEGIN + "\n")
-    return text if found else None
-
-
-def _one_line(text: str, most: int = 300) -> str:
-    """Return the last lines of ``text`` as one, so that a message stays a line."""
-    line = "; ".join(part.strip() for part in text.strip().splitlines()[-3:] if part.strip())
-    return line if len(line) <= most else "..." + line[-most:]

@@ -1,16 +1,19 @@
 """Deploy to one board: the steps in order, each of which leaves one whole release current.
 
-    connect -> pre-flight check -> lock -> inventory -> plan -> upload, compared by digest
-            -> golden run -> switch -> the user's command -> prune
+    connect -> pre-flight check -> lock, inventory -> plan -> upload, compared by digest
+            -> golden run -> switch -> restart of the unit, the user's command -> prune
 
-Up to the switch nothing that runs on the board is touched. The switch is one rename. When the
-user's command fails after it, the release before is made current again.
+Up to the switch nothing that the board would start is touched. The switch is one rename. When the
+unit does not start or the user's command fails after it, the release before is made current again.
+All from the golden run on is one step on the board, which goes ahead only while this side is there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,27 +21,38 @@ from pathlib import Path
 from edgepipe.bitstream import fingerprint, record
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.deploy import payload, plan
-from edgepipe.deploy.connection import Connection, ConnectionLostError, GoldenError, Target
+from edgepipe.deploy.connection import Connection, Target
 from edgepipe.deploy.payload import PayloadFile, ReleaseRecord
 from edgepipe.deploy.plan import BoardFacts, Inventory, Plan
+from edgepipe.deploy.session import (
+    ConnectionLostError,
+    GoldenError,
+    PruneError,
+    StepSession,
+    SwitchError,
+)
 from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
 
 # A slow SD card behind a slow link; only there so that nothing waits for ever.
 _UPLOAD_BYTES_PER_S = 100_000
 _SWITCH_S = 300.0
+DEFAULT_UNIT = "edgepipe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """How to deploy. ``operator`` says who deploys; ``after`` is a command that runs in the new
-    release, in the board's shell, when it has become current (restart a service there).
-    ``system`` goes before the board's /run (another folder in tests)."""
+    """How to deploy. ``operator`` says who deploys. ``unit`` is the systemd unit that runs the
+    current release: where the board has it, it rests during the golden run and is restarted after
+    the switch; empty leaves it alone. ``after`` is a command that runs in the new release, in the
+    board's shell, when it has become current. ``system`` goes before the board's /run (another
+    folder in tests)."""
 
     operator: str
     keep: int = 3
     dry_run: bool = False
     golden_timeout_s: int = 120
+    unit: str = DEFAULT_UNIT
     after: str = ""
     runtimes: tuple[Path, ...] = ()
     system: str = ""
@@ -48,6 +62,7 @@ class DeployOptions:
             raise DeployError(f"keep is {self.keep}, expected at least 1 release")
         if self.golden_timeout_s < 1:
             raise DeployError(f"golden timeout is {self.golden_timeout_s} s, expected at least 1 s")
+        check_unit(self.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +75,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one board: ``release`` is the one that is current afterwards."""
+    """What became of one board: ``release`` is the one that is current afterwards, ``unit`` what
+    became of the systemd unit, empty when the board has none."""
 
     result: str
     release: int | None
+    unit: str = ""
     sent_files: int = 0
     sent_bytes: int = 0
     lines: tuple[str, ...] = ()
@@ -89,33 +106,33 @@ def deploy(
     with Connection(target) as connection:
         progress.step("pre-flight check")
         host = target.host
-        facts = plan.parse_facts(connection.run("probe", options.system), host)
+        begun = _begin(connection, options)
+        facts = plan.parse_facts(begun, host)
         plan.check_board(facts, host)
         architecture = plan.architecture(facts, host)
         plan.check_bundle(source.manifest.architectures, architecture, host)
         _check_fingerprint(source.manifest, facts, host)
-        runtime = payload.find_runtime(architecture, options.runtimes)
-        files = (runtime, *source.files)
-        if not options.dry_run:
-            connection.lock(options.operator)
-        inventory = plan.parse_inventory(connection.run("inventory"))
+        files = (*payload.find_runtime(architecture, options.runtimes), *source.files)
+        inventory = plan.parse_inventory(begun if options.dry_run else connection.lock())
         todo = plan.make_plan(files, inventory, options.keep)
         plan.check_space(todo, facts, host)
         if options.dry_run:
             return _describe(todo, inventory)
+        unit = options.unit if facts.unit else ""
         if todo.unchanged is not None:
-            progress.step("golden run on the board")
-            try:
-                _golden(connection, str(todo.unchanged), options)
-            except DeployError as error:
-                raise _with_state(
-                    error, f"unchanged release {todo.unchanged} is current"
-                ) from error
-            return Outcome(result="unchanged", release=todo.unchanged)
-        _stage_and_switch(connection, source, files, todo, inventory, options, progress)
+            return _unchanged(connection, todo.unchanged, unit, facts, options, progress)
+        release = ReleaseRecord(
+            name=source.manifest.name,
+            builder_version=source.manifest.fingerprint.builder_version,
+            deployed_by=options.operator,
+            deployed_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+        folder = _send(connection, files, release, todo, inventory, progress)
+        _adopt(connection, folder, todo.number, unit, inventory, options, progress)
     return Outcome(
         result="deployed",
         release=todo.number,
+        unit="restarted" if unit else "",
         sent_files=len(todo.uploads),
         sent_bytes=todo.upload_bytes,
     )
@@ -131,9 +148,10 @@ def rollback(
     progress = progress or Silent()
     progress.step("connect")
     with Connection(target) as connection:
-        if not options.dry_run:
-            connection.lock(options.operator)
-        inventory = plan.parse_inventory(connection.run("inventory"))
+        begun = _begin(connection, options)
+        facts = plan.parse_facts(begun, target.host)
+        plan.check_board(facts, target.host)
+        inventory = plan.parse_inventory(begun if options.dry_run else connection.lock())
         chosen = _earlier(inventory, number, target.host)
         if options.dry_run:
             return Outcome(
@@ -141,20 +159,22 @@ def rollback(
                 release=inventory.current,
                 lines=(f"would make release {chosen} current",),
             )
-        try:
-            progress.step("golden run on the board")
-            _golden(connection, str(chosen), options)
-        except DeployError as error:
-            raise _with_state(error, _still(inventory)) from error
-        progress.step(f"switch to release {chosen}")
-        _switch(connection, ("point", str(chosen)), chosen, inventory, options)
-    return Outcome(result="rolled back", release=chosen)
+        unit = options.unit if facts.unit else ""
+        keep = dataclasses.replace(options, keep=max(len(inventory.releases), 1))
+        _adopt(connection, str(chosen), chosen, unit, inventory, keep, progress)
+    return Outcome(result="rolled back", release=chosen, unit="restarted" if unit else "")
 
 
 def releases(target: Target) -> Inventory:
     """Return the releases on the board; changes nothing there."""
     with Connection(target) as connection:
-        return plan.parse_inventory(connection.run("inventory"))
+        return plan.parse_inventory(connection.look("", ""))
+
+
+def check_unit(unit: str) -> None:
+    """Raise ``DeployError`` unless ``unit`` is a name that a systemd unit can have, or empty."""
+    if not re.fullmatch(r"[A-Za-z0-9:_.@-]*", unit) or unit.startswith("-"):
+        raise DeployError(f"unit {unit!r}: expected the name of a systemd unit")
 
 
 def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None:
@@ -165,91 +185,125 @@ def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None
         fingerprint.check_programmed(manifest.fingerprint, programmed, host)
 
 
-def _stage_and_switch(
+def _begin(connection: Connection, options: DeployOptions) -> str:
+    if options.dry_run:
+        return connection.look(options.system, options.unit)
+    return connection.begin(options.system, options.unit, options.operator)
+
+
+def _unchanged(
     connection: Connection,
-    source: Source,
+    number: int,
+    unit: str,
+    facts: BoardFacts,
+    options: DeployOptions,
+    progress: Progress,
+) -> Outcome:
+    """Leave a release at work alone; see that one which is not at work would be."""
+    if facts.unit == "active" and unit:
+        return Outcome(result="unchanged", release=number, unit="active")
+    try:
+        session = connection.start("verify", str(number), str(options.golden_timeout_s))
+        _golden(session, connection.target.host, options, progress)
+        session.finish(b"y")
+        if unit:
+            progress.step(f"start {unit}")
+            connection.run("launch", unit)
+    except DeployError as error:
+        raise _with_state(error, f"unchanged release {number} is current") from error
+    return Outcome(result="unchanged", release=number, unit="started" if unit else "")
+
+
+def _send(
+    connection: Connection,
     files: tuple[PayloadFile, ...],
+    release: ReleaseRecord,
     todo: Plan,
     inventory: Inventory,
+    progress: Progress,
+) -> str:
+    """Make the release in a folder beside the others; return its name."""
+    folder = f".incoming-{secrets.token_hex(4)}"
+    archive = payload.make_archive(files, todo.links, folder, payload.make_record(release))
+    progress.step(f"send {len(todo.uploads)} of {len(files)} files, {len(archive) >> 10} KiB")
+    try:
+        timeout_s = 60 + len(archive) / _UPLOAD_BYTES_PER_S
+        connection.run("receive", folder, stdin=archive, timeout_s=timeout_s)
+    except DeployError as error:
+        _discard(connection, folder, error)
+        raise _with_state(error, _still(inventory)) from error
+    return folder
+
+
+def _adopt(
+    connection: Connection,
+    folder: str,
+    number: int,
+    unit: str,
+    before: Inventory,
     options: DeployOptions,
     progress: Progress,
 ) -> None:
-    name = secrets.token_hex(4)
-    release = ReleaseRecord(
-        name=source.manifest.name,
-        builder_version=source.manifest.fingerprint.builder_version,
-        deployed_by=options.operator,
-        deployed_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-    folder = f".incoming-{name}"
-    archive = payload.make_archive(files, todo.links, folder, payload.make_record(release))
-    try:
-        progress.step(f"send {len(todo.uploads)} of {len(files)} files, {len(archive) >> 10} KiB")
-        timeout_s = 60 + len(archive) / _UPLOAD_BYTES_PER_S
-        connection.run("receive", name, stdin=archive, timeout_s=timeout_s)
-        progress.step("golden run on the board")
-        _golden(connection, folder, options)
-    except DeployError as error:
-        # What a lost connection left is linked to by the next deploy; what is wrong is removed.
-        if not isinstance(error, ConnectionLostError):
-            with contextlib.suppress(DeployError):
-                connection.run("discard", name)
-        raise _with_state(error, _still(inventory)) from error
-    progress.step(f"switch to release {todo.number}")
-    _switch(connection, ("activate", name, str(todo.number)), todo.number, inventory, options)
-    progress.step("remove old releases")
-    try:
-        connection.run("prune", str(options.keep), timeout_s=_SWITCH_S)
-    except DeployError as error:
-        raise _with_state(error, f"release {todo.number} is current") from error
-
-
-def _golden(connection: Connection, folder: str, options: DeployOptions) -> None:
-    seconds = options.golden_timeout_s
-    try:
-        connection.run("golden", folder, str(seconds), timeout_s=seconds + 30.0)
-    except GoldenError as error:
-        raise GoldenError(
-            str(error),
-            hint="the board does not compute what the build recorded: check its bitstream with "
-            "`edgepipe bitstream check`, and try the bundle here with `edgepipe-run --golden`",
-        ) from error
-
-
-def _switch(
-    connection: Connection,
-    step: tuple[str, ...],
-    number: int,
-    before: Inventory,
-    options: DeployOptions,
-) -> None:
-    """Run the step that changes ``current``, then the user's command; undo it when that fails."""
+    """Run the golden input in ``folder`` and make it the current release ``number``."""
     host = connection.target.host
+    arguments = (folder, number, options.keep, options.golden_timeout_s, unit, options.after)
+    session = connection.start("adopt", *map(str, arguments))
     try:
-        connection.run(*step, timeout_s=_SWITCH_S)
+        _golden(session, host, options, progress)
+    except DeployError as error:
+        _discard(connection, folder, error)
+        raise _with_state(error, _still(before)) from error
+    progress.step(f"switch to release {number}")
+    session.send(b"y")
+    try:
+        session.read_until("switched", timeout_s=_SWITCH_S)
     except ConnectionLostError as error:
         raise DeployError(
             f"{error}; either release {number} is current, or {_still(before)}",
             hint=f"`edgepipe deploy --list --host {host}` tells",
         ) from error
+    except SwitchError as error:
+        state = f"{before.current} is current again" if before.current else f"{number} is current"
+        raise DeployError(
+            f"{error}; release {state}",
+            hint=f"`edgepipe logs --host {host}` shows what {unit} said"
+            if unit
+            else f"try {options.after!r} on the board by hand",
+        ) from error
     except DeployError as error:
         raise _with_state(error, _still(before)) from error
-    if not options.after:
-        return
+    progress.step("remove old releases")
     try:
-        connection.run("hook", options.after, timeout_s=_SWITCH_S)
-    except ConnectionLostError as error:
+        session.finish(timeout_s=_SWITCH_S)
+    except (ConnectionLostError, PruneError) as error:
         raise _with_state(error, f"release {number} is current") from error
-    except DeployError as error:
-        if before.current is None:
-            raise _with_state(error, f"release {number} is current") from error
-        connection.run("point", str(before.current), timeout_s=_SWITCH_S)
+
+
+def _golden(session: StepSession, host: str, options: DeployOptions, progress: Progress) -> None:
+    """Wait for a step's golden run; raise ``GoldenError`` and end the step unless it passed."""
+    progress.step("golden run on the board")
+    said = session.read_until("golden", timeout_s=options.golden_timeout_s + 60.0)
+    verdict = said.splitlines()[-1].removeprefix("golden ").strip(" ;")
+    if verdict == "equal":
+        return
+    session.send(b"n")
+    with contextlib.suppress(DeployError):
+        session.finish()
+    hint = (
+        "stop what uses the accelerator, or let edgepipe's systemd unit run it"
+        if "another process uses it" in verdict
+        else "the board does not compute what the build recorded: check its bitstream with "
+        "`edgepipe bitstream check`, and try the bundle here with `edgepipe-run --golden`"
+    )
+    raise GoldenError(f"{host}: golden run failed: {verdict}", hint=hint)
+
+
+def _discard(connection: Connection, folder: str, error: DeployError) -> None:
+    """Remove a release that is not worth keeping; what a lost connection left, the next deploy
+    links to."""
+    if folder.startswith(".") and not isinstance(error, ConnectionLostError):
         with contextlib.suppress(DeployError):
-            connection.run("hook", options.after, timeout_s=_SWITCH_S)
-        raise DeployError(
-            f"{error}; release {before.current} is current again",
-            hint=f"try {options.after!r} on the board by hand",
-        ) from error
+            connection.run("discard", folder)
 
 
 def _earlier(inventory: Inventory, number: int | None, host: str) -> int:

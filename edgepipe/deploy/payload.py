@@ -18,6 +18,7 @@ from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import DeployError
 
 RUNTIME = "bin/edgepipe-run"
+CAMERA = "bin/edgepipe-cam"
 VTA_RUN = "bin/edgepipe-vta-run"
 RECORD = "release.json"
 SUMS = "SHA256SUMS"
@@ -70,9 +71,14 @@ def make_file(path: str, content: bytes, *, executable: bool = False) -> Payload
     return PayloadFile(path=path, content=content, sha256=digest, executable=executable)
 
 
-def find_runtime(architecture: str, given: Sequence[Path]) -> PayloadFile:
-    """Return ``edgepipe-run`` for ``architecture``; see ``find_program``."""
-    return find_program(RUNTIME, architecture, given)
+def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile, ...]:
+    """Return ``edgepipe-run`` for ``architecture``, and ``edgepipe-cam`` if it is beside it."""
+    path = _find_path(RUNTIME, architecture, given)
+    camera = path.with_name(Path(CAMERA).name)
+    found = [(RUNTIME, path)]
+    if camera.is_file() and architecture_of(camera) == architecture:
+        found.append((CAMERA, camera))
+    return tuple(make_file(name, file.read_bytes(), executable=True) for name, file in found)
 
 
 def find_program(program: str, architecture: str, given: Sequence[Path]) -> PayloadFile:
@@ -81,15 +87,19 @@ def find_program(program: str, architecture: str, given: Sequence[Path]) -> Payl
     ``program`` is its path in a release, such as ``RUNTIME``. Raises ``DeployError`` when
     there is none, or a given file is none of a known architecture.
     """
+    path = _find_path(program, architecture, given)
+    return make_file(program, path.read_bytes(), executable=True)
+
+
+def _find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
     by_architecture = {architecture_of(path): path for path in given}
     if architecture in by_architecture:
-        path = by_architecture[architecture]
-        return make_file(program, path.read_bytes(), executable=True)
+        return by_architecture[architecture]
     built = resources.folder("build") / _BUILD_FOLDERS[architecture] / program
     installed = Path(sysconfig.get_path("scripts")) / Path(program).name
     for path in (built, installed):
         if path.is_file() and architecture_of(path) == architecture:
-            return make_file(program, path.read_bytes(), executable=True)
+            return path
     found = ", ".join(f"{p} is for {a}" for a, p in by_architecture.items())
     searched = found or f"looked for {built}"
     raise DeployError(

@@ -19,13 +19,15 @@ _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardFacts:
     """What ``probe`` found. ``unwritable`` is the folder that cannot be written, or empty;
-    ``bitstream`` is the record of what is in the logic, empty when there is none."""
+    ``bitstream`` is the record of what is in the logic, empty when there is none; ``unit`` is the
+    state of the systemd unit, empty when the board has no such unit."""
 
     machine: str
     missing_tools: tuple[str, ...]
     unwritable: str
     free_bytes: int
     bitstream: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
         unwritable=first.get("unwritable", ""),
         free_bytes=int(free[1]) * 1024,
         bitstream=first.get("bitstream", ""),
+        unit=first.get("unit", ""),
     )
 
 

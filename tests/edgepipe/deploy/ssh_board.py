@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import socket
 import struct
 import subprocess
@@ -84,7 +85,7 @@ class SshBoard:
     """An sshd with its own configuration, keys, port and home folder."""
 
     def __init__(self, folder: Path, name: str, *, most_file_bytes: int | None = None) -> None:
-        sshd = installed("sshd", "openssh-server")
+        self._program = installed("sshd", "openssh-server")
         self.name = name
         self.folder = folder
         self.home = folder / "home"
@@ -107,19 +108,13 @@ class SshBoard:
             PasswordAuthentication no
             KbdInteractiveAuthentication no
             PermitRootLogin prohibit-password
-            SetEnv HOME={self.home}
+            SetEnv HOME={self.home} PATH={folder}/programs:/usr/bin:/bin:/usr/sbin:/sbin
             """
         )
 
-        def limit() -> None:
-            if most_file_bytes is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
-
+        self._most_file_bytes = most_file_bytes
         self._log = (folder / "sshd.log").open("wb")
-        self._sshd = subprocess.Popen(
-            [sshd, "-D", "-e", "-f", config], stderr=self._log, preexec_fn=limit
-        )
-        _wait_for(self.port)
+        self._start()
         self.link = Link(self.port)
         host_key = (folder / "host_key.pub").read_text()
         (folder / "known_hosts").write_text(f"{name} {host_key}")
@@ -143,6 +138,31 @@ class SshBoard:
     @property
     def root(self) -> Path:
         return self.home / "edgepipe"
+
+    def reboot(self) -> None:
+        """End every process of the board as a power cut would, then start it anew."""
+        family = [self._sshd.pid]
+        for parent in family:
+            with contextlib.suppress(OSError):
+                children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+                family += map(int, children)
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._sshd.wait()
+        self._start()
+
+    def _start(self) -> None:
+        def limit() -> None:
+            if (most := self._most_file_bytes) is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+        self._sshd = subprocess.Popen(
+            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
+            stderr=self._log,
+            preexec_fn=limit,
+        )
+        _wait_for(self.port)
 
     def close(self) -> None:
         self.link.close()

@@ -14,8 +14,8 @@ from edgepipe import boards
 from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
 from edgepipe.deploy import deployment, payload
-from edgepipe.deploy.connection import GoldenError
 from edgepipe.deploy.deployment import DeployOptions
+from edgepipe.deploy.session import GoldenError
 from edgepipe.errors import DeployError
 
 pytestmark = pytest.mark.sim

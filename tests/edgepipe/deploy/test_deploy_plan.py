@@ -100,7 +100,7 @@ def test_a_program_says_its_architecture(tmp_path, machine, elf_class, architect
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF" + bytes([elf_class, 1]) + bytes(12) + bytes([machine, 0]))
     assert payload.architecture_of(path) == architecture
-    assert payload.find_runtime(architecture, (path,)).executable
+    assert all(file.executable for file in payload.find_runtime(architecture, (path,)))
 
 
 def test_no_program_for_the_board_is_told_with_what_there_is(tmp_path):

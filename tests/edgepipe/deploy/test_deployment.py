@@ -10,7 +10,8 @@ import time
 import pytest
 
 from edgepipe.deploy import deployment, plan
-from edgepipe.deploy.connection import Connection, GoldenError, Target
+from edgepipe.deploy.connection import Connection, Target
+from edgepipe.deploy.session import GoldenError
 from edgepipe.errors import DeployError
 
 
@@ -173,7 +174,7 @@ def test_a_failing_command_after_the_switch_brings_the_old_release_back(
     after = (
         'pwd -P >> "$HOME/where"; test ! -e bundle/stages/0_arm/kernels.bin || { echo no; exit 3; }'
     )
-    with pytest.raises(DeployError, match="hook: no; release 1 is current again"):
+    with pytest.raises(DeployError, match="adopt: no; release 1 is current again"):
         deploy(board, make_bundle(kernels=b"2"), options, after=after)
     assert current(board) == "releases/1"
     visited = [line.rpartition("/")[2] for line in (board.home / "where").read_text().split()]
@@ -182,7 +183,8 @@ def test_a_failing_command_after_the_switch_brings_the_old_release_back(
 
 def test_a_second_deploy_is_told_who_holds_the_lock(board, make_bundle, options):
     with Connection(board.target()) as first:
-        first.lock("ada@laptop")
+        first.begin("", "", "ada@laptop")
+        first.lock()
         with pytest.raises(DeployError) as caught:
             deploy(board, make_bundle(), options)
         assert str(caught.value) == "board: another deploy is under way (ada@laptop)"
@@ -191,7 +193,8 @@ def test_a_second_deploy_is_told_who_holds_the_lock(board, make_bundle, options)
 
 def test_the_lock_is_given_back_when_its_connection_breaks(board, make_bundle, options):
     with Connection(board.target()) as first:
-        first.lock("ada@laptop")
+        first.begin("", "", "ada@laptop")
+        first.lock()
         board.link.cut()
         board.link.mend()
         assert deploy(board, make_bundle(), options).release == 1
