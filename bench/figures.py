@@ -11,7 +11,7 @@ from edgepipe.report.table import format_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value; ``at_least`` or ``at_most`` is its bar, ``source`` who published it."""
+    """One measured value; ``at_least`` and ``at_most`` are its bar, ``source`` who published it."""
 
     name: str
     value: float
@@ -21,25 +21,25 @@ class Figure:
     source: str = ""
 
     @property
-    def bar(self) -> float | None:
-        """The value that the figure must reach, or None."""
-        return self.at_least if self.at_least is not None else self.at_most
+    def bar(self) -> str:
+        """What the value must reach, in words; empty without a bar."""
+        low = f">= {self.at_least:g}" if self.at_least is not None else ""
+        high = f"<= {self.at_most:g}" if self.at_most is not None else ""
+        return " and ".join(part for part in (low, high) if part)
 
     @property
     def passed(self) -> bool | None:
         """Whether the bar is met; None without a bar."""
-        if self.at_least is not None:
-            return self.value >= self.at_least
-        if self.at_most is not None:
-            return self.value <= self.at_most
-        return None
+        if not self.bar:
+            return None
+        return (self.at_least is None or self.value >= self.at_least) and (
+            self.at_most is None or self.value <= self.at_most
+        )
 
     def row(self) -> list[str]:
         """Return the figure as cells of the table."""
-        relation = ">=" if self.at_least is not None else "<=" if self.at_most is not None else ""
-        bar = f"{relation} {self.bar:g}" if self.bar is not None else "-"
         verdict = {None: "", True: "pass", False: "MISS"}[self.passed]
-        return [self.name, f"{self.value:.4g}", self.unit, bar, verdict, self.source]
+        return [self.name, f"{self.value:.4g}", self.unit, self.bar or "-", verdict, self.source]
 
 
 def publish(name: str, figures: list[Figure]) -> int:
@@ -56,7 +56,8 @@ def publish(name: str, figures: list[Figure]) -> int:
             "name": f.name,
             "value": f.value,
             "unit": f.unit,
-            "bar": f.bar,
+            "at_least": f.at_least,
+            "at_most": f.at_most,
             "pass": f.passed,
             "source": f.source,
         }

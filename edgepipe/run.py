@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, TextIO
 
 import numpy as np
@@ -33,29 +34,78 @@ PICTURE = "annotated.jpg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The same frames through the same stages, one after the other and pipelined.
+class Round:
+    """The same frames through the same stages, one after the other and right afterwards pipelined.
 
-    Stage times are medians in milliseconds, taken while serial, so that stages do not disturb each
-    other; rates are frames per second. ``bound`` is the gain that the stage times allow.
+    Stage times are means of a run in milliseconds, because they make up the rates, which are means
+    too. Those that the bound is made of are the serial ones: there stages do not disturb each
+    other.
     """
 
-    frames: int
-    stage_names: tuple[str, ...]
-    stage_ms: tuple[float, ...]
-    pipelined_stage_ms: tuple[float, ...]
-    serial_fps: float
-    pipelined_fps: float
+    serial: Statistics
+    pipelined: Statistics
 
     @property
     def gain(self) -> float:
         """Pipelined over serial frames per second."""
-        return self.pipelined_fps / self.serial_fps
+        return self.pipelined.frames_per_second / self.serial.frames_per_second
 
     @property
     def bound(self) -> float:
-        """Return the sum of the stage times over the longest."""
-        return sum(self.stage_ms) / max(self.stage_ms)
+        """Return the gain that the stage times allow: their sum over the longest."""
+        times = [stage.busy.mean_ms for stage in self.serial.stages]
+        return sum(times) / max(times)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Medians over rounds; ``gain`` and ``bound`` are each the median of the rounds' own.
+
+    So both sides of a ratio were measured within seconds of each other, and a slow moment of the
+    machine moves neither.
+    """
+
+    rounds: tuple[Round, ...]
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages in order."""
+        return tuple(stage.name for stage in self.rounds[0].serial.stages)
+
+    @property
+    def stage_ms(self) -> tuple[float, ...]:
+        """Every stage's time in milliseconds, taken while serial."""
+        return _stage_medians([a_round.serial for a_round in self.rounds])
+
+    @property
+    def pipelined_stage_ms(self) -> tuple[float, ...]:
+        """Every stage's time in milliseconds, taken while pipelined."""
+        return _stage_medians([a_round.pipelined for a_round in self.rounds])
+
+    @property
+    def serial_fps(self) -> float:
+        """Frames per second, the stages one after the other."""
+        return median(a_round.serial.frames_per_second for a_round in self.rounds)
+
+    @property
+    def pipelined_fps(self) -> float:
+        """Frames per second, the stages side by side."""
+        return median(a_round.pipelined.frames_per_second for a_round in self.rounds)
+
+    @property
+    def gain(self) -> float:
+        """Pipelined over serial frames per second."""
+        return median(a_round.gain for a_round in self.rounds)
+
+    @property
+    def bound(self) -> float:
+        """The gain that the stage times allow."""
+        return median(a_round.bound for a_round in self.rounds)
+
+
+def _stage_medians(runs: Sequence[Statistics]) -> tuple[float, ...]:
+    times = zip(*([stage.busy.mean_ms for stage in run.stages] for run in runs), strict=True)
+    return tuple(median(of_stage) for of_stage in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,29 +154,23 @@ def run_bundle(
         return RunReport(statistics=pipeline.statistics(), written=outputs.written)
 
 
-def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 2) -> Comparison:
+def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 5) -> Comparison:
     """Measure serial against pipelined frames per second on the same frames.
 
-    The outputs of both are compared first, bit for bit. Rounds alternate, so that a slow moment of
-    the machine meets both; the best round of each counts. Raises ``RuntimeFailure`` when serial
-    and pipelined outputs differ.
+    The outputs of both are compared first, bit for bit. Raises ``RuntimeFailure`` when serial and
+    pipelined outputs differ.
     """
-    serial_rates, pipelined_rates = [], []
     with Pipeline.open(bundle, serial=True) as serial, Pipeline.open(bundle) as pipelined:
         for one, other in zip(serial.run(frames[:3]), pipelined.run(frames[:3]), strict=True):
             _require_equal(one, other)
-    for _ in range(rounds):
-        serial_statistics = _measure(bundle, frames, serial=True)
-        pipelined_statistics = _measure(bundle, frames, serial=False)
-        serial_rates.append(serial_statistics.frames_per_second)
-        pipelined_rates.append(pipelined_statistics.frames_per_second)
     return Comparison(
-        frames=len(frames),
-        stage_names=tuple(stage.name for stage in serial_statistics.stages),
-        stage_ms=tuple(stage.busy.median_ms for stage in serial_statistics.stages),
-        pipelined_stage_ms=tuple(stage.busy.median_ms for stage in pipelined_statistics.stages),
-        serial_fps=max(serial_rates),
-        pipelined_fps=max(pipelined_rates),
+        rounds=tuple(
+            Round(
+                serial=_measure(bundle, frames, serial=True),
+                pipelined=_measure(bundle, frames, serial=False),
+            )
+            for _ in range(rounds)
+        )
     )
 
 

@@ -1,0 +1,60 @@
+"""Comparison: serial against pipelined, each ratio from one round, medians over rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgepipe.run import Comparison, Round
+from edgepipe.runtime.pipeline import Durations, StageStatistics, Statistics
+
+
+def durations(mean_ms: float) -> Durations:
+    return Durations(
+        count=9,
+        min_ms=0.0,
+        median_ms=-1.0,  # to a bucket's width only, so nothing is made of it
+        p95_ms=0.0,
+        p99_ms=0.0,
+        max_ms=0.0,
+        mean_ms=mean_ms,
+    )
+
+
+def measured(fps: float, *stage_ms: float) -> Statistics:
+    return Statistics(
+        submitted=9,
+        delivered=9,
+        dropped=0,
+        failed=0,
+        in_flight=0,
+        latency=durations(0.0),
+        elapsed_s=1.0,
+        frames_per_second=fps,
+        stages=tuple(
+            StageStatistics(name=f"s{n}", core=n, busy=durations(ms), utilisation=0.5)
+            for n, ms in enumerate(stage_ms)
+        ),
+    )
+
+
+# The machine slows down between the rounds: the best rate of each side would be of different ones.
+ROUNDS = (
+    Round(serial=measured(100, 4, 6), pipelined=measured(160, 5, 6)),
+    Round(serial=measured(50, 8, 12), pipelined=measured(80, 10, 12)),
+    Round(serial=measured(20, 10, 40), pipelined=measured(24, 10, 41)),
+)
+
+
+def test_a_round_has_its_own_gain_and_bound() -> None:
+    assert [r.gain for r in ROUNDS] == pytest.approx([1.6, 1.6, 1.2])
+    assert [r.bound for r in ROUNDS] == pytest.approx([10 / 6, 20 / 12, 50 / 40])
+
+
+def test_a_comparison_is_the_median_of_its_rounds() -> None:
+    comparison = Comparison(rounds=ROUNDS)
+    assert comparison.stage_names == ("s0", "s1")
+    assert comparison.stage_ms == (8, 12)
+    assert comparison.pipelined_stage_ms == (10, 12)
+    assert (comparison.serial_fps, comparison.pipelined_fps) == (50, 80)
+    assert comparison.gain == pytest.approx(1.6)
+    assert comparison.bound == pytest.approx(20 / 12)
