@@ -11,7 +11,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-pipeline bench-vta bench-runtime packages clean help
+.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-board      the tests that run on an emulated Ultra96"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
+	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
 	@echo "make bench-vta       VTA programs by the timing model, beside published figures"
@@ -56,7 +57,7 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-pipeline bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-pipeline bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
 bench-runtime: $(VENV)/.installed
