@@ -11,12 +11,14 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp test-board lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
+.PHONY: demo test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
 	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
 	@echo "make test-board      the tests that run on an emulated Ultra96"
+	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
+	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
@@ -26,10 +28,12 @@ help:
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
 	@echo "make clean           remove build/ and $(VENV)/"
 
-demo: $(VENV)/.installed
-	$(VENV)/bin/edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \
-	    --calib examples/calibration -o $(DEMO)/nanodet.edgepipe
+demo: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	$(VENV)/bin/edgepipe run $(DEMO)/nanodet.edgepipe --input examples/pedestrians.avi --output $(DEMO)
+
+$(DEMO)/nanodet.edgepipe: $(VENV)/.installed
+	$(VENV)/bin/edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \
+	    --calib examples/calibration -o $@
 
 test: test-cpp test-python
 
@@ -44,6 +48,38 @@ test-python: $(VENV)/.installed $(AARCH64)/.built
 # On an emulated Ultra96; downloads about 230 MB of Debian packages the first time.
 test-board: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -m board tests/board $(PYTEST)
+
+# The C++ tests again, instrumented: build/tsan and build/asan.
+SANITIZE_tsan := thread
+SANITIZE_asan := address,undefined
+
+test-sanitizers: test-tsan test-asan
+
+test-tsan test-asan: test-%: $(VENV)/.created
+	cmake -S . -B build/$* -G Ninja -DEDGEPIPE_SANITIZE=$(SANITIZE_$*) \
+	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/$*.log
+	cmake --build build/$* --target edgepipe-tests >> build/$*.log || { tail -50 build/$*.log; exit 1; }
+	build/$*/bin/edgepipe-tests --gtest_brief=1
+
+# Starts from the parts of a small real bundle; what was found before is in cpp_runtime/tests.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := archive manifest arm-plan program pipeline-description
+
+fuzz: $(VENV)/.installed
+	cross/packages.sh fuzz
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DEDGEPIPE_BUILD_FUZZ=ON \
+	    -DEDGEPIPE_BUILD_TESTS=OFF -DEDGEPIPE_SANITIZE=address,undefined,fuzzer-no-link \
+	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/fuzz.log
+	cmake --build build/fuzz --target fuzz-targets >> build/fuzz.log || { tail -50 build/fuzz.log; exit 1; }
+	$(PYTHON) cpp_runtime/fuzz/make_seeds.py build/fuzz/seeds
+	for target in $(FUZZ_TARGETS); do \
+	    mkdir -p build/fuzz/corpus/$$target build/fuzz/findings && \
+	    build/fuzz/bin/edgepipe-fuzz-$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=build/fuzz/findings/$$target- \
+	        build/fuzz/corpus/$$target build/fuzz/seeds/$$target 2> build/fuzz/$$target.log \
+	        || { tail -40 build/fuzz/$$target.log; exit 1; }; \
+	    echo "$$target: $$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$target.log) inputs, nothing found"; \
+	done
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
@@ -60,9 +96,11 @@ format: $(VENV)/.installed
 bench-accuracy bench-arm bench-pipeline bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
-bench-runtime: $(VENV)/.installed
-	cmake --build $(HOST) --target edgepipe-bench-soak edgepipe-bench-handover
-	$(PYTHON) -m bench.runtime $(HOST)/bin
+bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
+	cross/packages.sh bench
+	cmake -S . -B $(HOST) > $(HOST).log
+	cmake --build $(HOST) --target edgepipe-bench-soak edgepipe-bench-throughput edgepipe-bench-handover
+	$(PYTHON) -m bench.runtime $(HOST)/bin $(DEMO)/nanodet.edgepipe
 
 packages: build/.packages
 

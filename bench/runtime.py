@@ -1,18 +1,23 @@
-"""The C++ pipeline's own costs: hand-over, throughput, and a soak with injected faults.
+"""The C++ pipeline's own costs: hand-over, throughput, start, and a soak with injected faults.
 
-Runs the two programs of ``cpp_runtime/bench``; the folder with them is the only argument.
+Runs the programs of ``cpp_runtime/bench`` and edgepipe-run; the arguments are the folder with them
+and a bundle. Other work on the machine shows in single rounds, so each figure is a median.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from bench.figures import Figure, publish
 
 SOAK_FRAMES = 1_000_000
+ROUNDS = 5
+START_ROUNDS = 11
 
 
 def run(folder: Path, program: str, *arguments: str) -> dict[str, float]:
@@ -24,18 +29,49 @@ def run(folder: Path, program: str, *arguments: str) -> dict[str, float]:
     return found
 
 
-def handover_figures(found: dict[str, float]) -> list[Figure]:
-    """Return hand-over and throughput beside what the machine gives in the same run."""
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each number over the rounds."""
+    return {name: statistics.median(found[name] for found in rounds) for name in rounds[0]}
+
+
+def ratio(rounds: list[dict[str, float]], name: str, beside: str) -> float:
+    """Return the median ratio of two numbers of the same round."""
+    return statistics.median(found[name] / found[beside] for found in rounds)
+
+
+def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
+    """Return the hand-over beside what the machine and other queues give in the same run."""
+    found = medians(rounds)
+    rows = (
+        ("asleep: bare futex wake", "futex_us"),
+        ("asleep: hand-over", "asleep_us"),
+        ("asleep: queue of mutex and condvar", "condition_queue_us"),
+        ("asleep: GStreamer queue", "gstreamer_queue_us"),
+        ("spinning: cache line, one way", "ping_pong_us"),
+        ("spinning: hand-over", "spinning_us"),
+        ("spinning: boost::lockfree::spsc_queue", "boost_queue_us"),
+    )
     return [
-        Figure(name="bare futex wake", value=found["futex_us"], unit="us"),
-        Figure(name="queue of mutex and condvar", value=found["condition_queue_us"], unit="us"),
-        Figure(name="hand-over, second stage asleep", value=found["handover_us"], unit="us"),
+        *(Figure(name=name, value=found[key], unit="us") for name, key in rows),
         Figure(
-            name="hand-over / futex wake",
-            value=found["handover_us"] / found["futex_us"],
+            name="asleep: hand-over / futex wake",
+            value=ratio(rounds, "asleep_us", "futex_us"),
             unit="x",
             at_most=1.3,
         ),
+        Figure(
+            name="spinning: hand-over / cache line",
+            value=ratio(rounds, "spinning_us", "ping_pong_us"),
+            unit="x",
+            at_most=2.0,
+        ),
+    ]
+
+
+def throughput_figures(rounds: list[dict[str, float]]) -> list[Figure]:
+    """Return throughput, idle time and allocations."""
+    found = medians(rounds)
+    return [
         *(
             Figure(
                 name=f"two stages of {ms} ms: throughput x slower stage",
@@ -46,7 +82,36 @@ def handover_figures(found: dict[str, float]) -> list[Figure]:
             for ms in (5, 20)
         ),
         Figure(name="idle pipeline", value=found["idle_percent"], unit="% of a core", at_most=1),
+        Figure(
+            name="allocations per frame", value=found["allocations_per_frame"], unit="", at_most=0
+        ),
     ]
+
+
+def start_figures(program: Path, bundle: Path) -> list[Figure]:
+    """Return the time from the start of edgepipe-run to the first result of the golden frame."""
+    times = [first_frame_ms(program, bundle) for _ in range(START_ROUNDS)]
+    return [
+        Figure(
+            name=f"{bundle.stem}: start to first frame",
+            value=statistics.median(times),
+            unit="ms",
+            at_most=200,
+        )
+    ]
+
+
+def first_frame_ms(program: Path, bundle: Path) -> float:
+    """Run the golden frame; return the milliseconds from the process's start to its first line."""
+    start = time.monotonic()
+    command: list[str | Path] = [program, bundle, "--golden", "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        elapsed_ms = (time.monotonic() - start) * 1000
+    if process.returncode != 0 or not line:
+        raise SystemExit(f"{program}: the golden run of {bundle} failed")
+    return elapsed_ms
 
 
 def soak_figures(found: dict[str, float]) -> list[Figure]:
@@ -71,12 +136,17 @@ def soak_figures(found: dict[str, float]) -> list[Figure]:
     ]
 
 
-def main(folder: Path) -> int:
-    """Run both programs; return 1 when a bar is missed."""
-    figures = handover_figures(run(folder, "handover"))
-    figures += soak_figures(run(folder, "soak", str(SOAK_FRAMES)))
+def main(programs: Path, bundle: Path) -> int:
+    """Run everything, hand-over and throughput in turns; return 1 when a bar is missed."""
+    handovers, throughputs = [], []
+    for _ in range(ROUNDS):
+        handovers.append(run(programs, "handover"))
+        throughputs.append(run(programs, "throughput"))
+    figures = handover_figures(handovers) + throughput_figures(throughputs)
+    figures += start_figures(programs / "edgepipe-run", bundle)
+    figures += soak_figures(run(programs, "soak", str(SOAK_FRAMES)))
     return publish("runtime", figures)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,11 +1,16 @@
 #!/bin/sh
 # Install the Debian packages that edgepipe builds and tests with; does nothing when all are there.
+# With a word, those that only `make bench-runtime` (bench) or `make fuzz` (fuzz) needs.
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
     nlohmann-json3-dev libxxhash-dev libgtest-dev libturbojpeg0-dev chromium chromium-driver
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
     cpio device-tree-compiler e2fsprogs clang-format clang-tidy dataset-fashion-mnist"
+case ${1:-} in
+bench) packages="libboost-dev libgstreamer1.0-dev pkg-config" ;;
+fuzz) packages="clang libclang-rt-14-dev" ;;
+esac
 
 missing=""
 for package in $packages; do

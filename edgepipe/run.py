@@ -110,7 +110,8 @@ def _stage_medians(runs: Sequence[Statistics]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What ``edgepipe run`` was asked for; ``output`` None means that nothing is written."""
+    """What ``edgepipe run`` was asked for; ``output`` None means that no results are
+    written; ``trace`` is a file for the pipeline's trace."""
 
     bundle: Path
     source: Path
@@ -118,6 +119,7 @@ class RunOptions:
     frames: int | None = None
     serial: bool = False
     cores: tuple[int, ...] | None = None
+    trace: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +146,23 @@ def run_bundle(
     first = next(pictures, None)
     if first is None:
         raise MediaError(f"{options.source}: no picture was read", hint="is --frames 0?")
-    with Pipeline.open(options.bundle, serial=options.serial, cores=options.cores) as pipeline:
+    with Pipeline.open(
+        options.bundle,
+        serial=options.serial,
+        cores=options.cores,
+        trace=options.trace is not None,
+    ) as pipeline:
         with _Outputs(options, first, lines) as outputs:
             for result, source in _results(
                 pipeline, manifest.preprocess, itertools.chain([first], pictures)
             ):
                 outputs.add(result, source, manifest)
                 progress.update(result.frame + 1, 0)
-        return RunReport(statistics=pipeline.statistics(), written=outputs.written)
+        written = outputs.written
+        if options.trace is not None:
+            pipeline.write_trace(options.trace)
+            written += (options.trace,)
+        return RunReport(statistics=pipeline.statistics(), written=written)
 
 
 def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 5) -> Comparison:

@@ -1,18 +1,18 @@
-// What a hand-over between two stages costs, and what throughput is left.
+// What a hand-over between two stages costs, beside what else there is, in the same run.
 //
 //   edgepipe-bench-handover           prints one JSON object, times in microseconds
 //
 // A hand-over is the time from the last instruction of one stage to the first of the next, each on
-// its own core, the second asleep. Beside it, in the same run: a bare futex wake, and a queue of
-// mutex and condition variable. Throughput: two stages that compute for 5 ms and for 20 ms. Idle:
-// the processor time of a pipeline that has nothing to do.
+// its own core. Asleep, the second one waits in the kernel: beside it a bare futex wake, a queue of
+// mutex and condition variable, and GStreamer's queue element. Spinning, it polls: beside it a
+// cache line that goes to and fro between the cores, and Boost's single-producer queue.
 #include <linux/futex.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,20 +20,19 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "edgepipe/function_stage.h"
-#include "edgepipe/pipeline.h"
+#include "gstreamer_queue.h"
+#include "two_stages.h"
 
-namespace edgepipe {
+namespace edgepipe::bench {
 namespace {
 
 using namespace std::chrono_literals;
 using Views = FunctionStage::Views;
 
-constexpr int kRounds = 2000;
+constexpr int kRounds = 1000;
 constexpr auto kPause = 200us;  // long enough for the other side to sleep
 
 double micros(Clock::duration duration) {
@@ -44,11 +43,6 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
-}
-
-int core_of(std::size_t index) {
-  const std::vector<int> cores = Thread::cores();
-  return cores[index % cores.size()];
 }
 
 /// Runs `wait` in a pinned thread, kRounds times, each after a `wake` from another pinned thread;
@@ -112,39 +106,69 @@ double condition_queue() {
       });
 }
 
-Graph two_stages(FunctionStage::Body first, FunctionStage::Body second) {
-  Graph graph;
-  for (const char* name : {"in", "between", "out"}) {
-    graph.tensors.push_back({.name = name, .dtype = "", .shape = {}, .layout = "", .bytes = 8});
-  }
-  graph.inputs = {0};
-  graph.outputs = {2};
-  graph.nodes.push_back({.stage = std::make_unique<FunctionStage>("first", std::move(first)),
-                         .reads = {0},
-                         .writes = {1}});
-  graph.nodes.push_back({.stage = std::make_unique<FunctionStage>("second", std::move(second)),
-                         .reads = {1},
-                         .writes = {2}});
-  return graph;
+double gstreamer_queue() {
+  std::vector<double> times(kRounds);
+  std::atomic<int> done{-1};
+  Clock::time_point sent;
+  GstreamerQueue queue(
+      [&](int round) {
+        times[static_cast<std::size_t>(round)] = micros(Clock::now() - sent);
+        done.store(round, std::memory_order_release);
+      },
+      core_of(1));
+  Result<Thread> sender = Thread::start({.name = "sender", .core = core_of(0)}, [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      std::this_thread::sleep_for(kPause);
+      sent = Clock::now();
+      queue.push(round);
+      while (done.load(std::memory_order_acquire) < round) std::this_thread::sleep_for(20us);
+    }
+  });
+  if (sender.ok()) sender->join();
+  return median(std::move(times));
 }
 
-Result<std::unique_ptr<Pipeline>> start(DeviceMemory& memory, FunctionStage::Body first,
-                                        FunctionStage::Body second) {
-  return Pipeline::create(two_stages(std::move(first), std::move(second)), memory,
-                          {.cores = {core_of(0), core_of(1)}});
+/// One way of a cache line that goes to and fro between two cores, neither of which does anything
+/// else: half of the round trip.
+double ping_pong() {
+  constexpr int kTurns = 1000;
+  alignas(64) std::atomic<int> ball{0};
+  std::vector<double> times;
+  const auto play = [&](int mine, bool timed) {
+    for (int round = 0; round < kRounds / 10; ++round) {
+      const Clock::time_point start = Clock::now();
+      for (int turn = 0; turn < kTurns; ++turn) {
+        while (ball.load(std::memory_order_acquire) != mine) {
+        }
+        ball.store(1 - mine, std::memory_order_release);
+      }
+      if (timed) times.push_back(micros(Clock::now() - start) / (2 * kTurns));
+    }
+  };
+  Result<Thread> one = Thread::start({.name = "ping", .core = core_of(0)}, [&] { play(0, true); });
+  Result<Thread> other =
+      Thread::start({.name = "pong", .core = core_of(1)}, [&] { play(1, false); });
+  if (one.ok()) one->join();
+  if (other.ok()) other->join();
+  return median(std::move(times));
 }
 
-Status send(Pipeline& pipeline) {
-  const std::uint64_t value = 0;
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
-  return pipeline.submit(std::span(&bytes, 1), Clock::now() + 10s).status();
+double boost_queue() {
+  boost::lockfree::spsc_queue<int, boost::lockfree::capacity<64>> queue;
+  return measure_wakes([&](int round) { queue.push(round); },
+                       [&](int) {
+                         int found = 0;
+                         while (!queue.pop(found)) {
+                         }
+                       });
 }
 
-Result<double> pipeline_handover(DeviceMemory& memory) {
+/// With `spin`, the second stage's thread never sleeps meanwhile.
+Result<double> pipeline_handover(DeviceMemory& memory, std::chrono::microseconds spin) {
   Clock::time_point left;
   std::vector<double> times;
   times.reserve(kRounds);
-  Result<std::unique_ptr<Pipeline>> pipeline = start(
+  Result<std::unique_ptr<Pipeline>> pipeline = two_stages(
       memory,
       [&](Views, Views) {
         left = Clock::now();
@@ -153,83 +177,41 @@ Result<double> pipeline_handover(DeviceMemory& memory) {
       [&](Views, Views) {
         times.push_back(micros(Clock::now() - left));
         return Status();
-      });
+      },
+      spin);
   if (!pipeline.ok()) return pipeline.status();
   for (int round = 0; round < kRounds; ++round) {
     std::this_thread::sleep_for(kPause);
     if (Status status = send(**pipeline); !status.ok()) return status;
-    if (auto frame = (*pipeline)->next(Clock::now() + 10s); !frame.ok()) return frame.status();
+    if (auto frame = (*pipeline)->next(Clock::now() + 60s); !frame.ok()) return frame.status();
   }
   return median(times);
-}
-
-/// Frames per second over those of the slower stage alone, 1 being the best there is.
-Result<double> efficiency(DeviceMemory& memory, Clock::duration work, int frames) {
-  const auto compute = [work](Views, Views) {
-    const Clock::time_point end = Clock::now() + work;
-    while (Clock::now() < end) {
-    }
-    return Status();
-  };
-  Result<std::unique_ptr<Pipeline>> pipeline = start(memory, compute, compute);
-  if (!pipeline.ok()) return pipeline.status();
-  int submitted = 0;
-  for (int taken = 0; taken < frames; ++taken) {
-    while (submitted < frames && submitted < taken + 3) {
-      if (Status status = send(**pipeline); !status.ok()) return status;
-      ++submitted;
-    }
-    if (auto frame = (*pipeline)->next(Clock::now() + 10s); !frame.ok()) return frame.status();
-  }
-  const PipelineStatistics statistics = (*pipeline)->statistics();
-  double slowest_ms = 0;
-  for (const StageStatistics& stage : statistics.stages) {
-    slowest_ms = std::max(slowest_ms, stage.busy.mean_ms);
-  }
-  return statistics.frames_per_second * slowest_ms / 1000;
-}
-
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// Percent of one core that a pipeline takes while it waits for frames, over two seconds.
-Result<double> idle_percent(DeviceMemory& memory) {
-  const auto nothing = [](Views, Views) { return Status(); };
-  Result<std::unique_ptr<Pipeline>> pipeline = start(memory, nothing, nothing);
-  if (!pipeline.ok()) return pipeline.status();
-  const double before = processor_seconds();
-  std::this_thread::sleep_for(2s);
-  return (processor_seconds() - before) / 2 * 100;
 }
 
 int run() {
   Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 1 << 20});
   if (!memory.ok()) return 1;
   const double futex_us = bare_futex();
+  const Result<double> asleep_us = pipeline_handover(**memory, 0us);
   const double condition_us = condition_queue();
-  const Result<double> handover_us = pipeline_handover(**memory);
-  const Result<double> short_stages = efficiency(**memory, 5ms, 300);
-  const Result<double> long_stages = efficiency(**memory, 20ms, 75);
-  const Result<double> idle = idle_percent(**memory);
-  for (const Result<double>* result : {&handover_us, &short_stages, &long_stages, &idle}) {
+  const double gstreamer_us = gstreamer_queue();
+  const double ping_pong_us = ping_pong();
+  const Result<double> spinning_us = pipeline_handover(**memory, 1s);
+  const double boost_us = boost_queue();
+  for (const Result<double>* result : {&asleep_us, &spinning_us}) {
     if (result->ok()) continue;
     std::fprintf(stderr, "handover: %s\n", result->status().message().c_str());
     return 1;
   }
   std::printf(
-      "{\"futex_us\": %.3f, \"condition_queue_us\": %.3f, \"handover_us\": %.3f, "
-      "\"efficiency_5ms\": %.4f, \"efficiency_20ms\": %.4f, \"idle_percent\": %.3f}\n",
-      futex_us, condition_us, *handover_us, *short_stages, *long_stages, *idle);
+      "{\"futex_us\": %.3f, \"asleep_us\": %.3f, \"condition_queue_us\": %.3f, "
+      "\"gstreamer_queue_us\": %.3f, \"ping_pong_us\": %.4f, \"spinning_us\": %.4f, "
+      "\"boost_queue_us\": %.4f}\n",
+      futex_us, *asleep_us, condition_us, gstreamer_us, ping_pong_us, *spinning_us, boost_us);
   return 0;
 }
 
 }  // namespace
-}  // namespace edgepipe
+}  // namespace edgepipe::bench
 
-int main() { return edgepipe::run(); }
+int main() { return edgepipe::bench::run(); }

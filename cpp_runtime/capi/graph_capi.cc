@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capi_error.h"
+#include "edgepipe/live_statistics.h"
 #include "edgepipe/pipeline_session.h"
 
 using edgepipe::Clock;
@@ -22,6 +23,7 @@ using edgepipe::capi::fail;
 
 struct EpGraph {
   std::unique_ptr<PipelineSession> session;
+  std::unique_ptr<edgepipe::LiveStatistics> live;  // ends first
 
   [[nodiscard]] Pipeline& pipeline() const { return session->pipeline(); }
 };
@@ -63,7 +65,13 @@ EP_EXPORT int ep_graph_open(const char* folder, const EpGraphOptions* wanted, Ep
   }
   auto session = PipelineSession::open(folder, hosted, options);
   if (!session.ok()) return fail(session.status());
-  *out = new EpGraph{*std::move(session)};
+  auto live = edgepipe::LiveStatistics::start(
+      [opened = session->get()] {
+        return edgepipe::live_figures(opened->description().name, opened->device_name(),
+                                      opened->pipeline().statistics());
+      },
+      {});
+  *out = new EpGraph{*std::move(session), std::move(live)};
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capi_error.h"
+#include "edgepipe/live_statistics.h"
 #include "edgepipe/session.h"
 
 using edgepipe::Clock;
@@ -23,13 +24,15 @@ using edgepipe::capi::fail;
 
 struct EpPipeline {
   std::unique_ptr<Session> session;
+  std::unique_ptr<edgepipe::LiveStatistics> live;  // ends first
 };
 
 /// As edgepipe/runtime/pipeline.py declares them.
 struct EpPipelineOptions {
   std::int32_t serial;
-  std::int32_t pinning;  // 0 required, 1 preferred, 2 off
-  std::uint32_t slots;   // 0: chosen by the pipeline
+  std::int32_t pinning;       // 0 required, 1 preferred, 2 off
+  std::uint32_t slots;        // 0: chosen by the pipeline
+  std::uint32_t trace_spans;  // 0: ep_pipeline_trace has nothing to write
   std::uint32_t core_count;
   const std::int32_t* cores;
 };
@@ -107,10 +110,17 @@ EP_EXPORT int ep_pipeline_open(const char* path, const EpPipelineOptions* wanted
       wanted->serial != 0 ? Pipeline::Mode::kSerial : Pipeline::Mode::kPipelined;
   options.pipeline.pinning = static_cast<Pipeline::Pinning>(wanted->pinning);
   options.pipeline.slots = wanted->slots;
+  options.pipeline.trace_spans = wanted->trace_spans;
   options.pipeline.cores.assign(wanted->cores, wanted->cores + wanted->core_count);
   auto session = Session::open(path, options);
   if (!session.ok()) return fail(session.status());
-  *out = new EpPipeline{std::move(*session)};
+  auto live = edgepipe::LiveStatistics::start(
+      [opened = session->get()] {
+        return edgepipe::live_figures(opened->bundle().manifest().name, opened->device_name(),
+                                      opened->pipeline().statistics());
+      },
+      {});
+  *out = new EpPipeline{std::move(*session), std::move(live)};
   return 0;
 }
 
@@ -182,6 +192,11 @@ EP_EXPORT int ep_pipeline_stop(EpPipeline* self, double timeout_s) {
 
 /// Drops what has not been taken. Does not block.
 EP_EXPORT void ep_pipeline_cancel(EpPipeline* self) { self->session->pipeline().cancel(); }
+
+/// Writes the last spans as Trace Event JSON; the file appears when it is complete.
+EP_EXPORT int ep_pipeline_trace(EpPipeline* self, const char* path) {
+  return fail(self->session->pipeline().trace().write(path));
+}
 
 /// Writes PipelineStatistics as a JSON object.
 EP_EXPORT int ep_pipeline_statistics(EpPipeline* self, char* text, std::uint64_t capacity,

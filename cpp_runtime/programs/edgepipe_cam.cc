@@ -15,6 +15,7 @@
 
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/live_page.h"
+#include "edgepipe/live_statistics.h"
 #include "edgepipe/picture_fitter.h"
 #include "edgepipe/session.h"
 #include "edgepipe/v4l2_camera.h"
@@ -62,6 +63,8 @@ where results go
   --headless        no page; JSON lines go to standard output
   --jsonl FILE      one line of JSON per frame; - is standard output
   --record DIR      results.jsonl and every frame as the network saw it (PPM or PGM)
+  --trace FILE      write when each stage ran on each frame, for https://ui.perfetto.dev
+                    or chrome://tracing; of a long run the last 32768 events
   --frames N        end after N frames
   --device D        what runs the VTA stages: auto, simulator or uio (default: auto)
   --no-pin          let the scheduler place the threads
@@ -82,6 +85,7 @@ struct Options {
   bool headless = false;
   std::optional<std::string> jsonl;
   std::optional<std::filesystem::path> record;
+  std::optional<std::string> trace;
   std::uint64_t frames = UINT64_MAX;
   edgepipe::DeviceChoice device = edgepipe::DeviceChoice::kAuto;
   edgepipe::Pipeline::Options pipeline;
@@ -146,6 +150,9 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     options.jsonl = value;
   } else if (name == "--record") {
     options.record = value;
+  } else if (name == "--trace") {
+    options.trace = value;
+    options.pipeline.trace_spans = edgepipe::kTraceSpans;
   } else if (name == "--frames") {
     if (!parse_number(value, options.frames) || options.frames == 0) {
       return refuse("a number from 1 up");
@@ -315,28 +322,17 @@ class Results {
   LivePage* page_ = nullptr;
 };
 
-/// What the page's "statistics" event holds.
+/// What the page's "statistics" event and `edgepipe top` show.
 std::string statistics_json(Session& session, const PictureSource& source) {
-  const edgepipe::PipelineStatistics statistics = session.pipeline().statistics();
   const SourceCounters counters = source.counters();
-  nlohmann::ordered_json all = {{"network", session.bundle().manifest().name},
-                                {"slots", session.pipeline().slots()}};
+  auto all = nlohmann::ordered_json::parse(edgepipe::live_figures(
+      session.bundle().manifest().name, session.device_name(), session.pipeline().statistics()));
   all["source"] = {{"description", source.description()},
                    {"captured", counters.captured},
                    {"taken", counters.taken},
                    {"dropped", counters.dropped},
                    {"missed", counters.missed},
                    {"reconnects", counters.reconnects}};
-  // Frames that a stage could run: finished by all it reads from, and not by itself.
-  const edgepipe::Graph& graph = session.pipeline().graph();
-  for (std::size_t stage = 0; stage < graph.nodes.size(); ++stage) {
-    std::uint64_t ready = statistics.submitted;
-    for (const std::size_t producer : graph.producers(stage)) {
-      ready = std::min(ready, statistics.stages[producer].busy.count);
-    }
-    all["waiting"].push_back(ready - std::min(ready, statistics.stages[stage].busy.count));
-  }
-  all["pipeline"] = nlohmann::ordered_json::parse(statistics.json());
   return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -378,6 +374,8 @@ int run(const Options& options) {
   Results results(session, options);
   if (Status status = results.open(); !status.ok()) return failed(status);
 
+  const auto figures = [&] { return statistics_json(session, **source); };
+  const auto live = edgepipe::LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
     const PixelFormat format = own_format(preprocess);
@@ -385,8 +383,7 @@ int run(const Options& options) {
                                 .width = preprocess.width,
                                 .height = preprocess.height,
                                 .row_bytes = edgepipe::packed_row_bytes(format, preprocess.width)};
-    Result<std::unique_ptr<LivePage>> started =
-        LivePage::start(shape, options.http, [&] { return statistics_json(session, **source); });
+    Result<std::unique_ptr<LivePage>> started = LivePage::start(shape, options.http, figures);
     if (!started.ok()) return failed(started.status());
     page = std::move(*started);
     results.show_on(page.get());
@@ -399,8 +396,13 @@ int run(const Options& options) {
   loop.frames = options.frames;
   loop.fill = [&](const InputFrame& frame) { return fill(frame, **source, *fitter, damaged); };
   loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
-  const Status status = run_frames(session.pipeline(), loop, interrupted);
+  Status status = run_frames(session.pipeline(), loop, interrupted);
   page.reset();
+  if (options.trace) {
+    // The trace of a run that failed shows where.
+    const Status traced = session.pipeline().trace().write(*options.trace);
+    if (status.ok()) status = traced;
+  }
 
   std::fputs(session.pipeline().statistics().table().c_str(), stderr);
   const SourceCounters counters = (*source)->counters();

@@ -16,6 +16,7 @@
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/frame_source.h"
 #include "edgepipe/golden.h"
+#include "edgepipe/live_statistics.h"
 #include "edgepipe/session.h"
 
 namespace {
@@ -57,11 +58,15 @@ how to run it
                   (default: all cores this process may use)
   --no-pin        let the scheduler place the threads
   --slots N       frames under way at once (default: one per stage and two more)
+  --spin US       a stage's thread polls so long for its next frame before it sleeps, in
+                  microseconds: hand-overs get faster, its core is busy (default: 0)
   --timeout S     seconds that one frame may take (default: 30)
 
 results
   --output FILE   where the lines of JSON go (default: -, standard output)
   --tensors DIR   also write every output tensor, as DIR/FRAME_TENSOR.bin
+  --trace FILE    write when each stage ran on each frame, for https://ui.perfetto.dev or
+                  chrome://tracing; of a long run the last 32768 events
   --json          end with one more line: {"statistics": ...}
   --quiet         no progress and no table
 
@@ -79,6 +84,7 @@ struct Options {
   std::optional<FrameSource::Format> format;
   std::string output = "-";
   std::optional<std::filesystem::path> tensors;
+  std::optional<std::string> trace;
   std::optional<std::uint64_t> frames;
   double timeout_s = 30;
   bool golden = false;
@@ -163,6 +169,13 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
     if (!device.ok()) return refuse("auto, simulator or uio");
     options.device = *device;
+  } else if (name == "--trace") {
+    options.trace = value;
+    options.pipeline.trace_spans = edgepipe::kTraceSpans;
+  } else if (name == "--spin") {
+    std::uint32_t spin_us = 0;
+    if (!parse_number(value, spin_us) || spin_us > 1'000'000) return refuse("0 to 1000000");
+    options.pipeline.spin = std::chrono::microseconds(spin_us);
   } else if (name == "--cores") {
     if (!parse_cores(value, options.pipeline.cores)) return refuse("core numbers, e.g. 0,1");
   } else {
@@ -352,6 +365,12 @@ int run(const Options& options) {
       Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
   if (!session.ok()) return failed(session.status());
 
+  const auto live = edgepipe::LiveStatistics::start(
+      [&session = **session] {
+        return edgepipe::live_figures(session.bundle().manifest().name, session.device_name(),
+                                      session.pipeline().statistics());
+      },
+      {});
   Results results(**session, options, std::move(output));
   edgepipe::FrameLoop loop;
   loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
@@ -365,6 +384,11 @@ int run(const Options& options) {
   }
   if (options.json && status.ok()) {
     status = results.write_line("{\"statistics\":" + statistics.json() + "}");
+  }
+  if (options.trace) {
+    // The trace of a run that failed shows where.
+    const Status traced = (*session)->pipeline().trace().write(*options.trace);
+    if (status.ok()) status = traced;
   }
   return status.ok() ? kOk : failed(status);
 }

@@ -15,6 +15,18 @@ std::uint64_t nanoseconds(Clock::duration duration) {
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// A look at the clock takes about as long as this many looks at a counter.
+constexpr int kPollsPerClock = 16;
+
+/// Tells the core that this is a loop that waits.
+void pause_polling() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  asm volatile("yield");
+#endif
+}
+
 DurationSummary summarise(const Histogram& histogram) {
   const auto ms = [](std::uint64_t value_ns) { return static_cast<double>(value_ns) / 1e6; };
   DurationSummary summary;
@@ -49,13 +61,15 @@ Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
       buffers_(std::move(buffers)),
       options_(options),
       workers_(options.mode == Mode::kSerial ? 1 : graph_.nodes.size()),
+      progress_(graph_.nodes.size()),
       stages_(graph_.nodes.size()),
-      slots_(buffers_.slots()) {
+      slots_(buffers_.slots()),
+      spans_(options.trace_spans) {
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
     const std::size_t worker = options.mode == Mode::kSerial ? 0 : stage;
     workers_[worker].stages.push_back(stage);
-    stages_[stage].producers = graph_.producers(stage);
-    for (const std::size_t producer : stages_[stage].producers) {
+    producers_.push_back(graph_.producers(stage));
+    for (const std::size_t producer : producers_[stage]) {
       stages_[producer].consumers.push_back(worker);
     }
   }
@@ -93,24 +107,27 @@ Status Pipeline::start_workers() {
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     Worker& worker = workers_[index];
     Thread::Options wanted;
-    wanted.name = workers_.size() == 1 && worker.stages.size() > 1
-                      ? "serial"
-                      : std::string(graph_.nodes[worker.stages.front()].stage->name());
+    wanted.name = worker_name(worker);
     wanted.realtime_priority = options_.realtime_priority;
     if (options_.pinning != Pinning::kOff && !cores.empty() && cores[index % cores.size()] >= 0) {
       wanted.core = cores[index % cores.size()];
     }
-    worker.core = wanted.core;
     Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
     if (!thread.ok() && options_.pinning == Pinning::kPreferred && wanted.core) {
       wanted.core.reset();
-      worker.core.reset();
       thread = Thread::start(wanted, [this, &worker] { work(worker); });
     }
     if (!thread.ok()) return thread.status().with_context("pipeline");
     worker.thread.emplace(std::move(*thread));
+    MutexLock lock(mutex_);  // a restart may be watched through statistics()
+    worker.core = wanted.core;
   }
   return {};
+}
+
+std::string Pipeline::worker_name(const Worker& worker) const {
+  return worker.stages.size() > 1 ? "serial"
+                                  : std::string(graph_.nodes[worker.stages.front()].stage->name());
 }
 
 // ---- the stages' threads
@@ -131,21 +148,44 @@ void Pipeline::work(Worker& worker) {
   }
 }
 
+/// True once `stage` may run `frame`; false when Options::spin has passed before.
+bool Pipeline::poll(std::size_t stage, std::uint64_t frame) const {
+  if (options_.spin.count() == 0) return false;
+  const auto is_ready = [&] {
+    return frame < runnable_.load(std::memory_order_acquire) &&
+           std::ranges::all_of(producers_[stage], [&](std::size_t producer) {
+             return progress_[producer].published.load(std::memory_order_acquire) > frame;
+           });
+  };
+  const Clock::time_point end = Clock::now() + options_.spin;
+  do {
+    for (int i = 0; i < kPollsPerClock; ++i) {
+      if (is_ready()) return true;
+      pause_polling();
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
 /// True once `stage` may run `frame`, false when it never will.
 bool Pipeline::wait_until_ready(Worker& worker, std::size_t stage, std::uint64_t frame) {
+  if (poll(stage, frame)) {
+    progress_[stage].running.store(true, std::memory_order_relaxed);
+    return true;
+  }
   MutexLock lock(mutex_);
   while (frame < limit_ && !ready(stage, frame)) {
     // An idle camera is no fault; stop() and cancel() wake this up.
     static_cast<void>(worker.wake.wait_until(lock, far_future()));
   }
   if (frame >= limit_) return false;
-  stages_[stage].running = true;
+  progress_[stage].running.store(true, std::memory_order_relaxed);
   return true;
 }
 
 bool Pipeline::ready(std::size_t stage, std::uint64_t frame) const {
   if (submitted_ <= frame) return false;
-  for (const std::size_t producer : stages_[stage].producers) {
+  for (const std::size_t producer : producers_[stage]) {
     if (stages_[producer].finished <= frame) return false;
   }
   return true;
@@ -153,10 +193,18 @@ bool Pipeline::ready(std::size_t stage, std::uint64_t frame) const {
 
 void Pipeline::finish(std::size_t stage, std::uint64_t frame, const Status& status,
                       Clock::time_point started) {
+  Progress& progress = progress_[stage];
+  if (status.ok()) progress.published.store(frame + 1, std::memory_order_release);
   const Clock::time_point now = Clock::now();
+  progress.running.store(false, std::memory_order_relaxed);
   MutexLock lock(mutex_);
+  spans_.add({.frame = frame,
+              .begin = started,
+              .end = now,
+              .stage = static_cast<std::uint32_t>(stage),
+              .kind = Span::Kind::kStage,
+              .failed = !status.ok()});
   StageState& state = stages_[stage];
-  state.running = false;
   if (!status.ok()) {
     // Several stages may fail; the error of the earliest frame, then of the earliest stage, is the
     // one that counts, so a run fails the same way every time. Frames at or past the limit are lost
@@ -206,6 +254,7 @@ Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
   }
   if (limit_ != UINT64_MAX) return end_status();
   slots_[slot].in_use = true;
+  if (spans_.enabled()) slots_[slot].acquired = Clock::now();
   filling_ = true;
   ++leases_;
   return InputFrame(this, slot);
@@ -225,11 +274,15 @@ Result<std::uint64_t> Pipeline::submit(InputFrame frame) {
   }
   const Clock::time_point now = Clock::now();
   if (submitted_ == 0) first_submit_ = now;
-  slots_[frame.slot_].submitted = now;
   const std::uint64_t id = submitted_++;
+  SlotState& slot = slots_[frame.slot_];
+  slot.frame = id;
+  slot.submitted = now;
+  spans_.add({.frame = id, .begin = slot.acquired, .end = now, .kind = Span::Kind::kFill});
+  runnable_.store(submitted_, std::memory_order_release);
   // Only stages without producers can have become ready.
   for (Worker& worker : workers_) {
-    if (stages_[worker.stages.front()].producers.empty()) worker.wake.notify();
+    if (producers_[worker.stages.front()].empty()) worker.wake.notify();
   }
   return id;
 }
@@ -271,6 +324,7 @@ Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
   const std::uint64_t id = delivered_++;
   const std::size_t slot = id % slots_.size();
   ++leases_;
+  if (spans_.enabled()) slots_[slot].taken = Clock::now();
   return OutputFrame(this, slot, id, slots_[slot].latency);
 }
 
@@ -332,12 +386,15 @@ Status Pipeline::restart(Clock::time_point deadline) {
       stage.busy = Histogram();
     }
     std::ranges::fill(slots_, SlotState());
+    for (Progress& progress : progress_) progress.published = 0;
     submitted_ = completed_ = delivered_ = 0;
+    runnable_ = 0;
     limit_ = UINT64_MAX;
     cancelled_ = false;
     ended_workers_ = 0;
     failure_.reset();
     latency_ = Histogram();
+    spans_.clear();
   }
   Status status = start_workers();
   if (!status.ok()) cancel();
@@ -346,6 +403,7 @@ Status Pipeline::restart(Clock::time_point deadline) {
 
 void Pipeline::lower_limit(std::uint64_t limit) {
   limit_ = std::min(limit_, limit);
+  runnable_.store(std::min(submitted_, limit_), std::memory_order_release);
   for (Worker& worker : workers_) worker.wake.notify();
   slot_freed_.notify();
   frame_completed_.notify();
@@ -372,7 +430,7 @@ std::string Pipeline::holder(std::uint64_t frame) const {
   const std::string text = "frame " + std::to_string(frame);
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
     if (stages_[stage].finished > frame) continue;
-    return text + (stages_[stage].running ? " is held by stage " : " waits for stage ") +
+    return text + (progress_[stage].running ? " is held by stage " : " waits for stage ") +
            std::to_string(stage) + " '" + std::string(graph_.nodes[stage].stage->name()) + "'";
   }
   return text + " is finished and waits to be taken with next()";
@@ -405,7 +463,20 @@ std::span<std::byte> InputFrame::input(std::size_t index) const {
 }
 
 OutputFrame::~OutputFrame() {
-  if (pipeline_ != nullptr) pipeline_->release(slot_);
+  if (pipeline_ != nullptr) pipeline_->release_output(slot_);
+}
+
+void Pipeline::release_output(std::size_t slot) {
+  {
+    MutexLock lock(mutex_);
+    if (spans_.enabled()) {
+      spans_.add({.frame = slots_[slot].frame,
+                  .begin = slots_[slot].taken,
+                  .end = Clock::now(),
+                  .kind = Span::Kind::kTake});
+    }
+  }
+  release(slot);
 }
 
 std::span<const std::byte> OutputFrame::output(std::size_t index) const {
@@ -417,9 +488,20 @@ std::span<const std::byte> OutputFrame::tensor(std::size_t index) const {
   return {view.data, view.bytes};
 }
 
+/// Frames that a stage could run: finished by all that it reads from, and not begun by itself.
+std::uint64_t Pipeline::waiting(std::size_t stage) const {
+  std::uint64_t ready = std::min(submitted_, limit_);
+  for (const std::size_t producer : producers_[stage]) {
+    ready = std::min(ready, stages_[producer].finished);
+  }
+  const std::uint64_t begun = stages_[stage].finished + (progress_[stage].running ? 1 : 0);
+  return ready - std::min(ready, begun);
+}
+
 PipelineStatistics Pipeline::statistics() const {
   MutexLock lock(mutex_);
   PipelineStatistics statistics;
+  statistics.slots = slots_.size();
   statistics.submitted = submitted_;
   statistics.delivered = delivered_;
   const std::uint64_t lost = submitted_ > limit_ ? submitted_ - limit_ : 0;
@@ -438,6 +520,7 @@ PipelineStatistics Pipeline::statistics() const {
       entry.name = graph_.nodes[stage].stage->name();
       entry.core = worker.core.value_or(-1);
       entry.busy = summarise(stages_[stage].busy);
+      entry.waiting = waiting(stage);
       if (statistics.elapsed_s > 0) {
         entry.utilisation =
             static_cast<double>(stages_[stage].busy.total()) / 1e9 / statistics.elapsed_s;
@@ -446,6 +529,22 @@ PipelineStatistics Pipeline::statistics() const {
     }
   }
   return statistics;
+}
+
+PipelineTrace Pipeline::trace() const {
+  PipelineTrace trace;
+  for (const Worker& worker : workers_) {
+    for (const std::size_t stage : worker.stages) {
+      trace.stages.push_back({.name = std::string(graph_.nodes[stage].stage->name()),
+                              .thread = trace.threads.size(),
+                              .producers = producers_[stage]});
+    }
+    trace.threads.push_back(worker_name(worker));
+  }
+  MutexLock lock(mutex_);
+  trace.spans = spans_.spans();
+  trace.first_frame = spans_.first_whole_frame();
+  return trace;
 }
 
 }  // namespace edgepipe

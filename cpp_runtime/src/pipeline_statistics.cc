@@ -35,6 +35,7 @@ std::string PipelineStatistics::json() const {
                                 {"dropped", dropped},
                                 {"failed", failed},
                                 {"in_flight", in_flight},
+                                {"slots", slots},
                                 {"latency", to_json(latency)},
                                 {"elapsed_s", elapsed_s},
                                 {"frames_per_second", frames_per_second},
@@ -43,7 +44,8 @@ std::string PipelineStatistics::json() const {
     all["stages"].push_back({{"name", stage.name},
                              {"core", stage.core},
                              {"busy", to_json(stage.busy)},
-                             {"utilisation", stage.utilisation}});
+                             {"utilisation", stage.utilisation},
+                             {"waiting", stage.waiting}});
   }
   return all.dump();
 }

@@ -48,10 +48,14 @@ using testing::soon;
 using testing::submit;
 
 TEST(PipelineAllocationTest, NoFrameAllocates) {
-  for (const Pipeline::Mode mode : {Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial}) {
+  // Traced with fewer spans than there are, so that old ones are overwritten.
+  for (const Pipeline::Options& options :
+       {Pipeline::Options{}, Pipeline::Options{.mode = Pipeline::Mode::kSerial},
+        Pipeline::Options{.trace_spans = 500},
+        Pipeline::Options{.spin = std::chrono::microseconds(50)}}) {
     const std::unique_ptr<HostMemory> memory = testing::host_memory();
     Result<std::unique_ptr<Pipeline>> made =
-        Pipeline::create(testing::chain({affine(2), affine(3)}), *memory, {.mode = mode});
+        Pipeline::create(testing::chain({affine(2), affine(3)}), *memory, options);
     ASSERT_TRUE(made.ok());
     Pipeline& pipeline = **made;
     const auto run = [&](int frames) {

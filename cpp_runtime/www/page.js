@@ -122,7 +122,7 @@ function showStatistics(now) {
     show(name, pipeline.latency[`${name}_ms`].toFixed(places));
   }
   show("in_flight", pipeline.in_flight);
-  show("slots", now.slots);
+  show("slots", pipeline.slots);
   show("accounting", `${pipeline.submitted} submitted = ${pipeline.delivered} delivered + ` +
     `${pipeline.dropped} dropped + ${pipeline.failed} failed + ${pipeline.in_flight} under way` +
     (source.reconnects ? `; camera came back ${source.reconnects} ×` : ""));
@@ -140,7 +140,7 @@ function showStatistics(now) {
     const percent = busy.appendChild(document.createElement("span"));
     percent.className = "share";
     percent.textContent = `${Math.round(share * 100)}%`;
-    cell(row, now.waiting[index]);
+    cell(row, stage.waiting);
     return row;
   });
   element("stages").replaceChildren(...rows);

@@ -18,6 +18,7 @@ from edgepipe.cli import (
     logs_command,
     rpc_command,
     run_command,
+    top_command,
     virtual_board_command,
 )
 from edgepipe.errors import EdgepipeError, FingerprintError
@@ -26,6 +27,7 @@ COMMANDS = (
     build_command,
     inspect_command,
     run_command,
+    top_command,
     deploy_command,
     logs_command,
     doctor_command,

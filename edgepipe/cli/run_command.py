@@ -39,6 +39,12 @@ def add_parser(commands: Any) -> None:
         "--cores", metavar="LIST", help="pin the stages to these cores, e.g. 0,1 (default: all)"
     )
     parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write when each stage ran on each frame, as JSON for https://ui.perfetto.dev",
+    )
+    parser.add_argument(
         "--compare",
         type=int,
         default=30,
@@ -60,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
             frames=options.frames,
             serial=options.serial,
             cores=_cores(options.cores),
+            trace=options.trace,
         ),
         lines=None if options.output else sys.stdout,
         progress=progress,

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ Array = NDArray[Any]
 TIMEOUT_S = 60.0
 MOST_DETECTIONS = 100  # as many as the decoder keeps (detect.h)
 MOST_CLASSES = 100
+_TRACE_SPANS = 32768  # kTraceSpans of pipeline_trace.h
 
 
 class Pinning(IntEnum):
@@ -84,12 +86,14 @@ class Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
-    """One stage: the core it is pinned to (-1: none), its run times, its share of the time."""
+    """One stage: the core it is pinned to (-1: none), its run times, its share of the time, and
+    how many frames wait for it now."""
 
     name: str
     core: int
     busy: Durations
     utilisation: float
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,7 @@ class Statistics:
     dropped: int
     failed: int
     in_flight: int
+    slots: int
     latency: Durations
     elapsed_s: float
     frames_per_second: float
@@ -116,6 +121,7 @@ class _Options(ctypes.Structure):
         ("serial", ctypes.c_int32),
         ("pinning", ctypes.c_int32),
         ("slots", ctypes.c_uint32),
+        ("trace_spans", ctypes.c_uint32),
         ("core_count", ctypes.c_uint32),
         ("cores", ctypes.POINTER(ctypes.c_int32)),
     )
@@ -178,12 +184,14 @@ class Pipeline:
         cores: Sequence[int] | None = None,
         slots: int | None = None,
         pinning: Pinning = Pinning.REQUIRED,
+        trace: bool = False,
     ) -> Self:
         """Open and check a bundle, load its stages, start their threads.
 
         ``serial`` runs all stages on one thread. Stage k runs on ``cores[k % len(cores)]``, by
         default on the process's own cores. ``slots`` is how many frames are under way at once, by
-        default one per stage and two more. Raises RuntimeFailure for a damaged bundle or a core
+        default one per stage and two more. With ``trace`` the last spans are kept for
+        ``write_trace``. Raises RuntimeFailure for a damaged bundle or a core
         that does not exist.
         """
         library = runtime_library()
@@ -194,6 +202,7 @@ class Pipeline:
             serial=int(serial),
             pinning=int(pinning),
             slots=slots or 0,
+            trace_spans=_TRACE_SPANS if trace else 0,
             core_count=len(numbers),
             cores=numbers,
         )
@@ -324,6 +333,13 @@ class Pipeline:
     def statistics(self) -> Statistics:
         """Return what has been measured so far."""
         return statistics_from_json(self._text("ep_pipeline_statistics"))
+
+    def write_trace(self, path: Path) -> None:
+        """Write when each stage ran on each frame as Trace Event JSON, for Perfetto or Chrome.
+
+        Raises RuntimeFailure when the file cannot be written.
+        """
+        self._call("ep_pipeline_trace", os.fsencode(path))
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""

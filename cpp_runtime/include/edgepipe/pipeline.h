@@ -30,6 +30,7 @@
 // error.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -43,6 +44,7 @@
 #include "edgepipe/graph.h"
 #include "edgepipe/histogram.h"
 #include "edgepipe/pipeline_statistics.h"
+#include "edgepipe/pipeline_trace.h"
 #include "edgepipe/slot_buffers.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
@@ -68,6 +70,10 @@ class Pipeline {
     // Stage k runs on cores[k % n], -1: on any; empty: the process's own cores.
     std::vector<int> cores;
     int realtime_priority = 0;
+    // How long a stage's thread polls for its next frame before it sleeps. Polling takes its core
+    // all the time and a hand-over then a fraction of a microsecond instead of a wake-up.
+    std::chrono::microseconds spin{0};
+    std::size_t trace_spans = 0;  // how many spans trace() can give; 0: none are recorded
   };
 
   /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes the
@@ -117,20 +123,31 @@ class Pipeline {
 
   [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
 
+  /// The last Options::trace_spans spans. Copies them, which holds up the stages for about a
+  /// millisecond: best called after the run.
+  [[nodiscard]] PipelineTrace trace() const EDGEPIPE_EXCLUDES(mutex_);
+
  private:
   friend class InputFrame;
   friend class OutputFrame;
 
+  // What other threads may read without the mutex. `published` runs ahead of `finished` by the time
+  // that it takes to get the mutex. Alone in its cache line, so that polling slows nobody down.
+  struct alignas(64) Progress {
+    std::atomic<std::uint64_t> published{0};
+    std::atomic<bool> running{false};
+  };
   struct StageState {
-    std::vector<std::size_t> producers;  // stages that must have finished a frame before this one
     std::vector<std::size_t> consumers;  // workers to wake when this stage has finished a frame
     std::uint64_t finished = 0;          // frames 0..finished-1 are done
-    bool running = false;
     Histogram busy;
   };
   struct SlotState {
-    bool in_use = false;  // from acquire until its OutputFrame is released
+    bool in_use = false;      // from acquire until its OutputFrame is released
+    std::uint64_t frame = 0;  // that was submitted in it last
+    Clock::time_point acquired;
     Clock::time_point submitted;
+    Clock::time_point taken;
     std::chrono::nanoseconds latency{};
   };
   struct Worker {
@@ -149,7 +166,9 @@ class Pipeline {
 
   Status bind_stages();
   Status start_workers();
+  std::string worker_name(const Worker& worker) const;
   void work(Worker& worker) EDGEPIPE_EXCLUDES(mutex_);
+  bool poll(std::size_t stage, std::uint64_t frame) const;
   bool wait_until_ready(Worker& worker, std::size_t stage, std::uint64_t frame)
       EDGEPIPE_EXCLUDES(mutex_);
   void finish(std::size_t stage, std::uint64_t frame, const Status& status,
@@ -161,11 +180,19 @@ class Pipeline {
   std::string holder(std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
   void release(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
   void release_input(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
+  void release_output(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
+  std::uint64_t waiting(std::size_t stage) const EDGEPIPE_REQUIRES(mutex_);
 
   Graph graph_;
   SlotBuffers buffers_;
   const Options options_;
   std::deque<Worker> workers_;  // a deque, because a Worker cannot move
+
+  // For each stage those that must have finished a frame before it; never changes.
+  std::vector<std::vector<std::size_t>> producers_;
+  std::vector<Progress> progress_;
+  // Frames 0..runnable_-1 are submitted and below the limit; written with the mutex held.
+  alignas(64) std::atomic<std::uint64_t> runnable_{0};
 
   mutable Mutex mutex_;  // guards counters only; never held while a stage runs
   CondVar slot_freed_;
@@ -185,6 +212,7 @@ class Pipeline {
   std::size_t leases_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
   std::optional<Failure> failure_ EDGEPIPE_GUARDED_BY(mutex_);
   Histogram latency_ EDGEPIPE_GUARDED_BY(mutex_);
+  SpanRing spans_ EDGEPIPE_GUARDED_BY(mutex_);
   Clock::time_point first_submit_ EDGEPIPE_GUARDED_BY(mutex_);
   Clock::time_point first_completion_ EDGEPIPE_GUARDED_BY(mutex_);
   Clock::time_point last_completion_ EDGEPIPE_GUARDED_BY(mutex_);

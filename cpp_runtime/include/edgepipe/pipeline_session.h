@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "edgepipe/bundle.h"
@@ -39,6 +40,9 @@ class PipelineSession {
 
   [[nodiscard]] const PipelineDescription& description() const { return description_; }
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
+
+  /// What runs the VTA stages: "simulator", "uio", or "none" when there are no such stages.
+  [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
  private:
   struct OpenBundle {

@@ -20,9 +20,10 @@ struct DurationSummary {
 
 struct StageStatistics {
   std::string name;
-  int core = -1;           // -1: not pinned
-  DurationSummary busy;    // of one run of the stage
-  double utilisation = 0;  // share of the time from the first submit to the last completion
+  int core = -1;              // -1: not pinned
+  DurationSummary busy;       // of one run of the stage
+  double utilisation = 0;     // share of the time from the first submit to the last completion
+  std::uint64_t waiting = 0;  // frames now that the stage could run and has not begun
 };
 
 struct PipelineStatistics {
@@ -32,6 +33,8 @@ struct PipelineStatistics {
   std::uint64_t dropped = 0;    // given up by cancel() or after an earlier frame had failed
   std::uint64_t failed = 0;     // 1 after a stage's error, else 0
   std::uint64_t in_flight = 0;  // submitted, and neither delivered nor given up yet
+
+  std::uint64_t slots = 0;  // frames that the pipeline has room for
 
   DurationSummary latency;  // from submit to the end of the frame's last stage
   double elapsed_s = 0;     // from the first submit to the last completion

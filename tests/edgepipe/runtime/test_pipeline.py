@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import threading
+import time
+from collections import Counter
 
 import numpy as np
 import pipeline_bundles as bundles
@@ -13,6 +17,7 @@ from edgepipe.description import Postprocess
 from edgepipe.errors import RuntimeFailure
 from edgepipe.report.detection import decode_nanodet
 from edgepipe.runtime.pipeline import Pinning, Pipeline
+from edgepipe.top import snapshot
 
 pytestmark = pytest.mark.sim
 
@@ -198,3 +203,37 @@ def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
     np.testing.assert_allclose(boxes, expected.corners[: len(found)], atol=1e-3)
     np.testing.assert_allclose([box.score for box in found], expected.scores[: len(found)])
     assert [box.label_index for box in found] == list(expected.classes[: len(found)])
+
+
+def test_a_traced_run_has_a_slice_per_stage_and_frame(bundle, tmp_path):
+    path = tmp_path / "trace.json"
+    with Pipeline.open(bundle, trace=True) as pipeline:
+        list(pipeline.run(bundles.frames(6)))
+        pipeline.write_trace(path)
+        stages = pipeline.stages
+    events = json.loads(path.read_text())["traceEvents"]
+    slices = Counter(event["name"] for event in events if event["ph"] == "X")
+    assert slices == dict.fromkeys(("fill", *stages), 6)
+
+
+def test_a_trace_that_cannot_be_written_names_its_file(bundle, tmp_path):
+    refused = pytest.raises(RuntimeFailure, match=r"nowhere/trace\.json: the trace cannot be")
+    with Pipeline.open(bundle, trace=True) as pipeline, refused:
+        pipeline.write_trace(tmp_path / "nowhere" / "trace.json")
+
+
+def test_a_running_pipeline_is_seen_from_outside_until_it_is_closed(bundle):
+    def mine():
+        return [found for found in snapshot.read_here().snapshots if found.pid == os.getpid()]
+
+    with Pipeline.open(bundle) as pipeline:
+        list(pipeline.run(bundles.frames(6)))
+        end = time.monotonic() + 30
+        while not any(found.statistics.delivered == 6 for found in mine()):
+            assert time.monotonic() < end, "its figures were not published"
+            time.sleep(0.05)
+        (found,) = (one for one in mine() if one.statistics.delivered == 6)
+        assert found.network == pipeline.name
+        assert found.device == "simulator"
+        assert [stage.name for stage in found.statistics.stages] == list(pipeline.stages)
+    assert found.key not in [one.key for one in mine()]

@@ -169,3 +169,29 @@ def test_help_names_every_option():
     text = run("--help").stdout.decode()
     for option in ("--input", "--golden", "--frames", "--serial", "--cores", "--json", "--tensors"):
         assert option in text
+
+
+@pytest.mark.parametrize("mode", [(), ("--serial",), ("--spin", "500")], ids=" ".join)
+def test_a_trace_shows_every_stage_on_every_frame(bundle, tmp_path, mode):
+    path = tmp_path / "trace.json"
+    ran = run(bundle, "--golden", "--frames", "5", "--trace", path, *mode)
+    assert ran.returncode == 0, ran.stderr.decode()
+    events = json.loads(path.read_text())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {event["args"]["frame"] for event in slices} == set(range(5))
+    assert len(slices) == 5 * (1 + 3)
+    assert [event["ts"] for event in events if "ts" in event] == sorted(
+        event["ts"] for event in events if "ts" in event
+    )
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(bundle):
+    ran = run(bundle, "--golden", "--trace", "/nowhere/trace.json")
+    assert ran.returncode == 1
+    assert b"/nowhere/trace.json: the trace cannot be written" in ran.stderr
+
+
+def test_an_impossible_spin_is_wrong_use(bundle):
+    ran = run(bundle, "--golden", "--spin", "-1")
+    assert ran.returncode == 2
+    assert b"--spin: found '-1', expected 0 to 1000000" in ran.stderr

@@ -1,0 +1,68 @@
+"""Snapshots as text: a page for a terminal, or a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgepipe.report.table import format_table
+from edgepipe.runtime.pipeline import Durations
+from edgepipe.top.snapshot import Rates, Snapshot
+
+
+def paragraphs(found: Sequence[tuple[Snapshot, Rates]]) -> list[str]:
+    """Return a few lines and a table for each pipeline."""
+    return [_paragraph(snapshot, rates) for snapshot, rates in found]
+
+
+def line(snapshot: Snapshot, rates: Rates) -> str:
+    """Return one line: who, frames per second, latency, and each stage's share of the time."""
+    statistics = snapshot.statistics
+    stages = ", ".join(
+        f"{stage.name} {busy:.0%} ({stage.waiting} waiting)"
+        for stage, busy in zip(statistics.stages, rates.busy, strict=True)
+    )
+    return (
+        f"{snapshot.program}[{snapshot.pid}] {snapshot.network}: {statistics.delivered} frames, "
+        f"{rates.frames_per_second:.2f}/s, latency {statistics.latency.median_ms:.2f} ms (median) "
+        f"{statistics.latency.p99_ms:.2f} ms (p99), "
+        f"{statistics.in_flight} of {statistics.slots} under way; {stages}{_stall(snapshot)}"
+    )
+
+
+def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
+    statistics = snapshot.statistics
+    latency = statistics.latency
+    lines = [
+        f"{snapshot.network}  {rates.frames_per_second:.2f} frames/s  "
+        f"{snapshot.program}[{snapshot.pid}]  VTA stages on: {snapshot.device}{_stall(snapshot)}",
+        f"{statistics.submitted} submitted = {statistics.delivered} delivered + "
+        f"{statistics.dropped} dropped + {statistics.failed} failed + "
+        f"{statistics.in_flight} under way (room for {statistics.slots})",
+    ]
+    if snapshot.source:
+        lines.append(
+            f"source: {snapshot.source.description}: {snapshot.source.captured} captured, "
+            f"{snapshot.source.lost} dropped"
+        )
+    header = ["stage (ms)", "core", "frames", "min", "median", "p95", "p99", "busy", "waiting"]
+    rows = [
+        [
+            stage.name,
+            "-" if stage.core < 0 else str(stage.core),
+            *_times(stage.busy),
+            f"{busy:.0%}",
+            str(stage.waiting),
+        ]
+        for stage, busy in zip(statistics.stages, rates.busy, strict=True)
+    ]
+    rows.append(["submit to result", "", *_times(latency), "", ""])
+    return "\n".join([*lines, "", format_table(header, rows)])
+
+
+def _times(times: Durations) -> list[str]:
+    values = (times.min_ms, times.median_ms, times.p95_ms, times.p99_ms)
+    return [str(times.count), *(f"{value:.3f}" for value in values)]
+
+
+def _stall(snapshot: Snapshot) -> str:
+    return f"  (no news for {snapshot.age_s:.0f} s)" if snapshot.stalled else ""

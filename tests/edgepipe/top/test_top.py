@@ -1,0 +1,210 @@
+"""``edgepipe top`` on files as running pipelines publish them."""
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgepipe.cli import top_command
+from edgepipe.errors import RuntimeFailure
+from edgepipe.top import snapshot, text
+
+TIMES = {
+    "count": 40,
+    "min_ms": 1.0,
+    "median_ms": 2.0,
+    "p95_ms": 3.0,
+    "p99_ms": 4.0,
+    "max_ms": 5.0,
+    "mean_ms": 2.5,
+}
+PIPELINE = {
+    "submitted": 45,
+    "delivered": 40,
+    "dropped": 1,
+    "failed": 0,
+    "in_flight": 4,
+    "slots": 5,
+    "latency": TIMES | {"count": 41},
+    "elapsed_s": 2.0,
+    "frames_per_second": 20.5,
+    "stages": [
+        {"name": "arm0", "core": 0, "busy": TIMES, "utilisation": 0.05, "waiting": 0},
+        {"name": "vta1", "core": -1, "busy": TIMES, "utilisation": 0.95, "waiting": 3},
+    ],
+}
+SOURCE = {
+    "description": "synthetic 640x480",
+    "captured": 90,
+    "taken": 50,
+    "dropped": 30,
+    "missed": 10,
+    "reconnects": 0,
+}
+
+
+def uptime_s():
+    return float(Path("/proc/uptime").read_text().split()[0])
+
+
+def publish(folder, *, pid=None, at_s=None, pipeline=PIPELINE, **changes):
+    pid = pid or os.getpid()
+    record = {
+        "version": 1,
+        "id": f"{pid}-0",
+        "pid": pid,
+        "program": "edgepipe-cam",
+        "uptime_s": uptime_s() if at_s is None else at_s,
+        "live": {"network": "nanodet", "device": "uio", "pipeline": pipeline, "source": SOURCE},
+    }
+    record |= changes
+    (folder / f"edgepipe-{pid}-0.json").write_text(json.dumps(record) + "\n")
+    return record
+
+
+def top(folder, *arguments):
+    parser = argparse.ArgumentParser()
+    top_command.add_parser(parser.add_subparsers())
+    options = parser.parse_args(["top", *arguments])
+    options.folder = str(folder)
+    return options.run(options)
+
+
+def test_once_prints_one_line_per_pipeline(tmp_path, capsys):
+    publish(tmp_path)
+    assert top(tmp_path, "--once") == 0
+    assert capsys.readouterr().out == (
+        f"edgepipe-cam[{os.getpid()}] nanodet: 40 frames, 20.50/s, latency 2.00 ms (median) "
+        "4.00 ms (p99), 4 of 5 under way; arm0 5% (0 waiting), vta1 95% (3 waiting)\n"
+    )
+
+
+def test_json_is_what_was_published(tmp_path, capsys):
+    record = publish(tmp_path)
+    assert top(tmp_path, "--once", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == record
+
+
+def test_no_pipeline_is_a_clear_error(tmp_path):
+    with pytest.raises(RuntimeFailure, match="this machine: no pipeline runs") as error:
+        top(tmp_path, "--once")
+    assert "edgepipe-run" in error.value.hint
+
+
+def test_a_process_that_is_gone_is_not_shown(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    publish(tmp_path, pid=ended.pid)
+    assert snapshot.read_here(str(tmp_path)).snapshots == ()
+
+
+def test_a_process_that_stopped_publishing_is_marked(tmp_path):
+    publish(tmp_path, at_s=uptime_s() - 30)
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    assert found.stalled
+    assert "no news for 30 s" in text.line(found, snapshot.rates(found, None))
+
+
+def test_figures_of_another_version_are_noted_and_the_others_shown(tmp_path, capsys):
+    publish(tmp_path, pid=os.getppid(), version=2)
+    publish(tmp_path)
+    assert top(tmp_path, "--once") == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"edgepipe-cam[{os.getpid()}] nanodet: 40 frames")
+    assert printed.err == (
+        f"process {os.getppid()}: found figures of version 2, expected 1; "
+        "use the edgepipe that its runtime came with\n"
+    )
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"version": 1}', '{"version": 1, "live": 3}', "[]"])
+def test_a_damaged_file_is_noted(tmp_path, damage):
+    (tmp_path / f"edgepipe-{os.getpid()}-0.json").write_text(damage + "\n")
+    reading = snapshot.read_here(str(tmp_path))
+    assert reading.snapshots == ()
+    assert reading.notes == (f"found figures that cannot be read: {damage!r}",)
+
+
+def test_rates_are_those_between_two_snapshots(tmp_path):
+    publish(tmp_path, at_s=100.0)
+    (before,) = snapshot.read_here(str(tmp_path)).snapshots
+    stages = [stage | {"busy": TIMES | {"count": 80}} for stage in PIPELINE["stages"]]
+    publish(tmp_path, at_s=102.0, pipeline=PIPELINE | {"delivered": 70, "stages": stages})
+    (now,) = snapshot.read_here(str(tmp_path)).snapshots
+    found = snapshot.rates(now, before)
+    assert found.frames_per_second == pytest.approx(15.0)
+    assert found.busy == pytest.approx((0.05, 0.05))  # 40 more runs of 2.5 ms in 2 s
+
+
+def test_without_news_or_after_a_restart_rates_are_those_of_the_whole_run(tmp_path):
+    publish(tmp_path, at_s=100.0)
+    (one,) = snapshot.read_here(str(tmp_path)).snapshots
+    restarted = dataclasses.replace(one, at_s=101.0)
+    more = dataclasses.replace(
+        one, statistics=dataclasses.replace(one.statistics, delivered=50), at_s=99.0
+    )
+    for now, before in ((one, None), (one, one), (restarted, more)):
+        assert snapshot.rates(now, before).frames_per_second == 20.5
+
+
+def test_the_page_has_accounts_source_and_a_row_per_stage(tmp_path):
+    publish(tmp_path)
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    page = "\n".join(text.paragraphs([(found, snapshot.rates(found, None))]))
+    assert page.splitlines()[1:3] == [
+        "45 submitted = 40 delivered + 1 dropped + 0 failed + 4 under way (room for 5)",
+        "source: synthetic 640x480: 90 captured, 40 dropped",
+    ]
+    rows = [line.split() for line in page.splitlines()[-3:]]
+    assert rows[0] == ["arm0", "0", "40", "1.000", "2.000", "3.000", "4.000", "5%", "0"]
+    assert rows[1] == ["vta1", "-", "40", "1.000", "2.000", "3.000", "4.000", "95%", "3"]
+    assert rows[2][:4] == ["submit", "to", "result", "41"]
+
+
+def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
+    steps = iter(
+        [
+            lambda: publish(tmp_path),
+            lambda: (tmp_path / f"edgepipe-{os.getpid()}-0.json").unlink(),
+            lambda: None,
+            lambda: publish(tmp_path),
+        ]
+    )
+
+    def sleep(_seconds):
+        step = next(steps, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr(top_command.time, "sleep", sleep)
+    assert top(tmp_path) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 2
+    assert (
+        printed.err.splitlines()
+        == ["this machine: no pipeline runs; waiting for one (Ctrl-C ends)"] * 2
+    )
+
+
+def test_a_terminal_is_drawn_anew_in_place(tmp_path, capsys, monkeypatch):
+    publish(tmp_path)
+
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(top_command.time, "sleep", interrupt)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert top(tmp_path) == 0
+    assert capsys.readouterr().out.startswith("\x1b[H\x1b[Jthis machine\n\nnanodet  20.50 frames/s")
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "soon"])
+def test_an_impossible_interval_is_wrong_use(tmp_path, interval):
+    with pytest.raises(SystemExit) as error:
+        top(tmp_path, "--interval", interval)
+    assert error.value.code == 2
