@@ -41,6 +41,8 @@ std::vector<GemmKernel> gemm_kernels(const Accelerator& accelerator) {
   std::vector<GemmKernel> kernels;
 #if defined(__x86_64__)
   add_x86_gemm_kernels(accelerator, kernels);
+#elif defined(__aarch64__)
+  add_neon_gemm_kernels(accelerator, kernels);
 #endif
   kernels.push_back({.name = "portable",
                      .inp_bytes = accelerator.inp_bytes(),

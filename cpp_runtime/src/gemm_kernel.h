@@ -39,6 +39,9 @@ std::vector<GemmKernel> gemm_kernels(const Accelerator& accelerator);
 /// Adds the kernels for this machine's vector extensions, fastest first (gemm_x86.cc).
 void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
 
+/// Adds the kernel for Advanced SIMD, which every aarch64 CPU has (gemm_neon.cc).
+void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
+
 /// The two outer loops of a GEMM or ALU instruction: what each iteration adds to the uops' indices.
 ///
 ///   for (LoopOffsets at(instruction); at.valid(); at.next()) { ... all uops ... }
