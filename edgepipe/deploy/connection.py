@@ -13,9 +13,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from edgepipe.closing import Closing
 from edgepipe.deploy.session import (
     BEGIN,
     ConnectionLostError,
@@ -76,7 +76,7 @@ class Target:
             )
 
 
-class Connection:
+class Connection(Closing):
     """The connection to one board, a context manager. Not for use by several threads at once.
 
     ``script`` is the board's half of the steps: deploy's own, or another of the same manners.
@@ -117,14 +117,6 @@ class Connection:
         error = self._connect_error()
         self.close()
         raise error
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the lock back and disconnect; may be called twice."""

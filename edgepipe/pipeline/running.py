@@ -22,8 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +38,7 @@ from edgepipe.pipeline.hosted import (
     check_array,
 )
 from edgepipe.pipeline.ports import Port
+from edgepipe.runtime.handle import Handle
 from edgepipe.runtime.library import check, runtime_library
 from edgepipe.runtime.pipeline import TIMEOUT_S, Pinning, Statistics, statistics_from_json
 
@@ -102,7 +102,7 @@ class FrameFuture:
         return self._result
 
 
-class RunningPipeline:
+class RunningPipeline(Handle):
     """Made by ``BuiltPipeline.start``; usable as a context manager, which closes it.
 
     Frames end as a RuntimeFailure that names stage and frame once a stage has failed; ``restart``
@@ -124,10 +124,9 @@ class RunningPipeline:
     ) -> None:
         self.inputs = {port.name: port for port in inputs}
         self.outputs = outputs
-        self._library = runtime_library()
-        self._library.ep_graph_slots.restype = ctypes.c_uint64
-        self._library.ep_graph_close.restype = None
-        self._library.ep_graph_cancel.restype = None
+        library = runtime_library()
+        library.ep_graph_slots.restype = ctypes.c_uint64
+        library.ep_graph_cancel.restype = None
         self._runners = tuple(stage.runner for stage in hosted)
         self._groups = dict(parameter_groups)
         self._values: dict[str, Array] = {}
@@ -147,32 +146,13 @@ class RunningPipeline:
             hosted_names=(ctypes.c_char_p * count)(*(stage.name.encode() for stage in hosted)),
             hosted_functions=functions,
         )
-        self._handle = ctypes.c_void_p()
-        check(
-            self._library,
-            self._library.ep_graph_open(
-                os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._handle)
-            ),
+        handle = ctypes.c_void_p()
+        opened = library.ep_graph_open(
+            os.fsencode(folder), ctypes.byref(options), ctypes.byref(handle)
         )
+        check(library, opened)
         # The functions and the folder live until the C++ side has let go of them.
-        self._finalizer = weakref.finalize(
-            self, _close, self._library, self._handle, (functions, keep)
-        )
-
-    def close(self) -> None:
-        """Drop what has not been taken and free everything; waits for stages that are running."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().__init__("pipeline", handle, "ep_graph_close", keep=(functions, keep))
 
     # ---- frames in
 
@@ -384,17 +364,7 @@ class RunningPipeline:
 
     def statistics(self) -> Statistics:
         """Return what has been measured since the start or the last restart."""
-        self._check_open()
-        length = ctypes.c_uint64(1 << 14)
-        while True:
-            text = ctypes.create_string_buffer(length.value + 256)
-            code = self._library.ep_graph_statistics(
-                self._handle, text, ctypes.c_uint64(len(text)), ctypes.byref(length)
-            )
-            if code == 0:
-                return statistics_from_json(text.value)
-            if length.value < len(text):
-                check(self._library, code)
+        return statistics_from_json(self._text("ep_graph_statistics"))
 
     def _check_input(self, name: str, array: Array) -> None:
         if name not in self.inputs:
@@ -404,16 +374,10 @@ class RunningPipeline:
             )
         check_array(f"input {name!r}", array, self.inputs[name])
 
-    def _call(self, function: str, *arguments: object) -> None:
-        self._check_open()
-        code = getattr(self._library, function)(self._handle, *arguments)
+    def _require(self, code: int) -> None:
         if code in _WAITS:
             raise _WAITS[code]((self._library.ep_last_error() or b"").decode(errors="replace"))
-        check(self._library, code)
-
-    def _check_open(self) -> None:
-        if not self._finalizer.alive:
-            raise RuntimeFailure("pipeline: used after close()")
+        super()._require(code)
 
 
 @contextmanager
@@ -425,7 +389,3 @@ def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[
         yield
     finally:
         lock.release()
-
-
-def _close(library: ctypes.CDLL, handle: ctypes.c_void_p, _kept: object) -> None:
-    library.ep_graph_close(handle)

@@ -9,10 +9,10 @@ import sysconfig
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from edgepipe import resources
+from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
 
 PROGRAM = "edgepipe-rpcd"
@@ -34,7 +34,7 @@ def find_program() -> Path:
     )
 
 
-class LocalServer:
+class LocalServer(Closing):
     """A running server that ends with this object, or with this process; a context manager.
 
     ``command`` starts it and hands its standard streams on, so it may be an ssh session.
@@ -61,17 +61,6 @@ class LocalServer:
     def start(cls, program: Path | None = None, options: Sequence[str] = ()) -> Self:
         """Start the program on this machine, on a free port unless ``options`` name one."""
         return cls([str(program or find_program()), "--until-eof", *options])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def log(self) -> str:

@@ -6,11 +6,11 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from edgepipe import tvm_adapter
 from edgepipe.bundle import storage
+from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
 from edgepipe.rpc.server import KEY
 
@@ -38,22 +38,11 @@ class GoldenReport:
     stages: tuple[StageTime, ...]
 
 
-class Session:
+class Session(Closing):
     """One client's session, a context manager; the server's process for it ends with it."""
 
     def __init__(self, remote: Any) -> None:
         self._remote: Any = remote
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def remote(self) -> Any:

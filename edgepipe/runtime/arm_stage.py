@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import json
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.handle import Handle
 from edgepipe.runtime.library import check, runtime_library
 
 _ALIGNMENT = 64
 
 
-class ArmStage:
+class ArmStage(Handle):
     """A compiled ARM stage loaded from its folder; arrays are in the stage's own layouts.
 
     Raises RuntimeFailure with the C++ text when the folder is damaged or does not fit this machine.
@@ -27,45 +26,18 @@ class ArmStage:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._library = runtime_library()
+        library = runtime_library()
         handle = ctypes.c_void_p()
-        check(
-            self._library,
-            self._library.ep_arm_stage_open(str(folder).encode(), ctypes.byref(handle)),
-        )
-        self._handle = handle
-        self._finalizer = weakref.finalize(self, self._library.ep_arm_stage_close, handle)
+        check(library, library.ep_arm_stage_open(str(folder).encode(), ctypes.byref(handle)))
+        super().__init__("ARM stage", handle, "ep_arm_stage_close")
         plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         self.inputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["inputs"]}
         self.outputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["outputs"]}
         arrays = [*self.inputs.values(), *self.outputs.values()]
         data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         sizes = (ctypes.c_uint64 * len(arrays))(*(a.nbytes for a in arrays))
-        check(
-            self._library,
-            self._library.ep_arm_stage_bind(
-                self._handle,
-                data,
-                sizes,
-                ctypes.c_uint64(len(self.inputs)),
-                ctypes.c_uint64(len(self.outputs)),
-            ),
-        )
-
-    def close(self) -> None:
-        """Unload the stage; any later call is an error."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        counts = (ctypes.c_uint64(len(self.inputs)), ctypes.c_uint64(len(self.outputs)))
+        self._call("ep_arm_stage_bind", data, sizes, *counts)
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Run on named arrays of the plan's dtypes and shapes; return copies of the outputs."""
@@ -82,7 +54,7 @@ class ArmStage:
 
     def run_bound(self) -> None:
         """Run on what ``inputs`` hold; the result is in ``outputs``. What a benchmark times."""
-        check(self._library, self._library.ep_arm_stage_run(self._handle))
+        self._call("ep_arm_stage_run")
 
 
 def _aligned(dtype: str, shape: list[int]) -> NDArray[Any]:

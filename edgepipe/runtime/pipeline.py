@@ -13,18 +13,17 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.handle import Handle
 from edgepipe.runtime.library import check, runtime_library
 from edgepipe.runtime.results import ClassScore, Detection
 
@@ -157,16 +156,14 @@ class _Frame(ctypes.Structure):
     )
 
 
-class Pipeline:
+class Pipeline(Handle):
     """A running bundle, made by ``open``. Usable as a context manager, which closes it.
 
     Every failure of the C++ side is a RuntimeFailure with its text.
     """
 
-    def __init__(self, library: ctypes.CDLL, handle: ctypes.c_void_p) -> None:
-        self._library = library
-        self._handle = handle
-        self._finalizer = weakref.finalize(self, library.ep_pipeline_close, handle)
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        super().__init__("pipeline", handle, "ep_pipeline_close")
         found = json.loads(self._text("ep_pipeline_describe"))
         self.name: str = found["name"]
         self.inputs = tuple(_tensor(entry) for entry in found["inputs"])
@@ -195,7 +192,6 @@ class Pipeline:
         that does not exist.
         """
         library = runtime_library()
-        library.ep_pipeline_close.restype = None
         library.ep_pipeline_cancel.restype = None
         numbers = (ctypes.c_int32 * len(cores or ()))(*(cores or ()))
         options = _Options(
@@ -213,22 +209,7 @@ class Pipeline:
                 os.fsencode(bundle), ctypes.byref(options), ctypes.byref(handle)
             ),
         )
-        return cls(library, handle)
-
-    def close(self) -> None:
-        """Drop what has not been taken and free everything; any later call is an error."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        return cls(handle)
 
     # ---- frames --------------------------------------------------------------------------------
 
@@ -346,28 +327,6 @@ class Pipeline:
         if 0 <= label_index < len(self.labels):
             return self.labels[label_index]
         return str(label_index)
-
-    def _text(self, function: str) -> bytes:
-        """Return what a C function writes, asking again with a larger buffer when it must."""
-        self._check_open()
-        length = ctypes.c_uint64(1 << 14)
-        for _ in range(2):
-            text = ctypes.create_string_buffer(length.value + 256)
-            code = getattr(self._library, function)(
-                self._handle, text, ctypes.c_uint64(len(text)), ctypes.byref(length)
-            )
-            if code == 0 or length.value < len(text):
-                break
-        check(self._library, code)
-        return text.value
-
-    def _call(self, function: str, *arguments: object) -> None:
-        self._check_open()
-        check(self._library, getattr(self._library, function)(self._handle, *arguments))
-
-    def _check_open(self) -> None:
-        if not self._finalizer.alive:
-            raise RuntimeFailure("pipeline: used after close()")
 
 
 def statistics_from_json(text: bytes) -> Statistics:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.handle import Handle
 from edgepipe.runtime.library import check, runtime_library
 from vta_stages.accelerator import Accelerator
 from vta_stages.program import Program, RegionKind
@@ -65,7 +63,7 @@ def describe(accelerator: Accelerator) -> SimulatorDescription:
     )
 
 
-class Simulator:
+class Simulator(Handle):
     """A simulated accelerator with device memory of its own.
 
     ``kernel`` picks a GEMM kernel by name (see ``describe``); all give the same bits. Raises
@@ -83,11 +81,11 @@ class Simulator:
     ) -> None:
         self.accelerator = accelerator
         self._kernel = kernel
-        self._library = runtime_library()
+        library = runtime_library()
         handle = ctypes.c_void_p()
         check(
-            self._library,
-            self._library.ep_sim_create(
+            library,
+            library.ep_sim_create(
                 _accelerator_json(accelerator),
                 kernel.encode(),
                 ctypes.c_uint64(arena_bytes),
@@ -95,23 +93,7 @@ class Simulator:
                 ctypes.byref(handle),
             ),
         )
-        self._handle = handle
-        self._finalizer = weakref.finalize(self, self._library.ep_sim_destroy, handle)
-
-    def close(self) -> None:
-        """Free the simulator and its memory; any later call is an error."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().__init__("simulator", handle, "ep_sim_destroy")
 
     # ---- device memory -------------------------------------------------------------------------
 
@@ -223,11 +205,6 @@ class Simulator:
         finally:
             for address in bases.values():
                 self.free(address)
-
-    def _call(self, function: str, *arguments: object) -> None:
-        if not self._finalizer.alive:
-            raise RuntimeFailure("simulator: used after close()")
-        check(self._library, getattr(self._library, function)(self._handle, *arguments))
 
 
 def _accelerator_json(accelerator: Accelerator) -> bytes:
