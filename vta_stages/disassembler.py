@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import NO_REGION, Column, InstructionTable, Words, decode_table, decode_uops
+from vta_stages.codec import NO_REGION, InstructionTable, Words, decode_table
 from vta_stages.footprint import loaded_elements
 from vta_stages.isa import (
     TOKEN_FLAGS,
@@ -191,35 +190,3 @@ def summarize(program: Program) -> str:
 def disassemble(program: Program) -> str:
     """Return the summary, a blank line and the listing of a program. Raises EncodingError."""
     return summarize(program) + "\n" + "".join(f"{t}\n" for t in Listing.of(program).lines())
-
-
-def disassemble_uops(
-    accelerator: Accelerator, encoded: NDArray[np.uint32], *, first: int = 0
-) -> str:
-    """Return a listing of uops; runs with constant steps share a line.
-
-    ``0:64  dst 0 +1, src 10 +1, wgt 3`` are 64 uops with rising dst and src. ``first`` is the
-    number of the first one.
-    """
-    uops = decode_uops(accelerator, encoded)
-    lines = []
-    for begin, end in _runs(uops):
-        step = uops[begin + 1] - uops[begin] if end - begin > 1 else np.zeros(3, np.int64)
-        fields = [
-            f"{name} {uops[begin, k]}" + (f" {step[k]:+d}" if step[k] else "")
-            for k, name in enumerate(("dst", "src", "wgt"))
-        ]
-        lines.append(f"{first + begin:5}:{first + end:<5} {', '.join(fields)}\n")
-    return "".join(lines)
-
-
-def _runs(uops: Column) -> Iterator[tuple[int, int]]:
-    begin = 0
-    while begin < len(uops):
-        end = begin + 1
-        if end < len(uops):
-            step = uops[end] - uops[begin]
-            while end < len(uops) and (uops[end] - uops[end - 1] == step).all():
-                end += 1
-        yield begin, end
-        begin = end

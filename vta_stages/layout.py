@@ -110,13 +110,6 @@ def diagonal_tiles(accelerator: Accelerator, factors: Int8Array) -> Int8Array:
     return lanes[:, :, None] * np.eye(accelerator.block_in, dtype=np.int8)
 
 
-def channel_vectors(accelerator: Accelerator, values: Int32Array) -> Int32Array:
-    """Return ``int32[blocks, batch, block]`` acc elements of a value per channel ``int32[c]``."""
-    _check("channel values", values, np.int32, 1)
-    lanes = _split_channels(accelerator, values)[:, None, :]
-    return np.repeat(lanes, accelerator.batch, axis=1)
-
-
 def _split_channels(accelerator: Accelerator, values: NDArray[Scalar]) -> NDArray[Scalar]:
     blocks = channel_blocks(accelerator, len(values))
     padded = np.zeros(blocks * accelerator.block_out, values.dtype)

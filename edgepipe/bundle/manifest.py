@@ -16,7 +16,6 @@ from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.accelerator import Accelerator
 
 FORMAT = 1
-LAYOUTS = ("nchw", "nhwc", "vta")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,16 +31,6 @@ from vta_stages.layers import (
 )
 
 PART = "__"
-KINDS = (
-    "input_table",
-    "conv",
-    "transposed_conv",
-    "sum",
-    "max_pool",
-    "resize",
-    "concat",
-    "generic",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,14 @@ import pytest
 from small_programs import make_program, product_instructions, product_uops
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import encode, encode_uops
+from vta_stages.codec import encode
 from vta_stages.disassembler import (
     Listing,
     disassemble,
-    disassemble_uops,
     disassemble_words,
     summarize,
 )
-from vta_stages.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, MemoryType, Store, Uop
+from vta_stages.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, MemoryType, Store
 
 ROWS = "2 x 3 stride 9, pads 1 0 1 2"
 PADS = {"y_pad_0": 1, "y_pad_1": 0, "x_pad_0": 1, "x_pad_1": 2}
@@ -105,13 +104,4 @@ def test_a_part_of_a_listing_can_be_had() -> None:
         "conv_1:",
         "     4 compute gemm acc += inp wgt, uops 0:16",
         "     5 compute alu shr acc, 7, uops 0:16; push store",
-    ]
-
-
-def test_uops_with_constant_steps_share_a_line() -> None:
-    target = Accelerator()
-    uops = [Uop(dst=i, src=10 + 2 * i, wgt=3) for i in range(4)] + [Uop(dst=9)]
-    assert disassemble_uops(target, encode_uops(target, uops), first=8).splitlines() == [
-        "    8:12    dst 0 +1, src 10 +2, wgt 3",
-        "   12:13    dst 9, src 0, wgt 0",
     ]

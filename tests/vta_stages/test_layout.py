@@ -13,7 +13,6 @@ from vta_stages.errors import LayerError
 from vta_stages.layout import (
     activation_bytes,
     activation_shape,
-    channel_vectors,
     diagonal_tiles,
     pack_activation,
     pack_weights,
@@ -112,20 +111,6 @@ def test_diagonal_tiles_multiply_every_channel_by_its_factor(
     assert not products[count:].any()
 
 
-@given(st.data(), targets, channels)
-def test_channel_vectors_repeat_the_values_in_every_batch_row(
-    data: st.DataObject, target: Accelerator, count: int
-) -> None:
-    values = data.draw(arrays(np.int32, count))
-    vectors = channel_vectors(target, values)
-    assert vectors.shape[1:] == (target.batch, target.block_out)
-    assert vectors[0].nbytes == target.acc_bytes
-    for row in range(target.batch):
-        lanes = vectors[:, row].reshape(-1)
-        assert np.array_equal(lanes[:count], values)
-        assert not lanes[count:].any()
-
-
 @pytest.mark.parametrize(
     ("action", "message"),
     [
@@ -140,10 +125,6 @@ def test_channel_vectors_repeat_the_values_in_every_batch_row(
         (
             lambda: unpack_activation(STOCK, np.zeros((1, 2, 2, 1, 16), np.int8), 17),
             r"shape \[1, 2, 2, 1, 16\] for 1 samples of 17 channels, expected \[2, 2, 2, 1, 16\]",
-        ),
-        (
-            lambda: channel_vectors(STOCK, np.zeros((2, 2), np.int32)),
-            r"channel values: int32\[2, 2\], expected int32 with 1 dimensions",
         ),
     ],
 )
