@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgepipe.deploy.connection import BEGIN, Connection
+from edgepipe.deploy.connection import Connection
+from edgepipe.deploy.session import BEGIN
 from edgepipe.runtime.pipeline import Statistics, statistics_from_json
 
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
