@@ -17,6 +17,7 @@
 #include "edgepipe/live_page.h"
 #include "edgepipe/live_statistics.h"
 #include "edgepipe/picture_fitter.h"
+#include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 #include "edgepipe/v4l2_camera.h"
 
@@ -31,6 +32,7 @@ using edgepipe::PictureFitter;
 using edgepipe::PictureSource;
 using edgepipe::PixelFormat;
 using edgepipe::Result;
+using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::SourceCounters;
 using edgepipe::Status;
@@ -66,7 +68,8 @@ where results go
   --trace FILE      write when each stage ran on each frame, for https://ui.perfetto.dev
                     or chrome://tracing; of a long run the last 32768 events
   --frames N        end after N frames
-  --device D        what runs the VTA stages: auto, simulator or uio (default: auto)
+  --device D        what runs the VTA stages: auto, simulator, uio or driver:PATH, as for
+                    edgepipe-run (default: auto)
   --no-pin          let the scheduler place the threads
 
 example
@@ -87,7 +90,7 @@ struct Options {
   std::optional<std::filesystem::path> record;
   std::optional<std::string> trace;
   std::uint64_t frames = UINT64_MAX;
-  edgepipe::DeviceChoice device = edgepipe::DeviceChoice::kAuto;
+  edgepipe::DeviceChoice device;
   edgepipe::Pipeline::Options pipeline;
 };
 
@@ -159,7 +162,7 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     }
   } else if (name == "--device") {
     const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
-    if (!device.ok()) return refuse("auto, simulator or uio");
+    if (!device.ok()) return refuse(edgepipe::kDeviceChoices);
     options.device = *device;
   } else {
     return "unknown option '" + std::string(name) + "'";
@@ -358,6 +361,9 @@ int failed(const Status& status) {
 }
 
 int run(const Options& options) {
+  // Before all else: a service that cannot report is not worth starting.
+  Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
+  if (!manager.ok()) return failed(manager.status());
   Result<std::unique_ptr<Session>> opened =
       Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
   if (!opened.ok()) return failed(opened.status());
@@ -396,7 +402,10 @@ int run(const Options& options) {
   loop.frames = options.frames;
   loop.fill = [&](const InputFrame& frame) { return fill(frame, **source, *fitter, damaged); };
   loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  loop.alive = [&] { manager->alive([&] { return session.status_line(); }); };
+  manager->ready(session.status_line());
   Status status = run_frames(session.pipeline(), loop, interrupted);
+  manager->stopping();
   page.reset();
   if (options.trace) {
     // The trace of a run that failed shows where.

@@ -17,6 +17,7 @@
 #include "edgepipe/frame_source.h"
 #include "edgepipe/golden.h"
 #include "edgepipe/live_statistics.h"
+#include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 
 namespace {
@@ -27,6 +28,7 @@ using edgepipe::InputFrame;
 using edgepipe::OutputFrame;
 using edgepipe::Pipeline;
 using edgepipe::Result;
+using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::Status;
 
@@ -52,6 +54,7 @@ what to run
 
 how to run it
   --device D      what runs the VTA stages: uio (this machine's accelerator), simulator,
+                  driver:PATH (a shared library with the functions of VTA's driver.h),
                   or auto: uio if there is one (default: auto)
   --serial        all stages on one thread, one frame at a time
   --cores LIST    e.g. 0,1: stage k runs on the k-th core of the list, round and round
@@ -91,7 +94,7 @@ struct Options {
   bool json = false;
   bool quiet = false;
   Pipeline::Options pipeline;
-  edgepipe::DeviceChoice device = edgepipe::DeviceChoice::kAuto;
+  edgepipe::DeviceChoice device;
 };
 
 std::atomic<bool> interrupted{false};
@@ -167,7 +170,7 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     }
   } else if (name == "--device") {
     const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
-    if (!device.ok()) return refuse("auto, simulator or uio");
+    if (!device.ok()) return refuse(edgepipe::kDeviceChoices);
     options.device = *device;
   } else if (name == "--trace") {
     options.trace = value;
@@ -349,6 +352,8 @@ Status run_golden(Session& session, const Options& options, Results& results,
 }
 
 int run(const Options& options) {
+  Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
+  if (!manager.ok()) return failed(manager.status());
   if (options.tensors) {
     std::error_code error;
     std::filesystem::create_directories(*options.tensors, error);
@@ -374,8 +379,11 @@ int run(const Options& options) {
   Results results(**session, options, std::move(output));
   edgepipe::FrameLoop loop;
   loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  loop.alive = [&] { manager->alive([&] { return (*session)->status_line(); }); };
+  manager->ready((*session)->status_line());
   Status status = options.golden ? run_golden(**session, options, results, loop)
                                  : run_input(**session, options, results, loop);
+  manager->stopping();
   results.end_progress();
   const edgepipe::PipelineStatistics statistics = (*session)->pipeline().statistics();
   if (!options.quiet) {

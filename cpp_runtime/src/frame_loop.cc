@@ -33,13 +33,17 @@ Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
     Result<OutputFrame> frame = pipeline.next(Clock::now() + kPatience);
     if (frame.ok()) {
       if (Status status = loop.take(*frame); !status.ok()) return status;
+      if (loop.alive) loop.alive();
       progress = Clock::now();
       continue;
     }
     Status status = frame.status();
     if (status.code() == Code::kClosed) return {};
     if (status.code() != Code::kDeadline) return status;
-    if (pipeline.statistics().in_flight == 0) progress = Clock::now();
+    if (pipeline.statistics().in_flight == 0) {
+      if (loop.alive) loop.alive();
+      progress = Clock::now();
+    }
     if (Clock::now() - progress > loop.deadline) return status;
   }
 }

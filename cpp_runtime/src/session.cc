@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "edgepipe/foreign_device.h"
 #include "edgepipe/logic_record.h"
 #include "edgepipe/simulator.h"
 #include "edgepipe/uio_device.h"
@@ -30,9 +31,17 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
 Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Options& options) {
   Hardware hardware;
   const Accelerator& accelerator = bundle.manifest().accelerator;
+  if (bundle.needs_device() && options.device.kind == DeviceChoice::kDriver) {
+    Result<std::unique_ptr<Device>> device =
+        open_foreign_device(accelerator, options.device.driver);
+    if (!device.ok()) return device.status();
+    hardware.device = std::move(*device);
+    hardware.name = "driver";
+    return hardware;
+  }
   const bool has_accelerator = bundle.needs_device() && uio_device_present({});
-  if (bundle.needs_device() && (options.device == DeviceChoice::kUio ||
-                                (options.device == DeviceChoice::kAuto && has_accelerator))) {
+  if (bundle.needs_device() && (options.device.kind == DeviceChoice::kUio ||
+                                (options.device.kind == DeviceChoice::kAuto && has_accelerator))) {
     if (Status status = check_logic_record(accelerator, kLogicRecord); !status.ok()) return status;
     Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
     if (!device.ok()) return device.status();
@@ -54,11 +63,21 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
 }
 
 Result<DeviceChoice> parse_device_choice(std::string_view text) {
-  if (text == "auto") return DeviceChoice::kAuto;
-  if (text == "simulator") return DeviceChoice::kSimulator;
-  if (text == "uio") return DeviceChoice::kUio;
+  constexpr std::string_view kDriverPrefix = "driver:";
+  if (text == "auto") return DeviceChoice{.kind = DeviceChoice::kAuto};
+  if (text == "simulator") return DeviceChoice{.kind = DeviceChoice::kSimulator};
+  if (text == "uio") return DeviceChoice{.kind = DeviceChoice::kUio};
+  if (text.starts_with(kDriverPrefix) && text.size() > kDriverPrefix.size()) {
+    return DeviceChoice{.kind = DeviceChoice::kDriver, .driver = text.substr(kDriverPrefix.size())};
+  }
   return Status(Code::kInvalidArgument,
-                "device '" + std::string(text) + "' is unknown, expected auto, simulator or uio");
+                "device '" + std::string(text) + "' is unknown, expected " + kDeviceChoices);
+}
+
+std::string Session::status_line() const {
+  const PipelineStatistics statistics = pipeline_->statistics();
+  return bundle_->manifest().name + ": " + std::to_string(statistics.delivered) + " frames, " +
+         std::to_string(statistics.failed) + " failed";
 }
 
 Session::Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,

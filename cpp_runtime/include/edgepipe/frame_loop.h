@@ -27,6 +27,10 @@ struct FrameLoop {
   /// Takes a finished frame, in order, on the thread that called run_frames.
   std::function<Status(const OutputFrame& frame)> take;
 
+  /// Optional; called on the same thread, some ten times a second or more often, while frames get
+  /// through or none is under way. Silent when a stage or the accelerator hangs.
+  std::function<void()> alive;
+
   std::chrono::milliseconds deadline{30'000};  // for one frame on its way through the stages
 };
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "edgepipe/bundle.h"
@@ -21,13 +22,21 @@
 namespace edgepipe {
 
 /// What runs the VTA stages.
-enum class DeviceChoice {
-  kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
-  kSimulator,  // the simulator, bit for bit the same
-  kUio,        // the accelerator, or an error
+struct DeviceChoice {
+  enum Kind {
+    kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
+    kSimulator,  // the simulator, bit for bit the same
+    kUio,        // the accelerator, or an error
+    kDriver,     // a shared library with the functions of vta/driver.h, see foreign_device.h
+  };
+  Kind kind = kAuto;
+  std::filesystem::path driver = {};
 };
 
-/// Reads "auto", "simulator" or "uio". kInvalidArgument for anything else.
+/// What parse_device_choice reads, for error texts.
+inline constexpr const char* kDeviceChoices = "auto, simulator, uio or driver:PATH";
+
+/// Reads one of kDeviceChoices. kInvalidArgument for anything else.
 Result<DeviceChoice> parse_device_choice(std::string_view text);
 
 class Session {
@@ -42,7 +51,7 @@ class Session {
     Pipeline::Options pipeline;
     // The simulator's address space; memory is taken from the system only as it is used.
     std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
-    DeviceChoice device = DeviceChoice::kAuto;
+    DeviceChoice device = {};
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.
@@ -56,8 +65,12 @@ class Session {
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
   [[nodiscard]] Postprocessor& postprocessor() { return postprocessor_; }
 
-  /// What runs the VTA stages: "simulator", "uio", or "none" when there are no such stages.
+  /// What runs the VTA stages: "simulator", "uio", "driver", or "none" when there are no such
+  /// stages.
   [[nodiscard]] std::string_view device_name() const { return device_name_; }
+
+  /// One line for a service manager: the bundle, frames delivered and failed.
+  [[nodiscard]] std::string status_line() const;
 
  private:
   Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,

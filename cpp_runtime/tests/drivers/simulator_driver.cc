@@ -1,0 +1,90 @@
+// A driver as somebody else would write it: the functions of vta/driver.h around a simulator.
+//
+// The accelerator is the JSON in EDGEPIPE_TEST_ACCELERATOR; such a library knows its own, and
+// nothing in the interface tells it. Its memory is out of the CPU's reach until it is copied: what
+// VTAMemAlloc returns are physical addresses.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "edgepipe/accelerator.h"
+#include "edgepipe/memory.h"
+#include "edgepipe/simulator.h"
+
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{1} << 28;
+
+struct Driver {
+  std::mutex mutex;
+  std::unique_ptr<edgepipe::HostMemory> memory =
+      *edgepipe::HostMemory::create({.arena_bytes = kArenaBytes});
+  std::map<std::uintptr_t, edgepipe::Buffer> buffers;
+
+  std::byte* translate(const void* handle, std::size_t bytes) {
+    return *memory->translate(reinterpret_cast<std::uintptr_t>(handle), bytes);
+  }
+};
+
+Driver& driver() {
+  static Driver instance;
+  return instance;
+}
+
+}  // namespace
+
+extern "C" {
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void* VTAMemAlloc(std::size_t bytes, int /*cached*/) {
+  auto buffer = driver().memory->allocate(bytes);
+  if (!buffer.ok()) return nullptr;
+  const auto address = static_cast<std::uintptr_t>(buffer->device_address());
+  const std::lock_guard lock(driver().mutex);
+  driver().buffers.emplace(address, *std::move(buffer));
+  return reinterpret_cast<void*>(address);
+}
+
+EXPORT void VTAMemFree(void* handle) {
+  const std::lock_guard lock(driver().mutex);
+  driver().buffers.erase(reinterpret_cast<std::uintptr_t>(handle));
+}
+
+EXPORT std::uint32_t VTAMemGetPhyAddr(void* handle) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
+}
+
+EXPORT void VTAMemCopyFromHost(void* handle, const void* source, std::size_t bytes) {
+  std::memcpy(driver().translate(handle, bytes), source, bytes);
+}
+
+EXPORT void VTAMemCopyToHost(void* target, const void* handle, std::size_t bytes) {
+  std::memcpy(target, driver().translate(handle, bytes), bytes);
+}
+
+EXPORT void VTAFlushCache(void* /*handle*/, std::uint32_t /*address*/, int /*bytes*/) {}
+EXPORT void VTAInvalidateCache(void* /*handle*/, std::uint32_t /*address*/, int /*bytes*/) {}
+
+EXPORT void* VTADeviceAlloc() {
+  const char* json = std::getenv("EDGEPIPE_TEST_ACCELERATOR");
+  if (json == nullptr) return nullptr;
+  auto accelerator = edgepipe::parse_accelerator(json);
+  if (!accelerator.ok()) return nullptr;
+  auto simulator = edgepipe::Simulator::create(*accelerator, *driver().memory);
+  return simulator.ok() ? simulator->release() : nullptr;
+}
+
+EXPORT void VTADeviceFree(void* handle) { delete static_cast<edgepipe::Simulator*>(handle); }
+
+EXPORT int VTADeviceRun(void* handle, std::uint32_t address, std::uint32_t count,
+                        std::uint32_t /*wait_cycles*/) {
+  const auto status =
+      static_cast<edgepipe::Simulator*>(handle)->run({.address = address, .count = count});
+  return status.ok() ? 0 : 1;
+}
+
+}  // extern "C"

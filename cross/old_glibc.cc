@@ -1,0 +1,147 @@
+// Lets programs that are linked against the cross compiler's C library run with glibc 2.27.
+//
+// Debian's cross library is glibc 2.36, and the linker binds each function to the newest version of
+// it, which an older image lacks. `ld --wrap=NAME` sends every call of NAME, libstdc++'s included,
+// to
+// __wrap_NAME; here each takes the oldest version, or stands in for what glibc 2.27 did not have.
+// The names in KEEP(...) and __wrap_... are also the list of --wrap options
+// (cpp_runtime/CMakeLists.txt), and cross/check_board.py finds what is missing here.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <ctime>
+
+#if defined(__aarch64__)
+#define OLDEST "GLIBC_2.17"
+#define SETNAME_SINCE "GLIBC_2.17"
+constexpr int kStatVersion = 0;  // _STAT_VER_LINUX of bits/stat.h before glibc 2.33
+#elif defined(__arm__)
+#define OLDEST "GLIBC_2.4"
+#define SETNAME_SINCE "GLIBC_2.12"
+constexpr int kStatVersion = 3;
+#else
+#error "which versions the C library of this machine begins with is not known"
+#endif
+
+#define OLD(name, since) __asm__(".symver old_" #name "," #name "@" since)
+
+// The same function in its version `since`.
+#define KEEP(name, since, result, parameters, arguments) \
+  result old_##name parameters;                          \
+  OLD(name, since);                                      \
+  result __wrap_##name parameters { return old_##name arguments; }
+
+extern "C" {
+
+// Moved from libpthread and libdl into libc in 2.34, with a new version.
+KEEP(dlclose, OLDEST, int, (void* library), (library))
+KEEP(dlerror, OLDEST, char*, (), ())
+KEEP(dlopen, OLDEST, void*, (const char* path, int flags), (path, flags))
+KEEP(dlsym, OLDEST, void*, (void* library, const char* name), (library, name))
+KEEP(pthread_create, OLDEST, int,
+     (pthread_t * thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument),
+     (thread, attributes, start, argument))
+KEEP(pthread_join, OLDEST, int, (pthread_t thread, void** result), (thread, result))
+KEEP(pthread_detach, OLDEST, int, (pthread_t thread), (thread))
+KEEP(pthread_setname_np, SETNAME_SINCE, int, (pthread_t thread, const char* name), (thread, name))
+KEEP(pthread_once, OLDEST, int, (pthread_once_t * control, void (*routine)()), (control, routine))
+KEEP(pthread_key_create, OLDEST, int, (pthread_key_t * key, void (*destroy)(void*)), (key, destroy))
+KEEP(pthread_key_delete, OLDEST, int, (pthread_key_t key), (key))
+KEEP(pthread_getspecific, OLDEST, void*, (pthread_key_t key), (key))
+KEEP(pthread_setspecific, OLDEST, int, (pthread_key_t key, const void* value), (key, value))
+KEEP(pthread_rwlock_rdlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
+KEEP(pthread_rwlock_wrlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
+KEEP(pthread_rwlock_unlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
+KEEP(pthread_mutex_trylock, OLDEST, int, (pthread_mutex_t * mutex), (mutex))
+// 2.32: moved into libc; the versions that libpthread had behave alike.
+KEEP(pthread_attr_setaffinity_np, OLDEST, int,
+     (pthread_attr_t * attributes, std::size_t bytes, const cpu_set_t* cores),
+     (attributes, bytes, cores))
+// 2.29: no longer calls matherr.
+KEEP(exp, OLDEST, double, (double x), (x))
+
+// 2.33: functions of libc; before, inline functions over these.
+int __fxstat(int version, int file, struct stat* status);
+int __lxstat(int version, const char* path, struct stat* status);
+int __xstat(int version, const char* path, struct stat* status);
+int __fxstat64(int version, int file, struct stat64* status);
+int __lxstat64(int version, const char* path, struct stat64* status);
+int __xstat64(int version, const char* path, struct stat64* status);
+int __wrap_fstat(int file, struct stat* status) { return __fxstat(kStatVersion, file, status); }
+int __wrap_lstat(const char* path, struct stat* status) {
+  return __lxstat(kStatVersion, path, status);
+}
+int __wrap_stat(const char* path, struct stat* status) {
+  return __xstat(kStatVersion, path, status);
+}
+int __wrap_fstat64(int file, struct stat64* status) {
+  return __fxstat64(kStatVersion, file, status);
+}
+int __wrap_lstat64(const char* path, struct stat64* status) {
+  return __lxstat64(kStatVersion, path, status);
+}
+int __wrap_stat64(const char* path, struct stat64* status) {
+  return __xstat64(kStatVersion, path, status);
+}
+
+// 2.32: told by libc when there is one thread. "No" is always right.
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+
+// 2.36, behind std::random_device.
+unsigned __wrap_arc4random() {
+  unsigned value = 0;
+  while (getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+// 2.30. Before, as libstdc++ did there, a wait until a monotonic time is one until the same moment
+// of the wall clock: only setting that clock meanwhile makes a difference.
+int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                  clockid_t clock, const timespec* deadline) {
+  using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
+  static const auto wait =
+      reinterpret_cast<Wait>(old_dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
+  if (wait != nullptr) return wait(condition, mutex, clock, deadline);
+  timespec from{};
+  timespec to{};
+  clock_gettime(clock, &from);
+  clock_gettime(CLOCK_REALTIME, &to);
+  to.tv_sec += deadline->tv_sec - from.tv_sec;
+  to.tv_nsec += deadline->tv_nsec - from.tv_nsec;
+  if (to.tv_nsec < 0) {
+    to.tv_nsec += 1'000'000'000;
+    --to.tv_sec;
+  } else if (to.tv_nsec >= 1'000'000'000) {
+    to.tv_nsec -= 1'000'000'000;
+    ++to.tv_sec;
+  }
+  return pthread_cond_timedwait(condition, mutex, &to);
+}
+
+// 2.34: libc runs a program's initialisers. Before, code that was linked into the program did, and
+// libc still leaves them to a program that brings such code.
+using Initialiser = void (*)(int, char**, char**);
+extern const Initialiser __init_array_start[] __attribute__((visibility("hidden")));
+extern const Initialiser __init_array_end[] __attribute__((visibility("hidden")));
+void _init();
+
+static void initialise(int argc, char** argv, char** environment) {
+  _init();
+  for (const Initialiser* each = __init_array_start; each != __init_array_end; ++each) {
+    (*each)(argc, argv, environment);
+  }
+}
+
+using Main = int (*)(int, char**, char**);
+int old___libc_start_main(Main main, int argc, char** argv, Initialiser init, void (*fini)(),
+                          void (*rtld_fini)(), void* stack_end);
+OLD(__libc_start_main, OLDEST);
+int __wrap___libc_start_main(Main main, int argc, char** argv, Initialiser /*init*/, void (*fini)(),
+                             void (*rtld_fini)(), void* stack_end) {
+  return old___libc_start_main(main, argc, argv, initialise, fini, rtld_fini, stack_end);
+}
+
+}  // extern "C"

@@ -1,0 +1,74 @@
+"""``--device driver:PATH``: a whole bundle on a library with the functions of vta/driver.h."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+
+import pipeline_bundles as bundles
+import pytest
+from needs import BUILD, built, lacking
+
+pytestmark = pytest.mark.sim
+
+(FRAME,) = bundles.frames(1)
+
+
+def driver(name):
+    path = BUILD / "host" / "tests" / f"libedgepipe_test_{name}.so"
+    return path if path.is_file() else lacking(f"{path} is missing; `make test` builds it")
+
+
+def run(bundle, library, *options):
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    return subprocess.run(
+        [built("edgepipe-run"), bundle, "--golden", "--device", f"driver:{library}", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        # Such a library knows its accelerator; nothing in its interface tells it.
+        env=os.environ | {"EDGEPIPE_TEST_ACCELERATOR": json.dumps(manifest["accelerator"])},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", params=["0.0.1", "0.0.2"])
+def bundle(request, tmp_path_factory):
+    """Return a bundle of an ARM, a VTA and an ARM stage for a revision of the encoding."""
+    accelerator = dataclasses.replace(bundles.ACCELERATOR, revision=request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundles, "ACCELERATOR", accelerator)
+        network = bundles.make_network()
+        golden = {"frame": FRAME, "scores": network.run(FRAME)}
+        folder = tmp_path_factory.mktemp("driver") / "tiny"
+        return bundles.write_bundle(folder, bundles.compile_files(network), golden)
+
+
+def test_a_bundle_is_bit_equal_on_somebody_elses_driver(bundle):
+    ran = run(bundle, driver("simulator_driver"), "--frames", "20")
+    assert ran.returncode == 0, ran.stderr
+    assert "golden: 20 frames x 1 outputs are bit-equal" in ran.stderr
+    assert "VTA stages ran on: driver" in ran.stderr
+
+
+def test_a_library_that_lacks_functions_is_refused_by_their_names(bundle):
+    ran = run(bundle, driver("incomplete_driver"))
+    assert ran.returncode == 1
+    assert (
+        "it lacks VTAFlushCache, VTAInvalidateCache, VTADeviceRun, expected all functions of "
+        "vta/driver.h" in ran.stderr
+    )
+
+
+def test_a_library_that_is_not_there_is_named(bundle, tmp_path):
+    ran = run(bundle, tmp_path / "libvta.so")
+    assert ran.returncode == 1
+    assert f"driver {tmp_path}/libvta.so: cannot be loaded: " in ran.stderr
+
+
+def test_a_device_without_a_path_is_wrong_use(bundle):
+    ran = run(bundle, "")
+    assert ran.returncode == 2
+    assert "expected auto, simulator, uio or driver:PATH" in ran.stderr

@@ -1,0 +1,81 @@
+"""edgepipe-cam and edgepipe-run as systemd services: what they say on NOTIFY_SOCKET's socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+
+import cam_programs
+import pytest
+from needs import built
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return cam_programs.make_bundle(tmp_path_factory.mktemp("service"))
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """Yield a service manager's end of the socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(60)
+        yield listener
+
+
+def environment(listener):
+    notify = {"NOTIFY_SOCKET": listener.getsockname(), "WATCHDOG_USEC": "400000"}
+    return {k: v for k, v in os.environ.items() if k != "WATCHDOG_PID"} | notify
+
+
+def test_a_camera_reports_ready_alive_its_frames_and_its_end(bundle, manager):
+    options = ["--source", "synthetic", "--headless", "--no-pin", "--device", "simulator"]
+    process = subprocess.Popen(
+        [built("edgepipe-cam"), bundle, *options],
+        env=environment(manager),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert manager.recv(512) == b"READY=1\nSTATUS=tiny: 0 frames, 0 failed"
+        heard = set()
+        while len(heard) < 2:
+            heard.add(manager.recv(512).split(b"=")[0])
+        assert heard == {b"WATCHDOG", b"STATUS"}
+        process.send_signal(signal.SIGTERM)
+        while manager.recv(512) != b"STOPPING=1":
+            pass
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_run_reports_too(bundle, manager):
+    options = ["--golden", "--quiet", "--no-pin", "--device", "simulator"]
+    ran = subprocess.run(
+        [built("edgepipe-run"), bundle, *options],
+        env=environment(manager),
+        capture_output=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert manager.recv(512).startswith(b"READY=1\n")
+
+
+@pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam"])
+def test_a_socket_that_nobody_has_is_an_error_before_anything_runs(bundle, tmp_path, program):
+    options = ["--golden"] if program == "edgepipe-run" else ["--source", "synthetic"]
+    ran = subprocess.run(
+        [built(program), bundle, *options],
+        env=os.environ | {"NOTIFY_SOCKET": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr == f"{program}: NOTIFY_SOCKET: {tmp_path}/none: No such file or directory\n"
