@@ -27,10 +27,15 @@ Result<SharedMapping> SharedMapping::open(const std::string& path, const Options
                         " bytes wanted, the file has " + std::to_string(found.st_size));
     }
   }
-  void* data =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), options.offset);
+  return map(file.number(), static_cast<std::uint64_t>(options.offset), bytes, path);
+}
+
+Result<SharedMapping> SharedMapping::map(int file, std::uint64_t offset, std::size_t bytes,
+                                         const std::string& name) {
+  void* data = ::mmap64(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                        static_cast<off64_t>(offset));
   if (data == MAP_FAILED) {
-    return Status(Code::kInvalidArgument, path + ": " + std::to_string(bytes) +
+    return Status(Code::kInvalidArgument, name + ": " + std::to_string(bytes) +
                                               " bytes cannot be mapped: " + std::strerror(errno));
   }
   return SharedMapping(std::span(static_cast<std::byte*>(data), bytes));

@@ -6,10 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include "range_allocator.h"
 #include "sysfs.h"
 
 namespace edgepipe {
@@ -46,8 +44,8 @@ Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& option
   if (!bytes.ok()) return bytes.status();
   Result<std::uint64_t> address = read_number(folder + "/phys_addr");
   if (!address.ok()) return address.status();
-  Result<SharedMapping> mapping =
-      SharedMapping::open(options.devices + "/" + options.name, {.bytes = *bytes});
+  Result<SharedMapping> mapping = SharedMapping::open(options.devices + "/" + options.name,
+                                                      {.bytes = static_cast<std::size_t>(*bytes)});
   if (!mapping.ok()) return mapping.status().with_context("memory");
 
   FileDescriptor for_device;
@@ -68,57 +66,21 @@ Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& option
 
 UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
                              FileDescriptor for_device, FileDescriptor for_cpu)
-    : mapping_(std::move(mapping)),
-      address_(address),
+    : ArenaMemory(std::move(mapping), address),
       for_device_(std::move(for_device)),
-      for_cpu_(std::move(for_cpu)),
-      ranges_(std::make_unique<RangeAllocator>(mapping_.bytes().size())) {}
-
-UdmabufMemory::~UdmabufMemory() = default;
-
-Result<Buffer> UdmabufMemory::allocate(std::size_t bytes) {
-  const std::optional<std::size_t> offset = ranges_->allocate(bytes);
-  if (!offset) {
-    return Status(Code::kOutOfMemory, "memory: " + std::to_string(bytes) + " bytes wanted, " +
-                                          ranges_->usage() + " or in pieces that are too small");
-  }
-  Buffer buffer(this, {.data = mapping_.bytes().data() + *offset,
-                       .device_address = address_ + *offset,
-                       .bytes = bytes});
-  std::memset(buffer.data(), 0, bytes);
-  // The zeros must not leave the cache later, over what the accelerator has written.
-  flush(buffer.view());
-  return buffer;
-}
-
-Result<std::byte*> UdmabufMemory::translate(std::uint64_t address, std::size_t bytes) const {
-  if (address >= address_ && ranges_->contains(address - address_, bytes)) {
-    return mapping_.bytes().data() + (address - address_);
-  }
-  return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
-                                   std::to_string(address) + " lie in no allocation");
-}
-
-std::uint64_t UdmabufMemory::generation() const { return ranges_->generation(); }
-
-void UdmabufMemory::flush(const BufferView& view) { sync(for_device_, view, kToDevice); }
-
-void UdmabufMemory::invalidate(const BufferView& view) { sync(for_cpu_, view, kFromDevice); }
-
-void UdmabufMemory::release(const BufferView& view) noexcept {
-  ranges_->release(view.device_address - address_);
-}
+      for_cpu_(std::move(for_cpu)) {}
 
 // One word holds the window: offset, size in multiples of 16, direction, and 1 for "now".
-void UdmabufMemory::sync(const FileDescriptor& file, const BufferView& view,
-                         std::uint64_t direction) const {
+void UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+  const bool to_device = direction == Direction::kToDevice;
+  const FileDescriptor& file = to_device ? for_device_ : for_cpu_;
   if (!file.valid()) return;
-  const std::uint64_t offset = view.device_address - address_;
-  const std::uint64_t bytes = (std::uint64_t{view.bytes} + 15) & 0xFFFF'FFF0U;
+  const std::uint64_t size = (std::uint64_t{bytes} + 15) & 0xFFFF'FFF0U;
+  const std::uint64_t window =
+      std::uint64_t{offset} << 32 | size | (to_device ? kToDevice : kFromDevice) << 2 | 1;
   std::array<char, 24> text{};
   const int length =
-      std::snprintf(text.data(), text.size(), "0x%llx",
-                    static_cast<unsigned long long>(offset << 32 | bytes | direction << 2 | 1));
+      std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(window));
   // The window lies inside the buffer, so the driver has no reason to refuse it.
   [[maybe_unused]] const ssize_t written =
       ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);

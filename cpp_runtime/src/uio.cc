@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 // The processor may reorder ordinary memory against device memory; the accelerator must not see a
 // start before what it is to work on. GCC's atomic fences only order what other cores see.
 void device_barrier() {
-#if defined(__aarch64__)
+#if defined(__aarch64__) || defined(__arm__)
   asm volatile("dmb osh" ::: "memory");
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -52,7 +52,7 @@ Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
                 "uio: no device called '" + name + "', found " + (found.empty() ? "none" : found));
 }
 
-Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, std::uint64_t bytes) {
+Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, std::size_t bytes) {
   if (info.bytes < bytes) {
     return Status(Code::kInvalidArgument, info.path + ": its registers have " +
                                               std::to_string(info.bytes) + " bytes, expected " +
@@ -110,11 +110,13 @@ Status UioInterrupt::arm() {
 
 Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
   for (;;) {
-    const auto left = std::max(deadline - Clock::now(), Clock::duration::zero());
+    // A year at most, which every machine's time_t can count.
+    const std::chrono::nanoseconds left = std::clamp<std::chrono::nanoseconds>(
+        deadline - Clock::now(), std::chrono::nanoseconds::zero(), std::chrono::hours(24 * 365));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{
-        .tv_sec = seconds.count(),
-        .tv_nsec = std::chrono::duration_cast<std::chrono::nanoseconds>(left - seconds).count()};
+        .tv_sec = static_cast<decltype(timespec::tv_sec)>(seconds.count()),
+        .tv_nsec = static_cast<decltype(timespec::tv_nsec)>((left - seconds).count())};
     pollfd waiting{.fd = file_.number(), .events = POLLIN, .revents = 0};
     const int ready = ::ppoll(&waiting, 1, &timeout, nullptr);
     if (ready < 0 && errno == EINTR) continue;

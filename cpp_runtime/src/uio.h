@@ -27,7 +27,7 @@ class UioRegisters final : public RegisterFile {
  public:
   /// Takes the device for this process. kInvalidArgument when its region is smaller than `bytes`,
   /// kDevice when another process has it.
-  static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::uint64_t bytes);
+  static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::size_t bytes);
 
   [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override;
   void write(std::uint32_t offset, std::uint32_t value) override;

@@ -7,6 +7,22 @@
 
 namespace edgepipe {
 
+namespace {
+
+Result<std::unique_ptr<DeviceMemory>> open_memory(const UioOptions& options) {
+  Result<std::unique_ptr<UdmabufMemory>> udmabuf = UdmabufMemory::open(options.memory);
+  if (udmabuf.ok()) return std::unique_ptr<DeviceMemory>(*std::move(udmabuf));
+  // A buffer that is there and cannot be opened is an error, not a reason to take another.
+  if (udmabuf.status().code() != Code::kNotFound || !ZoclMemory::present(options.zocl)) {
+    return udmabuf.status();
+  }
+  Result<std::unique_ptr<ZoclMemory>> zocl = ZoclMemory::open(options.zocl);
+  if (!zocl.ok()) return zocl.status();
+  return std::unique_ptr<DeviceMemory>(*std::move(zocl));
+}
+
+}  // namespace
+
 bool uio_device_present(const UioOptions& options) {
   return find_uio(options.registers, options.classes, options.devices).ok();
 }
@@ -30,7 +46,7 @@ Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accel
     if (!reset.ok()) return reset.status();
     parts.reset = *std::move(reset);
   }
-  Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(options.memory);
+  Result<std::unique_ptr<DeviceMemory>> memory = open_memory(options);
   if (!memory.ok()) return memory.status();
   parts.memory = *std::move(memory);
   return HardwareDevice::create(accelerator, std::move(parts), options.driver);

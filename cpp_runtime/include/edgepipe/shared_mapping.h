@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,11 @@ class SharedMapping {
 
   /// kNotFound when the file cannot be opened, kInvalidArgument when it cannot be mapped so.
   static Result<SharedMapping> open(const std::string& path, const Options& options);
+
+  /// Maps `bytes` of an open file; drivers give offsets that 32-bit machines have no off_t for.
+  /// kInvalidArgument, with the file's `name`, when it cannot be mapped.
+  static Result<SharedMapping> map(int file, std::uint64_t offset, std::size_t bytes,
+                                   const std::string& name);
 
   SharedMapping(SharedMapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   SharedMapping& operator=(SharedMapping&&) = delete;

@@ -1,4 +1,5 @@
-// The accelerator on a board: registers and interrupt through UIO, memory through u-dma-buf.
+// The accelerator on a board: registers and interrupt through UIO, memory through u-dma-buf or
+// zocl.
 //
 //   Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
 //
@@ -14,6 +15,7 @@
 #include "edgepipe/hardware_device.h"
 #include "edgepipe/status.h"
 #include "edgepipe/udmabuf_memory.h"
+#include "edgepipe/zocl_memory.h"
 
 namespace edgepipe {
 
@@ -21,7 +23,8 @@ struct UioOptions {
   std::string registers = "vta";    // the UIO device with the four register blocks
   std::string reset = "vta-reset";  // the UIO device of the virtual board's reset; may be missing
   bool interrupt = true;            // wait for the interrupt if the UIO device has one
-  UdmabufMemory::Options memory = {};
+  UdmabufMemory::Options memory = {};  // used if this board has it
+  ZoclMemory::Options zocl = {};       // else; a PYNQ image has it
   HardwareDevice::Options driver = {};
   std::string devices = "/dev";
   std::string classes = "/sys/class";
