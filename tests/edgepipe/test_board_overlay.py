@@ -1,21 +1,24 @@
-"""``board/ultra96-overlay.dts`` compiles and names what the driver looks for."""
+"""The overlays of ``board/`` compile and name what the driver looks for."""
 
 import subprocess
 from pathlib import Path
 
-from needs import installed
+import needs
+import pytest
 
 from edgepipe.doctor import checks
 
-OVERLAY = Path(__file__).parents[2] / "board" / "ultra96-overlay.dts"
+BOARD = Path(__file__).parents[2] / "board"
 
 
-def test_the_overlay_compiles_and_has_the_drivers_names():
-    dtc = installed("dtc", "device-tree-compiler")
+@pytest.mark.parametrize(("board", "address"), [("ultra96", "a0000000"), ("pynq-z2", "43c00000")])
+def test_an_overlay_compiles_and_has_the_drivers_names(board, address):
+    dtc = needs.installed("dtc", "device-tree-compiler")
+    overlay = BOARD / f"{board}-overlay.dts"
     done = subprocess.run(
-        [dtc, "-@", "-I", "dts", "-O", "dtb", OVERLAY], capture_output=True, check=True
+        [dtc, "-@", "-I", "dts", "-O", "dtb", overlay], capture_output=True, check=True
     )
     assert done.stderr == b""
-    names = (f"{checks.REGISTERS}@a0000000", checks.BUFFER, "generic-uio", "ikwzm,u-dma-buf")
+    names = (f"{checks.REGISTERS}@{address}", checks.BUFFER, "generic-uio", "ikwzm,u-dma-buf")
     for name in names:
         assert name.encode() + b"\0" in done.stdout

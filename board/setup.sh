@@ -1,0 +1,224 @@
+#!/bin/sh
+# Set up a board once, so that edgepipe's pipelines run on it without root: a PYNQ image (v2.7 to
+# 3.1), or Debian or Ubuntu on an Ultra96. Copy the folder board/ to the board, then there, as root:
+#
+#     sh setup.sh --board ultra96 [--user USER] [--root DIR] [--dry-run]
+#
+#   --board NAME   ultra96 or pynq-z2: which overlay, how many cores (NAME.toml)
+#   --user USER    who deploys and runs pipelines (default: who called sudo, else xilinx)
+#   --root DIR     where `edgepipe deploy` puts releases (default: edgepipe in the user's home)
+#   --dry-run      say what would change, change nothing
+#   --system DIR   goes before /etc, /lib, /proc and /sys (tests; default: empty)
+#
+# Every step looks first and changes only what differs, so it may run again. It needs no network and
+# installs no package. Exit codes: 0 set up, 1 something could not be done, 2 wrong use.
+set -eu
+export LC_ALL=C
+
+here=$(cd "$(dirname "$0")" && pwd)
+board='' user='' root='' dry='' system=''
+changed=0 lacking=0
+
+usage() {
+    sed -n '2,/^set -eu/{s/^# \{0,1\}//;/^set -eu/d;p;}' "$0" >&2
+    exit 2
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --board | --user | --root | --system)
+        [ $# -ge 2 ] || usage
+        case $1 in
+        --board) board=$2 ;;
+        --user) user=$2 ;;
+        --root) root=$2 ;;
+        --system) system=$2 ;;
+        esac
+        shift 2
+        ;;
+    --dry-run)
+        dry=yes
+        shift
+        ;;
+    *) usage ;;
+    esac
+done
+
+fail() {
+    echo "error: $1" >&2
+    [ $# -lt 2 ] || echo "hint: $2" >&2
+    exit 1
+}
+
+# lacks WHAT REMEDY: something that this script cannot provide.
+lacks() {
+    echo "lacking  $1"
+    echo "         $2"
+    lacking=$((lacking + 1))
+}
+
+# change WHAT COMMAND...: says it, and does it unless this is a dry run.
+change() {
+    echo "change   $1"
+    shift
+    changed=$((changed + 1))
+    [ -n "$dry" ] || "$@"
+}
+
+# install_file MODE TARGET: puts standard input there; nothing to do when it is there already.
+install_file() {
+    text=$(cat)
+    if [ -f "$system$2" ] && [ "$(cat "$system$2")" = "$text" ]; then
+        echo "ok       $2"
+        return
+    fi
+    change "$2" write_file "$1" "$system$2" "$text"
+}
+
+write_file() {
+    mkdir -p "$(dirname "$2")"
+    printf '%s\n' "$3" >"$2.new"
+    chmod "$1" "$2.new"
+    mv "$2.new" "$2"
+}
+
+copy_blob() {
+    mkdir -p "$(dirname "$2")"
+    cp "$1" "$2.new"
+    chmod 0644 "$2.new"
+    mv "$2.new" "$2"
+}
+
+# ---- what and where
+
+[ -n "$board" ] || usage
+description=$here/$board.toml
+overlay=$here/$board-overlay.dts
+if [ ! -f "$description" ] || [ ! -f "$overlay" ]; then
+    fail "board $board: there is no $board.toml or no $board-overlay.dts in $here" \
+        "known boards: ultra96, pynq-z2"
+fi
+cores=$(sed -n 's/^cores = \([0-9][0-9]*\).*/\1/p' "$description")
+architecture=$(sed -n 's/^architecture = "\(.*\)".*/\1/p' "$description")
+case $(uname -m) in
+aarch64) machine=aarch64 ;;
+armv7l | armv8l) machine=armhf ;;
+*) machine=$(uname -m) ;;
+esac
+[ "$machine" = "$architecture" ] || [ -n "$system" ] ||
+    fail "board $board: is $architecture, this machine is $machine"
+[ -n "$dry" ] || [ -n "$system" ] || [ "$(id -u)" = 0 ] || fail "must be root" "sudo sh setup.sh ..."
+
+if [ -z "$user" ]; then
+    user=${SUDO_USER:-xilinx}
+    [ "$user" != root ] || user=xilinx
+fi
+entry=$(getent passwd "$user") || fail "user $user: does not exist" "name one with --user"
+[ -n "$root" ] || root=$(echo "$entry" | cut -d: -f6)/edgepipe
+case $root in
+/*) ;;
+*) fail "--root $root: expected an absolute path" ;;
+esac
+
+release=$(sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\).*/\1/p' "$system/etc/os-release" 2>/dev/null || true)
+image=${release:-unknown}
+[ ! -e "$system/home/xilinx/REVISION" ] || image="$image (PYNQ image)"
+echo "board    $board, $image, user $user, releases in $root"
+
+# ---- rights: a group, and udev rules that give it the devices
+
+getent group edgepipe >/dev/null || change "group edgepipe" groupadd --system edgepipe
+for group in edgepipe video; do
+    case " $(id -nG "$user") " in
+    *" $group "*) echo "ok       $user in group $group" ;;
+    *) change "$user in group $group" usermod -a -G "$group" "$user" ;;
+    esac
+done
+install_file 0644 /etc/udev/rules.d/70-edgepipe.rules <"$here/70-edgepipe.rules"
+
+# ---- kernel modules, at every start
+
+install_file 0644 /etc/modules-load.d/edgepipe.conf <<END
+# uio_pdrv_genirq gives the accelerator's registers to user space, u-dma-buf its buffer.
+uio_pdrv_genirq
+u-dma-buf
+END
+install_file 0644 /etc/modprobe.d/edgepipe.conf <<END
+options uio_pdrv_genirq of_id=generic-uio
+END
+modinfo uio_pdrv_genirq >/dev/null 2>&1 ||
+    lacks "kernel module uio_pdrv_genirq" "use a kernel that has CONFIG_UIO_PDRV_GENIRQ"
+if ! modinfo u-dma-buf >/dev/null 2>&1; then
+    if [ -d "$system/sys/bus/platform/drivers/zocl-drm" ]; then
+        echo "ok       no module u-dma-buf; buffers come from XRT's zocl"
+    else
+        lacks "kernel module u-dma-buf, and XRT's zocl in its place" \
+            "build github.com/ikwzm/udmabuf against this kernel's headers, then modprobe u-dma-buf"
+    fi
+fi
+
+# ---- the device tree: registers and buffer
+
+blob=$here/$board-overlay.dtbo
+compiled=''
+if [ ! -f "$blob" ]; then
+    if command -v dtc >/dev/null; then
+        compiled=$(mktemp)
+        trap 'rm -f "$compiled"' EXIT
+        dtc -q -@ -I dts -O dtb -o "$compiled" "$overlay" || fail "$overlay: dtc cannot compile it"
+        blob=$compiled
+    else
+        fail "$blob: is missing, and this board has no dtc to make it" \
+            "copy the folder that \`make board\` leaves in build/board, which has it"
+    fi
+fi
+target=$system/lib/firmware/edgepipe/vta.dtbo
+if cmp -s "$blob" "$target"; then
+    echo "ok       ${target#"$system"}"
+else
+    change "${target#"$system"}" copy_blob "$blob" "$target"
+fi
+install_file 0755 /usr/local/lib/edgepipe/apply-overlay <"$here/apply-overlay.sh"
+install_file 0644 /etc/systemd/system/edgepipe-overlay.service <"$here/edgepipe-overlay.service"
+if [ -r "$system/proc/config.gz" ] && ! zcat "$system/proc/config.gz" | grep -q '^CONFIG_OF_CONFIGFS=y'; then
+    lacks "device-tree overlays at run time: this kernel is without CONFIG_OF_CONFIGFS" \
+        "merge vta.dtbo into the boot loader's device tree with fdtoverlay (docs/board.md)"
+fi
+
+# ---- the service
+
+install_file 0644 /etc/systemd/system/edgepipe.service <<END
+$(sed -e "s|@USER@|$user|g" -e "s|@ROOT@|$root|g" -e "s|@CORES@|0-$((cores - 1))|g" "$here/edgepipe.service")
+END
+if [ ! -e "$system/etc/edgepipe/edgepipe.conf" ]; then
+    install_file 0644 /etc/edgepipe/edgepipe.conf <<END
+# Options of edgepipe-cam in edgepipe.service; \`edgepipe-cam --help\` lists them.
+EDGEPIPE_OPTIONS=--camera /dev/video0
+END
+fi
+systemctl=$(command -v systemctl || echo /usr/bin/systemctl)
+install_file 0440 /etc/sudoers.d/edgepipe <<END
+# \`edgepipe deploy\` rests the service during its golden run and restarts it after the switch.
+$user ALL=(root) NOPASSWD: $systemctl start edgepipe, $systemctl stop edgepipe, \\
+    $systemctl restart edgepipe, $systemctl reset-failed edgepipe
+END
+
+# ---- what only the image can provide
+
+for tool in flock sha256sum tar timeout; do
+    command -v "$tool" >/dev/null || lacks "$tool" "deploy needs it (coreutils, tar, util-linux)"
+done
+free=$(sed -n 's/^CmaTotal: *\([0-9]*\) kB$/\1/p' "$system/proc/meminfo" 2>/dev/null || true)
+[ "${free:-0}" -ge 65536 ] ||
+    lacks "contiguous memory: ${free:-0} KiB of CMA, expected 65536 or more" \
+        "add cma=128M to the kernel's command line, in the boot loader or bootargs"
+
+if [ "$changed" != 0 ] && [ -z "$dry" ]; then
+    udevadm control --reload 2>/dev/null || true
+    systemctl daemon-reload
+    systemctl enable --quiet edgepipe-overlay.service edgepipe.service
+fi
+
+echo "$changed changes$([ -z "$dry" ] || echo ' would be made'), $lacking lacking"
+[ "$changed" = 0 ] || [ -n "$dry" ] || echo "restart the board, then: edgepipe doctor --host $user@BOARD"
+[ "$lacking" = 0 ]

@@ -1,0 +1,166 @@
+"""``board/setup.sh``: what it installs, that it may run again, what it says of a board that lacks
+something. It runs for real below a folder; programs that would change this machine's groups and
+services are stand-ins that write down how they were called."""
+
+import getpass
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+
+BOARD = Path(__file__).parents[2] / "board"
+STAND_INS = ("groupadd", "usermod", "udevadm", "systemctl")
+
+
+@pytest.fixture
+def board(tmp_path):
+    """Return a function that runs setup.sh on a board's files below a folder."""
+    system, programs = tmp_path / "system", tmp_path / "programs"
+    for folder in ("etc", "proc", "sys/bus/platform/drivers/zocl-drm"):
+        (system / folder).mkdir(parents=True)
+    (system / "etc/os-release").write_text('PRETTY_NAME="Ubuntu 22.04 LTS"\n')
+    (system / "proc/meminfo").write_text("CmaTotal:         131072 kB\n")
+    programs.mkdir()
+    for name in STAND_INS:
+        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/called\n')
+        (programs / name).chmod(0o755)
+    (programs / "modinfo").write_text("#!/bin/sh\n")
+    (programs / "modinfo").chmod(0o755)
+
+    def setup(*options, name="ultra96", here=BOARD):
+        command = ["sh", here / "setup.sh", "--board", name, "--user", getpass.getuser()]
+        paths = f"{programs}:{Path(needs.installed('dtc', 'device-tree-compiler')).parent}"
+        return subprocess.run(
+            [*command, "--system", system, "--root", tmp_path / "releases", *options],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PATH": f"{paths}:{os.environ['PATH']}"},
+        )
+
+    setup.system, setup.programs, setup.releases = system, programs, tmp_path / "releases"
+    setup.called = tmp_path / "called"
+    return setup
+
+
+def files_below(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("name", ["ultra96", "pynq-z2"])
+def test_it_installs_everything_that_a_pipeline_without_root_needs(board, name):
+    done = board(name=name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    etc = board.system / "etc"
+    assert (etc / "udev/rules.d/70-edgepipe.rules").read_text() == (
+        BOARD / "70-edgepipe.rules"
+    ).read_text()
+    assert "uio_pdrv_genirq\nu-dma-buf" in (etc / "modules-load.d/edgepipe.conf").read_text()
+    assert "of_id=generic-uio" in (etc / "modprobe.d/edgepipe.conf").read_text()
+    overlay = board.system / "lib/firmware/edgepipe/vta.dtbo"
+    assert overlay.read_bytes()[:4] == b"\xd0\x0d\xfe\xed"
+    unit = (etc / "systemd/system/edgepipe.service").read_text()
+    assert f"User={getpass.getuser()}\n" in unit
+    assert f"WorkingDirectory={board.releases}/current\n" in unit
+    assert "@" not in unit.split("[Unit]")[1]
+    assert f"CPUAffinity=0-{3 if name == 'ultra96' else 1}\n" in unit
+    assert "systemctl restart edgepipe" in (etc / "sudoers.d/edgepipe").read_text()
+    called = board.called.read_text()
+    assert "groupadd --system edgepipe" in called
+    assert f"usermod -a -G video {getpass.getuser()}" in called
+    assert "enable --quiet edgepipe-overlay.service edgepipe.service" in called
+    assert "restart the board" in done.stdout
+
+
+def test_a_second_run_changes_no_file_and_keeps_the_users_options(board):
+    board()
+    options = board.system / "etc/edgepipe/edgepipe.conf"
+    options.write_text("EDGEPIPE_OPTIONS=--camera /dev/video1\n")
+    before = files_below(board.system)
+    done = board()
+    assert files_below(board.system) == before
+    assert "change   /" not in done.stdout
+
+
+def test_a_dry_run_says_what_would_change_and_changes_nothing(board):
+    before = files_below(board.system)
+    done = board("--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "change   /etc/systemd/system/edgepipe.service\n" in done.stdout
+    assert "would be made" in done.stdout
+    assert files_below(board.system) == before
+    assert not board.called.exists()
+
+
+def test_what_a_board_lacks_is_said_with_a_remedy(board):
+    (board.system / "proc/meminfo").write_text("CmaTotal:          16384 kB\n")
+    (board.system / "sys/bus/platform/drivers/zocl-drm").rmdir()
+    (board.programs / "modinfo").write_text('#!/bin/sh\n[ "$1" = uio_pdrv_genirq ]\n')
+    done = board()
+    assert done.returncode == 1
+    assert "lacking  kernel module u-dma-buf, and XRT's zocl in its place\n" in done.stdout
+    assert "modprobe u-dma-buf\n" in done.stdout
+    assert "lacking  contiguous memory: 16384 KiB of CMA, expected 65536 or more\n" in done.stdout
+    assert "add cma=128M to the kernel's command line" in done.stdout
+    assert done.stdout.splitlines()[-2].endswith(", 2 lacking")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("--board", "kv260"), 1, "error: board kv260: there is no kv260.toml or no kv260-overlay"),
+        (("--user", "nobody-here"), 1, "error: user nobody-here: does not exist"),
+        (("--root", "relative"), 1, "error: --root relative: expected an absolute path"),
+        (("--bord", "ultra96"), 2, "sh setup.sh --board ultra96 [--user USER]"),
+    ],
+)
+def test_wrong_use_is_told_in_a_line(board, options, code, says):
+    done = board(*options)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert not board.called.exists()
+
+
+def test_the_units_are_what_systemd_accepts(board):
+    analyze = needs.installed("systemd-analyze", "systemd")
+    program = board.releases / "current/bin/edgepipe-cam"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    board()
+    units = board.system / "etc/systemd/system"
+    overlay = units / "edgepipe-overlay.service"
+    applies = board.system / "usr/local/lib/edgepipe/apply-overlay"
+    overlay.write_text(
+        overlay.read_text().replace("/usr/local/lib/edgepipe/apply-overlay", str(applies))
+    )
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", units / "edgepipe.service", overlay],
+        capture_output=True,
+        text=True,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "edgepipe" in line]
+    assert complaints == []
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_told_apart(board):
+    board()
+    apply_overlay = board.system / "usr/local/lib/edgepipe/apply-overlay"
+    config = board.system / "sys/kernel/config"
+    (config / "other").mkdir(parents=True)
+    done = subprocess.run(["sh", apply_overlay, board.system], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "is missing, expected a kernel with CONFIG_OF_CONFIGFS" in done.stderr
+    overlays = config / "device-tree/overlays"
+    overlays.mkdir(parents=True)
+    subprocess.run(["sh", apply_overlay, board.system], check=True)
+    blob = board.system / "lib/firmware/edgepipe/vta.dtbo"
+    assert (overlays / "vta/dtbo").read_bytes() == blob.read_bytes()
+    # The kernel shows what it applied; a second run must not apply it again.
+    (board.system / "proc/device-tree/vta@a0000000").mkdir(parents=True)
+    shutil.rmtree(overlays / "vta")
+    subprocess.run(["sh", apply_overlay, board.system], check=True)
+    assert not (overlays / "vta").exists()
