@@ -5,21 +5,23 @@ VENV    ?= .venv
 PYTHON  := $(VENV)/bin/python
 HOST    := build/host
 AARCH64 := build/aarch64
+ARMHF   := build/armhf
 TVM_AARCH64 := build/tvm-aarch64
 DEMO    := build/demo
 
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
 	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
+	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
 	@echo "make test-board      the tests that run on an emulated Ultra96"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
-	@echo "make lint            ruff, mypy, clang-format, clang-tidy"
+	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
@@ -44,6 +46,16 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 
 test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(PYTEST)
+
+# What is installed on boards, in build/board/ARCHITECTURE: built, tested under qemu-user, checked
+# against the oldest image.
+board: $(AARCH64)/.built $(ARMHF)/.built
+	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
+	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
+	for arch in aarch64 armhf; do cmake --install build/$$arch --prefix build/board/$$arch > /dev/null; done
+	dtc -q -@ -I dts -O dtb -o build/board/aarch64/board/ultra96-overlay.dtbo board/ultra96-overlay.dts
+	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts
+	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
 
 # On an emulated Ultra96; downloads about 230 MB of Debian packages the first time.
 test-board: $(VENV)/.installed $(AARCH64)/.built
@@ -86,6 +98,8 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
+	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
+	shellcheck --severity=warning edgepipe/virtual_board/guest/*init
 	find cpp_runtime/src cpp_runtime/capi cpp_runtime/programs -name '*.cc' | \
 	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
 
@@ -123,11 +137,13 @@ $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
 	cross/fetch-tvm.sh $(TVM_AARCH64) $(PYTHON)
 	@touch $@
 
-$(AARCH64)/.built: $(VENV)/.installed $(TVM_AARCH64)/.pins cross/aarch64.cmake
-	cmake -S . -B $(AARCH64) -G Ninja -DCMAKE_TOOLCHAIN_FILE=cross/aarch64.cmake \
+$(AARCH64)/.built: $(TVM_AARCH64)/.pins
+$(AARCH64)/.built: TVM_LIBRARIES = $(abspath $(TVM_AARCH64))
+$(AARCH64)/.built $(ARMHF)/.built: build/%/.built: $(VENV)/.installed cross/%.cmake cross/old_glibc.cc
+	cmake -S . -B build/$* -G Ninja -DCMAKE_TOOLCHAIN_FILE=cross/$*.cmake \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) \
-	    -DEDGEPIPE_TVM_LIBRARIES=$(abspath $(TVM_AARCH64)) > $(AARCH64).log 2>&1 || { cat $(AARCH64).log; exit 1; }
-	cmake --build $(AARCH64) >> $(AARCH64).log 2>&1 || { tail -50 $(AARCH64).log; exit 1; }
+	    -DEDGEPIPE_TVM_LIBRARIES=$(TVM_LIBRARIES) > build/$*.log 2>&1 || { cat build/$*.log; exit 1; }
+	cmake --build build/$* >> build/$*.log 2>&1 || { tail -50 build/$*.log; exit 1; }
 	@touch $@
 
 clean:

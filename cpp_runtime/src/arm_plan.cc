@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostDimensions = 8;
 // Far beyond any network that fits a board; keeps sums of sizes from overflowing.
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 struct NamedType {
   std::string_view name;
@@ -53,14 +53,14 @@ Extent read_extent(JsonReader& reader) {
     return {};
   }
   extent.type = type->type;
-  std::uint64_t bytes = type->type.bits / 8;
+  std::size_t bytes = type->type.bits / 8;
   for (const std::int64_t size : extent.shape) {
     if (size < 1 || static_cast<std::uint64_t>(size) > kMostBytes / bytes) {
       reader.fail("shape", "found dimension " + std::to_string(size) +
-                               ", expected at least 1 and a tensor of 4 GiB at most");
+                               ", expected at least 1 and a tensor of 1 GiB at most");
       return {};
     }
-    bytes *= static_cast<std::uint64_t>(size);
+    bytes *= static_cast<std::size_t>(size);
   }
   extent.bytes = bytes;
   return extent;
@@ -73,9 +73,9 @@ std::vector<std::int64_t> compact_strides(const std::vector<std::int64_t>& shape
 }
 
 std::size_t read_bytes(JsonReader& reader, const char* key) {
-  const std::uint64_t bytes = reader.whole(key);
+  const std::size_t bytes = reader.size(key);
   if (bytes > kMostBytes) {
-    reader.fail(key, "found " + std::to_string(bytes) + ", expected 4 GiB at most");
+    reader.fail(key, "found " + std::to_string(bytes) + ", expected 1 GiB at most");
     return 0;
   }
   return bytes;
@@ -120,7 +120,7 @@ void read_tensor(JsonReader& item, ArmPlan& plan) {
   Extent extent = read_extent(item);
   ArmPlan::Tensor tensor;
   tensor.storage = static_cast<ArmPlan::Storage>(known - kStorages.begin());
-  tensor.index = item.whole("index");
+  tensor.index = item.size("index");
   tensor.offset = read_bytes(item, "offset");
   if (!item.status().ok()) return;
   switch (tensor.storage) {

@@ -6,8 +6,7 @@ namespace edgepipe {
 
 DramLedger::DramLedger(const Accelerator& accelerator)
     : cell_bytes_(
-          std::min<std::uint64_t>({accelerator.inp_bytes(), accelerator.wgt_bytes(), kPageBytes})) {
-}
+          std::min<std::size_t>({accelerator.inp_bytes(), accelerator.wgt_bytes(), kPageBytes})) {}
 
 template <typename Visit>
 std::optional<DramLedger::Conflict> DramLedger::for_each_cell(std::uint64_t address,
@@ -18,7 +17,8 @@ std::optional<DramLedger::Conflict> DramLedger::for_each_cell(std::uint64_t addr
     if (page.empty()) page.resize(kPageBytes / cell_bytes_);
     const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
     for (; at < page_end; at += cell_bytes_) {
-      if (std::optional<Conflict> conflict = visit(page[at % kPageBytes / cell_bytes_])) {
+      const auto cell = static_cast<std::size_t>(at % kPageBytes) / cell_bytes_;
+      if (std::optional<Conflict> conflict = visit(page[cell])) {
         conflict->address = at;
         return conflict;
       }

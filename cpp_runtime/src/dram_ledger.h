@@ -34,7 +34,7 @@ class DramLedger {
                                 const ScheduledInstruction& at);
 
  private:
-  static constexpr std::uint64_t kPageBytes = 4096;
+  static constexpr std::size_t kPageBytes = 4096;
 
   // 1 + sequence number of the last access of each kind; 0 is none.
   struct Cell {
@@ -47,7 +47,7 @@ class DramLedger {
   std::optional<Conflict> for_each_cell(std::uint64_t address, std::uint64_t bytes, Visit visit);
 
   // The smallest element that a STORE or a tile LOAD moves; all addresses but uops' are multiples.
-  const std::uint64_t cell_bytes_;
+  const std::size_t cell_bytes_;
   std::unordered_map<std::uint64_t, std::vector<Cell>> pages_;
 };
 

@@ -18,7 +18,7 @@ Result<std::byte*> GuestMemory::translate(std::uint64_t address, std::size_t byt
                                      std::to_string(memory.size()) + " bytes at " +
                                      std::to_string(base_address_));
   }
-  return memory.data() + offset;
+  return memory.data() + static_cast<std::size_t>(offset);
 }
 
 }  // namespace edgepipe

@@ -74,7 +74,7 @@ Result<Buffer> HostMemory::allocate(std::size_t bytes) {
 Result<std::byte*> HostMemory::translate(std::uint64_t address, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   if (address >= options_.base_address && address - options_.base_address <= options_.arena_bytes) {
-    const std::size_t offset = address - options_.base_address;
+    const auto offset = static_cast<std::size_t>(address - options_.base_address);
     auto found = live_.upper_bound(offset);
     if (found != live_.begin()) {
       --found;
@@ -99,7 +99,7 @@ void HostMemory::release(const BufferView& view) noexcept {
   // Dropping the pages keeps the promise that the next owner gets zeroes.
   madvise(view.data, round_up(view.bytes), MADV_DONTNEED);
   const std::lock_guard lock(mutex_);
-  live_.erase(view.device_address - options_.base_address);
+  live_.erase(static_cast<std::size_t>(view.device_address - options_.base_address));
   ++generation_;
 }
 

@@ -73,6 +73,14 @@ std::uint64_t JsonReader::whole(const char* key) {
   return found.is_number_unsigned() ? found.get<std::uint64_t>() : 0;
 }
 
+std::size_t JsonReader::size(const char* key) {
+  const std::uint64_t found = whole(key);
+  const auto size = static_cast<std::size_t>(found);
+  if (size == found) return size;
+  fail(key, "found " + std::to_string(found) + ", which is more than this machine can address");
+  return 0;
+}
+
 double JsonReader::number(const char* key) {
   const json& found = expect(key, &json::is_number, "a number");
   return found.is_number() ? found.get<double>() : 0;

@@ -9,6 +9,7 @@
 // After an error every further read gives an empty value, so reading code needs no checks between.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,10 @@ class JsonReader {
   std::string text(const char* key);
   std::uint64_t whole(const char* key);
   double number(const char* key);
+
+  /// A whole number that can count bytes or elements in this process's memory.
+  std::size_t size(const char* key);
+
   std::vector<std::string> texts(const char* key);
   std::vector<std::int64_t> integers(const char* key);
 

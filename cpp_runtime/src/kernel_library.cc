@@ -29,7 +29,7 @@ void* allocate_workspace(int /*device_type*/, int /*device_id*/, std::uint64_t b
   const std::uint64_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (whole < bytes || whole > static_cast<std::uint64_t>(arena.end - arena.next)) return nullptr;
   std::byte* const taken = arena.next;
-  arena.next += whole;
+  arena.next += static_cast<std::size_t>(whole);
   return taken;
 }
 

@@ -39,7 +39,7 @@ Result<std::unique_ptr<LivePage>> LivePage::start(const Shape& shape,
 void LivePage::publish(std::uint64_t frame, std::span<const std::byte> pixels,
                        std::string_view json) {
   MutexLock lock(mutex_);
-  Shown& shown = kept_[frame % kept_.size()];
+  Shown& shown = kept_[place_of(frame)];
   shown.frame = frame;
   shown.pixels.assign(pixels.begin(), pixels.end());
   shown.json = json;
@@ -67,7 +67,7 @@ void LivePage::send_picture(std::uint64_t frame, HttpReply& reply) {
   std::vector<std::byte> pixels;
   {
     MutexLock lock(mutex_);
-    const Shown& shown = kept_[frame % kept_.size()];
+    const Shown& shown = kept_[place_of(frame)];
     if (frame < published_ && shown.frame == frame) pixels = shown.pixels;
   }
   if (pixels.empty()) {
@@ -101,7 +101,7 @@ void LivePage::send_events(HttpReply& reply) {
       if (published_ == sent) changed_.wait_until(lock, Clock::now() + kStatisticsPeriod);
       if (published_ > sent) {
         sent = published_;
-        event = "event: result\ndata: " + kept_[(sent - 1) % kept_.size()].json + "\n\n";
+        event = "event: result\ndata: " + kept_[place_of(sent - 1)].json + "\n\n";
       }
     }
     if (Clock::now() >= due) {

@@ -85,7 +85,7 @@ void read_tensors(JsonReader& reader, Manifest& manifest) {
         one_of(item, "dtype", std::array<std::string_view, 4>{"uint8", "int8", "int32", "float32"});
     tensor.shape = item.integers("shape");
     tensor.layout = one_of(item, "layout", kLayouts);
-    tensor.bytes = item.whole("bytes");
+    tensor.bytes = item.size("bytes");
     if (!item.status().ok()) return;
     if (manifest.tensor_index(tensor.name)) item.fail("name", "'" + tensor.name + "' comes twice");
     const std::optional<std::uint64_t> expected = bytes_of(tensor, manifest.accelerator);

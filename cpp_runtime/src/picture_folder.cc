@@ -67,7 +67,7 @@ class PictureFolder final : public PictureSource {
     const std::uint64_t number = taken_;
     if (!loop_ && number >= files_.size()) return false;
     if (!pacer_.wait(stop)) return false;
-    const std::filesystem::path& path = files_[number % files_.size()];
+    const std::filesystem::path& path = files_[static_cast<std::size_t>(number % files_.size())];
     Result<MappedFile> file = MappedFile::open(path);
     if (!file.ok()) return file.status();
     mapped_.emplace(std::move(*file));

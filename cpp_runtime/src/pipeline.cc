@@ -142,7 +142,7 @@ void Pipeline::work(Worker& worker) {
         return;
       }
       const Clock::time_point started = Clock::now();
-      const Status status = graph_.nodes[stage].stage->run(frame % buffers_.slots());
+      const Status status = graph_.nodes[stage].stage->run(slot_of(frame));
       finish(stage, frame, status, started);
     }
   }
@@ -224,7 +224,7 @@ void Pipeline::finish(std::size_t stage, std::uint64_t frame, const Status& stat
   for (const StageState& other : stages_) completed = std::min(completed, other.finished);
   if (completed == completed_) return;
   completed_ = completed;  // at most one more: this stage was the last one of this frame
-  SlotState& slot = slots_[frame % slots_.size()];
+  SlotState& slot = slots_[slot_of(frame)];
   slot.latency = now - slot.submitted;
   latency_.add(nanoseconds(slot.latency));
   if (completed_ == 1) first_completion_ = now;
@@ -240,7 +240,7 @@ Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
     return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
                                               " is already being filled; submit or release it");
   }
-  const std::size_t slot = submitted_ % slots_.size();
+  const std::size_t slot = slot_of(submitted_);
   while (limit_ == UINT64_MAX && slots_[slot].in_use) {
     if (!slot_freed_.wait_until(lock, deadline) && limit_ == UINT64_MAX && slots_[slot].in_use) {
       const std::uint64_t frame = submitted_ - slots_.size();
@@ -322,7 +322,7 @@ Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
   }
   if (delivered_ >= limit_) return end_status();
   const std::uint64_t id = delivered_++;
-  const std::size_t slot = id % slots_.size();
+  const std::size_t slot = slot_of(id);
   ++leases_;
   if (spans_.enabled()) slots_[slot].taken = Clock::now();
   return OutputFrame(this, slot, id, slots_[slot].latency);

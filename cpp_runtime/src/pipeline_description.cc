@@ -43,7 +43,7 @@ void read_tensors(JsonReader& reader, std::vector<TensorSpec>& tensors) {
     tensor.dtype = item.text("dtype");
     tensor.shape = item.integers("shape");
     tensor.layout = item.text("layout");
-    tensor.bytes = item.whole("bytes");
+    tensor.bytes = item.size("bytes");
     if (tensor.bytes == 0) item.fail("bytes", "is 0");
     if (std::ranges::find(tensors, tensor.name, &TensorSpec::name) != tensors.end()) {
       item.fail("name", "'" + tensor.name + "' comes twice");

@@ -273,7 +273,7 @@ class Writer {
 
 void SpanRing::add(const Span& span) {
   if (spans_.empty()) return;
-  Span& place = spans_[added_ % spans_.size()];
+  Span& place = spans_[static_cast<std::size_t>(added_ % spans_.size())];
   if (added_ >= spans_.size()) first_whole_frame_ = std::max(first_whole_frame_, place.frame + 1);
   place = span;
   ++added_;

@@ -24,7 +24,7 @@ constexpr std::array<std::pair<const char*, RegionKind>, 4> kKinds{{
 Status corrupt(const std::string& text) { return {Code::kCorrupt, text}; }
 
 void read_region(JsonReader& reader, std::vector<Region>& regions) {
-  Region region{.name = reader.text("name"), .bytes = reader.whole("bytes")};
+  Region region{.name = reader.text("name"), .bytes = reader.size("bytes")};
   const std::string kind = reader.text("kind");
   const auto* known =
       std::find_if(kKinds.begin(), kKinds.end(), [&](auto& entry) { return kind == entry.first; });

@@ -48,6 +48,14 @@ DramSpan dram_span(const Accelerator& accelerator, const Instruction& i) {
           .bytes = (std::uint64_t{i.y_size - 1} * i.x_stride + i.x_size) * unit};
 }
 
+Result<std::byte*> translate(const DeviceMemory& memory, const DramSpan& span) {
+  // No allocation is larger than what a size_t counts; the span of an instruction may be.
+  const auto bytes = static_cast<std::size_t>(span.bytes);
+  if (bytes == span.bytes) return memory.translate(span.address, bytes);
+  return Status(Code::kDevice, number(span.bytes) + " bytes at " + number(span.address) +
+                                   " are not inside one allocation");
+}
+
 // Adding or shifting by 0 leaves acc as it was: programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
@@ -235,7 +243,7 @@ class Checker {
     if (i.x_size == 0 || i.y_size == 0) return {};
     const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
     const DramSpan span = dram_span(accelerator_, i);
-    Result<std::byte*> pointer = memory_.translate(span.address, span.bytes);
+    Result<std::byte*> pointer = translate(memory_, span);
     if (!pointer.ok()) return broken(pointer.status().message());
     checked_.steps.back().dram = *pointer;
     for (std::uint32_t y = 0; y < i.y_size; ++y) {
@@ -416,7 +424,7 @@ bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory&
     for (CheckedInstruction& step : steps) {
       if (step.dram == nullptr) continue;
       const DramSpan span = dram_span(accelerator, step.instruction);
-      Result<std::byte*> pointer = memory.translate(span.address, span.bytes);
+      Result<std::byte*> pointer = translate(memory, span);
       if (!pointer.ok()) return false;
       step.dram = *pointer;
     }

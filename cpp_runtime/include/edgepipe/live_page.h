@@ -64,8 +64,13 @@ class LivePage {
   Statistics statistics_;
   Mutex mutex_;
   CondVar changed_;
-  std::array<Shown, 8> kept_ EDGEPIPE_GUARDED_BY(mutex_);    // frame n at n modulo 8
-  std::uint64_t published_ EDGEPIPE_GUARDED_BY(mutex_) = 0;  // number of the next frame
+  static constexpr std::size_t kKept = 8;
+  static std::size_t place_of(std::uint64_t frame) {
+    return static_cast<std::size_t>(frame % kKept);
+  }
+
+  std::array<Shown, kKept> kept_ EDGEPIPE_GUARDED_BY(mutex_);  // each frame at its place_of
+  std::uint64_t published_ EDGEPIPE_GUARDED_BY(mutex_) = 0;    // number of the next frame
   Mutex jpeg_mutex_;
   std::optional<JpegCodec> jpeg_ EDGEPIPE_GUARDED_BY(jpeg_mutex_);
   std::unique_ptr<HttpServer> server_;  // ends first

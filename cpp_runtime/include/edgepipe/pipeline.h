@@ -175,6 +175,9 @@ class Pipeline {
               Clock::time_point started) EDGEPIPE_EXCLUDES(mutex_);
 
   bool ready(std::size_t stage, std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t slot_of(std::uint64_t frame) const {
+    return static_cast<std::size_t>(frame % buffers_.slots());
+  }
   void lower_limit(std::uint64_t limit) EDGEPIPE_REQUIRES(mutex_);
   Status end_status() const EDGEPIPE_REQUIRES(mutex_);
   std::string holder(std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);

@@ -1,0 +1,99 @@
+"""What ``make board`` checks: versions, libraries, search paths and size of a board's files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from needs import BUILD, built, installed
+
+SCRIPT = Path(__file__).resolve().parents[2] / "cross" / "check_board.py"
+PACKAGE = "g++-aarch64-linux-gnu"
+
+
+def check(folder):
+    return subprocess.run(
+        [sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def board(tmp_path):
+    """Return a function that links a program of one source line, as it comes, into a folder."""
+
+    def link(source, *options, name="bin/program"):
+        target = tmp_path / "board" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        compiler = installed("aarch64-linux-gnu-gcc", PACKAGE)
+        command = [
+            compiler,
+            "-w",
+            "-nostartfiles",
+            "-o",
+            target,
+            "-x",
+            "c",
+            "-",
+            "-x",
+            "none",
+            *options,
+        ]
+        subprocess.run(command, input=source, text=True, check=True)
+        return tmp_path / "board"
+
+    return link
+
+
+@pytest.mark.cross
+def test_what_is_installed_on_an_aarch64_board_runs_on_the_oldest_image(tmp_path):
+    built("edgepipe-rpcd", "aarch64")
+    command = ["cmake", "--install", BUILD / "aarch64", "--prefix", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    done = check(tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("bin/edgepipe-cam", "bin/edgepipe-rpcd", "lib/libtvm_ffi.so"):
+        assert name in done.stdout
+
+
+def test_a_function_of_a_newer_c_library_is_named_with_its_version(board):
+    folder = board("int _start() { return arc4random(); }")
+    done = check(folder)
+    assert done.returncode == 1
+    assert "error: bin/program: needs arc4random@GLIBC_2.36, expected 2.27 or older" in done.stderr
+    assert "hint: cross/old_glibc.cc stands in for newer functions" in done.stderr
+
+
+def test_an_old_function_is_not(board):
+    done = check(board("int _start() { return getpid(); }"))
+    assert done.returncode == 0, done.stderr
+    assert "2.17  bin/program" in done.stdout
+
+
+def test_a_library_that_boards_lack_is_named_unless_it_comes_along(board):
+    options = ("-shared", "-nostdlib", "-Wl,-soname,libother.so")
+    library = board("int other() { return 1; }", *options, name="lib/libother.so")
+    folder = board("int _start() { return other(); }", "-nostdlib", library / "lib/libother.so")
+    assert check(folder).returncode == 0
+    (folder / "lib" / "libother.so").unlink()
+    assert "bin/program: needs libother.so, which boards do not have" in check(folder).stderr
+
+
+def test_a_search_path_of_the_machine_that_built_it_is_named(board):
+    folder = board("int _start() { return getpid(); }", "-Wl,-rpath,$ORIGIN/../lib:/home/me/lib")
+    assert "looks for libraries in /home/me/lib, expected $ORIGIN only" in check(folder).stderr
+
+
+def test_more_than_20_mb_are_too_much(board):
+    folder = board("int _start() { return getpid(); }")
+    (folder / "large").write_bytes(bytes(20_000_000))
+    done = check(folder)
+    assert done.returncode == 1
+    assert "bytes, expected 20000000 or fewer" in done.stderr
+
+
+def test_a_folder_without_programs_is_not_a_board(tmp_path):
+    done = check(tmp_path)
+    assert done.returncode == 1
+    assert "found no program, expected those of `make board`" in done.stderr
