@@ -52,6 +52,7 @@ test-python: $(VENV)/.installed $(AARCH64)/.built
 board: $(AARCH64)/.built $(ARMHF)/.built
 	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
 	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
+	$(PYTHON) -m pytest -m armhf tests/cross $(PYTEST)
 	for arch in aarch64 armhf; do cmake --install build/$$arch --prefix build/board/$$arch > /dev/null; done
 	dtc -q -@ -I dts -O dtb -o build/board/aarch64/board/ultra96-overlay.dtbo board/ultra96-overlay.dts
 	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts

@@ -10,7 +10,10 @@ from typing import NoReturn
 import pytest
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
-EMULATOR = ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
+EMULATORS = {
+    "aarch64": ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu"),
+    "armhf": ("qemu-arm-static", "-cpu", "cortex-a9", "-L", "/usr/arm-linux-gnueabihf"),
+}
 
 
 def lacking(what: object) -> NoReturn:
@@ -28,14 +31,15 @@ def installed(program: str, package: str) -> str:
 
 
 def built(program: str, machine: str = "host") -> Path:
-    """Return the path of a C++ program of this repository, for the host or aarch64."""
+    """Return the path of a C++ program of this repository, for the host, aarch64 or armhf."""
     path = BUILD / machine / "bin" / program
     if not path.is_file():
-        lacking(f"{path} is missing; `make test` builds it")
+        lacking(f"{path} is missing; `make {'board' if machine == 'armhf' else 'test'}` builds it")
     return path
 
 
-def emulated(program: str) -> tuple[str, ...]:
-    """Return the command that runs an aarch64 program of this repository as a Cortex-A53."""
-    installed(EMULATOR[0], "qemu-user-static")
-    return (*EMULATOR, str(built(program, "aarch64")))
+def emulated(program: str, machine: str = "aarch64") -> tuple[str, ...]:
+    """Return the command that runs a program of this repository as a Cortex-A53 or Cortex-A9."""
+    emulator = EMULATORS[machine]
+    installed(emulator[0], "qemu-user-static")
+    return (*emulator, str(built(program, machine)))
