@@ -5,7 +5,7 @@
 # SYSTEM goes before /lib, /sys, /dev and /run; it is empty on a board. What a user may not write is
 # written through `sudo -n`. Exit code 70: a step failed, and why is on stderr.
 #
-# SYSTEM/lib/firmware/edgepipe/NAME.bin, .json   what was installed, and its record
+# SYSTEM/lib/firmware/edgepipe/NAME, NAME.json   what was installed, and its record
 # SYSTEM/run/edgepipe/bitstream.json             the record of what is in the logic now; like the
 #                                                logic's content it is gone when the board restarts
 set -eu
@@ -42,13 +42,19 @@ manager() {
     fail "there is no fpga_manager"
 }
 
-# look: what else on this board programs the logic, and what it holds; changes nothing.
+pynq=$system/usr/local/share/pynq-venv/bin/python3
+
+# look: what keeps account of the logic on this board; changes nothing.
 look() {
-    folder=$(manager)
+    folder=$(manager) || exit
     echo "state $(cat "$folder/state")"
-    ! command -v dfx-mgr-client >/dev/null || echo "also dfx-mgr"
-    [ ! -d "$system/usr/local/share/pynq-venv" ] || echo "also PYNQ"
-    [ ! -r "$programmed" ] || echo "record $(head -n 1 "$programmed")"
+    if [ -x "$pynq" ]; then
+        echo "by PYNQ"
+    elif command -v dfx-mgr-client >/dev/null; then
+        echo "by dfx-mgr"
+    else
+        echo "by fpga_manager"
+    fi
 }
 
 # store NAME SHA256 RECORD: puts the bitstream on stdin among the firmware, whole or not at all.
@@ -58,11 +64,19 @@ store() {
     found=$(sha256sum <"$firmware/.$1" | cut -d ' ' -f 1)
     [ "$found" = "$2" ] || fail "altered on the way: its digest is $found"
     echo "$3" | as_root tee "$firmware/$1.json" >/dev/null
-    as_root mv -f "$firmware/.$1" "$firmware/$1.bin"
+    as_root mv -f "$firmware/.$1" "$firmware/$1"
     sync
 }
 
-# program NAME: programs what was stored. No record says what the logic holds until it is done.
+# through_manager NAME: has the kernel program what was stored.
+through_manager() {
+    if [ -e "$folder/flags" ]; then echo 0 | as_root tee "$folder/flags" >/dev/null; fi
+    echo "edgepipe/$1" | as_root tee "$folder/firmware" >/dev/null ||
+        fail "fpga_manager refuses it, its state is '$(cat "$folder/state")'"
+}
+
+# program NAME BY: programs what was stored, by what keeps account of the logic on this board. No
+# record says what the logic holds until it is done.
 program() {
     folder=$(manager)
     for uio in "$system"/sys/class/uio/*; do
@@ -73,10 +87,19 @@ program() {
     done
     as_root mkdir -p "${programmed%/*}"
     as_root rm -f "$programmed"
-    if [ -e "$folder/flags" ]; then echo 0 | as_root tee "$folder/flags" >/dev/null; fi
-    if ! echo "edgepipe/$1.bin" | as_root tee "$folder/firmware" >/dev/null; then
-        fail "fpga_manager refuses it, its state is '$(cat "$folder/state")'"
-    fi
+    case $2 in
+    PYNQ)
+        code='import sys; from pynq import Bitstream; Bitstream(sys.argv[1]).download()'
+        said=$(as_root env XILINX_XRT=/usr "$pynq" -c "$code" "$firmware/$1" 2>&1) ||
+            fail "PYNQ refuses it: $(echo "$said" | tail -n 1)"
+        ;;
+    dfx-mgr)
+        # Its daemon would go on believing that what it has loaded is there.
+        as_root dfx-mgr-client -remove >/dev/null 2>&1 || true
+        through_manager "$1"
+        ;;
+    *) through_manager "$1" ;;
+    esac
     state=$(cat "$folder/state")
     [ "$state" = operating ] || fail "fpga_manager's state is '$state' afterwards"
     as_root cp "$firmware/$1.json" "$programmed.new"

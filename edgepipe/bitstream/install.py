@@ -1,4 +1,8 @@
-"""Install a bitstream on a board: check, convert, store among the firmware, program, record."""
+"""Install a bitstream on a board: check, convert, store among the firmware, program, record.
+
+The logic is programmed by what keeps account of it on the board: PYNQ where its environment is,
+else the kernel's fpga_manager, after dfx-mgr, if it is there, has let go of what it has loaded.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,10 @@ _REMEDIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """What is in the logic now, and the other tools on the board that could replace it."""
+    """What is in the logic now, and what programmed it: PYNQ, dfx-mgr or fpga_manager."""
 
     record: BitstreamRecord
-    others: tuple[str, ...]
+    by: str
 
 
 def install(
@@ -59,32 +63,39 @@ def install(
             f"{file.path}: does not fit board {board.name}: {'; '.join(map(str, mismatches))}",
             hint="`edgepipe bitstream list` says which file is for which board",
         )
-    content = check.converted(file)
     made = make_record(file, board, operator)
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", file.path.stem)
-    digest = hashlib.sha256(content).hexdigest()
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", file.path.stem)
+    converted = check.converted(file)
     progress.step("connect")
     with Connection(target, script=BOARD_SIDE) as connection:
         progress.step("look at the board")
         try:
-            seen = connection.run("look", system)
+            by = _programmer(connection.run("look", system))
+            # PYNQ converts by itself, and reads the header.
+            if by == "PYNQ" and file.header is not None:
+                name, content = f"{stem}.bit", file.path.read_bytes()
+            else:
+                name, content = f"{stem}.bin", converted
             progress.step(f"send {len(content) >> 10} KiB")
             connection.run(
                 "store",
                 system,
                 name,
-                digest,
+                hashlib.sha256(content).hexdigest(),
                 record.to_json(made),
                 stdin=content,
                 timeout_s=_STORE_S,
             )
             progress.step("program the logic")
-            connection.run("program", system, name, timeout_s=_PROGRAM_S)
+            connection.run("program", system, name, by, timeout_s=_PROGRAM_S)
         except DeployError as error:
             remedy = next((r for p, r in _REMEDIES if re.search(p, str(error))), None)
             raise BitstreamError(str(error), hint=error.hint or remedy) from error
-    lines = [line.partition(" ") for line in seen.splitlines()]
-    return Installed(record=made, others=tuple(value for key, _, value in lines if key == "also"))
+    return Installed(record=made, by=by)
+
+
+def _programmer(seen: str) -> str:
+    return next(line.removeprefix("by ") for line in seen.splitlines() if line.startswith("by "))
 
 
 def make_record(file: BitstreamFile, board: Board, operator: str) -> BitstreamRecord:

@@ -131,8 +131,10 @@ def run_install(options: argparse.Namespace) -> int:
         f"{options.host}: {made.configuration}, encoding revision {made.revision}, "
         f"{made.clock_hz / 1e6:.0f} MHz ({origin})"
     )
-    for other in installed.others:
-        progress.notice(f"{other} is on the board too; what it programs later is not recorded")
+    if installed.by != "fpga_manager":
+        progress.notice(
+            f"programmed through {installed.by}; what that programs later is not recorded"
+        )
     return 0
 
 

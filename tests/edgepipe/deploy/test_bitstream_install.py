@@ -62,7 +62,7 @@ def test_it_is_stored_programmed_and_recorded(run, system, bitstream):
     assert record.parse(programmed(system).read_text(), "board") == done.record
     assert done.record.configuration == ULTRA96.accelerator.configuration
     assert done.record.sha256 == bitstream.digests.sha256
-    assert programmed(system).read_text() == stored.with_suffix(".json").read_text()
+    assert programmed(system).read_text() == stored.with_name("my_vta.bin.json").read_text()
 
 
 def test_a_bitstream_for_another_board_is_not_sent(run, system):
@@ -105,9 +105,31 @@ def test_an_accelerator_in_use_is_not_programmed_over(run, system):
     assert programmed(system).exists()
 
 
-def test_pynq_beside_it_is_named(run, system):
-    (system / "usr/local/share/pynq-venv").mkdir(parents=True)
-    assert run().others == ("PYNQ",)
+def write_program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def test_on_a_pynq_image_pynq_programs_the_bit_file_as_it_is(run, system, bitstream):
+    python = system / "usr/local/share/pynq-venv/bin/python3"
+    write_program(python, f'cp "$3" {system}/downloaded; echo "$2" >{system}/code\n')
+    assert run().by == "PYNQ"
+    assert (system / "downloaded").read_bytes() == bitstream.path.read_bytes()
+    assert "Bitstream(sys.argv[1]).download()" in (system / "code").read_text()
+    assert programmed(system).exists()
+    write_program(python, "echo Traceback; echo RuntimeError: no overlay; exit 1\n")
+    with pytest.raises(BitstreamError, match="PYNQ refuses it: RuntimeError: no overlay"):
+        run()
+    assert not programmed(system).exists()
+
+
+def test_dfx_mgr_lets_go_of_what_it_has_loaded(run, board, system):
+    write_program(board.folder / "programs/dfx-mgr-client", f'echo "$@" >{system}/asked\n')
+    assert run().by == "dfx-mgr"
+    assert (system / "asked").read_text() == "-remove\n"
+    firmware = system / "sys/class/fpga_manager/fpga0/firmware"
+    assert firmware.read_text() == "edgepipe/my_vta.bin\n"
 
 
 def test_a_deploy_compares_the_record_before_it_changes_anything(
