@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "edgepipe/fingerprint.h"
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/live_page.h"
 #include "edgepipe/live_statistics.h"
@@ -39,7 +40,6 @@ using edgepipe::Status;
 using Count = unsigned long long;  // printf's type for a std::uint64_t
 
 constexpr int kOk = 0;
-constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 
 constexpr const char* kHelp =
@@ -357,7 +357,7 @@ Result<bool> fill(const InputFrame& frame, PictureSource& source, PictureFitter&
 
 int failed(const Status& status) {
   std::fprintf(stderr, "edgepipe-cam: %s\n", status.message().c_str());
-  return kFailed;
+  return edgepipe::exit_code(status.code());
 }
 
 int run(const Options& options) {

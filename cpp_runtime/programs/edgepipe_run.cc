@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "edgepipe/fingerprint.h"
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/frame_source.h"
 #include "edgepipe/golden.h"
@@ -33,7 +34,6 @@ using edgepipe::Session;
 using edgepipe::Status;
 
 constexpr int kOk = 0;
-constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 
 constexpr const char* kHelp = R"(usage: edgepipe-run BUNDLE (--input FILE | --golden) [options]
@@ -74,7 +74,8 @@ results
   --quiet         no progress and no table
 
 Interrupted (Ctrl-C), it takes no more frames, finishes those under way and reports.
-Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use.
+Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use; the bundle was built for
+another 10 configuration, 11 encoding revision, 12 clock, 13 bitstream or 14 version.
 
   edgepipe-run nanodet.edgepipe --golden --frames 100
   ffmpeg -i clip.mp4 -f rawvideo -pix_fmt bgr24 -s 416x416 - | \
@@ -118,7 +119,7 @@ int wrong_use(const std::string& text) {
 
 int failed(const Status& status) {
   std::fprintf(stderr, "edgepipe-run: %s\n", status.message().c_str());
-  return kFailed;
+  return edgepipe::exit_code(status.code());
 }
 
 // ---- arguments

@@ -237,6 +237,14 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
     return Status(Code::kCorrupt, "manifest.json: accelerator: " + parsed.status().message());
   }
   manifest.accelerator = *parsed;
+  reader.object("fingerprint", [&](JsonReader& item) {
+    Fingerprint& fingerprint = manifest.fingerprint;
+    fingerprint.configuration = item.text("configuration");
+    fingerprint.revision = item.text("revision");
+    fingerprint.clock_hz = item.whole("clock_hz");
+    fingerprint.bitstream = item.text("bitstream");
+    fingerprint.builder_version = item.text("builder_version");
+  });
   read_tensors(reader, manifest);
   if (!reader.status().ok()) return reader.status();  // what follows refers to tensors by index
   manifest.inputs = tensors_of(reader, "inputs", manifest);

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "edgepipe/fingerprint.h"
 #include "edgepipe/foreign_device.h"
-#include "edgepipe/logic_record.h"
 #include "edgepipe/simulator.h"
 #include "edgepipe/uio_device.h"
 
@@ -29,6 +29,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
 }
 
 Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Options& options) {
+  if (Status status = check_version(bundle.manifest().fingerprint); !status.ok()) return status;
   Hardware hardware;
   const Accelerator& accelerator = bundle.manifest().accelerator;
   if (bundle.needs_device() && options.device.kind == DeviceChoice::kDriver) {
@@ -42,7 +43,8 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
   const bool has_accelerator = bundle.needs_device() && uio_device_present({});
   if (bundle.needs_device() && (options.device.kind == DeviceChoice::kUio ||
                                 (options.device.kind == DeviceChoice::kAuto && has_accelerator))) {
-    if (Status status = check_logic_record(accelerator, kLogicRecord); !status.ok()) return status;
+    Status status = check_logic_record(bundle.manifest().fingerprint, kLogicRecord);
+    if (!status.ok()) return status;
     Result<std::unique_ptr<HardwareDevice>> device = open_uio_device(accelerator, {});
     if (!device.ok()) return device.status();
     hardware.device = std::move(*device);

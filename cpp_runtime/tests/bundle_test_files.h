@@ -9,6 +9,7 @@
 #include <string>
 
 #include "edgepipe/digest.h"
+#include "edgepipe/fingerprint.h"
 
 namespace edgepipe::testing {
 
@@ -70,6 +71,12 @@ inline nlohmann::json manifest_of(const Files& files) {
         {"acc_hazard_steps", 8},
         {"command_queue_depth", 512},
         {"token_queue_depth", 1024}}},
+      {"fingerprint",
+       {{"configuration", "1x16_i8w8a32_15_15_18_17"},
+        {"revision", "0.0.1"},
+        {"clock_hz", 333000000},
+        {"bitstream", ""},
+        {"builder_version", kVersion}}},
       {"inputs", {"picture"}},
       {"outputs", {"scores"}},
       {"postprocess", {{"kind", "classify"}, {"labels", "labels.txt"}, {"top", 2}}},

@@ -2,7 +2,7 @@
 
 It is compared three times: when a bundle is built (a board's description against the published
 bitstream that it names), before a deploy switches (the bundle against the board's record of what
-was programmed), and by edgepipe-run when it opens the accelerator (logic_record.h).
+was programmed), and when a bundle is loaded to run (fingerprint.h, with the same exit codes).
 """
 
 from __future__ import annotations

@@ -58,6 +58,15 @@ struct GoldenFile {
   std::string file;
 };
 
+/// What a board must match before the bundle may run there; compared in fingerprint.h.
+struct Fingerprint {
+  std::string configuration;
+  std::string revision;
+  std::uint64_t clock_hz = 0;
+  std::string bitstream;  // the published file's path; empty: one that is not published
+  std::string builder_version;
+};
+
 struct FileEntry {
   std::string path;
   std::uint64_t bytes;
@@ -69,6 +78,7 @@ struct Manifest {
   std::string board;
   std::vector<std::string> architectures;
   Accelerator accelerator;
+  Fingerprint fingerprint;
   std::vector<TensorSpec> tensors;
   std::vector<std::size_t> inputs;
   std::vector<std::size_t> outputs;

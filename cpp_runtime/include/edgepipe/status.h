@@ -25,6 +25,13 @@ enum class Code {
   kClosed,           // the pipeline or queue has been drained
   kDevice,           // the accelerator reported or caused a fault
   kInternal,         // our own fault
+
+  // What a bundle was built for is not what is here; see fingerprint.h.
+  kOtherConfiguration,
+  kOtherRevision,
+  kOtherClock,
+  kOtherBitstream,
+  kOtherVersion,
 };
 
 class [[nodiscard]] Status {

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe import __version__
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import (
     FORMAT,
@@ -166,7 +167,7 @@ def write_bundle(
                 revision=ACCELERATOR.revision,
                 clock_hz=ACCELERATOR.clock_hz,
                 bitstream="",
-                builder_version="0",
+                builder_version=__version__,
             ),
             tensors=tuple(tensors),
             inputs=tuple(inputs),

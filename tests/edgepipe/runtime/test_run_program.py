@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -11,6 +12,10 @@ import numpy as np
 import pipeline_bundles as bundles
 import pytest
 from needs import built, emulated
+
+from edgepipe import __version__
+from edgepipe.bitstream import fingerprint
+from edgepipe.bundle import storage
 
 pytestmark = pytest.mark.sim
 
@@ -163,6 +168,21 @@ def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     output = run(bundle, "--golden", "--output", tmp_path / "no" / "folder")
     assert output.returncode == 1
     assert b"cannot be created" in output.stderr
+
+
+def test_a_bundle_of_another_version_is_refused_with_an_exit_code_of_its_own(bundle, tmp_path):
+    manifest = storage.read_manifest(bundle)
+    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
+    older = dataclasses.replace(manifest.fingerprint, builder_version="0.0.9")
+    storage.write(
+        tmp_path / "older",
+        contents,
+        lambda files: dataclasses.replace(manifest, files=files, fingerprint=older),
+    )
+    ran = run(tmp_path / "older", "--golden")
+    assert (ran.returncode, ran.stdout) == (fingerprint.EXIT_CODES["runtime version"], b"")
+    said = f"runtime version is {__version__}, the bundle was built by 0.0.9; build the bundle anew"
+    assert said in ran.stderr.decode()
 
 
 def test_help_names_every_option():
