@@ -12,13 +12,13 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-vta bench-runtime bench-deploy packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
 	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
 	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
-	@echo "make test-board      the tests that run on an emulated Ultra96"
+	@echo "make test-board      the tests that run on an emulated Ultra96, or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
+	@echo "make bench-deploy    deploys to an emulated Ultra96, the first and an unchanged one"
 	@echo "make bench-vta       VTA programs by the timing model, beside published figures"
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
 	@echo "make clean           remove build/ and $(VENV)/"
@@ -58,7 +59,8 @@ board: $(AARCH64)/.built $(ARMHF)/.built
 	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
 
-# On an emulated Ultra96; downloads about 230 MB of Debian packages the first time.
+# On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated
+# one downloads about 230 MB of Debian packages once; build/test-board keeps them and may be absent.
 test-board: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -m board tests/board $(PYTEST)
 
@@ -110,6 +112,9 @@ format: $(VENV)/.installed
 
 bench-accuracy bench-arm bench-pipeline bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+bench-deploy: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m bench.deploy
 
 bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	cross/packages.sh bench

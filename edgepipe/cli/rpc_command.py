@@ -15,8 +15,9 @@ from edgepipe.report.table import format_table
 from edgepipe.rpc.server import KEY, PROGRAM
 
 EPILOG = """\
-The server, edgepipe-rpcd, listens on the board's 127.0.0.1 only; an SSH tunnel leads there. Without
---host it is started on this machine. It ends with the command, and with a link that is lost.
+The server, edgepipe-rpcd, is sent to the board as far as the board does not have it, and listens
+on the board's 127.0.0.1 only; an SSH tunnel leads there. Without --host it is started on this
+machine. It ends with the command, and with a link that is lost.
 
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
@@ -61,7 +62,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="HOST", help="board, as ssh knows it (default: here)")
     parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
     parser.add_argument(
-        "--server", metavar="FILE", help=f"{PROGRAM} there (default: the one on the PATH, or built)"
+        "--server", metavar="FILE", help=f"{PROGRAM} there (default: the one that was built here)"
     )
 
 
@@ -70,7 +71,7 @@ def _server(options: argparse.Namespace) -> Iterator[int]:
     from edgepipe import rpc  # loads TVM
 
     if options.host:
-        program = options.server or PROGRAM
+        program = options.server or ""
         with rpc.open_board(options.host, ssh_config=options.ssh_config, program=program) as port:
             yield port
     else:

@@ -1,4 +1,4 @@
-"""``edgepipe doctor`` on the virtual Ultra96: devices, coherency and interrupts."""
+"""``edgepipe doctor`` on the board: devices, coherency and interrupts."""
 
 import json
 
@@ -7,7 +7,6 @@ from needs import built
 
 from edgepipe import boards
 from edgepipe.cli.main import main
-from edgepipe.virtual_board.board import SSH_HOST
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = pytest.mark.board
@@ -15,18 +14,16 @@ pytestmark = pytest.mark.board
 ULTRA96 = boards.load("ultra96").accelerator
 
 
-def examine(virtual_board, capsys, *, board="ultra96"):
+def examine(board, capsys):
     """Return the exit code and the findings by check."""
-    where = ["--host", SSH_HOST, "--ssh-config", str(virtual_board.ssh_config)]
     program = str(built("edgepipe-vta-run", "aarch64"))
-    command = ["doctor", *where, "--board", board, "--program", program, "--json"]
+    command = ["doctor", *board.options, "--board", "ultra96", "--program", program, "--json"]
     code = main(command)
     return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
 
 
-def test_a_board_that_works_passes(virtual_board, capsys):
-    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
-    code, found = examine(virtual_board, capsys)
+def test_a_board_that_works_passes(board, capsys):
+    code, found = examine(board, capsys)
     assert code == 0, found
     for check in ("system", "C library", "registers", "buffers", "coherency", "interrupt"):
         assert found[check]["state"] == "ok", found[check]
@@ -34,21 +31,21 @@ def test_a_board_that_works_passes(virtual_board, capsys):
     assert "40 runs" in found["coherency"]["text"]
 
 
-def test_lost_interrupts_are_told(virtual_board, capsys):
+def test_lost_interrupts_are_told(board, virtual_board, capsys):
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("lost-interrupt=5",)))
-    code, found = examine(virtual_board, capsys)
+    code, found = examine(board, capsys)
     assert (code, found["interrupt"]["state"]) == (0, "warn")
     assert found["coherency"]["state"] == "ok"
 
 
-def test_an_accelerator_that_hangs_fails(virtual_board, capsys):
+def test_an_accelerator_that_hangs_fails(board, virtual_board, capsys):
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("hang=20",)))
-    code, found = examine(virtual_board, capsys)
+    code, found = examine(board, capsys)
     assert (code, found["self-test"]["state"]) == (1, "fail")
     assert "passed their deadline" in found["self-test"]["text"]
 
 
-def test_another_encoding_revision_in_the_fpga_fails(virtual_board, capsys):
+def test_another_encoding_revision_in_the_fpga_fails(board, virtual_board, capsys):
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("kv260").accelerator))
-    code, found = examine(virtual_board, capsys)
+    code, found = examine(board, capsys)
     assert (code, found["self-test"]["state"]) == (1, "fail")

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import lacking
+from needs import BUILD, lacking
 
 from edgepipe import rpc
 from edgepipe.cli.main import main
@@ -40,6 +40,14 @@ def test_a_board_without_the_server_is_an_error(board, capsys):
     arguments = ["--host", board.name, "--ssh-config", str(board.ssh_config)]
     assert main(["rpc", "open", *arguments, "--server", "/nowhere/edgepipe-rpcd"]) == 1
     assert "the RPC server did not start" in capsys.readouterr().err
+
+
+def test_a_board_for_which_no_server_was_built_is_an_error(board, program, capsys):
+    assert not (BUILD / "tvm-x86_64").exists()  # boards are aarch64 and armhf
+    assert main(["rpc", "open", "--host", board.name, "--ssh-config", str(board.ssh_config)]) == 1
+    said = capsys.readouterr().err
+    assert "libtvm_runtime.so: not found for x86_64 boards" in said
+    assert "hint: `make board` fetches it" in said
 
 
 def _is_alive(process):

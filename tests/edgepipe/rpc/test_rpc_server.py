@@ -198,3 +198,26 @@ def test_the_tracker_hands_out_one_session_after_another(program):
                     assert session.info()["process"] > 0
     finally:
         tracker.terminate()
+
+
+def test_the_tracker_serves_a_farm_of_two_at_the_same_time(program, bundle):
+    tracker = Tracker(host="127.0.0.1", port=19190, port_end=19290)
+    options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
+    try:
+        with (
+            rpc.LocalServer.start(program, options),
+            rpc.LocalServer.start(program, options),
+        ):
+            farm = tvm.rpc.connect_tracker("127.0.0.1", tracker.port)
+            first, second = (
+                rpc.Session(farm.request("ultra96", session_timeout=60)) for _ in range(2)
+            )
+            with second:
+                with first:
+                    assert first.info()["process"] != second.info()["process"]
+                assert second.run_golden(bundle, repeat=1).device == "simulator"
+                # The board that was given back serves again while the other one is held.
+                with rpc.Session(farm.request("ultra96", session_timeout=60)) as third:
+                    assert third.info()["process"] != second.info()["process"]
+    finally:
+        tracker.terminate()

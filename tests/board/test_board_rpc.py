@@ -1,0 +1,124 @@
+"""Hardware in the loop over TVM RPC: stages uploaded to the board, run there bit for bit, timed."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te
+
+from edgepipe import rpc
+from edgepipe.cli.main import main
+from edgepipe.errors import RpcError
+
+pytestmark = [pytest.mark.board, pytest.mark.models]
+
+
+@pytest.fixture(scope="module")
+def port(board):
+    """Yield the local port of a tunnel to the server, which was sent to the board."""
+    with rpc.open_board(board.host, ssh_config=board.ssh_config) as opened:
+        yield opened
+
+
+def test_the_session_is_on_the_board(port, board):
+    with rpc.connect(port) as session:
+        info = session.info()
+    assert info["machine"] == "aarch64"
+    assert info["cores"] == 4
+
+
+def test_a_kernel_of_tvm_is_uploaded_run_and_timed(port, tmp_path):
+    a = te.placeholder((1000,), "int32", name="a")
+    b = te.compute((1000,), lambda i: a[i] * 3, name="b")
+    target = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})
+    library = tmp_path / "triple.so"
+    tvm.compile(te.create_prim_func([a, b]), target=target).export_library(
+        str(library), cc="aarch64-linux-gnu-g++"
+    )
+    numbers = np.arange(1000, dtype=np.int32)
+    with rpc.connect(port) as session:
+        session.remote.upload(str(library))
+        module = session.remote.load_module("triple.so")
+        device = session.remote.cpu(0)
+        x = tvm.runtime.tensor(numbers, device)
+        y = tvm.runtime.tensor(np.zeros(1000, np.int32), device)
+        module["main"](x, y)
+        assert (y.numpy() == numbers * 3).all()
+        assert module.time_evaluator("main", device, number=2, repeat=2)(x, y).mean > 0
+
+
+def test_stages_run_on_the_accelerator_bit_for_bit_and_are_timed(port, resnet8):
+    with rpc.connect(port) as session:
+        report = session.run_golden(resnet8, device="uio", repeat=2)
+    assert report.device == "uio"
+    assert {stage.kind for stage in report.stages} == {"arm", "vta"}
+    assert all(stage.runs == 2 and 0 < stage.min_us <= stage.max_us for stage in report.stages)
+
+
+def test_one_stage_is_timed_by_tvms_time_evaluator(port, resnet8):
+    with rpc.connect(port) as session:
+        session.remote.upload(str(resnet8), "net.edgepipe")
+        net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "uio")
+        net["load_golden"]()
+        net["run"]()
+        timed = net.time_evaluator("stage_1", session.remote.cpu(0), number=1, repeat=3)()
+        assert len(timed.results) == 3
+        assert timed.mean > 0
+        net["check_golden"]()
+
+
+def test_a_test_that_fails_gives_the_board_back(port, resnet8):
+    """A client killed at work leaves neither a process nor the accelerator's lock behind."""
+    client = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
+            from edgepipe import rpc
+            session = rpc.connect({port})
+            session.remote.upload({str(resnet8)!r}, "net.edgepipe")
+            net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "uio")
+            net["load_golden"]()
+            print(session.info()["process"], flush=True)
+            net.time_evaluator("run", session.remote.cpu(0), number=10**6)()
+        """),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process = int(client.stdout.readline())
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    client.stdout.close()
+    with rpc.connect(port) as session:  # waits for the session before to be ended
+        assert session.info()["process"] != process
+        assert session.run_golden(resnet8, device="uio", repeat=1).device == "uio"
+
+
+def test_a_failure_on_the_board_is_told_and_the_next_session_works(port, tmp_path):
+    with rpc.connect(port) as session:
+        session.remote.upload(bytearray(b"no bundle"), "broken.edgepipe")
+        with pytest.raises(RpcError, match=r"broken\.edgepipe"):
+            session._call("edgepipe.open_bundle", "broken.edgepipe", "uio")
+    with rpc.connect(port) as session:
+        assert session.info()["process"] > 0
+
+
+def test_the_server_is_sent_once(port, board):
+    listing = "cd edgepipe/rpc && ls --full-time edgepipe-rpcd libtvm_*.so"
+    before = board.run([listing]).stdout
+    assert b"edgepipe-rpcd" in before
+    with rpc.open_board(board.host, ssh_config=board.ssh_config) as another, rpc.connect(another):
+        assert board.run([listing]).stdout == before
+    left = board.run(["ls /proc/*/exe -l 2>/dev/null | grep -c edgepipe-rpcd"])
+    assert left.stdout.strip() == b"1"  # the server of this module's port, and no session's
+
+
+def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):
+    where = ["--host", board.host, "--ssh-config", str(board.ssh_config)]
+    assert main(["rpc", "run", str(resnet8), "--repeat", "1", "--device", "uio", *where]) == 0
+    assert "VTA stages ran on: uio" in capsys.readouterr().out
