@@ -19,6 +19,7 @@ from vta_stages.layers import (
     Epilogue,
     Layer,
     MaxPool,
+    Projection,
     Resize,
     TensorSpec,
     Term,
@@ -58,7 +59,8 @@ def layer_macs(layer: Layer) -> int:
     """Return the multiplications of a convolution or dense layer; poolings and sums have none."""
     if not isinstance(layer, Conv) or is_pooling(layer):
         return 0
-    return layer.weight.size * layer.output.height * layer.output.width
+    weights = layer.weight.size + sum(added.weight.size for added in layer.projections)
+    return weights * layer.output.height * layer.output.width
 
 
 def is_depthwise(layer: Layer) -> bool:
@@ -93,8 +95,12 @@ class Builder:
         relu: bool = True,
         leaky: bool = False,
         add: TensorSpec | None = None,
+        project: TensorSpec | None = None,
     ) -> TensorSpec:
-        """Append a convolution with "same" padding, and a residual ``add`` in its accumulator."""
+        """Append a convolution with "same" padding.
+
+        A residual ``add``, or ``project`` through a 1x1 convolution, goes into its accumulator.
+        """
         pad = (kernel - 1) // 2
         height, width = (
             (extent + 2 * pad - kernel) // stride + 1 for extent in (source.height, source.width)
@@ -115,9 +121,20 @@ class Builder:
                 padding=(pad,) * 4,
                 groups=groups,
                 terms=() if add is None else (Term(tensor=add, factor=factor),),
+                projections=()
+                if project is None
+                else (self._projection(project, channels, height),),
             )
         )
         return self.layers[-1].output
+
+    def _projection(self, source: TensorSpec, channels: int, height: int) -> Projection:
+        weight = self.rng.normal(0, 40, (channels, source.channels))
+        return Projection(
+            tensor=source,
+            weight=np.clip(np.round(weight), -127, 127).astype(np.int8),
+            stride=(source.height // height,) * 2,
+        )
 
     def _epilogue(self, shifts: np.ndarray, relu: bool, leaky: bool) -> Epilogue:
         rounding = (1 << (shifts - 1)).astype(np.int32)
@@ -211,8 +228,8 @@ def resnet18_body() -> Workload:
         for block in range(2):
             stride = 2 if stage and not block else 1
             inner = build.conv(at, channels, 3, stride=stride)
-            shortcut = at if stride == 1 else build.conv(at, channels, 1, stride=2, relu=False)
-            at = build.conv(inner, channels, 3, add=shortcut)
+            shortcut = {"add": at} if stride == 1 else {"project": at}
+            at = build.conv(inner, channels, 3, **shortcut)
     build.conv(build.global_pool(at), 1000, 1, relu=False)
     return build.done("resnet18 body")
 
@@ -226,10 +243,8 @@ def resnet50_body() -> Workload:
             stride = 2 if stage and not block else 1
             inner = build.conv(at, channels, 1, stride=stride)
             inner = build.conv(inner, channels, 3)
-            shortcut = at
-            if not block:
-                shortcut = build.conv(at, 4 * channels, 1, stride=stride, relu=False)
-            at = build.conv(inner, 4 * channels, 1, add=shortcut)
+            shortcut = {"add": at} if block else {"project": at}
+            at = build.conv(inner, 4 * channels, 1, **shortcut)
     build.conv(build.global_pool(at), 1000, 1, relu=False)
     return build.done("resnet50_v1 body")
 

@@ -126,6 +126,21 @@ def classifier(batch: int | str = "n") -> onnx.ModelProto:
     return b.model([batch, 3, 16, 16], {"logits": 2})
 
 
+def projected() -> onnx.ModelProto:
+    """The first block of a residual stage: a strided path beside a strided 1x1 convolution."""
+    b = Builder(4)
+    x = b.conv("image", "stem:0", (24, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    x = b.node("Relu", [x], "stem/relu:0")
+    y = b.conv(x, "block/first:0", (40, 24, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    y = b.node("Relu", [y], "block/relu:0")
+    y = b.conv(y, "block/second:0", (40, 40, 3, 3), pads=[1, 1, 1, 1])
+    x = b.conv(x, "block/shortcut:0", (40, 24, 1, 1), strides=[2, 2])
+    x = b.node("Add", [y, x], "block/add:0")
+    x = b.node("Relu", [x], "block/out:0")
+    b.conv(x, "head:0", (6, 40, 1, 1))
+    return b.model([1, 3, 16, 16], {"head:0": 4})
+
+
 def with_float_middle() -> onnx.ModelProto:
     """A network with operators that have no integer form between two convolutions."""
     b = Builder(3)

@@ -92,6 +92,19 @@ def conv_extent(extent: int, kernel: int, stride: int, dilation: int, pads: int)
     return (extent + pads - (kernel - 1) * dilation - 1) // stride + 1
 
 
+def _check_projections(layer: Conv) -> None:
+    for projection in layer.projections:
+        tensor, (sy, sx) = projection.tensor, projection.stride
+        _check_tensor(layer, tensor)
+        if min(sy, sx) < 1:
+            raise LayerError(f"{layer.name}: stride is {projection.stride}, expected >= 1")
+        shape = (layer.output.channels, tensor.channels)
+        _expect(layer, f"shape of the weight of {tensor.name}", projection.weight.shape, shape)
+        extents = (conv_extent(tensor.height, 1, sy, 1, 0), conv_extent(tensor.width, 1, sx, 1, 0))
+        picture = (layer.output.height, layer.output.width)
+        _expect(layer, f"output picture of {tensor.name}", extents, picture)
+
+
 @check_consistent.register
 def _conv(layer: Conv) -> None:
     _check_tensor(layer, layer.input)
@@ -111,6 +124,7 @@ def _conv(layer: Conv) -> None:
     )
     _expect(layer, "output picture", (layer.output.height, layer.output.width), extents)
     _check_terms(layer, layer.terms)
+    _check_projections(layer)
     _check_epilogue(layer, layer.epilogue)
 
 

@@ -78,8 +78,20 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """A residual through a 1x1 convolution that adds into the same accumulator.
+
+    ``weight`` is int8[out_channels, in_channels]; ``stride`` is (y, x); there is no padding.
+    """
+
+    tensor: TensorSpec
+    weight: Int8Array
+    stride: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conv:
-    """Convolution with fused residual terms and epilogue.
+    """Convolution with fused residual terms, projections and epilogue.
 
     ``weight`` is int8[out_channels, in_channels / groups, kernel_h, kernel_w]; ``padding`` is
     (top, left, bottom, right) of zeros; ``stride`` and ``dilation`` are (y, x).
@@ -96,6 +108,7 @@ class Conv:
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     terms: tuple[Term, ...] = ()
+    projections: tuple[Projection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,7 +172,18 @@ def pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
 def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
     rows, cols = _conv_axes(layer)
     weight = layer.weight.reshape(*layer.weight.shape[:2], -1)
-    return _convolution(layer, accelerator, rows, cols, weight)
+    projections = [
+        dense_source(
+            projection.tensor,
+            conv_axis(layer.output.height, projection.tensor.height, 1, projection.stride[0], 0, 1),
+            conv_axis(layer.output.width, projection.tensor.width, 1, projection.stride[1], 0, 1),
+            projection.weight[:, :, None],
+            1,
+            accelerator.block_in,
+        )
+        for projection in layer.projections
+    ]
+    return _convolution(layer, accelerator, rows, cols, weight, projections)
 
 
 @lower.register
@@ -195,6 +206,7 @@ def _convolution(
     rows: AxisMap,
     cols: AxisMap,
     weight: Int8Array,
+    projections: Sequence[Source] = (),
 ) -> Kernel:
     block = accelerator.block_in
     builder = EpilogueBuilder(accelerator, layer.output.channels)
@@ -202,6 +214,11 @@ def _convolution(
     steps.append(Accumulate(len(sources)))
     sources.append(dense_source(layer.input, rows, cols, weight, layer.groups, block))
     builder.widen(*product_bounds(weight))
+    for source in projections:
+        steps.append(Accumulate(len(sources)))
+        sources.append(source)
+    for added in layer.projections if isinstance(layer, Conv) else ():
+        builder.widen(*product_bounds(added.weight))
     return _finish(
         layer.name,
         layer.output,

@@ -50,13 +50,16 @@ def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
         return [term.tensor for term in layer.terms]
     if isinstance(layer, MaxPool | Resize):
         return [layer.input]
-    return [layer.input, *(term.tensor for term in layer.terms)]
+    read = [layer.input, *(term.tensor for term in layer.terms)]
+    if isinstance(layer, Conv):
+        read += [projection.tensor for projection in layer.projections]
+    return read
 
 
 def can_pool(conv: Conv, pool: MaxPool) -> bool:
     """Tell whether the two can be one layer: disjoint windows, and no sum that could wrap."""
     disjoint = pool.kernel[0] <= pool.stride[0] and pool.kernel[1] <= pool.stride[1]
-    if not disjoint or conv.terms:
+    if not disjoint or conv.terms or conv.projections:
         return False
     epilogue = conv.epilogue
     largest = np.abs(conv.weight.astype(np.int64)).reshape(len(conv.weight), -1).sum(axis=1) * 128

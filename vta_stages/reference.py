@@ -104,6 +104,9 @@ def _conv(layer: Conv, tensors: Tensors) -> Int8Array:
             y, x = ky * layer.dilation[0], kx * layer.dilation[1]
             window = picture[:, y :: layer.stride[0], x :: layer.stride[1]][:, :height, :width]
             acc += _products(layer.weight[:, :, ky, kx], window, layer.groups)
+    for projection in layer.projections:
+        (sy, sx), whole = projection.stride, tensors[projection.tensor.name]
+        acc += _products(projection.weight, whole[:, ::sy, ::sx].astype(np.float64), 1)
     summed = _wrap(acc.reshape(-1, height, width))
     return apply_epilogue(layer.epilogue, _add_terms(summed, layer.terms, tensors))
 

@@ -23,6 +23,7 @@ from vta_stages.layers import (
     Leaky,
     LeakySum,
     MaxPool,
+    Projection,
     Resize,
     Sum,
     TensorSpec,
@@ -127,6 +128,10 @@ class _Chain:
     def next_is(self, op: str) -> bool:
         return bool(self._left) and self._left[-1].op == op
 
+    def next_are(self, *ops: str) -> bool:
+        """Tell whether the last bindings left, in their own order, are these operators."""
+        return tuple(binding.op for binding in self._left[-len(ops) :]) == ops
+
     def peek(self) -> Binding:
         """Return the last binding left; there must be one."""
         return self._left[-1]
@@ -225,7 +230,7 @@ def _leaky_offset(chain: _Chain, v: object, t: object) -> object:
 def _terms(chain: _Chain, channels: int, *, to_start: bool) -> tuple[Term, ...]:
     """Consume residual terms, last first; a sum's first term has no accumulator to be added to."""
     terms: list[Term] = []
-    while chain.next_is("add"):
+    while chain.next_are("multiply", "add"):
         added = chain.take("add")
         chain.expect(added.args[1])
         terms.append(_term(chain, channels))
@@ -245,13 +250,39 @@ def _term(chain: _Chain, channels: int) -> Term:
     return Term(tensor=tensor, factor=factor)
 
 
+def _take_conv2d(chain: _Chain, **attributes: Any) -> Binding:
+    return chain.take(
+        "nn.conv2d",
+        out_dtype="int32",
+        data_layout="NCHW",
+        kernel_layout="OIHW",
+        out_layout="NCHW",
+        **attributes,
+    )
+
+
+def _projections(chain: _Chain) -> tuple[Projection, ...]:
+    """Consume 1x1 convolutions that are added to the accumulator, last first."""
+    projections: list[Projection] = []
+    while chain.next_are("nn.conv2d", "add"):
+        added = chain.take("add")
+        chain.expect(added.args[1])
+        call = _take_conv2d(chain, padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
+        weight = _constant(call.args[1], "int8")
+        if weight.shape[2:] != (1, 1):
+            raise _MismatchError
+        tensor, stride = chain.spec(call.args[0]), call.attributes["strides"]
+        projections.append(Projection(tensor=tensor, weight=weight[:, :, 0, 0], stride=stride))
+        chain.expect(added.args[0])
+    return tuple(reversed(projections))
+
+
 def _conv(chain: _Chain) -> Layer:
     output = chain.spec(chain.output)
     epilogue = _epilogue(chain, output.channels)
     terms = _terms(chain, output.channels, to_start=False)
-    call = chain.take(
-        "nn.conv2d", out_dtype="int32", data_layout="NCHW", kernel_layout="OIHW", out_layout="NCHW"
-    )
+    projections = _projections(chain)
+    call = _take_conv2d(chain)
     chain.end()
     return Conv(
         name=chain.output,
@@ -264,6 +295,7 @@ def _conv(chain: _Chain) -> Layer:
         dilation=call.attributes["dilation"],
         groups=call.attributes["groups"],
         terms=terms,
+        projections=projections,
     )
 
 

@@ -17,6 +17,7 @@ from vta_stages.layers import (
     Layer,
     LeakySum,
     MaxPool,
+    Projection,
     Resize,
     Sum,
     Term,
@@ -85,8 +86,27 @@ def _emit_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
             groups=layer.groups,
             out_dtype="int32",
         )
+    if isinstance(layer, Conv):
+        acc = _emit_projections(builder, name, acc, layer.projections)
     acc = _emit_terms(builder, name, acc, layer.terms)
     return _emit_epilogue(builder, name, acc, layer.epilogue)
+
+
+def _emit_projections(
+    builder: ModuleBuilder, name: str, acc: str, projections: tuple[Projection, ...]
+) -> str:
+    """Add the 1x1 convolution of every projection to ``acc``."""
+    for index, projection in enumerate(projections):
+        part = builder.emit(
+            f"{name}__projection{index}",
+            "nn.conv2d",
+            projection.tensor.name,
+            projection.weight[:, :, None, None],
+            strides=projection.stride,
+            out_dtype="int32",
+        )
+        acc = builder.emit(f"{name}__projected{index}", "add", acc, part)
+    return acc
 
 
 def _emit_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:

@@ -47,8 +47,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProjectionPart:
+    """A 1x1 convolution, ``weight`` float64[out, in], that is part of a ConvNode."""
+
+    input: str
+    weight: Float
+    stride: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConvNode(Node):
-    """``activation(conv(input, weight) + sum(residual * factor) + bias)``.
+    """``activation(conv(input, weight) + sum(residual * factor) + projections + bias)``.
 
     ``weight`` is float64[out, in / groups, kh, kw], or [in, out / groups, kh, kw] when
     ``transposed``; ``bias`` float64[out]; a residual is (tensor, factor float64[out]).
@@ -63,11 +72,28 @@ class ConvNode(Node):
     groups: int = 1
     transposed: bool = False
     residuals: tuple[tuple[str, Float], ...] = ()
+    projections: tuple[ProjectionPart, ...] = ()
     activation: Activation = IDENTITY
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.input, *(tensor for tensor, _ in self.residuals))
+        return (*self.weighted_inputs, *(tensor for tensor, _ in self.residuals))
+
+    @property
+    def weighted_inputs(self) -> tuple[str, ...]:
+        """The tensors that weights are multiplied with."""
+        return (self.input, *(projection.input for projection in self.projections))
+
+    @property
+    def is_projection(self) -> bool:
+        """Tell whether this is a plain 1x1 convolution, which another one can take in."""
+        plain = not self.residuals and not self.projections and not self.transposed
+        return (
+            plain
+            and self.groups == 1
+            and self.weight.shape[2:] == (1, 1) == self.dilation
+            and (self.padding == (0, 0, 0, 0))
+        )
 
     @property
     def is_depthwise(self) -> bool:

@@ -31,6 +31,7 @@ from edgepipe.quantize.graph import (
     MaxPoolNode,
     MoveNode,
     Node,
+    ProjectionPart,
     ResizeNode,
     SliceNode,
     SumNode,
@@ -168,6 +169,10 @@ class _Reader:
                 weight=weight,
                 bias=node.bias * factor + bias,
                 residuals=tuple((t, f * factor) for t, f in node.residuals),
+                projections=tuple(
+                    replace(p, weight=p.weight * np.reshape(factor, (-1, 1)))
+                    for p in node.projections
+                ),
             )
         if isinstance(node, SumNode):
             del self.nodes[tensor]
@@ -224,6 +229,9 @@ class _Reader:
             other = operands[1 - chosen]
             conv = self._affine(name, tensor, factor, 0.0)
             assert isinstance(conv, ConvNode)
+            projected = self._open(other[0])
+            if isinstance(projected, ConvNode) and projected.is_projection and not conv.transposed:
+                return self._project(conv, projected, other[1])
             return replace(conv, residuals=(*conv.residuals, other))
         terms: list[tuple[str, Any]] = []
         bias = np.zeros(ones.size)
@@ -236,6 +244,20 @@ class _Reader:
             else:
                 terms.append((tensor, factor))
         return SumNode(name=name, terms=tuple(terms), bias=bias)
+
+    def _project(self, conv: ConvNode, projected: ConvNode, factor: Any) -> ConvNode:
+        """Take a 1x1 convolution into the accumulator of another one."""
+        del self.nodes[projected.name]
+        part = ProjectionPart(
+            input=projected.input,
+            weight=projected.weight[:, :, 0, 0] * factor[:, None],
+            stride=projected.stride,
+        )
+        return replace(
+            conv,
+            bias=conv.bias + projected.bias * factor,
+            projections=(*conv.projections, part),
+        )
 
     def activation(self, binding: Binding) -> Node | str:
         """Relu, leaky relu, clip, and maximum or minimum with a constant."""

@@ -112,14 +112,15 @@ def as_weight(node: ConvNode, rows: NDArray[np.int64]) -> NDArray[np.int8]:
     return weight.reshape(node.weight.shape).astype(np.int8)
 
 
-def expected_error(node: ConvNode, rows: NDArray[np.int64], exact: Float, mean: Float) -> Float:
+def expected_error(node: ConvNode, difference: Float, mean: Float) -> Float:
     """Return what rounding the weights takes from each channel's mean, in accumulator units.
 
-    ``mean`` is the input's mean per channel in integer steps. (Zero padding is neglected.)
+    ``difference`` float64[out, n] is by how much the rounded weights are too small; ``mean`` is the
+    input's mean per channel in integer steps. (Zero padding is neglected.)
     """
     means = mean.reshape(node.groups, -1)
     groups, per_group = means.shape
-    taps = (exact - rows).reshape(groups, rows.shape[0] // groups, per_group, -1).sum(axis=3)
+    taps = difference.reshape(groups, len(difference) // groups, per_group, -1).sum(axis=3)
     # Every output of a transposed convolution meets one of stride x stride sets of taps.
     hit = 1 / (node.stride[0] * node.stride[1]) if node.transposed else 1.0
     error: Float = hit * np.einsum("goi,gi->go", taps, means)

@@ -48,6 +48,7 @@ from vta_stages.layers import (
     Conv,
     Epilogue,
     MaxPool,
+    Projection,
     Resize,
     Sum,
     TensorSpec,
@@ -208,7 +209,9 @@ class Writer:
                 assert isinstance(user, SliceNode)
                 part = slice(user.begin, user.end)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif users and all(isinstance(user, ConvNode) and user.input == tensor for user in users):
+        elif users and all(
+            isinstance(user, ConvNode) and tensor in user.weighted_inputs for user in users
+        ):
             depthwise = all(isinstance(user, ConvNode) and user.is_depthwise for user in users)
             strength = 1.0 if depthwise else self._options.equalise
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
@@ -231,7 +234,10 @@ class Writer:
         source = self._int(node.input)
         output = self._spec(node.name)
         scale = self._output_scale(node.name, node.activation.high)
-        real = input_rows(node, source.scale)
+        own = input_rows(node, source.scale)
+        # Projections share the accumulator, and with it each channel's weight step.
+        projected = [(self._int(part.input), part) for part in node.projections]
+        real = np.hstack([own, *(part.weight * form.scale for form, part in projected)])
         scale = np.maximum(scale, np.abs(real).max(axis=1) / 127)
         gain = self._gain(node)
         residuals = [(self._int(tensor), factor) for tensor, factor in node.residuals]
@@ -246,13 +252,14 @@ class Writer:
             Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
             for form, factor in residuals
         )
+        borders = np.cumsum([own.shape[1], *(form.scale.size for form, _ in projected)])[:-1]
         bias = node.bias / unit
         if self._options.bias_correction:
-            mean = self._mean(node.input)
-            if mean is not None:
-                bias = bias + expected_error(node, rows, real / unit[:, None], mean / source.scale)
+            errors = np.split(real / unit[:, None] - rows, borders, axis=1)
+            bias = bias + self._expected_error(node, errors)
         epilogue = self._epilogue(node, scale, shift, bias, np.abs(rows).sum(axis=1), terms)
-        weight = as_weight(node, rows)
+        own_rows, *projected_rows = np.split(rows, borders, axis=1)
+        weight = as_weight(node, own_rows)
         if node.transposed:
             layer: TransposedConv | Conv = TransposedConv(
                 name=output.name,
@@ -277,9 +284,26 @@ class Writer:
                 dilation=node.dilation,
                 groups=node.groups,
                 terms=terms,
+                projections=tuple(
+                    Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
+                    for (form, part), w in zip(projected, projected_rows, strict=True)
+                ),
             )
         emit.emit_layer(self._builder, layer)
         self._made(node.name, output, scale)
+
+    def _expected_error(self, node: ConvNode, errors: list[Float]) -> Float:
+        """Return what rounding the weights takes from each channel's mean, where means are known.
+
+        ``errors`` are those of the weights of every weighted input, as rows.
+        """
+        result = np.zeros(len(errors[0]))
+        for index, (tensor, error) in enumerate(zip(node.weighted_inputs, errors, strict=True)):
+            mean = self._mean(tensor)
+            if mean is not None:
+                steps = mean / self._int(tensor).scale
+                result += expected_error(node, error, steps) if index == 0 else error @ steps
+        return result
 
     def _write_sum(self, node: SumNode) -> None:
         output = self._spec(node.name)

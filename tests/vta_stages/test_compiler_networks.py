@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from compiler_support import (
@@ -14,7 +16,7 @@ from compiler_support import (
 )
 
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Concat, Layer, MaxPool, Resize, Sum, TensorSpec, Term
+from vta_stages.layers import Concat, Layer, MaxPool, Projection, Resize, Sum, TensorSpec, Term
 from vta_stages.program import RegionKind
 
 each_accelerator = pytest.mark.parametrize(
@@ -40,6 +42,27 @@ def concat(name: str, *parts: TensorSpec) -> Concat:
     channels = sum(part.channels for part in parts)
     output = tensor(f"{name}.out", channels, parts[0].height, parts[0].width)
     return Concat(name=name, inputs=parts, output=output)
+
+
+@pytest.mark.parametrize(("channels", "extent", "stride"), [(20, 15, 2), (48, 8, 1)])
+@each_accelerator
+def test_projections_add_into_the_same_accumulator(
+    accelerator, channels: int, extent: int, stride: int
+) -> None:
+    rng = np.random.default_rng(channels)
+    source = tensor("x", channels, extent, extent)
+    first = conv(rng, "first", source, 40, 3, stride=stride, pad=1)
+    second = conv(rng, "second", first.output, 36, 3, pad=1, low=0)
+    projection = Projection(
+        tensor=source,
+        weight=rng.integers(-128, 128, (36, channels)).astype(np.int8),
+        stride=(stride, stride),
+    )
+    last = dataclasses.replace(
+        second, terms=(term(tensor("r", 36, *([first.output.height] * 2)), 99),),
+        projections=(projection,),
+    )  # fmt: skip
+    check_program(accelerator, [first, last], ["x", "r"], ["second.out"])
 
 
 def linear_matrix(extent_out: int, extent_in: int) -> np.ndarray:

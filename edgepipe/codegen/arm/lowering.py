@@ -41,6 +41,11 @@ from vta_stages.layers import (
 )
 
 
+def _has_projections(layer: Layer | None) -> bool:
+    """Tell what own kernels do not compute: such an operator is compiled as a generic one."""
+    return isinstance(layer, Conv) and bool(layer.projections)
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Where a tensor lies; ``view`` is None for what only generic operators can read."""
@@ -71,7 +76,7 @@ class Lowering:
         self._declare()
         run: list[Operator] = []
         for operator in self.operators:
-            if operator.kind == "generic":
+            if operator.kind == "generic" or _has_projections(operator.layer):
                 run.append(operator)
                 continue
             self._lower_generic(run)
@@ -189,8 +194,10 @@ class Lowering:
         layers = [o.layer for o in readers]
         if len(layers) == 1 and operator.output not in self._outputs:
             layer = layers[0]
-            if isinstance(layer, Conv | TransposedConv) and all(
-                term.tensor.name != operator.output for term in layer.terms
+            if (
+                isinstance(layer, Conv | TransposedConv)
+                and not _has_projections(layer)
+                and all(term.tensor.name != operator.output for term in layer.terms)
             ):
                 self._tables[operator.output] = (frame, table)
                 return

@@ -13,7 +13,7 @@ from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import Conv, Epilogue, MaxPool, Sum, Term
+from vta_stages.layers import Conv, Epilogue, MaxPool, Projection, Sum, Term
 
 RNG = np.random.default_rng(20)
 FRAME = RNG.integers(0, 256, (1, 21, 30, 3)).astype(np.uint8)
@@ -74,6 +74,36 @@ def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_bl
     expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["features"])
     expected[1, ..., 4:] = 0  # padding lanes
     np.testing.assert_array_equal(found["features"], expected)
+
+
+def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame_stage, tmp_path):
+    emit_layer(frame_stage, first_convolution())
+    last = Conv(
+        name="last",
+        input=spec("features", 20, 11, 15),
+        output=spec("last", 12, 11, 15),
+        weight=RNG.integers(-127, 128, (12, 20, 1, 1)).astype(np.int8),
+        epilogue=epilogue(12),
+        terms=(),
+        projections=(
+            Projection(
+                tensor=spec("image", 3, 21, 30),
+                weight=RNG.integers(-127, 128, (12, 3)).astype(np.int8),
+                stride=(2, 2),
+            ),
+        ),
+    )
+    emit_layer(frame_stage, last)
+    module = frame_stage.finish(["last"])
+    artifact, found = run(
+        tmp_path, module, {"frame": FRAME}, output_layouts={"last": Blocks(block=16)}
+    )
+    kernels_called = [c.split("_")[0] for c in calls(artifact)]
+    assert kernels_called[:2] == ["input", "convolution"]
+    assert "generic" in kernels_called
+    expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["last"])
+    expected[0, ..., 12:] = 0  # padding lanes
+    np.testing.assert_array_equal(found["last"], expected)
 
 
 def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_path):

@@ -20,6 +20,7 @@ from vta_stages.layers import (
     Epilogue,
     Layer,
     MaxPool,
+    Projection,
     Resize,
     Sum,
     TensorSpec,
@@ -49,6 +50,7 @@ def module_of(layer: Layer) -> IRModule:
     """Return a stage module whose parameters are the layer's int8 inputs."""
     builder = ModuleBuilder()
     specs = [layer.input] if hasattr(layer, "input") else list(getattr(layer, "inputs", ()))
+    specs += [added.tensor for added in getattr(layer, "projections", ())]
     specs += [term.tensor for term in getattr(layer, "terms", ())]
     for name in dict.fromkeys(spec.name for spec in specs):
         spec = next(s for s in specs if s.name == name)
@@ -85,6 +87,15 @@ def convs(draw: st.DrawFn) -> Conv:
     random = np.random.default_rng(draw(st.integers(0, 99)))
     other = dataclasses.replace(output, name="r")
     count = draw(st.integers(0, 2))
+    picture = TensorSpec(name="p", channels=3, height=2 * output.height - 1, width=2 * output.width)
+    projections = tuple(
+        Projection(
+            tensor=picture,
+            weight=random.integers(-128, 128, (filters, 3)).astype(np.int8),
+            stride=(2, 2),
+        )
+        for _ in range(draw(st.integers(0, 2)))
+    )
     factors = random.integers(-127, 128, (2, filters)).astype(np.int32)
     return Conv(
         name="y.0",
@@ -96,6 +107,7 @@ def convs(draw: st.DrawFn) -> Conv:
         padding=padding,  # type: ignore[arg-type]
         groups=groups,
         terms=tuple(Term(tensor=other, factor=factors[i]) for i in range(count)),
+        projections=projections,
     )
 
 
@@ -104,7 +116,8 @@ def convs(draw: st.DrawFn) -> Conv:
 def test_convolutions_read_back_equal(layer: Conv) -> None:
     (operator,) = match_operators(module_of(layer))
     assert (operator.kind, operator.name, operator.output) == ("conv", "y.0", "y.0")
-    assert operator.inputs == (("x", "r") if layer.terms else ("x",))
+    added = (*(("p",) if layer.projections else ()), *(("r",) if layer.terms else ()))
+    assert operator.inputs == ("x", *added)
     assert_equal(operator.layer, layer)
 
 

@@ -22,6 +22,7 @@ from vta_stages.layers import Conv, MaxPool, TransposedConv
 MAKERS = {
     "detector": small_networks.detector,
     "classifier": small_networks.classifier,
+    "projected": small_networks.projected,
     "with_float_middle": small_networks.with_float_middle,
     "exporter_habits": small_networks.exporter_habits,
     "reluctant": small_networks.reluctant,
@@ -85,6 +86,20 @@ def test_adds_become_residual_terms(networks: dict[str, Network]) -> None:
     operators = match_operators(quantized(networks["detector"]).module)
     merge = next(o for o in operators if o.name == "merge_again")
     assert merge.inputs == ("body_concat", "up_resize", "body_leaky")
+
+
+def test_a_shortcut_of_1x1_joins_the_convolution_that_it_is_added_to(
+    networks: dict[str, Network],
+) -> None:
+    operators = match_operators(quantized(networks["projected"]).module)
+    assert "block_shortcut" not in kinds(operators)
+    block = next(o for o in operators if o.name == "block_out")
+    assert isinstance(block.layer, Conv)
+    assert block.inputs == ("block_relu", "stem_relu")
+    (projection,) = block.layer.projections
+    assert projection.weight.shape == (40, 24)
+    assert projection.stride == (2, 2)
+    assert not block.layer.terms
 
 
 def test_a_classifier_is_integer_to_the_end(networks: dict[str, Network]) -> None:
