@@ -128,7 +128,9 @@ echo "board    $board, $image, user $user, releases in $root"
 # ---- rights: a group, and udev rules that give it the devices
 
 getent group edgepipe >/dev/null || change "group edgepipe" groupadd --system edgepipe
-for group in edgepipe video; do
+# video is the cameras' group, render zocl's, where there is one.
+for group in edgepipe video render; do
+    [ "$group" != render ] || getent group render >/dev/null || continue
     case " $(id -nG "$user") " in
     *" $group "*) echo "ok       $user in group $group" ;;
     *) change "$user in group $group" usermod -a -G "$group" "$user" ;;
