@@ -74,7 +74,8 @@ test-tsan test-asan: test-%: $(VENV)/.created
 	cmake -S . -B build/$* -G Ninja -DEDGEPIPE_SANITIZE=$(SANITIZE_$*) \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/$*.log
 	cmake --build build/$* --target edgepipe-tests >> build/$*.log || { tail -50 build/$*.log; exit 1; }
-	build/$*/bin/edgepipe-tests --gtest_brief=1
+	TSAN_OPTIONS=suppressions=cpp_runtime/tests/tsan_suppressions.txt \
+	    build/$*/bin/edgepipe-tests --gtest_brief=1
 
 # Starts from the parts of a small real bundle; what was found before is in cpp_runtime/tests.
 FUZZ_SECONDS ?= 60

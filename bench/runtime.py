@@ -47,7 +47,7 @@ def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
         ("asleep: hand-over", "asleep_us"),
         ("asleep: queue of mutex and condvar", "condition_queue_us"),
         ("asleep: GStreamer queue", "gstreamer_queue_us"),
-        ("spinning: cache line, one way", "ping_pong_us"),
+        ("spinning: cache line, one way", "cache_line_us"),
         ("spinning: hand-over", "spinning_us"),
         ("spinning: boost::lockfree::spsc_queue", "boost_queue_us"),
     )
@@ -61,7 +61,7 @@ def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
         ),
         Figure(
             name="spinning: hand-over / cache line",
-            value=ratio(rounds, "spinning_us", "ping_pong_us"),
+            value=ratio(rounds, "spinning_us", "cache_line_us"),
             unit="x",
             at_most=2.0,
         ),

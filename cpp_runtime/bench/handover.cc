@@ -4,8 +4,8 @@
 //
 // A hand-over is the time from the last instruction of one stage to the first of the next, each on
 // its own core. Asleep, the second one waits in the kernel: beside it a bare futex wake, a queue of
-// mutex and condition variable, and GStreamer's queue element. Spinning, it polls: beside it a
-// cache line that goes to and fro between the cores, and Boost's single-producer queue.
+// mutex and condition variable, and GStreamer's queue element. Spinning, it polls: beside it a bare
+// cache line that one core writes and the other one reads, and Boost's single-producer queue.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -128,43 +128,104 @@ double gstreamer_queue() {
   return median(std::move(times));
 }
 
-/// One way of a cache line that goes to and fro between two cores, neither of which does anything
-/// else: half of the round trip.
-double ping_pong() {
-  constexpr int kTurns = 1000;
-  alignas(64) std::atomic<int> ball{0};
+/// Time stamps of one side, put together with those of the other only when all is over: a stamp
+/// that is read on the other core would be a second cache line under way.
+using Stamps = std::vector<Clock::time_point>;
+
+double median_between(const Stamps& left, const Stamps& arrived) {
   std::vector<double> times;
-  const auto play = [&](int mine, bool timed) {
-    for (int round = 0; round < kRounds / 10; ++round) {
-      const Clock::time_point start = Clock::now();
-      for (int turn = 0; turn < kTurns; ++turn) {
-        while (ball.load(std::memory_order_acquire) != mine) {
-        }
-        ball.store(1 - mine, std::memory_order_release);
-      }
-      if (timed) times.push_back(micros(Clock::now() - start) / (2 * kTurns));
-    }
-  };
-  Result<Thread> one = Thread::start({.name = "ping", .core = core_of(0)}, [&] { play(0, true); });
-  Result<Thread> other =
-      Thread::start({.name = "pong", .core = core_of(1)}, [&] { play(1, false); });
-  if (one.ok()) one->join();
-  if (other.ok()) other->join();
+  for (std::size_t round = 0; round < left.size(); ++round) {
+    times.push_back(micros(arrived[round] - left[round]));
+  }
   return median(std::move(times));
+}
+
+/// Time for the other core to finish with the last round and to wait again.
+void let_wait() {
+  const Clock::time_point end = Clock::now() + 5us;
+  while (Clock::now() < end) {
+  }
+}
+
+/// What receive(round) sees of send(round), on two pinned threads that never sleep: the median time
+/// from before the one to after the other.
+template <typename Send, typename Receive>
+double measure_spinning(Send send, Receive receive) {
+  Stamps left(kRounds);
+  Stamps arrived(kRounds);
+  alignas(64) std::atomic<std::size_t> done{0};
+  Result<Thread> receiver = Thread::start({.name = "receiver", .core = core_of(1)}, [&] {
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      receive(static_cast<int>(round));
+      arrived[round] = Clock::now();
+      done.store(round + 1, std::memory_order_release);
+    }
+  });
+  Result<Thread> sender = Thread::start({.name = "sender", .core = core_of(0)}, [&] {
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      while (done.load(std::memory_order_acquire) < round) {
+      }
+      let_wait();
+      left[round] = Clock::now();
+      send(static_cast<int>(round));
+    }
+  });
+  if (sender.ok()) sender->join();
+  if (receiver.ok()) receiver->join();
+  return median_between(left, arrived);
+}
+
+/// One way of a cache line between two cores that do nothing else.
+double cache_line() {
+  alignas(64) std::atomic<int> line{-1};
+  return measure_spinning([&](int round) { line.store(round, std::memory_order_release); },
+                          [&](int round) {
+                            while (line.load(std::memory_order_acquire) != round) {
+                            }
+                          });
 }
 
 double boost_queue() {
   boost::lockfree::spsc_queue<int, boost::lockfree::capacity<64>> queue;
-  return measure_wakes([&](int round) { queue.push(round); },
-                       [&](int) {
-                         int found = 0;
-                         while (!queue.pop(found)) {
-                         }
-                       });
+  return measure_spinning([&](int round) { queue.push(round); },
+                          [&](int) {
+                            int found = 0;
+                            while (!queue.pop(found)) {
+                            }
+                          });
 }
 
-/// With `spin`, the second stage's thread never sleeps meanwhile.
-Result<double> pipeline_handover(DeviceMemory& memory, std::chrono::microseconds spin) {
+/// All frames are sent at once, so that the two stages have the two cores for themselves.
+Result<double> handover_spinning(DeviceMemory& memory) {
+  Stamps left;
+  Stamps arrived;
+  left.reserve(kRounds);
+  arrived.reserve(kRounds);
+  alignas(64) std::atomic<std::size_t> done{0};
+  Result<std::unique_ptr<Pipeline>> pipeline = two_stages(
+      memory,
+      [&](Views, Views) {
+        while (done.load(std::memory_order_acquire) < left.size()) {
+        }
+        let_wait();
+        left.push_back(Clock::now());
+        return Status();
+      },
+      [&](Views, Views) {
+        arrived.push_back(Clock::now());
+        done.store(arrived.size(), std::memory_order_release);
+        return Status();
+      },
+      {.slots = kRounds, .cores = {}, .spin = 1s});
+  if (!pipeline.ok()) return pipeline.status();
+  for (int round = 0; round < kRounds; ++round) {
+    if (Status status = send(**pipeline); !status.ok()) return status;
+  }
+  if (Status status = (*pipeline)->drain(Clock::now() + 60s); !status.ok()) return status;
+  return median_between(left, arrived);
+}
+
+Result<double> handover_asleep(DeviceMemory& memory) {
   Clock::time_point left;
   std::vector<double> times;
   times.reserve(kRounds);
@@ -177,8 +238,7 @@ Result<double> pipeline_handover(DeviceMemory& memory, std::chrono::microseconds
       [&](Views, Views) {
         times.push_back(micros(Clock::now() - left));
         return Status();
-      },
-      spin);
+      });
   if (!pipeline.ok()) return pipeline.status();
   for (int round = 0; round < kRounds; ++round) {
     std::this_thread::sleep_for(kPause);
@@ -189,14 +249,14 @@ Result<double> pipeline_handover(DeviceMemory& memory, std::chrono::microseconds
 }
 
 int run() {
-  Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 1 << 20});
+  Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 1 << 24});
   if (!memory.ok()) return 1;
   const double futex_us = bare_futex();
-  const Result<double> asleep_us = pipeline_handover(**memory, 0us);
+  const Result<double> asleep_us = handover_asleep(**memory);
   const double condition_us = condition_queue();
   const double gstreamer_us = gstreamer_queue();
-  const double ping_pong_us = ping_pong();
-  const Result<double> spinning_us = pipeline_handover(**memory, 1s);
+  const double cache_line_us = cache_line();
+  const Result<double> spinning_us = handover_spinning(**memory);
   const double boost_us = boost_queue();
   for (const Result<double>* result : {&asleep_us, &spinning_us}) {
     if (result->ok()) continue;
@@ -205,9 +265,9 @@ int run() {
   }
   std::printf(
       "{\"futex_us\": %.3f, \"asleep_us\": %.3f, \"condition_queue_us\": %.3f, "
-      "\"gstreamer_queue_us\": %.3f, \"ping_pong_us\": %.4f, \"spinning_us\": %.4f, "
+      "\"gstreamer_queue_us\": %.3f, \"cache_line_us\": %.4f, \"spinning_us\": %.4f, "
       "\"boost_queue_us\": %.4f}\n",
-      futex_us, *asleep_us, condition_us, gstreamer_us, ping_pong_us, *spinning_us, boost_us);
+      futex_us, *asleep_us, condition_us, gstreamer_us, cache_line_us, *spinning_us, boost_us);
   return 0;
 }
 

@@ -18,7 +18,7 @@ inline int core_of(std::size_t index) {
 
 inline Result<std::unique_ptr<Pipeline>> two_stages(DeviceMemory& memory, FunctionStage::Body first,
                                                     FunctionStage::Body second,
-                                                    std::chrono::microseconds spin = {}) {
+                                                    Pipeline::Options options = {}) {
   Graph graph;
   for (const char* name : {"in", "between", "out"}) {
     graph.tensors.push_back({.name = name, .dtype = "", .shape = {}, .layout = "", .bytes = 8});
@@ -31,8 +31,8 @@ inline Result<std::unique_ptr<Pipeline>> two_stages(DeviceMemory& memory, Functi
   graph.nodes.push_back({.stage = std::make_unique<FunctionStage>("second", std::move(second)),
                          .reads = {1},
                          .writes = {2}});
-  return Pipeline::create(std::move(graph), memory,
-                          {.cores = {core_of(0), core_of(1)}, .spin = spin});
+  options.cores = {core_of(0), core_of(1)};
+  return Pipeline::create(std::move(graph), memory, options);
 }
 
 inline Status send(Pipeline& pipeline) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "dram_ledger.h"
 #include "gemm_kernel.h"
@@ -89,6 +91,33 @@ class Checker {
     return std::move(checked_);
   }
 
+  /// The verdict on a copy of `like` that differs in nothing but addresses; none when it is no such
+  /// copy. What does not depend on addresses (tokens, SRAM, uops' contents, hazards) holds for the
+  /// copy too, so only the accesses to device memory are checked.
+  std::optional<Result<CheckedProgram>> run_like(std::span<const InstructionWord> words,
+                                                 const CheckedProgram& like) {
+    if (words.size() != like.words.size() || !decode_all(words).ok()) return std::nullopt;
+    checked_ = like;
+    checked_.words.assign(words.begin(), words.end());
+    checked_.memory_generation = memory_.generation();
+    std::size_t visited = 0;
+    bool is_copy = true;
+    Status status = run_modules(accelerator_, program_, [&](const ScheduledInstruction& at) {
+      now_ = at;
+      CheckedInstruction& step = checked_.steps[visited++];
+      const Instruction& found = program_[at.index];
+      Instruction expected = step.instruction;
+      expected.dram_base = found.dram_base;
+      is_copy = is_copy && found == expected;
+      step = {.instruction = found, .dram = nullptr, .out_is_stored = step.out_is_stored};
+      const bool transfers = found.opcode == Opcode::kLoad || found.opcode == Opcode::kStore;
+      return is_copy && transfers ? resolve_dram(found, step) : Status();
+    });
+    if (!is_copy || (status.ok() && !checked_.uops_are_those_in_memory())) return std::nullopt;
+    if (!status.ok()) return status;
+    return std::move(checked_);
+  }
+
  private:
   // ---- whole-program rules ---------------------------------------------------------------------
 
@@ -160,7 +189,7 @@ class Checker {
     const std::uint64_t elements =
         std::uint64_t{i.y_pad_0 + i.y_size + i.y_pad_1} * (i.x_pad_0 + i.x_size + i.x_pad_1);
     if (Status status = check_sram(i, elements); !status.ok()) return status;
-    if (Status status = resolve_dram(i); !status.ok()) return status;
+    if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
     const std::uint32_t end = i.sram_base + static_cast<std::uint32_t>(elements);
     switch (i.memory_type) {
       case MemoryType::kUop:
@@ -212,7 +241,7 @@ class Checker {
     }
     const std::uint64_t elements = std::uint64_t{i.y_size} * i.x_size;
     if (Status status = check_sram(i, elements); !status.ok()) return status;
-    if (Status status = resolve_dram(i); !status.ok()) return status;
+    if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
     for (std::uint32_t n = i.sram_base; n < i.sram_base + elements; ++n) {
       OutEntry& entry = out_[n];
       if (entry.touch.written == 0) return uninitialised("out", n);
@@ -239,13 +268,13 @@ class Checker {
   }
 
   // The whole span from the first to the last row must lie in one allocation.
-  Status resolve_dram(const Instruction& i) {
+  Status resolve_dram(const Instruction& i, CheckedInstruction& step) {
     if (i.x_size == 0 || i.y_size == 0) return {};
     const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
     const DramSpan span = dram_span(accelerator_, i);
     Result<std::byte*> pointer = translate(memory_, span);
     if (!pointer.ok()) return broken(pointer.status().message());
-    checked_.steps.back().dram = *pointer;
+    step.dram = *pointer;
     for (std::uint32_t y = 0; y < i.y_size; ++y) {
       const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
       const std::uint64_t bytes = i.x_size * unit;
@@ -273,76 +302,87 @@ class Checker {
 
   Status check_gemm(const Instruction& i) {
     if (Status status = check_uops(i); !status.ok()) return status;
-    Status first;
-    for_each_step(i, uop_.data() + i.uop_begin,
-                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
-                    if (!first.ok()) return;
-                    if (i.reset == 0) first = read_tile(inp_, "inp", src);
-                    if (i.reset == 0 && first.ok()) first = read_tile(wgt_, "wgt", wgt);
-                    if (first.ok()) first = write_acc(dst, i.reset == 0, i.reset == 0);
-                  });
+    const bool reads = i.reset == 0;
+    bool good = true;
+    for_each_step(
+        i, uop_.data() + i.uop_begin, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
+          good = good && (!reads || (read_tile(inp_, "inp", src) && read_tile(wgt_, "wgt", wgt))) &&
+                 write_acc(dst, reads, reads);
+        });
     begin_instruction();
-    return first;
+    return good ? Status() : std::move(error_);
   }
 
   Status check_alu(const Instruction& i) {
     if (i.reset != 0) return broken("reset on an ALU instruction, which has none");
     if (Status status = check_uops(i); !status.ok()) return status;
-    Status first;
+    const bool reads = i.use_imm == 0;
+    bool good = true;
     for_each_step(i, uop_.data() + i.uop_begin,
                   [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
-                    if (!first.ok()) return;
-                    if (i.use_imm == 0) first = read_acc(src);
-                    if (first.ok()) first = write_acc(dst, true, true);
+                    good = good && (!reads || read_acc(src)) && write_acc(dst, true, true);
                   });
     begin_instruction();
-    return first;
+    return good ? Status() : std::move(error_);
   }
 
   // Between instructions the pipeline drains: the next one's steps are far from this one's.
   void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
 
-  Status read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
-    if (n >= buffer.size()) return out_of_range(name, n, buffer.size());
-    Touch& touch = buffer[n];
-    if (touch.written == 0) return uninitialised(name, n);
-    if (touch.written > now_.clock[kLoadClock]) {
-      return race("reads " + std::string(name) + " entry " + number(n), Module::kLoad,
-                  touch.written, "writes it");
-    }
-    touch.read = now_.sequence + 1;
-    return {};
+  // One call for each step of a GEMM or ALU, millions in a program: what is wrong is left in
+  // error_, because even an empty Status costs more than the check.
+
+  bool fail(Status status) {
+    error_ = std::move(status);
+    return false;
   }
 
-  Status read_acc(std::uint32_t n) const {
-    if (n >= acc_.size()) return out_of_range("acc", n, acc_.size());
-    if (!acc_[n].initialised) return uninitialised("acc", n);
+  bool read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
+    if (n >= buffer.size()) return fail(out_of_range(name, n, buffer.size()));
+    Touch& touch = buffer[n];
+    if (touch.written == 0) return fail(uninitialised(name, n));
+    if (touch.written > now_.clock[kLoadClock]) {
+      return fail(race("reads " + std::string(name) + " entry " + number(n), Module::kLoad,
+                       touch.written, "writes it"));
+    }
+    touch.read = now_.sequence + 1;
+    return true;
+  }
+
+  bool read_acc(std::uint32_t n) {
+    if (n >= acc_.size()) return fail(out_of_range("acc", n, acc_.size()));
+    if (!acc_[n].initialised) return fail(uninitialised("acc", n));
     return check_hazard(n);
   }
 
-  Status check_hazard(std::uint32_t n) const {
+  bool check_hazard(std::uint32_t n) {
     const std::uint64_t distance = step_ - acc_[n].last_write_step;
-    if (distance >= accelerator_.acc_hazard_steps) return {};
+    if (distance >= accelerator_.acc_hazard_steps) return true;
+    return fail(hazard(n, distance));
+  }
+
+  [[nodiscard]] Status hazard(std::uint32_t n, std::uint64_t distance) const {
     return broken("acc entry " + number(n) + " is used " + number(distance) +
                   " steps after this instruction wrote it, the pipeline needs " +
                   number(accelerator_.acc_hazard_steps));
   }
 
-  Status write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
-    if (n >= acc_.size()) return out_of_range("acc", n, acc_.size());
-    if (reads_it && !acc_[n].initialised) return uninitialised("acc", n);
-    if (Status status = check_hazard(n); !status.ok()) return status;
+  bool write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
+    if (n >= acc_.size()) return fail(out_of_range("acc", n, acc_.size()));
+    if (reads_it && !acc_[n].initialised) return fail(uninitialised("acc", n));
+    if (!check_hazard(n)) return false;
     acc_[n] = {.initialised = true, .last_write_step = step_++};
     OutEntry& out = out_[n];
-    if (out.mirrors_acc && is_identity(checked_.steps.back().instruction)) return {};
+    if (out.mirrors_acc && is_identity(checked_.steps.back().instruction)) return true;
     if (out.touch.read > now_.clock[kStoreClock]) {
-      return race("overwrites out entry " + number(n), Module::kStore, out.touch.read, "reads it");
+      return fail(
+          race("overwrites out entry " + number(n), Module::kStore, out.touch.read, "reads it"));
     }
     out.touch.written = now_.sequence + 1;
     out.writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
     out.defined = defines_out;
     out.mirrors_acc = defines_out;
-    return {};
+    return true;
   }
 
   // ---- error texts -----------------------------------------------------------------------------
@@ -406,6 +446,7 @@ class Checker {
   CheckedProgram checked_;
 
   ScheduledInstruction now_{};
+  Status error_;
   DramLedger dram_;
   std::vector<Uop> uop_;
   std::vector<std::uint8_t> uop_initialised_;
@@ -430,6 +471,10 @@ bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory&
     }
     memory_generation = generation;
   }
+  return uops_are_those_in_memory();
+}
+
+bool CheckedProgram::uops_are_those_in_memory() const {
   return std::all_of(uop_sources.begin(), uop_sources.end(), [this](const UopSource& source) {
     const CheckedInstruction& load = steps[source.step];
     return std::memcmp(load.dram, uops.data() + source.first,
@@ -439,7 +484,12 @@ bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory&
 
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
-                                     std::span<const LayerRange> layers) {
+                                     std::span<const LayerRange> layers,
+                                     const CheckedProgram* like) {
+  if (like != nullptr) {
+    auto verdict = Checker(accelerator, memory, layers).run_like(words, *like);
+    if (verdict) return *std::move(verdict);
+  }
   return Checker(accelerator, memory, layers).run(words);
 }
 

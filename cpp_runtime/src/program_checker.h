@@ -40,14 +40,19 @@ struct CheckedProgram {
   /// True when the verdict still holds: every transfer lies in one allocation (addresses are looked
   /// up again if allocations changed) and the uops in memory are those that were checked.
   [[nodiscard]] bool refresh(const Accelerator& accelerator, const DeviceMemory& memory);
+
+  [[nodiscard]] bool uops_are_those_in_memory() const;
 };
 
 /// Checks a program: encoding, token balance, deadlock, bounds of every SRAM and DRAM access,
 /// reads of SRAM that nothing wrote, accesses of two modules that no token orders (SRAM and DRAM),
 /// acc hazards, one FINISH at the end that waits for everything. kDevice names the first
-/// instruction that breaks a rule, its layer, its text and the numbers.
+/// instruction that breaks a rule, its layer, its text and the numbers. `like` is a program that
+/// passed, or null: a copy of it at other addresses, such as the program of another slot, is
+/// checked in a tenth of the time.
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
-                                     std::span<const LayerRange> layers);
+                                     std::span<const LayerRange> layers,
+                                     const CheckedProgram* like);
 
 }  // namespace edgepipe

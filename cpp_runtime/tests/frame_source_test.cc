@@ -43,7 +43,7 @@ class FrameSourceTest : public ::testing::Test {
     std::string frame(bytes, '?');
     const Result<bool> more = source.read(std::as_writable_bytes(std::span(frame)), stop_);
     if (!more.ok()) {
-      const std::string& message = more.status().message();
+      const std::string message = more.status().message();
       return "error" + message.substr(message.find("input:") + 5);
     }
     return *more ? frame : "";

@@ -313,5 +313,56 @@ TEST(ProgramChecker, RefusesAnAluStepThatReadsWhatAnEarlierOneWrote) {
   expect_refused(p, "acc entry 0 is used 1 steps");
 }
 
+// ---- copies at other addresses, as the programs of other slots are ------------------------------
+
+TEST(ProgramChecker, AcceptsACopyAtOtherAddressesAndRunsItThere) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  *p.int8_at(VtaProgram::kInpOffset + 2048) = 3;
+  *p.int8_at(VtaProgram::kWgtOffset) = 5;
+  p.instructions[VtaProgram::kLoadInp].dram_base =
+      p.element(MemoryType::kInp, VtaProgram::kInpOffset + 2048);
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kOutOffset + 2048);
+  const Status status = p.run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(*p.int8_at(VtaProgram::kOutOffset + 2048), 15);
+}
+
+TEST(ProgramChecker, RefusesACopyThatLeavesItsMemory) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kDataBytes + (1 << 20));
+  expect_refused(p, "instruction 5 STORE OUT");
+}
+
+TEST(ProgramChecker, RefusesACopyThatWritesItsOwnUops) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kUopOffset);
+  expect_refused(p, "a program must not write its own uops");
+}
+
+TEST(ProgramChecker, ChecksACopyWithOtherUopsFromTheBeginning) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  const InstructionCodec codec(p.accelerator);
+  const std::uint32_t uop = *codec.encode_uop({.dst = 0, .src = 7, .wgt = 0});
+  std::memcpy(p.data.data() + VtaProgram::kUopOffset + 64, &uop, sizeof(uop));
+  p.instructions[VtaProgram::kLoadUop].dram_base =
+      p.element(MemoryType::kUop, VtaProgram::kUopOffset + 64);
+  expect_refused(p, "reads inp entry 7, which nothing has written");
+}
+
+TEST(ProgramChecker, ChecksAProgramThatIsNoCopyFromTheBeginning) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kGemm].pop_prev = 0;
+  p.instructions[VtaProgram::kLoadInp].push_next = 0;
+  expect_refused(p, "no token orders the two");
+}
+
 }  // namespace
 }  // namespace edgepipe
