@@ -1,9 +1,5 @@
 // edgepipe-cam: runs a bundle on a camera, with a live page, JSON lines and recording.
-#include <signal.h>
-
 #include <algorithm>
-#include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "command_line.h"
 #include "edgepipe/fingerprint.h"
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/live_page.h"
@@ -37,10 +34,16 @@ using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::SourceCounters;
 using edgepipe::Status;
+using edgepipe::programs::catch_interrupts;
+using edgepipe::programs::create_file;
+using edgepipe::programs::interrupted;
+using edgepipe::programs::kOk;
+using edgepipe::programs::kWrongUse;
+using edgepipe::programs::OutputFile;
+using edgepipe::programs::parse_arguments;
+using edgepipe::programs::parse_number;
+using edgepipe::programs::write_all;
 using Count = unsigned long long;  // printf's type for a std::uint64_t
-
-constexpr int kOk = 0;
-constexpr int kWrongUse = 2;
 
 constexpr const char* kHelp =
     R"(usage: edgepipe-cam BUNDLE (--camera DEVICE | --source SOURCE) [options]
@@ -94,27 +97,7 @@ struct Options {
   edgepipe::Pipeline::Options pipeline;
 };
 
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
-
-void on_interrupt(int) { interrupted = true; }
-
-/// A second Ctrl-C ends the program the hard way.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 // ---- arguments
-
-template <typename Number>
-bool parse_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 /// Sets one option that takes a value; an error text if the value or the option is wrong.
 std::string set_option(std::string_view name, const std::string& value, Options& options) {
@@ -184,24 +167,9 @@ bool set_flag(std::string_view name, Options& options) {
 }
 
 /// An error text, empty when the arguments make sense.
-std::string parse_arguments(const std::vector<std::string>& arguments, Options& options) {
-  for (std::size_t index = 0; index < arguments.size(); ++index) {
-    const std::string& argument = arguments[index];
-    if (!argument.starts_with("--")) {
-      if (!options.bundle.empty()) return "a second bundle, '" + argument + "'";
-      options.bundle = argument;
-    } else if (!set_flag(argument, options)) {
-      const std::size_t equals = argument.find('=');
-      if (equals == std::string::npos && index + 1 == arguments.size()) {
-        return "'" + argument + "' is unknown or lacks its value";
-      }
-      const std::string value =
-          equals == std::string::npos ? arguments[++index] : argument.substr(equals + 1);
-      std::string error = set_option(argument.substr(0, equals), value, options);
-      if (!error.empty()) return error;
-    }
-  }
-  if (options.bundle.empty()) return "no bundle was given";
+std::string parse(const std::vector<std::string>& arguments, Options& options) {
+  std::string error = parse_arguments(arguments, options, set_flag, set_option);
+  if (!error.empty()) return error;
   if (options.camera.has_value() == options.source.has_value()) {
     return "give either --camera or --source";
   }
@@ -237,26 +205,6 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
     return edgepipe::make_synthetic_pictures(width, height, pace);
   }
   return edgepipe::open_picture_folder(*options.source, pace);
-}
-
-struct CloseFile {
-  void operator()(std::FILE* file) const {
-    if (file != stdout) std::fclose(file);
-  }
-};
-using OutputFile = std::unique_ptr<std::FILE, CloseFile>;
-
-Result<OutputFile> create_file(const std::string& name) {
-  OutputFile file(name == "-" ? stdout : std::fopen(name.c_str(), "wb"));
-  if (!file) return Status(Code::kInvalidArgument, name + ": cannot be created");
-  return file;
-}
-
-Status write_all(std::FILE* file, std::string_view text, const std::string& name) {
-  if (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0) {
-    return {};
-  }
-  return Status(Code::kInvalidArgument, name + ": cannot be written");
 }
 
 /// Writes one frame, uint8[height, width, channels], as PPM or PGM.
@@ -435,7 +383,7 @@ int main(int argc, char** argv) {
     }
   }
   Options options;
-  const std::string error = parse_arguments(arguments, options);
+  const std::string error = parse(arguments, options);
   if (!error.empty()) {
     std::fprintf(stderr, "edgepipe-cam: %s\nhint: edgepipe-cam --help\n", error.c_str());
     return kWrongUse;

@@ -1,9 +1,6 @@
 // edgepipe-run: runs a bundle on frames from a file or standard input.
-#include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "command_line.h"
 #include "edgepipe/fingerprint.h"
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/frame_source.h"
@@ -32,9 +30,15 @@ using edgepipe::Result;
 using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::Status;
-
-constexpr int kOk = 0;
-constexpr int kWrongUse = 2;
+using edgepipe::programs::catch_interrupts;
+using edgepipe::programs::create_file;
+using edgepipe::programs::interrupted;
+using edgepipe::programs::kOk;
+using edgepipe::programs::kWrongUse;
+using edgepipe::programs::OutputFile;
+using edgepipe::programs::parse_arguments;
+using edgepipe::programs::parse_number;
+using edgepipe::programs::write_all;
 
 constexpr const char* kHelp = R"(usage: edgepipe-run BUNDLE (--input FILE | --golden) [options]
 
@@ -98,20 +102,6 @@ struct Options {
   edgepipe::DeviceChoice device;
 };
 
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
-
-void on_interrupt(int) { interrupted = true; }
-
-/// A second Ctrl-C ends the program the hard way.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 int wrong_use(const std::string& text) {
   std::fprintf(stderr, "edgepipe-run: %s\nhint: edgepipe-run --help\n", text.c_str());
   return kWrongUse;
@@ -123,12 +113,6 @@ int failed(const Status& status) {
 }
 
 // ---- arguments
-
-template <typename Number>
-bool parse_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 bool parse_cores(std::string_view text, std::vector<int>& cores) {
   for (;;) {
@@ -207,44 +191,14 @@ bool set_flag(std::string_view name, Options& options) {
 }
 
 /// An error text, empty when the arguments make sense.
-std::string parse_arguments(const std::vector<std::string>& arguments, Options& options) {
-  for (std::size_t index = 0; index < arguments.size(); ++index) {
-    const std::string& argument = arguments[index];
-    if (!argument.starts_with("--")) {
-      if (!options.bundle.empty()) return "a second bundle, '" + argument + "'";
-      options.bundle = argument;
-    } else if (!set_flag(argument, options)) {
-      const std::size_t equals = argument.find('=');
-      std::string value;
-      if (equals != std::string::npos) {
-        value = argument.substr(equals + 1);
-      } else if (index + 1 < arguments.size()) {
-        value = arguments[++index];
-      } else {
-        return "'" + argument + "' is unknown or lacks its value";
-      }
-      std::string error = set_option(argument.substr(0, equals), value, options);
-      if (!error.empty()) return error;
-    }
-  }
-  if (options.bundle.empty()) return "no bundle was given";
+std::string parse(const std::vector<std::string>& arguments, Options& options) {
+  std::string error = parse_arguments(arguments, options, set_flag, set_option);
+  if (!error.empty()) return error;
   if (options.golden == options.input.has_value()) return "give either --input or --golden";
   return {};
 }
 
 // ---- running
-
-struct CloseFile {
-  void operator()(std::FILE* file) const {
-    if (file != stdout) std::fclose(file);
-  }
-};
-using OutputFile = std::unique_ptr<std::FILE, CloseFile>;
-
-Status write_all(std::FILE* file, const void* data, std::size_t bytes, const std::string& name) {
-  if (std::fwrite(data, 1, bytes, file) == bytes && std::fflush(file) == 0) return {};
-  return Status(Code::kInvalidArgument, name + ": cannot be written");
-}
 
 /// What happens to finished frames.
 class Results {
@@ -270,7 +224,7 @@ class Results {
 
   Status write_line(std::string line) {
     line += '\n';
-    return write_all(output_.get(), line.data(), line.size(), options_.output);
+    return write_all(output_.get(), line, options_.output);
   }
 
   void end_progress() const {
@@ -285,10 +239,11 @@ class Results {
       std::replace(name.begin(), name.end(), '/', '_');
       const std::filesystem::path path =
           *options_.tensors / (std::to_string(frame.id()) + "_" + name + ".bin");
-      const OutputFile file(std::fopen(path.c_str(), "wb"));
-      if (!file) return Status(Code::kInvalidArgument, path.string() + ": cannot be created");
+      Result<OutputFile> file = create_file(path.string());
+      if (!file.ok()) return file.status();
       const auto bytes = frame.output(index);
-      Status status = write_all(file.get(), bytes.data(), bytes.size(), path.string());
+      const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      Status status = write_all(file->get(), content, path.string());
       if (!status.ok()) return status;
     }
     return {};
@@ -363,10 +318,8 @@ int run(const Options& options) {
                            options.tensors->string() + ": cannot be created: " + error.message()));
     }
   }
-  OutputFile output(options.output == "-" ? stdout : std::fopen(options.output.c_str(), "wb"));
-  if (!output) {
-    return failed(Status(Code::kInvalidArgument, options.output + ": cannot be created"));
-  }
+  Result<OutputFile> output = create_file(options.output);
+  if (!output.ok()) return failed(output.status());
   Result<std::unique_ptr<Session>> session =
       Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
   if (!session.ok()) return failed(session.status());
@@ -377,7 +330,7 @@ int run(const Options& options) {
                                       session.pipeline().statistics());
       },
       {});
-  Results results(**session, options, std::move(output));
+  Results results(**session, options, std::move(*output));
   edgepipe::FrameLoop loop;
   loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   loop.alive = [&] { manager->alive([&] { return (*session)->status_line(); }); };
@@ -413,7 +366,7 @@ int main(int argc, char** argv) {
     }
   }
   Options options;
-  const std::string error = parse_arguments(arguments, options);
+  const std::string error = parse(arguments, options);
   if (!error.empty()) return wrong_use(error);
   signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write
   catch_interrupts();
