@@ -102,6 +102,15 @@ class Comparison:
         """The gain that the stage times allow."""
         return median(a_round.bound for a_round in self.rounds)
 
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether the gain is beyond its bound by more than 2 %, as no pipeline's can be.
+
+        Then other programs wanted the cores: the threads of several stages get more of them
+        together than the one thread of a serial run.
+        """
+        return self.gain > 1.02 * self.bound
+
 
 def _stage_medians(runs: Sequence[Statistics]) -> tuple[float, ...]:
     times = zip(*([stage.busy.mean_ms for stage in run.stages] for run in runs), strict=True)

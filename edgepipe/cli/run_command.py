@@ -19,6 +19,11 @@ Without --output the results go to stdout, one JSON object a line.
 """
 
 
+DISTURBED = """
+other programs used the cores meanwhile: a gain above its bound is not the pipeline's
+"""
+
+
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
@@ -122,4 +127,5 @@ def _comparison(comparison: Comparison) -> str:
             ["bound (sum / longest stage)", f"{comparison.bound:.3f}x"],
         ],
     )
-    return f"\n{stages}\n\n{rates}"
+    note = DISTURBED if comparison.was_disturbed else ""
+    return f"\n{stages}\n\n{rates}{note}"

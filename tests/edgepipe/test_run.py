@@ -58,3 +58,11 @@ def test_a_comparison_is_the_median_of_its_rounds() -> None:
     assert (comparison.serial_fps, comparison.pipelined_fps) == (50, 80)
     assert comparison.gain == pytest.approx(1.6)
     assert comparison.bound == pytest.approx(20 / 12)
+    assert not comparison.was_disturbed
+
+
+def test_a_gain_beyond_its_bound_tells_of_a_busy_machine() -> None:
+    busy = Round(serial=measured(10, 50, 50), pipelined=measured(21, 50, 50))
+    assert Comparison(rounds=(busy,)).was_disturbed
+    quiet = Round(serial=measured(10, 50, 50), pipelined=measured(20.2, 50, 50))
+    assert not Comparison(rounds=(quiet,)).was_disturbed
