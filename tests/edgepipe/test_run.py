@@ -27,11 +27,12 @@ def measured(fps: float, *stage_ms: float) -> Statistics:
         dropped=0,
         failed=0,
         in_flight=0,
+        slots=4,
         latency=durations(0.0),
         elapsed_s=1.0,
         frames_per_second=fps,
         stages=tuple(
-            StageStatistics(name=f"s{n}", core=n, busy=durations(ms), utilisation=0.5)
+            StageStatistics(name=f"s{n}", core=n, busy=durations(ms), waiting=0, utilisation=0.5)
             for n, ms in enumerate(stage_ms)
         ),
     )
