@@ -7,14 +7,18 @@ renamed TVM class is a change in this file only. Written against apache-tvm 0.27
 
 from __future__ import annotations
 
+import ctypes
+import struct
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tvm
+import tvm_ffi
 from numpy.typing import NDArray
 from tvm import relax
 
@@ -441,6 +445,46 @@ def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:
     from tvm import rpc  # not needed, and not quick to load, for anything else
 
     return rpc.connect(host, port, key, session_timeout=limit_s)
+
+
+def ask_rpc_tracker(host: str, port: int, key: str, timeout_s: float) -> tuple[str, int, str]:
+    """Ask a TVM RPC tracker for a server; return its host, port and the key to say there.
+
+    Waits while none is free. Raises OSError, and RuntimeError for what is no tracker.
+    """
+    from tvm.rpc import base
+
+    with base.connect_with_retry((host, port), timeout=timeout_s) as tracker:
+        tracker.settimeout(timeout_s)
+        tracker.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+        if struct.unpack("<i", base.recvall(tracker, 4))[0] != base.RPC_TRACKER_MAGIC:
+            raise RuntimeError("it is no RPC tracker")
+        base.sendjson(tracker, [base.TrackerCode.REQUEST, key, "", 1])
+        code, found = base.recvjson(tracker)
+        if code != base.TrackerCode.SUCCESS:
+            raise RuntimeError(f"it has no server: {found}")
+        return str(found[0]), int(found[1]), str(found[2])
+
+
+def fetch_remote(function: Any, *arguments: object) -> Array:
+    """Return the array of a tensor that a function of the other side gives, and free it there.
+
+    Left to the interpreter, the tensor would be freed over the network with the interpreter's lock
+    held, so that a slow or silent server would stop every thread of this process.
+    """
+    library = _ffi_library()
+    tensor = function(*arguments)
+    array: Array = tensor.numpy()
+    handle = ctypes.c_void_p(tensor.__chandle__())
+    library.TVMFFIObjectIncRef(handle)
+    del tensor  # not the last reference any more
+    library.TVMFFIObjectDecRef(handle)  # the last one, without the lock
+    return array
+
+
+@cache
+def _ffi_library() -> ctypes.CDLL:
+    return ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
 
 
 def close_rpc(remote: Any) -> None:

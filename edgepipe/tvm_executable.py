@@ -6,7 +6,8 @@ of the compiler's names when it only loads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import tvm
 from numpy.typing import NDArray
 from tvm import relax
+from tvm.support import cc
 
-from edgepipe.tvm_adapter import IRModule
+from edgepipe.tvm_adapter import IRModule, fetch_remote
 
 Array = NDArray[Any]
 Target = str | Mapping[str, Any]
@@ -28,14 +30,28 @@ class ExecutableError(Exception):
 def export_executable(module: IRModule, target: Target, path: Path) -> None:
     """Compile ``main`` for ``target`` (TVM's name or table) into a shared library at ``path``.
 
-    Raises ``ExecutableError``.
+    A target with the ``mtriple`` of another machine is linked by that triple's g++, e.g.
+    ``aarch64-linux-gnu-g++``. Raises ``ExecutableError``.
     """
     try:
         wanted = tvm.target.Target(target if isinstance(target, str) else dict(target))
         fused = relax.get_pipeline("zero")(module)
-        tvm.compile(fused, target=wanted).export_library(str(path))
+        compiled = tvm.compile(fused, target=wanted)
+        if triple := _foreign_triple(target):
+            linker = cc.cross_compiler(f"{triple}-g++")
+            compiled.export_library(str(path), fcompile=linker)
+        else:
+            compiled.export_library(str(path))
     except Exception as cause:  # TVM raises many kinds, and the linker another
         raise ExecutableError(_reason(cause)) from cause
+
+
+def _foreign_triple(target: Target) -> str | None:
+    """Return the target's triple when it is another machine's than this one."""
+    triple = target.get("mtriple") if isinstance(target, Mapping) else None
+    if triple is None or triple.partition("-")[0] == platform.machine():
+        return None
+    return str(triple)
 
 
 class Executable:
@@ -58,6 +74,9 @@ class Executable:
         except Exception as cause:
             raise ExecutableError(f"{path}: {_reason(cause)}") from cause
 
+    def reopen(self) -> None:
+        """Do nothing: what is loaded in this process stays."""
+
     def upload(self, array: Array) -> Any:
         """Copy an array to the device, once; the result may be an argument of many runs."""
         return tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
@@ -73,6 +92,60 @@ class Executable:
         found = self._main(*prepared)
         tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
         return [tensor.numpy() for tensor in tensors]
+
+
+class RemoteExecutable:
+    """A library written by ``export_executable``, run on the other side of an RPC session.
+
+    ``session`` gives the session to use, another one after ``reopen``. Not thread-safe. What fails
+    over there, or on the way, raises one of ``RPC_ERRORS``.
+    """
+
+    def __init__(
+        self, session: Callable[[], Any], path: Path, device_kind: str, device_index: int
+    ) -> None:
+        self._session = session
+        self._path = path
+        self._device_name = (device_kind, device_index)
+        self._kept: list[Any] = []  # freed only when the session has ended, as freeing asks it
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Upload and load the library in the session as it is now."""
+        remote = self._session()
+        # Named by its stage's folder, so that several stages can share a session.
+        name = f"{self._path.parent.name}{self._path.suffix}"
+        remote.upload(str(self._path), name)
+        module = remote.load_module(name)
+        self._device = remote.device(*self._device_name)
+        self._machine = relax.VirtualMachine(module, self._device)
+        self._arguments: list[Any] | None = None
+        self._kept += [module, self._machine]
+
+    def upload(self, array: Array) -> Any:
+        """Copy an array to the other side; the result may be an argument of many runs."""
+        tensor = tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
+        self._kept.append(tensor)
+        return tensor
+
+    def run(self, arguments: Sequence[Any]) -> list[Array]:
+        """Run on arrays or uploaded tensors, in the order of main's parameters."""
+        if self._arguments is None:  # the inputs' tensors over there serve every frame
+            self._arguments = [
+                self.upload(value) if isinstance(value, np.ndarray) else value
+                for value in arguments
+            ]
+        for index, value in enumerate(arguments):
+            if isinstance(value, np.ndarray):
+                self._arguments[index].copyfrom(value)
+            else:
+                self._arguments[index] = value
+        machine = self._machine
+        machine.set_input("main", *self._arguments)
+        machine.invoke_stateful("main")
+        count = machine._get_output_arity("main")
+        indices: list[tuple[int, ...]] = [()] if count == -1 else [(i,) for i in range(count)]
+        return [fetch_remote(machine._get_output, "main", *index) for index in indices]
 
 
 def _reason(cause: Exception) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from edgepipe import boards
+from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.frontend.preprocess import Preprocess
 
 PREPROCESS = Preprocess(
@@ -221,3 +224,28 @@ def frames(count: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
         coarse = random.integers(0, 256, (1, 4, 4, 3))
         fine = np.repeat(np.repeat(coarse, 4, axis=1), 4, axis=2)
         yield np.clip(fine + random.integers(-20, 21, fine.shape), 0, 255).astype(np.uint8)
+
+
+def build_small_bundle(folder: Path, board: str = "host") -> Path:
+    """Build a network of two convolutions on 16x16 pixels: ARM stages and a VTA stage."""
+    builder = Builder(3)
+    features = builder.conv("image", "features", (16, 3, 3, 3), pads=[1] * 4)
+    body = builder.conv(builder.node("Relu", [features], "relu"), "body", (16, 16, 3, 3))
+    (folder / "net.onnx").write_bytes(builder.model([1, 3, 16, 16], {body: 4}).SerializeToString())
+    (folder / "net.toml").write_text(
+        '[preprocess]\nwidth = 16\nheight = 16\norder = "BGR"\n'
+        f"mean = {[*PREPROCESS.mean]}\nstd = {[*PREPROCESS.std]}\n"
+        '[postprocess]\nkind = "none"\n'
+    )
+    frames = np.random.default_rng(1).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8)
+    np.savez(folder / "frames.npz", frames=frames)
+    output = folder / "net.edgepipe"
+    build_bundle(
+        BuildOptions(
+            model=folder / "net.onnx",
+            board=boards.load(board),
+            calibration=folder / "frames.npz",
+            output=output,
+        )
+    )
+    return output

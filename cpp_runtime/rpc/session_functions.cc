@@ -12,11 +12,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "edgepipe/session.h"
 #include "edgepipe/uio_device.h"
+#include "pipeline_module.h"
+#include "served_pipeline.h"
 #include "stage_runner.h"
+#include "status_error.h"
 
 namespace edgepipe::rpc {
 namespace {
@@ -26,23 +31,14 @@ using Path = std::filesystem::path;
 
 constexpr std::string_view kStagePrefix = "stage_";
 
-/// A failed status becomes the exception that TVM carries over to the client.
-void check(const Status& status) {
-  if (!status.ok()) TVM_FFI_THROW(RuntimeError) << status.message();
-}
-
-template <typename T>
-T value_of(Result<T> result) {
-  check(result.status());
-  return std::move(*result);
-}
-
-/// A client names files of its own session only.
+/// A client names files of its own session only; their folders are made for it.
 Path session_path(const Path& folder, const std::string& name) {
   const Path path(name);
   bool inside = !name.empty() && path.is_relative();
   for (const Path& part : path) inside = inside && part != "..";
   if (!inside) TVM_FFI_THROW(ValueError) << "file '" << name << "' is not inside the session";
+  std::error_code error;
+  std::filesystem::create_directories((folder / path).parent_path(), error);
   return folder / path;
 }
 
@@ -69,6 +65,11 @@ class RunnerModule : public ffi::ModuleObj {
     if (text == "check_golden") return make([self, runner] { check(runner->check_golden()); });
     if (text == "stage") {
       return make([self, runner](int64_t i) { check(runner->run(static_cast<std::size_t>(i))); });
+    }
+    if (text == "run_stage") {
+      return ffi::Function::FromPacked([self, runner](ffi::PackedArgs args, ffi::Any* result) {
+        *result = run_stage(*runner, args);
+      });
     }
     if (text == "set") {
       return make([self, runner](const ffi::String& tensor, const ffi::Bytes& content) {
@@ -100,6 +101,17 @@ class RunnerModule : public ffi::ModuleObj {
                                 << " bytes, expected " << bytes.size();
     }
     std::memcpy(bytes.data(), content.data(), content.size());
+  }
+
+  static ffi::Bytes run_stage(StageRunner& runner, ffi::PackedArgs args) {
+    const auto stage = args[0].cast<int64_t>();
+    std::vector<ffi::Bytes> contents;
+    std::vector<std::string_view> inputs;
+    for (int index = 1; index < args.size(); ++index) {
+      contents.push_back(args[index].cast<ffi::Bytes>());
+    }
+    for (const ffi::Bytes& content : contents) inputs.emplace_back(content.data(), content.size());
+    return value_of(runner.run_on(static_cast<std::size_t>(stage), inputs));
   }
 
   [[nodiscard]] std::optional<std::size_t> stage_of(std::string_view name) const {
@@ -154,6 +166,12 @@ void register_functions(const Path& folder) {
         value_of(StageRunner::open_bundle(session_path(folder, std::string(name)),
                                           value_of(parse_device_choice(std::string(device))))));
   });
+  add("edgepipe.load_pipeline",
+      [folder](const ffi::String& name, const ffi::String& device, int64_t slots) {
+        return make_pipeline_module(value_of(ServedPipeline::open(
+            session_path(folder, std::string(name)),
+            value_of(parse_device_choice(std::string(device))), static_cast<std::size_t>(slots))));
+      });
   add("edgepipe.open_stage", [folder](const ffi::String& name) {
     return make_module(
         value_of(StageRunner::open_arm_stage(session_path(folder, std::string(name)))));

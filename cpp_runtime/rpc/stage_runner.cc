@@ -197,6 +197,32 @@ Status StageRunner::run(std::size_t stage) {
   return {};
 }
 
+Result<std::string> StageRunner::run_on(std::size_t stage,
+                                        std::span<const std::string_view> inputs) {
+  const std::vector<std::size_t> none;
+  const std::vector<std::size_t>& reads = stage < stages() ? graph_.nodes[stage].reads : none;
+  if (stage < stages() && inputs.size() != reads.size()) {
+    return Status(Code::kInvalidArgument, name_ + ": found " + std::to_string(inputs.size()) +
+                                              " inputs, expected " + std::to_string(reads.size()));
+  }
+  for (std::size_t index = 0; index < reads.size(); ++index) {
+    const TensorSpec& tensor = graph_.tensors[reads[index]];
+    if (inputs[index].size() != tensor.bytes) {
+      return Status(Code::kInvalidArgument, name_ + ": input '" + tensor.name + "' has " +
+                                                std::to_string(inputs[index].size()) +
+                                                " bytes, expected " + std::to_string(tensor.bytes));
+    }
+    std::memcpy(buffers_[reads[index]].data(), inputs[index].data(), inputs[index].size());
+  }
+  if (Status status = run(stage); !status.ok()) return status;
+  std::string outputs;
+  for (const std::size_t index : graph_.nodes[stage].writes) {
+    outputs.append(reinterpret_cast<const char*>(buffers_[index].data()),
+                   graph_.tensors[index].bytes);
+  }
+  return outputs;
+}
+
 Status StageRunner::run_all() {
   for (std::size_t stage = 0; stage < stages(); ++stage) {
     if (Status status = run(stage); !status.ok()) return status;

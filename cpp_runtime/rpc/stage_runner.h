@@ -55,6 +55,10 @@ class StageRunner {
   Status run(std::size_t stage);
   Status run_all();
 
+  /// Copies one input for each tensor that a stage reads, runs it, and returns what it wrote, one
+  /// tensor after the other. kInvalidArgument for another number of inputs or of bytes.
+  Result<std::string> run_on(std::size_t stage, std::span<const std::string_view> inputs);
+
  private:
   StageRunner(std::unique_ptr<Bundle> bundle, Session::Hardware hardware, std::string name);
   Status adopt(Graph graph);

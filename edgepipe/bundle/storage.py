@@ -133,6 +133,14 @@ def read_file(path: Path, entry: FileEntry) -> bytes:
     return content
 
 
+def pack(path: Path, archive: Path) -> Path:
+    """Write the bundle at ``path``, checked, as one archive; return ``archive``."""
+    manifest = read_manifest(path)
+    files = {entry.path: read_file(path, entry) for entry in manifest.files}
+    write(archive, files, lambda _: manifest)
+    return archive
+
+
 def check(path: Path) -> Manifest:
     """Read every file of the bundle and return its manifest; raise ``BundleError`` on damage."""
     manifest = read_manifest(path)

@@ -2,7 +2,9 @@
 
 from edgepipe.pipeline.artifact import BuiltPipeline, load
 from edgepipe.pipeline.config import PipelineConfig
+from edgepipe.pipeline.remote import RemoteStage, remote_stage
 from edgepipe.pipeline.running import FrameFuture, PipelineResult, RunningPipeline
+from edgepipe.pipeline.served import ServedPipeline, load_on
 from edgepipe.pipeline.stages import (
     Stage,
     arm_stage,
@@ -11,18 +13,24 @@ from edgepipe.pipeline.stages import (
     python_stage,
     relax_stage,
 )
+from edgepipe.rpc.link import RpcServer
 
 __all__ = [
     "BuiltPipeline",
     "FrameFuture",
     "PipelineConfig",
     "PipelineResult",
+    "RemoteStage",
+    "RpcServer",
     "RunningPipeline",
+    "ServedPipeline",
     "Stage",
     "arm_stage",
     "bundle_stage",
     "library_stage",
     "load",
+    "load_on",
     "python_stage",
     "relax_stage",
+    "remote_stage",
 ]

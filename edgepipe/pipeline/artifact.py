@@ -24,8 +24,10 @@ from edgepipe.bundle.storage import digest
 from edgepipe.errors import PipelineError
 from edgepipe.pipeline.hosted import HostedStage, PythonRunner, Runner, TvmRunner
 from edgepipe.pipeline.ports import Port
+from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
 from edgepipe.pipeline.running import RunningPipeline
 from edgepipe.pipeline.stages import PythonStage, Stage
+from edgepipe.rpc.link import RpcServer
 from edgepipe.runtime.pipeline import Pinning
 
 FORMAT = 1
@@ -71,35 +73,53 @@ class BuiltPipeline:
         """
         found = self._description
         ports = {entry["name"]: _port(entry) for entry in found["tensors"]}
-        runners: dict[str, Runner] = {}
-        for entry in found["stages"]:
-            if entry["kind"] == "tvm":
-                runners[entry["name"]] = TvmRunner.load(self.folder, entry)
-            elif entry["kind"] == "python":
-                runners[entry["name"]] = PythonRunner(self._functions[entry["name"]])
-        hosted = [
-            HostedStage(
-                name=entry["name"],
-                inputs=tuple(ports[name] for name in entry["inputs"]),
-                outputs=tuple(ports[name] for name in entry["outputs"]),
-                runner=runners[entry["name"]],
+        hosts: dict[RpcServer, RemoteHost] = {}
+        hosted: list[HostedStage] = []
+        try:
+            for entry in found["stages"]:
+                outputs = tuple(ports[name] for name in entry["outputs"])
+                if runner := self._runner(entry, outputs, hosts):
+                    inputs = tuple(ports[name] for name in entry["inputs"])
+                    hosted.append(
+                        HostedStage(
+                            name=entry["name"], inputs=inputs, outputs=outputs, runner=runner
+                        )
+                    )
+            runners = {stage.name: stage.runner for stage in hosted}
+            return RunningPipeline(
+                self.folder,
+                keep=self,
+                inputs=tuple(ports[name] for name in found["inputs"]),
+                outputs=tuple(ports[name] for name in found["outputs"]),
+                hosted=hosted,
+                parameter_groups={
+                    group: runners[stage] for group, stage in found["parameter_groups"].items()
+                },
+                serial=serial,
+                slots=slots or len(found["stages"]) + 8,
+                pinning=pinning,
             )
-            for entry in found["stages"]
-            if entry["name"] in runners
-        ]
-        return RunningPipeline(
-            self.folder,
-            keep=self,
-            inputs=tuple(ports[name] for name in found["inputs"]),
-            outputs=tuple(ports[name] for name in found["outputs"]),
-            hosted=hosted,
-            parameter_groups={
-                group: runners[stage] for group, stage in found["parameter_groups"].items()
-            },
-            serial=serial,
-            slots=slots or len(found["stages"]) + 8,
-            pinning=pinning,
-        )
+        except BaseException:
+            for host in hosts.values():
+                host.close()
+            raise
+
+    def _runner(
+        self,
+        entry: Mapping[str, Any],
+        outputs: tuple[Port, ...],
+        hosts: dict[RpcServer, RemoteHost],
+    ) -> Runner | None:
+        """Return what runs a stage from Python, None for one that C++ runs."""
+        if entry["kind"] == "tvm":
+            return TvmRunner.load(self.folder, entry)
+        if entry["kind"] == "python":
+            return PythonRunner(self._functions[entry["name"]])
+        if entry["kind"] == "remote":
+            server = RpcServer(**entry["server"])
+            host = hosts.setdefault(server, RemoteHost(server))
+            return RemoteRunner(host, self.folder, entry, outputs)
+        return None
 
     def export(self, folder: str | Path) -> Path:
         """Copy everything into a new ``folder``, which can be moved to any place, and return it.

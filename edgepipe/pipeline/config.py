@@ -12,7 +12,7 @@ An output is named by its index or its name, an input by its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from edgepipe.errors import PipelineError
 from edgepipe.names import suggest
 from edgepipe.pipeline.artifact import BuiltPipeline, Wiring, build_wiring
 from edgepipe.pipeline.ports import Port
+from edgepipe.pipeline.remote import RemoteStage, remote_stage
 from edgepipe.pipeline.stages import RelaxStage, Stage, bundle_stage, check_name
+from edgepipe.rpc.link import RpcServer
 
 InputEnd = tuple[Stage, str]
 OutputEnd = tuple[Stage, int | str]
@@ -96,7 +98,8 @@ class ParameterGroups(MutableMapping[str, Stage]):
         self._stages: dict[str, Stage] = {}
 
     def __setitem__(self, name: str, stage: Stage) -> None:
-        if not isinstance(stage, RelaxStage) or not stage.parameters:
+        compiled = stage.stage if isinstance(stage, RemoteStage) else stage
+        if not isinstance(compiled, RelaxStage) or not compiled.parameters:
             raise PipelineError(
                 f"parameter group {name!r}: {_name(stage)} has no parameters",
                 hint="give some to relax_stage(..., parameters=...)",
@@ -133,14 +136,27 @@ class PipelineConfig:
         self._drivers: dict[InputEnd, _Source] = {}
 
     @classmethod
-    def from_bundle(cls, bundle: str | Path) -> PipelineConfig:
-        """Return a bundle's own pipeline, to be extended by stages before or after it."""
+    def from_bundle(
+        cls, bundle: str | Path, *, servers: Mapping[str, RpcServer] | None = None
+    ) -> PipelineConfig:
+        """Return a bundle's own pipeline, to be extended by stages before or after it.
+
+        ``servers`` names the stages that run on RPC servers, and these.
+        """
         manifest = storage.read_manifest(Path(bundle))
+        elsewhere = dict(servers or {})
+        names = [entry.name for entry in manifest.stages]
+        if unknown := next((name for name in elsewhere if name not in names), None):
+            raise PipelineError(
+                f"bundle {bundle}: has no stage {unknown!r}", hint=suggest(unknown, names)
+            )
         config = cls(manifest.name)
         makers: dict[str, tuple[Stage, int]] = {}
         readers: dict[str, list[InputEnd]] = {name: [] for name in manifest.inputs}
         for entry in manifest.stages:
-            stage = bundle_stage(bundle, entry.name)
+            stage: Stage = bundle_stage(bundle, entry.name)
+            if entry.name in elsewhere:
+                stage = remote_stage(stage, elsewhere[entry.name])
             config._add(stage)
             for tensor in entry.inputs:
                 if tensor in makers:
@@ -243,7 +259,8 @@ class PipelineConfig:
         lines += ["  stages"]
         for stage in self._ordered():
             core = "" if stage.core is None else f" on core {stage.core}"
-            lines.append(f"    {stage.name} ({type(stage).__name__}{core})")
+            where = f" on {stage.server}" if isinstance(stage, RemoteStage) else ""
+            lines.append(f"    {stage.name} ({type(stage).__name__}{where}{core})")
             lines += [
                 f"      {port.name}: {port.type_text} <- {self._tensor(stage, port) or 'nothing'}"
                 for port in stage.inputs

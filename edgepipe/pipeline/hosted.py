@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,29 @@ class Runner(ABC):
     def restart(self) -> None:
         """Prepare for frame 0; nothing runs meanwhile."""
 
+    def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
+        """Use ``parameters`` from frame ``first_frame`` on; only Relax stages have some."""
+        raise PipelineError(f"{type(self).__name__} has no parameters")
+
+    def interrupt(self) -> None:  # noqa: B027
+        """Make a ``run`` that waits for something outside this process end soon. Any thread."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what is outside this process; nothing runs any more."""
+
+
+class Machine(Protocol):
+    """What runs a compiled Relax module, here or elsewhere; see ``tvm_executable``."""
+
+    def upload(self, array: Array) -> Any:
+        """Copy an array to where the module runs."""
+
+    def run(self, arguments: Sequence[Any]) -> list[Array]:
+        """Run on arrays or uploaded tensors."""
+
+    def reopen(self) -> None:
+        """Load the module again where its session was lost."""
+
 
 class PythonRunner(Runner):
     """A Python function of the stage's inputs."""
@@ -76,32 +99,28 @@ class TvmRunner(Runner):
     """A Relax executable. Its parameters can be replaced, from a given frame on."""
 
     def __init__(
-        self, name: str, executable: Executable, order: Sequence[str], parameters: Mapping[str, Any]
+        self, name: str, machine: Machine, order: Sequence[str], parameters: Mapping[str, Array]
     ) -> None:
         self._name = name
-        self._executable = executable
+        self._machine = machine
         self._order = tuple(order)
         self._ports = {
             key: dense_port(key, str(array.dtype), array.shape) for key, array in parameters.items()
         }
-        uploaded = {key: executable.upload(array) for key, array in parameters.items()}
         self._lock = threading.Lock()
-        self._versions = deque([(0, uploaded)])  # (first frame, parameters), ascending
+        self._arrays = dict(parameters)  # the newest
+        self._versions = deque([(0, self._uploaded(parameters))])  # (first frame, ...), ascending
         self._frame = 0  # used by the stage's thread only
 
     @classmethod
     def load(cls, root: Path, entry: Mapping[str, Any]) -> Self:
         """Load an exported stage; raise PipelineError with TVM's reason."""
-        folder = root / entry["folder"]
+        library = root / entry["folder"] / LIBRARY_FILE
         try:
-            executable = Executable(
-                folder / LIBRARY_FILE, entry["device_kind"], entry["device_index"]
-            )
+            executable = Executable(library, entry["device_kind"], entry["device_index"])
         except ExecutableError as cause:
             raise PipelineError(f"stage {entry['name']!r}: {cause}") from cause
-        with np.load(folder / PARAMETERS_FILE, allow_pickle=False) as stored:
-            parameters = {key: stored[key] for key in stored.files if key in entry["order"]}
-        return cls(entry["name"], executable, entry["order"], parameters)
+        return cls(entry["name"], executable, entry["order"], load_parameters(root, entry))
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Run the module with the parameters that count for this frame."""
@@ -112,7 +131,7 @@ class TvmRunner(Runner):
         self._frame += 1
         following = iter(inputs)
         arguments = [parameters[n] if n in parameters else next(following) for n in self._order]
-        return self._executable.run(arguments)
+        return self._machine.run(arguments)
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
         """Use ``parameters`` (others stay as they are) from frame ``first_frame`` on."""
@@ -121,16 +140,26 @@ class TvmRunner(Runner):
                 f"stage {self._name!r}: no parameters are given",
                 hint=f"it has: {', '.join(self._ports)}",
             )
-        arrays = {key: np.asarray(array) for key, array in parameters.items()}
+        arrays = {key: np.array(array) for key, array in parameters.items()}
         check_parameters(f"stage {self._name!r}", arrays, self._ports)
-        uploaded = {key: self._executable.upload(array) for key, array in arrays.items()}
+        uploaded = self._uploaded(arrays)
         with self._lock:
+            self._arrays |= arrays
             self._versions.append((first_frame, self._versions[-1][1] | uploaded))
 
     def restart(self) -> None:
         """Keep the newest parameters, from frame 0 on."""
         self._versions = deque([(0, self._versions[-1][1])])
         self._frame = 0
+
+    def reopen(self) -> None:
+        """As ``restart``, where the module and its parameters have to be sent anew."""
+        self._machine.reopen()
+        self._versions = deque([(0, self._uploaded(self._arrays))])
+        self._frame = 0
+
+    def _uploaded(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+        return {key: self._machine.upload(array) for key, array in arrays.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,6 +204,19 @@ class HostedStage:
             return 0
 
         return STAGE_FUNCTION(call)
+
+
+def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the parameters that ``RelaxStage.write`` has written."""
+    content = (root / entry["folder"] / PARAMETERS_FILE).read_bytes()
+    found: dict[str, Array] = {}
+    offset = 0
+    for item in entry["parameters"]:
+        port = dense_port(item["name"], item["dtype"], item["shape"])
+        memory = np.frombuffer(content, np.uint8, port.bytes, offset)
+        found[port.name] = as_port(memory, port).copy()
+        offset += port.bytes
+    return found
 
 
 def check_array(what: str, array: Any, port: Port) -> None:

@@ -18,9 +18,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from edgepipe.pipeline.hosted import (
     STAGE_FUNCTION,
     HostedStage,
     Runner,
-    TvmRunner,
     array_shape,
     check_array,
 )
@@ -152,7 +152,17 @@ class RunningPipeline(Handle):
         )
         check(library, opened)
         # The functions and the folder live until the C++ side has let go of them.
+        # Finalizers run in the reverse order: connections are cut, the C++ side ends, what is left
+        # of the runners goes.
+        self._ended = weakref.finalize(self, _each, self._runners, methodcaller("close"))
         super().__init__("pipeline", handle, "ep_graph_close", keep=(functions, keep))
+        self._interrupted = weakref.finalize(self, _each, self._runners, methodcaller("interrupt"))
+
+    def close(self) -> None:
+        """Drop what has not been taken and free everything; waits for stages that are running."""
+        self._interrupted()
+        super().close()
+        self._ended()
 
     # ---- frames in
 
@@ -248,7 +258,7 @@ class RunningPipeline(Handle):
         parameters, an unknown parameter or a wrong dtype or shape.
         """
         runner = self._groups.get(group)
-        if not isinstance(runner, TvmRunner):
+        if runner is None:
             raise PipelineError(
                 f"parameter group {group!r} is unknown", hint=suggest(group, list(self._groups))
             )
@@ -389,3 +399,8 @@ def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[
         yield
     finally:
         lock.release()
+
+
+def _each(runners: Sequence[Runner], action: Callable[[Runner], None]) -> None:
+    for runner in runners:
+        action(runner)

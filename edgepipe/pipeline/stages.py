@@ -35,7 +35,7 @@ Entry = dict[str, Any]  # what pipeline.json says about one stage besides name, 
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64")
 LIBRARY_FILE = "module.so"
-PARAMETERS_FILE = "parameters.npz"
+PARAMETERS_FILE = "parameters.bin"  # one array after the other, in C order
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,8 +50,6 @@ class Stage(ABC):
     def __post_init__(self) -> None:
         check_name("stage", self.name)
         for role, ports in (("input", self.inputs), ("output", self.outputs)):
-            for port in ports:
-                check_name(f"stage {self.name!r}: {role}", port.name)
             names = [port.name for port in ports]
             if twice := next((n for n in names if names.count(n) > 1), None):
                 raise PipelineError(f"stage {self.name!r}: has two {role}s called {twice!r}")
@@ -83,13 +81,18 @@ class RelaxStage(Stage):
             raise PipelineError(
                 f"stage {self.name!r}: cannot be compiled for {self.target!r}: {cause}"
             ) from cause
-        np.savez(root / folder / PARAMETERS_FILE, allow_pickle=False, **self.parameters)
+        content = b"".join(array.tobytes() for array in self.parameters.values())
+        (root / folder / PARAMETERS_FILE).write_bytes(content)
         return {
             "kind": "tvm",
             "folder": folder,
             "device_kind": self.device_kind,
             "device_index": self.device_index,
             "order": list(self.order),
+            "parameters": [
+                {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+                for name, array in self.parameters.items()
+            ],
         }
 
 

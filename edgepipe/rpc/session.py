@@ -12,6 +12,7 @@ from edgepipe import tvm_adapter
 from edgepipe.bundle import storage
 from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
+from edgepipe.rpc.link import last_line
 from edgepipe.rpc.server import KEY
 
 _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
@@ -43,6 +44,9 @@ class Session(Closing):
 
     def __init__(self, remote: Any) -> None:
         self._remote: Any = remote
+        # What the other side gave is freed after the session: before, TVM asks for it over the
+        # network with the interpreter's lock held, and every thread of this process would wait.
+        self._kept: list[Any] = []
 
     @property
     def remote(self) -> Any:
@@ -59,7 +63,7 @@ class Session(Closing):
 
     def info(self) -> dict[str, Any]:
         """Return the other machine: kernel, cores, memory, whether it has the accelerator."""
-        found: dict[str, Any] = json.loads(self._call("edgepipe.info"))
+        found: dict[str, Any] = json.loads(self.call("edgepipe.info"))
         return found
 
     def run_golden(self, path: Path, *, device: str = "auto", repeat: int = 10) -> GoldenReport:
@@ -70,19 +74,21 @@ class Session(Closing):
         """
         if repeat < 1:
             raise RpcError(f"repeat: found {repeat}, expected 1 or more")
-        with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
-            self._upload(path, Path(folder))
-        module = self._call("edgepipe.open_bundle", _BUNDLE, device)
+        module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
         try:
-            description = json.loads(module["describe"]())
-            module["load_golden"]()
-            module["run"]()
-            module["check_golden"]()
-            module["statistics"]()
+            names = ("describe", "load_golden", "run", "check_golden", "statistics")
+            describe, load_golden, run, check_golden, statistics = (
+                self.keep(module[name]) for name in names
+            )
+            description = json.loads(describe())
+            load_golden()
+            run()
+            check_golden()
+            statistics()
             for _ in range(repeat):
-                module["run"]()
-            module["check_golden"]()
-            times = json.loads(module["statistics"]())
+                run()
+            check_golden()
+            times = json.loads(statistics())
         except tvm_adapter.RPC_ERRORS as cause:
             raise _error(cause) from cause
         return GoldenReport(
@@ -101,20 +107,33 @@ class Session(Closing):
             ),
         )
 
-    def _upload(self, path: Path, folder: Path) -> None:
-        """Send the bundle as one archive; its digests are checked on the way."""
-        manifest = storage.read_manifest(path)
-        files = {entry.path: storage.read_file(path, entry) for entry in manifest.files}
-        archive = folder / _BUNDLE
-        storage.write(archive, files, lambda _: manifest)
+    def upload_folder(self, path: Path, name: str) -> None:
+        """Send every file below a folder, to be found over there below ``name``."""
+        for file in sorted(path.rglob("*")):
+            if file.is_file():
+                self._send(file, str(Path(name) / file.relative_to(path)))
+
+    def upload_bundle(self, path: Path) -> str:
+        """Send a bundle as one archive, its digests checked on the way; return its name there."""
+        with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
+            self._send(storage.pack(path, Path(folder) / _BUNDLE), _BUNDLE)
+        return _BUNDLE
+
+    def _send(self, file: Path, name: str) -> None:
         try:
-            self.remote.upload(str(archive), _BUNDLE)
+            self.remote.upload(str(file), name)
         except tvm_adapter.RPC_ERRORS as cause:
             raise _error(cause) from cause
 
-    def _call(self, name: str, *arguments: object) -> Any:
+    def keep(self, value: Any) -> Any:
+        """Hold on to what the other side gave until the session has ended; return it."""
+        self._kept.append(value)
+        return value
+
+    def call(self, name: str, *arguments: object) -> Any:
+        """Call a function of the server by its name. Raises ``RpcError``."""
         try:
-            return self.remote.get_function(name)(*arguments)
+            return self.keep(self.keep(self.remote.get_function(name))(*arguments))
         except tvm_adapter.RPC_ERRORS as cause:
             raise _error(cause) from cause
 
@@ -128,16 +147,10 @@ def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: floa
         return Session(tvm_adapter.connect_rpc(host, port, key, limit_s))
     except tvm_adapter.RPC_ERRORS as cause:
         raise RpcError(
-            f"{host}:{port}: no RPC session ({_one_line(cause)})",
+            f"{host}:{port}: no RPC session ({last_line(cause)})",
             hint="is edgepipe-rpcd at work there, with the same key?",
         ) from cause
 
 
 def _error(cause: BaseException) -> RpcError:
-    return RpcError(f"RPC: {_one_line(cause)}")
-
-
-def _one_line(cause: BaseException) -> str:
-    """Return the last line of TVM's text, which is the message; what precedes is a traceback."""
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return lines[-1] if lines else type(cause).__name__
+    return RpcError(f"RPC: {last_line(cause)}")

@@ -311,9 +311,11 @@ def test_a_stage_that_throws_ends_the_run_with_its_text_and_not_the_process(star
         return x
 
     stage = python_stage(picky, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
-    pipeline = start(chain(made.adder(number=0), stage))
+    gated = made.GatedStage()
+    pipeline = start(chain(gated.stage, stage))
     for i in range(4):
         pipeline.run(data=vector(i))
+    gated.gate.set()  # not before: a failed pipeline takes no more frames
     for i in range(2):
         assert_array_equal(pipeline.next().outputs[0], vector(i))
     expected = "stage 1 'picky' at frame 2: ValueError: two is too many"

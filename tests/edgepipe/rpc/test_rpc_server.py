@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 import tvm
 from needs import lacking
-from small_networks import PREPROCESS, Builder
+from small_networks import build_small_bundle
 from tvm import te
 from tvm.rpc.tracker import Tracker
 
-from edgepipe import boards, rpc
-from edgepipe.build import BuildOptions, build_bundle
+from edgepipe import rpc
 from edgepipe.bundle import storage
 from edgepipe.cli.main import main
 from edgepipe.errors import RpcError
@@ -41,28 +40,7 @@ def server(program, tmp_path):
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rpc")
-    builder = Builder(3)
-    features = builder.conv("image", "features", (16, 3, 3, 3), pads=[1] * 4)
-    body = builder.conv(builder.node("Relu", [features], "relu"), "body", (16, 16, 3, 3))
-    (folder / "net.onnx").write_bytes(builder.model([1, 3, 16, 16], {body: 4}).SerializeToString())
-    (folder / "net.toml").write_text(
-        '[preprocess]\nwidth = 16\nheight = 16\norder = "BGR"\n'
-        f"mean = {[*PREPROCESS.mean]}\nstd = {[*PREPROCESS.std]}\n"
-        '[postprocess]\nkind = "none"\n'
-    )
-    frames = np.random.default_rng(1).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8)
-    np.savez(folder / "frames.npz", frames=frames)
-    output = folder / "net.edgepipe"
-    build_bundle(
-        BuildOptions(
-            model=folder / "net.onnx",
-            board=boards.load("host"),
-            calibration=folder / "frames.npz",
-            output=output,
-        )
-    )
-    return output
+    return build_small_bundle(tmp_path_factory.mktemp("rpc"))
 
 
 def test_a_library_built_by_tvm_is_uploaded_run_and_timed(server, tmp_path):

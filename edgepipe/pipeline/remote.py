@@ -1,0 +1,237 @@
+"""Stages that run on a TVM RPC server: what they are, and what sends them their frames.
+
+    board = RpcServer(host="192.168.2.99", port=9190, key="ultra96")
+    body = remote_stage(relax_stage(module, name="body", target=aarch64), board)
+
+A stage's files are uploaded when the pipeline is started. Stages on the same server share a
+session and run by turns, because a server serves one session at a time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.bundle import storage
+from edgepipe.errors import PipelineError, RpcError
+from edgepipe.pipeline.hosted import Runner, TvmRunner, as_port, load_parameters
+from edgepipe.pipeline.ports import Port
+from edgepipe.pipeline.stages import (
+    LIBRARY_FILE,
+    ArmStage,
+    BundleStage,
+    Entry,
+    RelaxStage,
+    Stage,
+)
+from edgepipe.rpc.link import Link, RpcServer
+from edgepipe.tvm_adapter import RPC_ERRORS
+from edgepipe.tvm_executable import RemoteExecutable
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RemoteStage(Stage):
+    """A compiled stage that runs on an RPC server; its thread here sends and waits."""
+
+    stage: Stage
+    server: RpcServer
+
+    def write(self, root: Path, folder: str) -> Entry:
+        """Write the stage's own files; the server gets them when the pipeline is started."""
+        return {
+            "kind": "remote",
+            "server": asdict(self.server),
+            "stage": self.stage.write(root, folder),
+        }
+
+
+def remote_stage(stage: Stage, server: RpcServer, *, core: int | None = None) -> RemoteStage:
+    """Let ``stage`` run on ``server``: a Relax stage on any one of TVM, others on edgepipe-rpcd.
+
+    ``core`` is that of the thread here. A Relax stage's target and device are the server's. Raises
+    PipelineError for a function, which exists in this process only.
+    """
+    if not isinstance(stage, RelaxStage | ArmStage | BundleStage):
+        raise PipelineError(
+            f"stage {stage.name!r}: {type(stage).__name__} cannot run on an RPC server",
+            hint="relax_stage(), arm_stage() and bundle_stage() can",
+        )
+    return RemoteStage(
+        name=stage.name,
+        inputs=stage.inputs,
+        outputs=stage.outputs,
+        core=core,
+        stage=stage,
+        server=server,
+    )
+
+
+class RemoteHost:
+    """The session with one server that all stages there share; made anew after it has failed."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self.server = server
+        self._link: Link | None = None
+        self._old: list[Link] = []  # objects of theirs are freed after them
+        self._failed = False
+        self._lock = threading.Lock()
+
+    @property
+    def link(self) -> Link:
+        """The session; raise PipelineError when there is none to be had."""
+        with self._lock:
+            if self._link is None or self._failed:
+                if self._link is not None:
+                    self._link.cut()
+                    self._link.close()
+                    self._old.append(self._link)
+                    self._link = None
+                try:
+                    self._link = Link(self.server)
+                except RpcError as cause:
+                    raise PipelineError(str(cause), hint=cause.hint) from cause
+                self._failed = False
+            return self._link
+
+    def fail(self, cause: BaseException) -> PipelineError:
+        """Note that the session is lost; return the error to raise for ``cause``."""
+        self._failed = True
+        link = self._link
+        return PipelineError(link.explain(cause) if link else f"{self.server}: {cause}")
+
+    def cut(self) -> None:
+        """End the connection under a stage that waits for it."""
+        if self._link is not None:
+            self._link.cut()
+
+    def close(self) -> None:
+        """End the session."""
+        if self._link is not None:
+            self._link.close()
+
+
+class RemoteRunner(Runner):
+    """Sends a stage's inputs to its server and brings its outputs back."""
+
+    def __init__(
+        self, host: RemoteHost, root: Path, entry: Mapping[str, Any], outputs: Sequence[Port]
+    ) -> None:
+        """Upload and load the stage. ``entry`` is its entry in pipeline.json.
+
+        Raises PipelineError when the server cannot be reached or refuses it.
+        """
+        self._host = host
+        self._root = root
+        self._name: str = entry["name"]
+        self._stage: Mapping[str, Any] = entry["stage"]
+        self._outputs = tuple(outputs)
+        self._link = host.link
+        try:
+            self._far = self._open()
+        except RPC_ERRORS as cause:
+            raise PipelineError(f"stage {self._name!r}: {host.fail(cause)}") from cause
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
+        """Compute one frame over there; raise PipelineError that names the server."""
+        try:
+            return self._far.run(inputs)
+        except RPC_ERRORS as cause:
+            raise self._host.fail(cause) from cause
+
+    def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
+        """Send new parameters; frames under way keep the old ones."""
+        try:
+            self._far.replace(parameters, first_frame)
+        except RPC_ERRORS as cause:
+            raise self._host.fail(cause) from cause
+
+    def restart(self) -> None:
+        """Send the stage again when its session was lost; raise PipelineError if it cannot be."""
+        link = self._host.link
+        if link is self._link:
+            self._far.restart()
+            return
+        self._link = link
+        try:
+            if isinstance(self._far, TvmRunner):
+                self._far.reopen()
+            else:
+                self._far = self._open()
+        except RPC_ERRORS as cause:
+            raise PipelineError(f"stage {self._name!r}: {self._host.fail(cause)}") from cause
+
+    def interrupt(self) -> None:
+        """Cut the connection."""
+        self._host.cut()
+
+    def close(self) -> None:
+        """End the session."""
+        self._host.close()
+
+    def _open(self) -> TvmRunner | _RemoteModule:
+        if self._stage["kind"] == "tvm":
+            executable = RemoteExecutable(
+                lambda: self._host.link.remote,
+                self._root / self._stage["folder"] / LIBRARY_FILE,
+                self._stage["device_kind"],
+                self._stage["device_index"],
+            )
+            parameters = load_parameters(self._root, self._stage)
+            return TvmRunner(self._name, executable, self._stage["order"], parameters)
+        return _RemoteModule(self._link.remote, self._root, self._name, self._stage, self._outputs)
+
+
+class _RemoteModule(Runner):
+    """An ARM stage, or a stage of a bundle, opened by edgepipe-rpcd."""
+
+    def __init__(
+        self,
+        remote: Any,
+        root: Path,
+        name: str,
+        stage: Mapping[str, Any],
+        outputs: Sequence[Port],
+    ) -> None:
+        self._outputs = outputs
+        if stage["kind"] == "arm":
+            for file in sorted((root / stage["folder"]).rglob("*")):
+                if file.is_file():
+                    far = Path(name) / file.relative_to(root / stage["folder"])
+                    remote.upload(str(file), str(far))
+            module, self._index = remote.get_function("edgepipe.open_stage")(name), 0
+        else:
+            bundle = root / stage["bundle"]
+            names = [entry.name for entry in storage.read_manifest(bundle).stages]
+            self._index = names.index(stage["stage"])
+            with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
+                archive = storage.pack(bundle, Path(folder) / f"{name}{storage.ARCHIVE_SUFFIX}")
+                remote.upload(str(archive), archive.name)
+            module = remote.get_function("edgepipe.open_bundle")(archive.name, "auto")
+        self._kept = module  # freed only when the session has ended
+        self._run_stage = module["run_stage"]
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
+        """Send all inputs and bring all outputs back in one call."""
+        found = self._run_stage(self._index, *(array.tobytes() for array in inputs))
+        return _split(np.frombuffer(bytes(found), np.uint8), self._outputs)
+
+    def restart(self) -> None:
+        """Do nothing: such a stage keeps nothing between frames."""
+
+
+def _split(content: NDArray[np.uint8], ports: Sequence[Port]) -> list[Array]:
+    """Return one array for each port from their bytes, one after the other."""
+    ends = np.cumsum([port.bytes for port in ports])
+    if content.size != int(ends[-1]):
+        raise PipelineError(f"it returned {content.size} bytes, expected {int(ends[-1])}")
+    parts = np.split(content, ends[:-1])
+    return [as_port(part, port) for part, port in zip(parts, ports, strict=True)]

@@ -1,0 +1,326 @@
+"""Stages on real TVM RPC servers: TVM's own, edgepipe-rpcd, a tracker; killed, hung, restarted."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pipeline_stages as made
+import pytest
+from numpy.testing import assert_array_equal
+from pipeline_stages import vector
+from small_networks import build_small_bundle
+
+from edgepipe import rpc
+from edgepipe.errors import DeadlinePassed, PipelineError, RpcError, RuntimeFailure
+from edgepipe.pipeline import (
+    PipelineConfig,
+    RpcServer,
+    Stage,
+    arm_stage,
+    load,
+    relax_stage,
+    remote_stage,
+)
+from edgepipe.quantize.emit import emit_layer
+from edgepipe.tvm_adapter import ModuleBuilder, run_module
+from vta_stages.layers import Conv, Epilogue, TensorSpec
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def server() -> Iterator[rpc.LocalServer]:
+    try:
+        program = rpc.find_program()
+    except RpcError as error:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+    with rpc.LocalServer.start(program) as running:
+        yield running
+
+
+def at(server: rpc.LocalServer, **options: Any) -> RpcServer:
+    return RpcServer(port=server.port, **options)
+
+
+def chain(*stages: Stage) -> PipelineConfig:
+    """data -> each stage's x, its output 0 -> the next -> pipeline output."""
+    config = PipelineConfig()
+    config.inputs["data"] = (stages[0], "x")
+    for before, after in itertools.pairwise(stages):
+        config.connect(before, 0, after, "x")
+    config.outputs.append((stages[-1], 0))
+    return config
+
+
+def diamond(where: RpcServer) -> PipelineConfig:
+    """far.out0, far.out1 -> near; the second output also leaves the pipeline."""
+    far = remote_stage(relax_stage(made.two_outputs(), name="far"), where)
+    near = relax_stage(made.difference(), name="near")
+    config = PipelineConfig()
+    config.inputs["data"] = (far, "x")
+    config.connect(far, 0, near, "a")
+    config.connect(far, "out1", near, "b")
+    config.outputs.append((near, 0))
+    config.outputs.append((far, 1))
+    return config
+
+
+def check_diamond(where: RpcServer) -> None:
+    with diamond(where).build().start() as pipeline:
+        for number in range(5):
+            pipeline.run(data=vector(number))
+        for number in range(5):
+            x = vector(number)
+            joined, doubled = pipeline.next(timeout_s=30).outputs
+            assert_array_equal(joined, 3 * (x + 1) - 2 * x)
+            assert_array_equal(doubled, 2 * x)
+        assert pipeline.statistics().delivered == 5
+
+
+def test_a_relax_stage_with_two_outputs_runs_on_edgepipe_rpcd(server):
+    check_diamond(at(server))
+
+
+def test_a_relax_stage_runs_on_tvms_own_server():
+    port = free_port()
+    command = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--port-end", str(port + 1)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_for(port)
+        check_diamond(RpcServer(port=port, key=""))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_tracker_hands_out_the_server(server):
+    pytest.importorskip("tornado", reason="TVM's tracker needs tornado")
+    from tvm.rpc.tracker import Tracker
+
+    tracker = Tracker(host="127.0.0.1", port=19290, port_end=19390)
+    try:
+        options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
+        with rpc.LocalServer.start(rpc.find_program(), options):
+            check_diamond(RpcServer(port=tracker.port, key="ultra96", tracker=True))
+    finally:
+        tracker.terminate()
+
+
+def test_an_arm_stage_runs_there_bit_for_bit(server):
+    module, picture = convolution()
+    near = arm_stage(module, name="near")
+    far = remote_stage(arm_stage(module, name="far"), at(server))
+    config = PipelineConfig()
+    config.inputs["data"] = [(near, "x"), (far, "x")]
+    config.outputs.append((near, 0))
+    config.outputs.append((far, 0))
+    with config.build().start() as pipeline:
+        pipeline.run(data=picture)
+        here, there = pipeline.next(timeout_s=30).outputs
+        assert_array_equal(here, run_module(module, {"x": picture})["conv"])
+        assert_array_equal(there, here)
+
+
+def test_the_vta_stage_of_a_bundle_runs_there_bit_for_bit(server, tmp_path):
+    bundle = build_small_bundle(tmp_path)
+    near = PipelineConfig.from_bundle(bundle)
+    far = PipelineConfig.from_bundle(bundle, servers={"vta1": at(server)})
+    assert "vta1 (RemoteStage on RPC server" in str(far)
+    frame = np.random.default_rng(9).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
+    results = []
+    for config in (near, far):
+        with config.build().start() as pipeline:
+            pipeline.run(**dict.fromkeys(pipeline.inputs, frame))
+            results.append(pipeline.next(timeout_s=60).outputs)
+    for here, there in zip(*results, strict=True):
+        assert_array_equal(here, there)
+
+
+def convolution() -> tuple[Any, made.Array]:
+    rng = np.random.default_rng(4)
+    conv = Conv(
+        name="conv",
+        input=TensorSpec(name="x", channels=4, height=4, width=4),
+        output=TensorSpec(name="conv", channels=4, height=4, width=4),
+        weight=rng.integers(-9, 9, (4, 4, 3, 3)).astype(np.int8),
+        epilogue=Epilogue(
+            bias=np.arange(4, dtype=np.int32),
+            shift=np.full(4, 4, np.int32),
+            low=-128,
+            high=127,
+        ),
+        stride=(1, 1),
+        padding=(1, 1, 1, 1),
+    )
+    builder = ModuleBuilder()
+    builder.param("x", (1, 4, 4, 4), "int8")
+    emit_layer(builder, conv)
+    return builder.finish(["conv"]), rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
+
+
+def test_two_stages_on_one_server_share_its_session(server):
+    first = remote_stage(made.scaled_stage("first"), at(server))
+    second = remote_stage(made.scaled_stage("second"), at(server))
+    with chain(first, made.adder(), second).build().start() as pipeline:
+        for number in range(4):
+            pipeline.run(data=vector(number))
+        for number in range(4):
+            expected = 2 * (2 * vector(number) + 1)
+            assert_array_equal(pipeline.next(timeout_s=30).outputs[0], expected)
+
+
+def test_parameters_over_there_are_replaced_between_frames(server):
+    stage = remote_stage(made.scaled_stage(), at(server))
+    config = chain(stage)
+    config.parameter_groups["weights"] = stage
+    with config.build().start() as pipeline:
+        pipeline.run(data=vector(1))
+        pipeline.set_parameters("weights", {"factor": made.scalar(5)})
+        pipeline.run(data=vector(1))
+        assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(1))
+        assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 5 * vector(1))
+
+
+def test_an_exported_pipeline_keeps_its_servers(server, tmp_path):
+    chain(remote_stage(made.scaled_stage(), at(server))).build().export(tmp_path / "exported")
+    with load(tmp_path / "exported").start() as pipeline:
+        pipeline.run(data=vector(3))
+        assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(3))
+
+
+def test_a_server_killed_in_mid_run_ends_the_run_in_order_and_a_restart_finds_the_next_one(server):
+    stage = remote_stage(made.scaled_stage("far"), at(server))
+    gated = made.GatedStage()
+    with chain(gated.stage, stage).build().start() as pipeline:
+        for number in range(3):
+            pipeline.run(data=vector(number))
+        assert gated.reached.wait(30)
+        server._process.kill()
+        server._process.wait()
+        gated.gate.set()
+        with pytest.raises(RuntimeFailure, match=r"stage 1 'far' at frame 0: RPC server \d"):
+            pipeline.next(timeout_s=30)
+        found = pipeline.statistics()
+        assert found.submitted == 3 == found.delivered + found.dropped + found.failed
+        assert found.failed == 1
+
+        with rpc.LocalServer.start(options=["--port", str(server.port)]):
+            pipeline.restart(timeout_s=30)
+            pipeline.run(data=vector(7))
+            assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(7))
+
+
+@contextlib.contextmanager
+def stopped(server: rpc.LocalServer) -> Iterator[None]:
+    """Stop the server's processes, as a board that hangs; let them go on afterwards."""
+    processes = [server._process.pid, *children(server._process.pid)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
+def test_a_server_that_hangs_is_given_up_when_its_time_is_up(server):
+    stage = remote_stage(made.scaled_stage("far"), at(server, timeout_s=1.5))
+    with chain(stage).build().start() as pipeline, stopped(server):
+        pipeline.run(data=vector(0))
+        with pytest.raises(DeadlinePassed, match="is held by stage 0 'far'"):
+            pipeline.next(timeout_s=0.1)
+        with pytest.raises(RuntimeFailure, match=r"'far' at frame 0: .*no answer within 1.5 s"):
+            pipeline.next(timeout_s=30)
+
+
+def test_cancel_and_close_do_not_wait_for_a_server_that_hangs(server):
+    stage = remote_stage(made.scaled_stage("far"), at(server, timeout_s=600))
+    with stopped_after(server, chain(stage)) as pipeline:
+        pipeline.cancel()
+        pipeline.close()  # would take the 600 s
+
+
+@contextlib.contextmanager
+def stopped_after(server: rpc.LocalServer, config: PipelineConfig) -> Iterator[Any]:
+    """Run a frame into a server that was stopped once the pipeline had started."""
+    pipeline = config.build().start()
+    with stopped(server):
+        pipeline.run(data=vector(0))
+        yield pipeline
+
+
+def test_a_server_that_is_not_there_is_an_error_that_names_it():
+    where = RpcServer(port=free_port(), timeout_s=2)
+    built = chain(remote_stage(made.scaled_stage(), where)).build()
+    with pytest.raises(PipelineError, match=r"RPC server 127.0.0.1:\d+: no session") as caught:
+        built.start()
+    assert "is the server at work there" in caught.value.hint
+
+
+def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
+    built = chain(remote_stage(made.scaled_stage(), at(server, timeout_s=1))).build()
+    with (
+        rpc.connect(server.port),
+        pytest.raises(PipelineError, match="no answer within 1 s"),
+    ):
+        built.start()
+
+
+def test_a_function_cannot_run_on_a_server():
+    with pytest.raises(PipelineError, match="'adder': PythonStage cannot run on an RPC server"):
+        remote_stage(made.adder(), RpcServer(port=1))
+
+
+def test_the_checks_are_those_of_local_stages():
+    first = remote_stage(relax_stage(made.two_outputs(), name="first"), RpcServer(port=1))
+    config = PipelineConfig()
+    config.inputs["data"] = (first, "x")
+    with pytest.raises(PipelineError, match="its output 0 is connected to its own input 'x'"):
+        config.connect(first, 0, first, "x")
+    with pytest.raises(PipelineError, match="has no output 7"):
+        config.outputs.append((first, 7))
+    config.outputs.append((first, 0))
+    assert "first (RemoteStage on RPC server 127.0.0.1:1)" in str(config)
+
+
+def test_a_stage_for_another_machine_is_linked_for_it(tmp_path):
+    target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"}
+    stage = relax_stage(made.scaled(), name="far", target=target)
+    (tmp_path / "far").mkdir()
+    stage.write(tmp_path, "far")
+    header = (tmp_path / "far" / "module.so").read_bytes()[:20]
+    assert int.from_bytes(header[18:20], "little") == 183  # EM_AARCH64
+
+
+def children(process: int) -> list[int]:
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return [int(word) for word in path.read_text(encoding="ascii").split()]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    for _ in range(600):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"nothing listens on port {port}")

@@ -1,0 +1,148 @@
+"""Whole pipelines run by a real edgepipe-rpcd: the functions of edgepipe.pipeline answer by RPC."""
+
+import os
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from small_networks import build_small_bundle
+
+from edgepipe import rpc
+from edgepipe.errors import (
+    DeadlinePassed,
+    PipelineEnded,
+    PipelineError,
+    RpcError,
+    RuntimeFailure,
+)
+from edgepipe.pipeline import PipelineConfig, load_on, python_stage, relax_stage
+from edgepipe.runtime.pipeline import Pipeline
+from edgepipe.tvm_adapter import ModuleBuilder
+
+pytestmark = pytest.mark.sim
+SHAPE = (1, 8)
+
+
+@pytest.fixture(scope="module")
+def server():
+    try:
+        program = rpc.find_program()
+    except RpcError as error:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+    with rpc.LocalServer.start(program) as running:
+        yield running
+
+
+@pytest.fixture
+def session(server):
+    with rpc.connect(server.port) as opened:
+        yield opened
+
+
+def vector(number):
+    return np.arange(number, number + 8, dtype=np.int32).reshape(SHAPE)
+
+
+def scaled():
+    """out0 = x * factor, out1 = x + 1; factor is a parameter."""
+    builder = ModuleBuilder()
+    builder.param("x", SHAPE, "int32")
+    builder.param("factor", (1, 1), "int32")
+    builder.emit("out0", "multiply", "x", "factor")
+    builder.emit("out1", "add", "x", np.int32([[1]]))
+    return builder.finish(["out0", "out1"])
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    stage = relax_stage(scaled(), name="scaled", parameters={"factor": np.int32([[2]])})
+    config = PipelineConfig("by-rpc")
+    config.inputs["data"] = (stage, "x")
+    config.outputs.append((stage, 0))
+    config.outputs.append((stage, 1))
+    config.parameter_groups["weights"] = stage
+    return config.build().export(tmp_path_factory.mktemp("exported") / "pipeline")
+
+
+def test_load_set_input_run_and_get_output_answer(session, exported):
+    pipeline = load_on(session, exported, slots=4)
+    assert (pipeline.name, pipeline.stages, pipeline.slots) == ("by-rpc", ("scaled",), 4)
+    assert (pipeline.num_inputs, pipeline.num_outputs) == (1, 2)
+    assert pipeline.get_output() is None
+    pipeline.set_input("data", vector(3))
+    assert_array_equal(pipeline.get_input("data"), vector(3))
+    assert [pipeline.run(), pipeline.run(data=vector(5))] == [0, 1]
+    for frame, number in enumerate((3, 5)):
+        result = pipeline.next(timeout_s=30)
+        assert result.frame == frame
+        assert result.latency_ms > 0
+        assert_array_equal(result.outputs[0], 2 * vector(number))
+        assert_array_equal(result.outputs[1], vector(number) + 1)
+
+
+def test_parameters_are_replaced_for_the_frames_that_follow(session, exported):
+    pipeline = load_on(session, exported)
+    pipeline.run(data=vector(1))
+    pipeline.set_parameters("weights", {"factor": np.int32([[7]])})
+    pipeline.run(data=vector(1))
+    assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(1))
+    assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 7 * vector(1))
+    with pytest.raises(PipelineError, match="group 'weight' is unknown"):
+        pipeline.set_parameters("weight", {"factor": np.int32([[7]])})
+    with pytest.raises(RuntimeFailure, match="found parameter 'f', expected one of factor"):
+        pipeline.set_parameters("weights", {"f": np.int32([[7]])})
+    with pytest.raises(RuntimeFailure, match="'factor' has 8 bytes, expected 4"):
+        pipeline.set_parameters("weights", {"factor": np.int64([[7]])})
+
+
+def test_statistics_drain_stop_cancel_and_restart_answer(session, exported):
+    pipeline = load_on(session, exported, slots=2)
+    pipeline.run(data=vector(0))
+    pipeline.run()
+    pipeline.drain(timeout_s=30)
+    with pytest.raises(DeadlinePassed, match="no free slot"):
+        pipeline.run(timeout_s=0.1)
+    assert (pipeline.statistics().submitted, pipeline.num_executing) == (2, 2)
+    pipeline.stop(timeout_s=30)
+    assert [pipeline.next().frame, pipeline.next().frame] == [0, 1]
+    with pytest.raises(PipelineEnded, match="has been stopped"):
+        pipeline.next()
+    pipeline.restart(timeout_s=30)
+    assert pipeline.run(data=vector(4)) == 0
+    pipeline.cancel()
+    with pytest.raises(PipelineEnded, match="has been cancelled"):
+        pipeline.next()
+    found = pipeline.statistics()
+    assert (found.submitted, found.delivered, found.dropped, found.failed) == (1, 0, 1, 0)
+
+
+def test_a_bundle_gives_the_same_bits_there_as_here(session, tmp_path):
+    bundle = build_small_bundle(tmp_path)
+    frame = np.random.default_rng(5).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
+    pipeline = load_on(session, bundle, device="simulator")
+    assert pipeline.device == "simulator"
+    pipeline.run(**dict.fromkeys(pipeline.inputs, frame))
+    there = pipeline.next(timeout_s=60)
+    with Pipeline.open(bundle) as local:
+        local.submit(frame)
+        here = local.next()
+    for array, expected in zip(there.outputs, here.outputs.values(), strict=True):
+        assert_array_equal(array, expected)
+
+
+def test_wrong_inputs_and_stages_are_told(session, exported, tmp_path):
+    pipeline = load_on(session, exported)
+    with pytest.raises(RuntimeFailure, match="input 'data' has not been set"):
+        pipeline.run()
+    with pytest.raises(PipelineError, match=r"'date': the pipeline has no such input"):
+        pipeline.set_input("date", vector(0))
+    with pytest.raises(PipelineError, match=r"found int32\[2\], expected int32\[1, 8\]"):
+        pipeline.set_input("data", np.int32([1, 2]))
+    config = PipelineConfig()
+    ports = {"inputs": {"x": ("int32", SHAPE)}, "outputs": {"y": ("int32", SHAPE)}}
+    stage = python_stage(np.negative, name="negative", **ports)
+    config.inputs["data"] = (stage, "x")
+    config.outputs.append((stage, 0))
+    built = config.build()
+    with pytest.raises(RpcError, match="stage 'negative': kind 'python' runs in a host program"):
+        load_on(session, built.folder)

@@ -1,0 +1,74 @@
+"""edgepipe-cam's live page in a real browser, for its tests here and on the virtual board."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# Draws a box over a black picture with the page's own function; gives the colour of the box's left
+# side, of its middle, and of a point outside.
+DRAW = """
+const done = arguments[arguments.length - 1];
+createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400)).then((black) => {
+  draw(black, {frame: 5, detections: [
+    {box: [100, 100, 300, 200], label: "cat", label_index: 2, score: 0.5}]});
+  const context = document.getElementById("picture").getContext("2d");
+  done([[100, 150], [200, 150], [50, 150]].map(
+    ([x, y]) => [...context.getImageData(x, y, 1, 1).data].slice(0, 3)));
+});
+"""
+
+
+@contextmanager
+def open_browser() -> Iterator[Any]:
+    """Yield a headless Chromium; skip the test where there is none, fail it under CI."""
+    lacking = pytest.fail if os.environ.get("CI") else pytest.skip
+    webdriver = pytest.importorskip("selenium.webdriver")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        lacking("Chromium is not installed; apt install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in FLAGS:
+        options.add_argument(flag)
+    browser = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(executable_path=driver)
+    )
+    try:
+        yield browser
+    finally:
+        browser.quit()
+
+
+def wait_until(browser: Any, condition: Callable[[], bool], limit_s: float = 30) -> None:
+    """Wait until the page fulfils a condition."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(browser, limit_s, poll_frequency=0.05).until(lambda _: condition())
+
+
+def text_of(browser: Any, name: str) -> str:
+    """Return the text of one of the page's elements."""
+    script = "return document.getElementById(arguments[0]).textContent"
+    return str(browser.execute_script(script, name))
+
+
+def shown_frame(browser: Any) -> int:
+    """Return the number of the frame that is drawn, -1 before the first."""
+    script = "return document.getElementById('picture').dataset.frame ?? -1"
+    return int(browser.execute_script(script))
