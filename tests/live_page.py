@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
+from needs import installed
+from selenium import webdriver
+from selenium.webdriver.support.wait import WebDriverWait
 
 FLAGS = (
     "--headless",
@@ -36,19 +36,14 @@ createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400))
 
 @contextmanager
 def open_browser() -> Iterator[Any]:
-    """Yield a headless Chromium; skip the test where there is none, fail it under CI."""
-    lacking = pytest.fail if os.environ.get("CI") else pytest.skip
-    webdriver = pytest.importorskip("selenium.webdriver")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        lacking("Chromium is not installed; apt install chromium chromium-driver")
+    """Yield a headless Chromium."""
     options = webdriver.ChromeOptions()
-    options.binary_location = chromium
+    options.binary_location = installed("chromium", "chromium")
     for flag in FLAGS:
         options.add_argument(flag)
-    browser = webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(executable_path=driver)
-    )
+    driver = installed("chromedriver", "chromium-driver")
+    service = webdriver.ChromeService(executable_path=driver)
+    browser = webdriver.Chrome(options=options, service=service)
     try:
         yield browser
     finally:
@@ -57,8 +52,6 @@ def open_browser() -> Iterator[Any]:
 
 def wait_until(browser: Any, condition: Callable[[], bool], limit_s: float = 30) -> None:
     """Wait until the page fulfils a condition."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
     WebDriverWait(browser, limit_s, poll_frequency=0.05).until(lambda _: condition())
 
 

@@ -110,6 +110,7 @@ class RunnerModule : public ffi::ModuleObj {
     for (int index = 1; index < args.size(); ++index) {
       contents.push_back(args[index].cast<ffi::Bytes>());
     }
+    inputs.reserve(contents.size());
     for (const ffi::Bytes& content : contents) inputs.emplace_back(content.data(), content.size());
     return value_of(runner.run_on(static_cast<std::size_t>(stage), inputs));
   }

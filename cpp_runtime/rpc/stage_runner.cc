@@ -19,6 +19,7 @@ constexpr std::size_t kStageArenaBytes = std::size_t{1} << 29;
 
 std::vector<std::string> names_of(const Graph& graph, const std::vector<std::size_t>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const std::size_t tensor : tensors) names.push_back(graph.tensors[tensor].name);
   return names;
 }
@@ -92,6 +93,7 @@ Status StageRunner::adopt(Graph graph) {
   }
   const auto views = [&](const std::vector<std::size_t>& tensors) {
     std::vector<BufferView> found;
+    found.reserve(tensors.size());
     for (const std::size_t index : tensors) found.push_back(buffers_[index].view());
     return found;
   };

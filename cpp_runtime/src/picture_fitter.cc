@@ -9,6 +9,27 @@
 #include "pixel_row.h"
 
 namespace edgepipe {
+namespace {
+
+/// Brings a row of pixels to the frame's width; the sums of a pixel stay in registers.
+template <std::size_t kChannels>
+void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
+            std::span<std::uint32_t> filtered) {
+  std::uint32_t* out = filtered.data();
+  for (std::size_t column = 0; column < filtered.size() / kChannels; ++column) {
+    const std::uint8_t* source =
+        row.data() + static_cast<std::size_t>(columns.first(column)) * kChannels;
+    std::uint32_t sums[kChannels] = {};
+    for (const std::uint32_t weight : columns.weights(column)) {
+      for (std::size_t channel = 0; channel < kChannels; ++channel) {
+        sums[channel] += weight * *source++;
+      }
+    }
+    for (const std::uint32_t sum : sums) *out++ = sum;
+  }
+}
+
+}  // namespace
 
 /// Everything that depends on the pictures' size.
 struct PictureFitter::Plan {
@@ -84,19 +105,10 @@ std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& pictur
   if (plan.filtered_row[keep] == row) return filtered;
   plan.filtered_row[keep] = row;
   unpack_row(picture, row, plan.order, plan.unpacked);
-  const auto channels = static_cast<std::size_t>(preprocess_.channels());
-  for (std::size_t column = 0; column < static_cast<std::size_t>(preprocess_.width); ++column) {
-    const std::uint8_t* source =
-        plan.unpacked.data() + static_cast<std::size_t>(plan.columns.first(column)) * channels;
-    std::uint32_t sums[3] = {};
-    for (const std::uint32_t weight : plan.columns.weights(column)) {
-      for (std::size_t channel = 0; channel < channels; ++channel) {
-        sums[channel] += weight * *source++;
-      }
-    }
-    for (std::size_t channel = 0; channel < channels; ++channel) {
-      filtered[column * channels + channel] = sums[channel];
-    }
+  if (preprocess_.channels() == 1) {
+    filter<1>(plan.unpacked, plan.columns, filtered);
+  } else {
+    filter<3>(plan.unpacked, plan.columns, filtered);
   }
   return filtered;
 }

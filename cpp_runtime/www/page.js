@@ -4,7 +4,8 @@
 const element = (id) => document.getElementById(id);
 const show = (id, text) => { element(id).textContent = text; };
 const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
-const kHistory = 240;  // frames in the latency graph
+const kHistory = 240;  // most frames in the latency graph
+const kLeastHistory = 40;  // as wide as so many, so that the first few do not jump
 
 let pending = null;  // the newest result that is not drawn yet
 let drawing = false;
@@ -38,21 +39,24 @@ function draw(picture, result) {
   const context = canvas.getContext("2d");
   context.drawImage(picture, 0, 0, canvas.width, canvas.height);
   picture.close();
-  context.font = "600 17px system-ui, 'DejaVu Sans', sans-serif";
-  context.textBaseline = "top";
-  context.lineWidth = 3;
+  // Lines and letters have the same size on the screen, however small the canvas is shown there.
+  const unit = canvas.clientWidth ? canvas.width / canvas.clientWidth : 1;
+  const text_height = 17 * unit;
+  context.font = `600 ${12 * unit}px system-ui, 'DejaVu Sans', sans-serif`;
+  context.textBaseline = "middle";
+  context.lineWidth = 2 * unit;
   const found = result.detections ?? [];
   for (const { box, label, label_index, score } of found) {
     const [left, top, right, bottom] = box.map((side) => side * scale);
     const text = `${label} ${Math.round(score * 100)}%`;
-    const width = context.measureText(text).width + 10;
-    const text_top = top >= 23 ? top - 23 : top;
-    const text_left = Math.max(0, Math.min(left - 1.5, canvas.width - width));
+    const width = context.measureText(text).width + 8 * unit;
+    const text_top = top >= text_height ? top - text_height : top;
+    const text_left = Math.max(0, Math.min(left - unit, canvas.width - width));
     context.strokeStyle = context.fillStyle = colour(label_index);
     context.strokeRect(left, top, right - left, bottom - top);
-    context.fillRect(text_left, text_top, width, 23);
+    context.fillRect(text_left, text_top, width, text_height);
     context.fillStyle = "#10141a";
-    context.fillText(text, text_left + 5, text_top + 3);
+    context.fillText(text, text_left + 4 * unit, text_top + text_height / 2);
   }
   canvas.dataset.frame = result.frame;
   canvas.dataset.boxes = found.length;
@@ -85,13 +89,17 @@ function drawLatencies() {
   canvas.width = canvas.clientWidth * ratio;
   canvas.height = canvas.clientHeight * ratio;
   const context = canvas.getContext("2d");
-  const most = Math.max(...latencies, 1e-3) * 1.15;
+  const most = Math.max(...latencies, 1e-3) * 1.35;  // room for the scale above the line
+  const last = Math.max(latencies.length, kLeastHistory) - 1;
   context.strokeStyle = "#4fc3a1";
   context.lineWidth = 1.5 * ratio;
   context.beginPath();
   latencies.forEach((value, index) =>
-    context.lineTo(index / (kHistory - 1) * canvas.width, canvas.height * (1 - value / most)));
+    context.lineTo(index / last * canvas.width, canvas.height * (1 - value / most)));
   context.stroke();
+  context.strokeStyle = "#2c3541";
+  context.lineWidth = ratio;
+  context.strokeRect(-ratio, -ratio, canvas.width + 2 * ratio, canvas.height + ratio / 2);
   context.fillStyle = "#8d99a9";
   context.font = `${11 * ratio}px system-ui, sans-serif`;
   context.fillText(`${most.toFixed(most < 10 ? 2 : 0)} ms`, 2 * ratio, 11 * ratio);

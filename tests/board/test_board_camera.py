@@ -7,11 +7,11 @@ import subprocess
 import tarfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from needs import built
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
 from small_networks import build_small_bundle
 
@@ -44,7 +44,7 @@ def camera(virtual_board, tmp_path_factory):
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("ultra96").accelerator))
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
-        tar.add(PROGRAM, "usr/local/bin/edgepipe-cam")
+        tar.add(built("edgepipe-cam", "aarch64"), "usr/local/bin/edgepipe-cam")
         bundle = build_small_bundle(tmp_path_factory.mktemp("camera"), board="ultra96")
         tar.add(bundle, "root/small.edgepipe")
     must(virtual_board, "tar -x -C /", stdin=content.getvalue())
