@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import cv2
 import numpy as np
 import pytest
-from needs import built
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
+from needs import built
 from small_networks import build_small_bundle
 
 from edgepipe import boards
@@ -21,7 +21,6 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = pytest.mark.board
 
-PROGRAM = Path(__file__).parents[2] / "build" / "aarch64" / "bin" / "edgepipe-cam"
 CAM = "edgepipe-cam /root/small.edgepipe --camera /dev/video0"
 # vivid's pattern: eight bars at 75 %, from the left, in BGR.
 BARS = 191 * np.array(
