@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "edgepipe/remedy.h"
+
 namespace edgepipe::capi {
 namespace {
 
@@ -17,3 +19,7 @@ int fail(const Status& status) {
 }  // namespace edgepipe::capi
 
 const char* ep_last_error() { return edgepipe::capi::last_error.c_str(); }
+
+const char* ep_remedy(int code) {
+  return edgepipe::remedy(static_cast<edgepipe::Code>(code)).data();
+}

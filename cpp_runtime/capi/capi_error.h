@@ -14,3 +14,6 @@ int fail(const Status& status);
 
 /// Text of the calling thread's last failed call; valid until its next failed call.
 EP_EXPORT const char* ep_last_error();
+
+/// What a user can do about a failure with this code; static.
+EP_EXPORT const char* ep_remedy(int code);

@@ -15,6 +15,7 @@
 #include "edgepipe/live_page.h"
 #include "edgepipe/live_statistics.h"
 #include "edgepipe/picture_fitter.h"
+#include "edgepipe/remedy.h"
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 #include "edgepipe/v4l2_camera.h"
@@ -304,7 +305,7 @@ Result<bool> fill(const InputFrame& frame, PictureSource& source, PictureFitter&
 }
 
 int failed(const Status& status) {
-  std::fprintf(stderr, "edgepipe-cam: %s\n", status.message().c_str());
+  edgepipe::print_failure("edgepipe-cam", status);
   return edgepipe::exit_code(status.code());
 }
 
@@ -385,7 +386,7 @@ int main(int argc, char** argv) {
   Options options;
   const std::string error = parse(arguments, options);
   if (!error.empty()) {
-    std::fprintf(stderr, "edgepipe-cam: %s\nhint: edgepipe-cam --help\n", error.c_str());
+    std::fprintf(stderr, "edgepipe-cam: error: %s\nhint: edgepipe-cam --help\n", error.c_str());
     return kWrongUse;
   }
   signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write

@@ -15,6 +15,7 @@
 #include "edgepipe/fpga_model.h"
 #include "edgepipe/guest_memory.h"
 #include "edgepipe/qtest_interrupt.h"
+#include "edgepipe/remedy.h"
 #include "edgepipe/simulator.h"
 
 namespace {
@@ -120,6 +121,6 @@ int main(int argc, char** argv) {
   }
   const Status status = serve(*arguments);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "edgepipe-fpga-model: error: %s\n", status.message().c_str());
+  edgepipe::print_failure("edgepipe-fpga-model", status);
   return 1;
 }

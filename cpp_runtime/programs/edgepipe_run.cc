@@ -16,6 +16,7 @@
 #include "edgepipe/frame_source.h"
 #include "edgepipe/golden.h"
 #include "edgepipe/live_statistics.h"
+#include "edgepipe/remedy.h"
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 
@@ -103,12 +104,12 @@ struct Options {
 };
 
 int wrong_use(const std::string& text) {
-  std::fprintf(stderr, "edgepipe-run: %s\nhint: edgepipe-run --help\n", text.c_str());
+  std::fprintf(stderr, "edgepipe-run: error: %s\nhint: edgepipe-run --help\n", text.c_str());
   return kWrongUse;
 }
 
 int failed(const Status& status) {
-  std::fprintf(stderr, "edgepipe-run: %s\n", status.message().c_str());
+  edgepipe::print_failure("edgepipe-run", status);
   return edgepipe::exit_code(status.code());
 }
 

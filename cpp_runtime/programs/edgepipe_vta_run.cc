@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "edgepipe/image_relocation.h"
+#include "edgepipe/remedy.h"
 #include "edgepipe/uio_device.h"
 
 namespace {
@@ -136,6 +137,6 @@ int main(int argc, char** argv) {
   }
   const Status status = run(*values);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "edgepipe-vta-run: error: %s\n", status.message().c_str());
+  edgepipe::print_failure("edgepipe-vta-run", status);
   return 1;
 }

@@ -11,14 +11,33 @@ namespace edgepipe {
 namespace {
 
 constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kManifestDigest = "manifest.digest";
+
+Status not_as_recorded(std::string_view file, std::string_view where) {
+  return Status(Code::kCorrupt, std::string(file) + " does not have the digest that " +
+                                    std::string(where) + " records");
+}
+
+/// The text of the manifest, which its digest covers.
+Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
+  Result<std::span<const std::byte>> text = files.content(kManifest);
+  if (!text.ok()) return text;
+  const Result<std::span<const std::byte>> recorded = files.content(kManifestDigest);
+  if (!recorded.ok()) return recorded.status();
+  const std::string expected = xxh3_128(*text) + "\n";
+  if (!std::ranges::equal(*recorded, std::as_bytes(std::span(expected)))) {
+    return not_as_recorded(kManifest, kManifestDigest);
+  }
+  return text;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) {
-  const std::string context = "bundle '" + path.string() + "'";
+  const std::string context = path.string();
   Result<BundleFiles> files = BundleFiles::open(path);
   if (!files.ok()) return files.status();
-  Result<std::span<const std::byte>> text = files->content(kManifest);
+  Result<std::span<const std::byte>> text = checked_manifest(*files);
   if (!text.ok()) return text.status().with_context(context);
   Result<Manifest> manifest = parse_manifest(*text);
   if (!manifest.ok()) return manifest.status().with_context(context);
@@ -28,24 +47,20 @@ Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) 
 }
 
 Status Bundle::check_files() const {
-  std::set<std::string_view> listed = {kManifest};
+  std::set<std::string_view> listed = {kManifest, kManifestDigest};
   for (const FileEntry& file : manifest_.files) {
     listed.insert(file.path);
     Result<std::span<const std::byte>> found = files_.content(file.path);
     if (!found.ok()) return found.status();
     if (found->size() != file.bytes) {
-      return Status(Code::kCorrupt, "'" + file.path + "' has " + std::to_string(found->size()) +
+      return Status(Code::kCorrupt, file.path + " has " + std::to_string(found->size()) +
                                         " bytes, the manifest says " + std::to_string(file.bytes));
     }
-    if (xxh3_128(*found) != file.xxh3_128) {
-      return Status(Code::kCorrupt, "'" + file.path +
-                                        "' does not have the digest that the manifest records; "
-                                        "it has been altered");
-    }
+    if (xxh3_128(*found) != file.xxh3_128) return not_as_recorded(file.path, "the manifest");
   }
   for (const std::string& path : files_.paths()) {
     if (!listed.contains(path)) {
-      return Status(Code::kCorrupt, "'" + path + "' is not listed in the manifest");
+      return Status(Code::kCorrupt, path + " is not listed in the manifest");
     }
   }
   return {};

@@ -14,11 +14,11 @@ Result<BundleFiles> BundleFiles::open(const fs::path& path) {
   const fs::file_status found = fs::status(path, error);
   Status status;
   if (!fs::exists(found)) {
-    status = Status(Code::kNotFound, "no such file or folder");
+    status = Status(Code::kNotFound, "no such bundle");
   } else {
     status = fs::is_directory(found) ? files.map_folder(path) : files.map_archive(path);
   }
-  if (!status.ok()) return status.with_context("bundle '" + path.string() + "'");
+  if (!status.ok()) return status.with_context(path.string());
   return files;
 }
 
@@ -31,7 +31,7 @@ Status BundleFiles::map_folder(const fs::path& folder) {
     if (fs::is_directory(found)) continue;
     const std::string name = entry->path().lexically_relative(folder).generic_string();
     if (!fs::is_regular_file(found)) {
-      return Status(Code::kCorrupt, "'" + name + "' is neither a regular file nor a folder");
+      return Status(Code::kCorrupt, name + " is neither a regular file nor a folder");
     }
     Result<MappedFile> file = MappedFile::open(entry->path());
     if (!file.ok()) return file.status();
@@ -57,7 +57,7 @@ Status BundleFiles::map_archive(const fs::path& path) {
 Result<std::span<const std::byte>> BundleFiles::content(std::string_view path) const {
   const auto found = contents_.find(path);
   if (found == contents_.end()) {
-    return Status(Code::kNotFound, "'" + std::string(path) + "' is missing from the bundle");
+    return Status(Code::kNotFound, std::string(path) + " is missing from the bundle");
   }
   return found->second;
 }

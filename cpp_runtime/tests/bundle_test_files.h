@@ -121,7 +121,9 @@ inline Files tiny_files() {
 }
 
 inline Files with_manifest(Files files, const nlohmann::json& manifest) {
-  files["manifest.json"] = manifest.dump();
+  const std::string text = manifest.dump();
+  files["manifest.json"] = text;
+  files["manifest.digest"] = xxh3_128(bytes_of(text)) + "\n";
   return files;
 }
 

@@ -18,6 +18,9 @@ from edgepipe.errors import BundleError
 
 ARCHIVE_SUFFIX = ".edgepipe"
 MANIFEST = "manifest.json"
+MANIFEST_DIGEST = "manifest.digest"
+# Short, so that beside a name of the greatest length the file system takes there is room for it.
+_TEMPORARY = ".edgepipe."
 
 
 def digest(content: bytes) -> str:
@@ -45,9 +48,7 @@ def write(
     )
     manifest = make_manifest(entries)
     check_replaceable(path)
-    contents = {MANIFEST: manifest_format.to_json(manifest).encode()} | {
-        entry.path: files[entry.path] for entry in entries
-    }
+    contents = manifest_files(manifest) | {entry.path: files[entry.path] for entry in entries}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ARCHIVE_SUFFIX:
@@ -55,45 +56,86 @@ def write(
         else:
             _write_folder(path, contents)
     except OSError as cause:
-        raise BundleError(f"{path}: cannot be written ({cause.strerror})") from cause
+        raise _unwritable(path, cause) from cause
     return manifest
 
 
+def manifest_files(manifest: Manifest) -> dict[str, bytes]:
+    """Return the two files that describe all the others: the manifest, and the digest of it."""
+    text = manifest_format.to_json(manifest).encode()
+    return {MANIFEST: text, MANIFEST_DIGEST: _digest_line(text)}
+
+
 def check_replaceable(path: Path) -> None:
-    """Raise ``BundleError`` when something other than a bundle is at ``path``."""
-    if path.suffix == ARCHIVE_SUFFIX:
-        if path.is_dir():
-            raise BundleError(f"{path}: is a folder, expected an archive or nothing")
-    elif path.exists() and (
-        not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file())
-    ):
+    """Raise ``BundleError`` when ``path`` cannot be had or is something other than a bundle.
+
+    A damaged bundle may be replaced, and so may an empty folder.
+    """
+    is_archive = path.suffix == ARCHIVE_SUFFIX
+    try:
+        path.stat()
+        replaceable = _begins_with_manifest(path) if is_archive else _is_bundle_folder(path)
+    except FileNotFoundError:
+        return
+    except OSError as cause:
+        raise _unwritable(path, cause) from cause
+    if not replaceable:
+        kind = "an archive" if is_archive else "a folder"
         raise BundleError(
-            f"{path}: exists and is not a bundle", hint="give a new path after -o, or remove it"
+            f"{path}: exists and is not a bundle, expected {kind} of edgepipe's or nothing",
+            hint="give a new path after -o, or remove it",
         )
 
 
-def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+def _is_bundle_folder(path: Path) -> bool:
+    return path.is_dir() and ((path / MANIFEST).is_file() or not any(path.iterdir()))
+
+
+def _begins_with_manifest(path: Path) -> bool:
+    if not path.is_file():
+        return False
     try:
-        temporary.chmod(0o755)
+        with tarfile.open(path, mode="r:") as archive:
+            first = archive.next()
+    except (tarfile.TarError, EOFError):
+        return False
+    return first is not None and first.name == MANIFEST
+
+
+def _unwritable(path: Path, cause: OSError) -> BundleError:
+    return BundleError(
+        f"{path}: cannot be written ({cause.strerror})",
+        hint="give another path after -o, or make room and grant the right to write there",
+    )
+
+
+def _digest_line(manifest_text: bytes) -> bytes:
+    return digest(manifest_text).encode() + b"\n"
+
+
+def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    # Both bundles wait in one folder: the new one until it is complete, the old one until then.
+    waiting = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=path.parent))
+    new, old = waiting / "new", waiting / "old"
+    try:
         for name, content in contents.items():
-            target = temporary / name
+            target = new / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.rename(old / path.name)
-            temporary.rename(path)
-            shutil.rmtree(old)
-        else:
-            temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        try:
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
 
 
 def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
     temporary = Path(name)
     try:
         with (
@@ -113,8 +155,14 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of the bundle at ``path`` without checking the other files."""
-    return manifest_format.from_json(_read_member(path, MANIFEST), str(path))
+    """Read the manifest of the bundle at ``path``, its digest checked, but not the other files."""
+    text = _read_member(path, MANIFEST)
+    if _read_member(path, MANIFEST_DIGEST) != _digest_line(text):
+        raise BundleError(
+            f"{path}: {MANIFEST} does not have the digest that {MANIFEST_DIGEST} records",
+            hint="the bundle is altered; build or copy it again",
+        )
+    return manifest_format.from_json(text, str(path))
 
 
 def read_file(path: Path, entry: FileEntry) -> bytes:
@@ -169,4 +217,7 @@ def _read_member(path: Path, member: str) -> bytes:
             f"{path}: not a bundle, or truncated ({cause})", hint="build or copy it again"
         ) from cause
     except OSError as cause:
-        raise BundleError(f"{path}: {member} cannot be read ({cause.strerror})") from cause
+        raise BundleError(
+            f"{path}: {member} cannot be read ({cause.strerror})",
+            hint="expected a bundle that this user may read; see `ls -l`",
+        ) from cause

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgepipe import resources, schema
-from edgepipe.bundle import manifest as manifest_format
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import DeployError
@@ -50,7 +49,7 @@ class ReleaseRecord:
 def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
     """Read the bundle at ``path``, digests checked, as files under ``bundle/``."""
     manifest = storage.read_manifest(path)
-    contents = {storage.MANIFEST: manifest_format.to_json(manifest).encode()}
+    contents = storage.manifest_files(manifest)
     contents |= {entry.path: storage.read_file(path, entry) for entry in manifest.files}
     for name in contents:
         if (
@@ -114,7 +113,10 @@ def architecture_of(path: Path) -> str:
         with path.open("rb") as stream:
             head = stream.read(20)
     except OSError as cause:
-        raise DeployError(f"{path}: cannot be read ({cause.strerror})") from cause
+        raise DeployError(
+            f"{path}: cannot be read ({cause.strerror})",
+            hint="name a program that was built for the board, or build one with `make board`",
+        ) from cause
     # 32 or 64 bits, little-endian.
     is_elf = head[:6] in (b"\x7fELF\x01\x01", b"\x7fELF\x02\x01")
     machine = int.from_bytes(head[18:20], "little") if is_elf else 0

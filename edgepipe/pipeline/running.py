@@ -385,9 +385,7 @@ class RunningPipeline(Handle):
         check_array(f"input {name!r}", array, self.inputs[name])
 
     def _require(self, code: int) -> None:
-        if code in _WAITS:
-            raise _WAITS[code]((self._library.ep_last_error() or b"").decode(errors="replace"))
-        super()._require(code)
+        check(self._library, code, _WAITS)
 
 
 @contextmanager

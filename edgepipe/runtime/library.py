@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -43,11 +44,19 @@ def runtime_library() -> ctypes.CDLL:
         ) from error
     library.ep_last_error.argtypes = ()
     library.ep_last_error.restype = ctypes.c_char_p
+    library.ep_remedy.argtypes = (ctypes.c_int,)
+    library.ep_remedy.restype = ctypes.c_char_p
     return library
 
 
-def check(library: ctypes.CDLL, code: int) -> None:
-    """Raise RuntimeFailure with the runtime's own text when a C function returned an error."""
+def check(
+    library: ctypes.CDLL, code: int, errors: Mapping[int, type[RuntimeFailure]] | None = None
+) -> None:
+    """Raise the runtime's own text and remedy when a C function returned an error.
+
+    Raises RuntimeFailure, or what ``errors`` has for the code.
+    """
     if code != 0:
-        text: bytes | None = library.ep_last_error()
-        raise RuntimeFailure((text or b"unknown error").decode(errors="replace"))
+        text, hint = library.ep_last_error() or b"unknown error", library.ep_remedy(code)
+        kind = (errors or {}).get(code, RuntimeFailure)
+        raise kind(text.decode(errors="replace"), hint=hint.decode())

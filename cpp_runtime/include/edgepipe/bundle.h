@@ -4,8 +4,9 @@
 //   Result<std::unique_ptr<Device>> device = ...;
 //   Result<Graph> graph = (*bundle)->make_graph(device.get());
 //
-// Opening reads every file once and compares it with the manifest's digests. They find damage and
-// mix-ups; they are no defence against a forger.
+// Opening compares the manifest with its own digest, manifest.digest, then every file with the
+// digest that the manifest records. They find damage and mix-ups; they are no defence against a
+// forger.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 """Bundles on disk: whole or not at all, the same bytes for the same content, damage is found."""
 
 import dataclasses
+import tarfile
 
 import pytest
 
@@ -90,6 +91,90 @@ def test_a_folder_that_is_no_bundle_is_not_overwritten(tmp_path):
     with pytest.raises(BundleError, match="exists and is not a bundle"):
         storage.write(tmp_path / "mine", FILES, manifest)
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "irreplaceable"
+
+
+def test_an_archives_name_protects_no_less(tmp_path):
+    for content in (b"", b"irreplaceable", bytes(2048)):
+        (tmp_path / "mine.edgepipe").write_bytes(content)
+        with pytest.raises(BundleError, match="exists and is not a bundle"):
+            storage.write(tmp_path / "mine.edgepipe", FILES, manifest)
+        assert (tmp_path / "mine.edgepipe").read_bytes() == content
+    (tmp_path / "folder.edgepipe").mkdir()
+    with pytest.raises(BundleError, match="expected an archive"):
+        storage.write(tmp_path / "folder.edgepipe", FILES, manifest)
+
+
+def test_a_damaged_bundle_may_be_replaced(bundle):
+    if bundle.is_dir():
+        (bundle / "golden" / "frame.bin").unlink()
+    else:
+        bundle.write_bytes(bundle.read_bytes()[:700])
+    storage.write(bundle, FILES, manifest)
+    storage.check(bundle)
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "n" * 246 + ".edgepipe"])
+def test_the_longest_name_can_be_had_and_one_more_letter_is_an_error(tmp_path, name):
+    storage.write(tmp_path / name, FILES, manifest)
+    storage.check(tmp_path / name)
+    with pytest.raises(BundleError, match=r"cannot be written \(File name too long\)"):
+        storage.check_replaceable(tmp_path / f"n{name}")
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_an_interruption_between_the_renames_brings_the_old_bundle_back(
+    tmp_path, monkeypatch, failing
+):
+    path = tmp_path / "net"
+    storage.write(path, FILES, manifest)
+    before = snapshot(path)
+    done = []
+    rename = type(path).rename
+
+    def interrupted(source, target):
+        done.append(rename(source, target))
+        if len(done) == failing:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(path), "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        storage.write(path, {"only": b"1"}, manifest)
+    if failing == 1:
+        assert snapshot(path) == before
+    else:
+        assert [e.path for e in storage.check(path).files] == ["only"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_flipped_byte_of_the_manifest_is_found(tmp_path):
+    path = tmp_path / "net"
+    storage.write(path, FILES, manifest)
+    for name in ("manifest.json", "manifest.digest"):
+        good = (path / name).read_bytes()
+        for position in range(len(good)):
+            flipped = bytes([good[position] ^ 1])
+            (path / name).write_bytes(good[:position] + flipped + good[position + 1 :])
+            with pytest.raises(BundleError, match=r"manifest\.json does not have the digest"):
+                storage.read_manifest(path)
+        (path / name).unlink()
+        with pytest.raises(BundleError, match=rf"{name} is missing"):
+            storage.read_manifest(path)
+        (path / name).write_bytes(good)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "manifest.digest"])
+def test_a_flipped_byte_of_the_manifest_in_an_archive_is_found(tmp_path, name):
+    path = tmp_path / "net.edgepipe"
+    storage.write(path, FILES, manifest)
+    with tarfile.open(path) as archive:
+        member = archive.getmember(name)
+    content = bytearray(path.read_bytes())
+    for position in range(0, member.size, 7):
+        altered = content.copy()
+        altered[member.offset_data + position] ^= 1
+        path.write_bytes(altered)
+        with pytest.raises(BundleError, match=r"manifest\.json does not have the digest"):
+            storage.read_manifest(path)
 
 
 def test_a_missing_bundle_is_an_error(tmp_path):

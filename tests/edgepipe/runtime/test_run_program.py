@@ -161,7 +161,7 @@ def test_wrong_use_is_exit_code_2_with_a_hint(arguments, text):
 def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     missing = run(tmp_path / "nothing", "--golden")
     assert (missing.returncode, missing.stdout) == (1, b"")
-    assert b"no such file or folder" in missing.stderr
+    assert b"nothing: no such bundle\nhint: check the name" in missing.stderr
     core = run(bundle, "--golden", "--cores", "999")
     assert core.returncode == 1
     assert b"thread 'stem' on core 999 cannot be started" in core.stderr
