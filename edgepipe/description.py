@@ -96,4 +96,8 @@ def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:
     try:
         return tuple(path.read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as cause:
-        raise FrontendError(f"{path}: labels cannot be read") from cause
+        reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
+        raise FrontendError(
+            f"{path}: labels cannot be read ({reason})",
+            hint="give a text file, one class name a line, relative to the description",
+        ) from cause

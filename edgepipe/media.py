@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +28,16 @@ class SourcePicture:
 
 def read_picture(path: Path) -> Picture:
     """Read one picture as uint8[h, w, 3] in BGR; raise ``MediaError`` when that fails."""
-    if not path.is_file():
-        raise MediaError(f"{path}: no such picture")
-    picture = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    try:
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+    except FileNotFoundError as cause:
+        raise MediaError(f"{path}: no such picture", hint="check the name after --input") from cause
+    except OSError as cause:
+        raise _unreadable(path, cause) from cause
+    try:
+        picture = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    except cv2.error:  # for instance more pixels than OpenCV reads
+        picture = None
     if picture is None:
         raise MediaError(
             f"{path}: cannot be decoded as a picture",
@@ -41,12 +46,23 @@ def read_picture(path: Path) -> Picture:
     return np.asarray(picture, dtype=np.uint8)
 
 
+def _unreadable(path: Path, cause: OSError) -> MediaError:
+    return MediaError(
+        f"{path}: cannot be read ({cause.strerror})",
+        hint="give pictures or a video that this user may read; see `ls -l`",
+    )
+
+
 def pictures_in(folder: Path) -> list[Path]:
     """Return the picture files of a folder, sorted by name; raise ``MediaError`` if none."""
-    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in PICTURE_SUFFIXES)
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as cause:
+        raise _unreadable(folder, cause) from cause
+    found = [entry for entry in entries if entry.suffix.lower() in PICTURE_SUFFIXES]
     if not found:
         raise MediaError(
-            f"{folder}: found no pictures among {len(list(folder.iterdir()))} entries",
+            f"{folder}: found no pictures among {len(entries)} entries",
             hint=f"expected files ending in {', '.join(PICTURE_SUFFIXES)}",
         )
     return found
@@ -67,11 +83,15 @@ def read_source(path: Path) -> Iterator[SourcePicture]:
 
 
 def _read_video(path: Path) -> Iterator[SourcePicture]:
-    if not path.is_file():
+    try:
+        path.open("rb").close()
+    except FileNotFoundError as cause:
         raise MediaError(
             f"{path}: no such file", hint="give a video, a picture or a folder of them"
-        )
-    capture = cv2.VideoCapture(str(path))
+        ) from cause
+    except OSError as cause:
+        raise _unreadable(path, cause) from cause
+    capture = cv2.VideoCapture(_utf8(path))
     try:
         count = 0
         while True:
@@ -89,11 +109,22 @@ def _read_video(path: Path) -> Iterator[SourcePicture]:
         )
 
 
+def _utf8(path: Path) -> str:
+    """Return the path as OpenCV takes it; for a name that is not UTF-8 it would crash."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as cause:
+        raise MediaError(
+            f"{path}: the name is not UTF-8, OpenCV cannot open it", hint="rename it"
+        ) from cause
+    return str(path)
+
+
 def frames_per_second(path: Path, default: float = 10.0) -> float:
     """Return a video's nominal rate in frames per second, or ``default`` for other sources."""
     if path.is_dir() or path.suffix.lower() in PICTURE_SUFFIXES:
         return default
-    capture = cv2.VideoCapture(str(path))
+    capture = cv2.VideoCapture(_utf8(path))
     try:
         rate = float(capture.get(cv2.CAP_PROP_FPS))
     finally:
@@ -102,24 +133,34 @@ def frames_per_second(path: Path, default: float = 10.0) -> float:
 
 
 class VideoWriter:
-    """Write an MPEG-4 video; the file appears under its name when the writer closes in order."""
+    """Write an MPEG-4 video, a context manager; its end checks that all pictures are in the file.
+
+    All pictures get the first one's size: others are scaled into it, with black bars.
+    """
 
     def __init__(self, path: Path, frames_per_second: float) -> None:
         self._path = path
         self._rate = frames_per_second
-        self._folder = Path(tempfile.mkdtemp(prefix=".video.", dir=path.parent))
-        self._temporary = self._folder / f"video{path.suffix}"
+        self._size = (0, 0)
+        self._count = 0
         self._writer: cv2.VideoWriter | None = None
 
     def write(self, picture: Picture) -> None:
-        """Append one picture (uint8[h, w, 3], BGR); all must have the first one's size."""
-        height, width = picture.shape[:2]
+        """Append one picture (uint8[h, w, 3], BGR); raise ``MediaError`` when that cannot be."""
         if self._writer is None:
             codec = cv2.VideoWriter.fourcc(*"mp4v")
-            self._writer = cv2.VideoWriter(str(self._temporary), codec, self._rate, (width, height))
+            self._size = picture.shape[1], picture.shape[0]
+            self._writer = cv2.VideoWriter(_utf8(self._path), codec, self._rate, self._size)
             if not self._writer.isOpened():
-                raise MediaError(f"{self._path}: OpenCV cannot write MPEG-4 video here")
-        self._writer.write(picture)
+                raise self._error(f"no MPEG-4 video of {self._size[0]}x{self._size[1]} pixels")
+        self._writer.write(letterboxed(picture, self._size))
+        self._count += 1
+
+    def _error(self, found: str) -> MediaError:
+        return MediaError(
+            f"{self._path.name}: OpenCV cannot write it: {found}",
+            hint="make room on the disk, or run without --output to get results only",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -130,16 +171,41 @@ class VideoWriter:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._writer is not None:
-            self._writer.release()
-            if kind is None:
-                self._temporary.replace(self._path)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._writer is None:
+            return
+        self._writer.release()
+        if kind is None and (held := _frame_count(self._path)) != self._count:
+            raise self._error(f"it holds {held} of {self._count} pictures")
+
+
+def letterboxed(picture: Picture, size: tuple[int, int]) -> Picture:
+    """Scale a picture into ``size`` (width, height), its shape kept, with black bars around it."""
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    ratio = min(size[0] / width, size[1] / height)
+    inner = max(round(width * ratio), 1), max(round(height * ratio), 1)
+    left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    fitted = np.zeros((size[1], size[0], 3), np.uint8)
+    scaled = cv2.resize(picture, inner, interpolation=cv2.INTER_AREA)
+    fitted[top : top + inner[1], left : left + inner[0]] = scaled
+    return fitted
+
+
+def _frame_count(path: Path) -> int:
+    capture = cv2.VideoCapture(_utf8(path))
+    try:
+        return max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
+    finally:
+        capture.release()
 
 
 def write_picture(path: Path, picture: Picture) -> None:
-    """Write a picture (uint8[h, w, 3], BGR) whole or not at all; the suffix gives the format."""
-    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
-    if not cv2.imwrite(str(temporary), picture):
-        raise MediaError(f"{path}: OpenCV cannot write this picture")
-    temporary.replace(path)
+    """Write a picture (uint8[h, w, 3], BGR); the suffix gives the format."""
+    good, encoded = cv2.imencode(path.suffix, picture)
+    if not good:
+        raise MediaError(
+            f"{path.name}: OpenCV cannot encode {picture.shape[1]}x{picture.shape[0]} pixels",
+            hint="run without --output to get results only",
+        )
+    path.write_bytes(encoded.tobytes())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
-import os
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +146,9 @@ def run_bundle(
 ) -> RunReport:
     """Run the source's pictures through the bundle's pipeline.
 
-    Results go as JSON lines to ``lines``, if given, and to ``results.jsonl`` in the output folder,
-    beside ``annotated.mp4`` (videos and folders) and ``annotated.jpg`` (the picture with the most
-    detections). Files appear when they are complete. Raises ``MediaError`` for unreadable
+    Results go as JSON lines to ``results.jsonl`` in the output folder, beside ``annotated.mp4``
+    and ``annotated.jpg`` (the picture with the most detections); without an output folder to
+    ``lines``, if given. Files appear when they are complete. Raises ``MediaError`` for unreadable
     pictures, ``BundleError`` and ``RuntimeFailure`` for the bundle and its stages.
     """
     progress = progress or Silent()
@@ -154,14 +156,16 @@ def run_bundle(
     pictures = itertools.islice(media.read_source(options.source), options.frames)
     first = next(pictures, None)
     if first is None:
-        raise MediaError(f"{options.source}: no picture was read", hint="is --frames 0?")
+        raise MediaError(
+            f"{options.source}: no picture was read", hint="let it run on 1 picture or more"
+        )
     with Pipeline.open(
         options.bundle,
         serial=options.serial,
         cores=options.cores,
         trace=options.trace is not None,
     ) as pipeline:
-        with _Outputs(options, first, lines) as outputs:
+        with _outputs(options, lines) as outputs:
             for result, source in _results(
                 pipeline, manifest.preprocess, itertools.chain([first], pictures)
             ):
@@ -210,7 +214,8 @@ def _require_equal(one: FrameResult, other: FrameResult) -> None:
     for name, array in one.outputs.items():
         if array.tobytes() != other.outputs[name].tobytes():
             raise RuntimeFailure(
-                f"frame {one.frame}: output {name} differs between a serial and a pipelined run"
+                f"frame {one.frame}: output {name} differs between a serial and a pipelined run",
+                hint="this is a fault of edgepipe: report it with the bundle",
             )
 
 
@@ -229,66 +234,66 @@ def _results(
         yield result, waiting.popleft()
 
 
-class _Outputs:
-    """The files of a run: written beside their names, moved there when the run ends in order."""
+@contextmanager
+def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
+    """Open the files of a run; they get their names when the run ends in order."""
+    folder = options.output
+    if folder is None:
+        yield _Outputs(lines, None)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (RESULTS, VIDEO, PICTURE):
+            if (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it holds a folder called " + name)
+        with tempfile.TemporaryDirectory(prefix=".edgepipe.", dir=folder) as temporary:
+            waiting = Path(temporary)
+            rate = media.frames_per_second(options.source)
+            with (
+                (waiting / RESULTS).open("w", encoding="utf-8") as file,
+                media.VideoWriter(waiting / VIDEO, rate) as video,
+            ):
+                outputs = _Outputs(file, video)
+                yield outputs
+            outputs.write_picture(waiting / PICTURE)
+            for name in (RESULTS, VIDEO, PICTURE):
+                (waiting / name).replace(folder / name)
+                outputs.written += (folder / name,)
+    except OSError as cause:
+        raise MediaError(
+            f"{folder}: results cannot be written ({cause.strerror})",
+            hint="give another folder after --output, or make room and grant the right to write",
+        ) from cause
 
-    def __init__(self, options: RunOptions, first: SourcePicture, lines: TextIO | None) -> None:
-        self._options = options
+
+class _Outputs:
+    """Where results go: lines of JSON, and a video if pictures are kept."""
+
+    def __init__(self, lines: TextIO | None, video: media.VideoWriter | None) -> None:
         self._lines = lines
-        self._file: TextIO | None = None
-        self._temporary: Path | None = None
-        self._video: media.VideoWriter | None = None
-        self._size = first.picture.shape
+        self._video = video
         self._best: tuple[int, Picture] | None = None
         self.written: tuple[Path, ...] = ()
-
-    def __enter__(self) -> _Outputs:
-        folder = self._options.output
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as cause:
-                raise MediaError(
-                    f"{folder}: cannot be made a folder ({cause.strerror})",
-                    hint="give another folder after --output",
-                ) from cause
-            self._temporary = folder / f".{RESULTS}.{os.getpid()}"
-            self._file = self._temporary.open("w", encoding="utf-8")
-            rate = media.frames_per_second(self._options.source)
-            self._video = media.VideoWriter(folder / VIDEO, rate)
-        return self
 
     def add(self, result: FrameResult, source: SourcePicture, manifest: Manifest) -> None:
         """Append one frame's results."""
         detections = source_boxes(result.detections, manifest.preprocess, source.picture)
-        line = json.dumps(_record(result, detections, source.name))
-        for stream in (self._lines, self._file):
-            if stream is not None:
-                print(line, file=stream)
+        if self._lines is not None:
+            print(json.dumps(_record(result, detections, source.name)), file=self._lines)
         if self._video is None:
             return
         drawn = draw_detections(source.picture, detections)
         if result.classes:
             best = result.classes[0]
             drawn = draw_caption(drawn, f"{best.label} {best.probability:.2f}")
-        if drawn.shape == self._size:
-            self._video.write(drawn)
+        self._video.write(drawn)
         if self._best is None or len(detections) > self._best[0]:
             self._best = (len(detections), drawn)
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        if self._video is not None:
-            self._video.__exit__(kind, value, trace)
-        folder = self._options.output
-        if self._file is None or self._temporary is None or folder is None:
-            return
-        self._file.close()
-        if kind is not None:
-            self._temporary.unlink(missing_ok=True)
-            return
-        self._temporary.replace(folder / RESULTS)
-        media.write_picture(folder / PICTURE, self._best[1]) if self._best else None
-        self.written = (folder / RESULTS, folder / VIDEO, folder / PICTURE)
+    def write_picture(self, path: Path) -> None:
+        """Write the picture with the most detections; of several, the first."""
+        if self._best is not None:
+            media.write_picture(path, self._best[1])
 
 
 def source_boxes(

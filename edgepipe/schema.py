@@ -19,9 +19,11 @@ def read_toml(path: Path, error: type[EdgepipeError]) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as cause:
-        raise error(f"{path}: no such file") from cause
+        raise error(f"{path}: no such file", hint="check the name of the TOML file") from cause
     except OSError as cause:
-        raise error(f"{path}: cannot be read ({cause.strerror})") from cause
+        raise error(
+            f"{path}: cannot be read ({cause.strerror})", hint="give a TOML file that can be read"
+        ) from cause
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
         raise error(f"{path}: not valid TOML: {cause}") from cause
 

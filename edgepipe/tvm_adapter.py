@@ -28,6 +28,9 @@ else:
     IRModule = tvm.IRModule
 Array = NDArray[Any]
 
+# Ctrl-C in Python code that TVM calls goes through TVM as itself, not as a RuntimeError.
+tvm_ffi.register_error(KeyboardInterrupt)
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:

@@ -50,9 +50,11 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
     try:
         content = path.read_bytes()
     except FileNotFoundError as cause:
-        raise BitstreamError(f"{path}: no such file") from cause
+        raise BitstreamError(f"{path}: no such file", hint="check the name") from cause
     except OSError as cause:
-        raise BitstreamError(f"{path}: cannot be read ({cause.strerror})") from cause
+        raise BitstreamError(
+            f"{path}: cannot be read ({cause.strerror})", hint="give a file that can be read"
+        ) from cause
     found = digests(content)
     known = manifest.find(found)
     header = None
@@ -121,7 +123,9 @@ def convert(file: BitstreamFile, output: Path) -> int:
             temporary.unlink(missing_ok=True)
             raise
     except OSError as cause:
-        raise BitstreamError(f"{output}: cannot be written ({cause.strerror})") from cause
+        raise BitstreamError(
+            f"{output}: cannot be written ({cause.strerror})", hint="give another path after -o"
+        ) from cause
     return len(content)
 
 

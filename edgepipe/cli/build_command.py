@@ -8,6 +8,7 @@ from typing import Any
 
 from edgepipe import boards
 from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
 from edgepipe.partition.placement import parse_overrides
@@ -69,7 +70,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--calib-frames",
-        type=int,
+        type=arguments.positive,
         default=64,
         metavar="N",
         help="use at most N calibration pictures (default: %(default)s)",

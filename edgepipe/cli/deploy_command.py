@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.logs_command import show_logs
 from edgepipe.deploy import deployment, fleet
@@ -90,11 +91,15 @@ def add_parser(commands: Any) -> None:
         help="run this on the board after the switch; if it fails, the switch is undone",
     )
     parser.add_argument(
-        "--keep", type=int, default=3, metavar="N", help="releases to keep (default: %(default)s)"
+        "--keep",
+        type=arguments.positive,
+        default=3,
+        metavar="N",
+        help="releases to keep (default: %(default)s)",
     )
     parser.add_argument(
         "--golden-timeout",
-        type=int,
+        type=arguments.positive,
         default=120,
         metavar="SECONDS",
         help="time for the golden run (default: %(default)s)",
@@ -104,7 +109,7 @@ def add_parser(commands: Any) -> None:
     action.add_argument(
         "--rollback",
         nargs="?",
-        type=int,
+        type=arguments.positive,
         const=0,
         metavar="N",
         help="make release N current, or the one before the current",
@@ -165,8 +170,8 @@ def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
         raise outcomes[0].error
     for outcome in failed:
         print(f"edgepipe: error: {outcome.error}", file=sys.stderr)
-        if outcome.error and outcome.error.hint:
-            print(f"hint: {outcome.error.hint}", file=sys.stderr)
+        if outcome.error:
+            print(f"hint: {outcome.error.remedy}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -247,5 +252,5 @@ def _as_json(outcome: HostOutcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "outcome": dataclasses.asdict(outcome.outcome) if outcome.outcome else None,
         "error": str(outcome.error) if outcome.error else None,
-        "hint": outcome.error.hint if outcome.error else None,
+        "hint": outcome.error.remedy if outcome.error else None,
     }

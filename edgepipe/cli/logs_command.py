@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli import arguments
 from edgepipe.deploy import deployment, fleet, logs
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import EdgepipeError
@@ -30,7 +31,7 @@ def add_parser(commands: Any) -> None:
         "--unit", default=deployment.DEFAULT_UNIT, metavar="NAME", help="default: %(default)s"
     )
     parser.add_argument(
-        "--lines", type=int, default=100, metavar="N", help="the last N (default: %(default)s)"
+        "--lines", type=arguments.positive, default=100, metavar="N", help="the last N (default: %(default)s)"
     )
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until Ctrl-C or the link ends"

@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
+import io
 import os
+import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from edgepipe import __version__
-from edgepipe.cli import (
-    bitstream_command,
-    boards_command,
-    build_command,
-    deploy_command,
-    doctor_command,
-    inspect_command,
-    logs_command,
-    rpc_command,
-    run_command,
-    top_command,
-    virtual_board_command,
-)
 from edgepipe.errors import EdgepipeError, FingerprintError
 
+# Each has a module `<name>_command`, which is imported when the parser is made.
 COMMANDS = (
-    build_command,
-    inspect_command,
-    run_command,
-    top_command,
-    deploy_command,
-    logs_command,
-    doctor_command,
-    boards_command,
-    bitstream_command,
-    virtual_board_command,
-    rpc_command,
+    "build",
+    "inspect",
+    "run",
+    "top",
+    "deploy",
+    "logs",
+    "doctor",
+    "boards",
+    "bitstream",
+    "virtual_board",
+    "rpc",
 )
 
 EPILOG = """\
-exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted;
-bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock, 13 bitstream,
-14 runtime version
+exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted
+(Ctrl-C, SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
+13 bitstream, 14 runtime version
 
 a first session:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
@@ -64,31 +57,73 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
-        command.add_parser(commands)
+        importlib.import_module(f"edgepipe.cli.{command}_command").add_parser(commands)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    options = make_parser().parse_args(arguments)
+    debug = False
     try:
-        return int(options.run(options))
+        _prepare_process()
+        try:
+            options = make_parser().parse_args(arguments)
+            debug = options.debug
+            return int(options.run(options))
+        finally:
+            sys.stdout.flush()  # here and not when Python ends, where no error can be handled
     except EdgepipeError as error:
-        if options.debug:
+        if debug:
             raise
-        print(
-            f"\nedgepipe: error: {error}" if sys.stderr.isatty() else f"edgepipe: error: {error}",
-            file=sys.stderr,
-        )
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+        _print_error(str(error), error.remedy)
         return error.exit_code if isinstance(error, FingerprintError) else 1
     except KeyboardInterrupt:
         print("\nedgepipe: interrupted; nothing half-written is left behind", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_standard_output()
         return 1
+    except OSError as error:
+        if debug:
+            raise
+        _abandon_standard_output()
+        what = error.filename or "standard output or a temporary file"
+        _print_error(
+            f"{what}: {error.strerror or error}",
+            f"make room, or grant what is lacking (temporary files go to {tempfile.gettempdir()}); "
+            "edgepipe --debug COMMAND ... shows where it failed",
+        )
+        return 1
+
+
+def _prepare_process() -> None:
+    """Let SIGTERM clean up as Ctrl-C does, print any file name, and keep OpenCV from printing."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # AV_LOG_QUIET of libavutil/log.h
+
+
+def _print_error(text: str, remedy: str) -> None:
+    print(f"{_line_start()}edgepipe: error: {_one_line(text)}", file=sys.stderr)
+    print(f"hint: {_one_line(remedy)}", file=sys.stderr)
+
+
+def _line_start() -> str:
+    """Return what leaves a line of progress, which a terminal may be showing."""
+    return "\n" if sys.stderr.isatty() else ""
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _abandon_standard_output() -> None:
+    """Send what is still buffered nowhere, so that Python does not fail again when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

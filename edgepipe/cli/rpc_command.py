@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli import arguments
 from edgepipe.report.table import format_table
 from edgepipe.rpc.server import KEY, PROGRAM
 
@@ -45,7 +46,11 @@ def add_parser(commands: Any) -> None:
     )
     golden.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     golden.add_argument(
-        "--repeat", type=int, default=10, metavar="N", help="timed runs (default: %(default)s)"
+        "--repeat",
+        type=arguments.positive,
+        default=10,
+        metavar="N",
+        help="timed runs (default: %(default)s)",
     )
     golden.add_argument(
         "--device",

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
 from edgepipe.runtime.pipeline import Statistics
 
 EPILOG = """\
+Pictures are resized to the network's input, as its description says; boxes are in pixels of the
+picture. In annotated.mp4 all get the first picture's size, with black bars where shapes differ.
 VTA stages run on the simulator, ARM stages as kernels for this machine; the bits are the board's.
 DIR gets results.jsonl, annotated.mp4 and annotated.jpg (the picture with the most detections).
 Without --output the results go to stdout, one JSON object a line.
@@ -38,10 +41,15 @@ def add_parser(commands: Any) -> None:
         "--input", required=True, type=Path, metavar="SOURCE", help="video, picture or folder"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the results")
-    parser.add_argument("--frames", type=int, metavar="N", help="stop after N pictures")
+    parser.add_argument(
+        "--frames", type=arguments.positive, metavar="N", help="stop after N pictures"
+    )
     parser.add_argument("--serial", action="store_true", help="run the stages one after the other")
     parser.add_argument(
-        "--cores", metavar="LIST", help="pin the stages to these cores, e.g. 0,1 (default: all)"
+        "--cores",
+        type=arguments.cores,
+        metavar="LIST",
+        help="pin the stages to these cores, e.g. 0,1 (default: all)",
     )
     parser.add_argument(
         "--trace",
@@ -51,7 +59,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--compare",
-        type=int,
+        type=arguments.whole,
         default=30,
         metavar="N",
         help="afterwards time the first N pictures serial and pipelined; 0: do not (default: 30)",
@@ -70,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             output=options.output,
             frames=options.frames,
             serial=options.serial,
-            cores=_cores(options.cores),
+            cores=options.cores,
             trace=options.trace,
         ),
         lines=None if options.output else sys.stdout,
@@ -87,15 +95,6 @@ def run(options: argparse.Namespace) -> int:
         progress.finish()
         print(_comparison(comparison), file=sys.stdout if options.output else sys.stderr)
     return 0
-
-
-def _cores(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise SystemExit(f"edgepipe run: --cores {text}: expected numbers such as 0,1") from None
 
 
 def _accounting(statistics: Statistics) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
+from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.virtual_board.board import VirtualBoard
 from edgepipe.virtual_board.fpga_model import FAULTS, FpgaOptions
@@ -65,7 +66,9 @@ def add_parser(commands: Any) -> None:
     up = actions.add_parser(
         "up", parents=[common, fpga], help="build what is missing, start, wait for SSH"
     )
-    up.add_argument("--port", type=int, metavar="N", help="local SSH port (default: a free one)")
+    up.add_argument(
+        "--port", type=arguments.port, metavar="N", help="local SSH port (default: a free one)"
+    )
     up.add_argument("--rebuild", action="store_true", help="download and build everything anew")
     up.set_defaults(run=run_up)
     down = actions.add_parser("down", parents=[common], help="stop")

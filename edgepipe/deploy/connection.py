@@ -69,10 +69,14 @@ class Target:
 
     def __post_init__(self) -> None:
         if not self.host or self.host.startswith("-") or re.search(r"\s", self.host):
-            raise DeployError(f"host {self.host!r}: expected [USER@]HOST or an alias of ssh's")
+            raise DeployError(
+                f"host {self.host!r}: expected [USER@]HOST or an alias of ssh's",
+                hint="give --host what `ssh` takes",
+            )
         if not re.fullmatch(r"[A-Za-z0-9._/+-]+", self.root) or ".." in self.root.split("/"):
             raise DeployError(
-                f"folder {self.root!r}: expected letters, digits and ._/+- without '..'"
+                f"folder {self.root!r}: expected letters, digits and ._/+- without '..'",
+                hint="give --root another folder",
             )
 
 

@@ -50,7 +50,7 @@ def make_targets(
         raise DeployError("no host to deploy to", hint="name one with --host, or a --fleet file")
     for host in all_hosts:
         if all_hosts.count(host) > 1:
-            raise DeployError(f"host {host!r} is there twice")
+            raise DeployError(f"host {host!r} is there twice", hint="name each host once")
     root = root or (fleet.root if fleet else DEFAULT_ROOT)
     return tuple(Target(host=host, root=root, ssh_config=ssh_config) for host in all_hosts)
 

@@ -20,9 +20,13 @@ Process = subprocess.Popen[bytes]
 class ConnectionLostError(DeployError):
     """The link broke while a step was under way; whether the step finished is not known."""
 
+    usual_remedy = "deploy again when the link is up; what is there already is not sent twice"
+
 
 class GoldenError(DeployError):
     """The golden input did not give the golden output on the board."""
+
+    usual_remedy = "`edgepipe doctor --host HOST --bundle BUNDLE` tests the accelerator there"
 
 
 class SwitchError(DeployError):

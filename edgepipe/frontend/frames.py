@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,13 @@ import numpy as np
 from edgepipe.errors import MediaError
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.media import read_source
+
+_REMEDY = "write it with numpy.savez(path, frames), frames as uint8[n, height, width, channels]"
+# What numpy lets through for files that are no archive, bare arrays, cut short or altered.
+_DAMAGE = (
+    *(AttributeError, EOFError, KeyError, MemoryError, NotImplementedError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def frames_from(path: Path | str, preprocess: Preprocess) -> Iterator[Frame]:
@@ -38,15 +46,18 @@ def _from_archive(path: Path, preprocess: Preprocess) -> Iterator[Frame]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = [(name, archive[name]) for name in sorted(archive.files)]
-    except (OSError, ValueError, zipfile.BadZipFile) as cause:
-        raise MediaError(f"{path}: is not an .npz archive or is damaged") from cause
+    except OSError as cause:
+        raise MediaError(f"{path}: cannot be read ({cause.strerror})", hint=_REMEDY) from cause
+    except _DAMAGE as cause:
+        raise MediaError(f"{path}: is not an .npz archive or is damaged", hint=_REMEDY) from cause
     if not sum(len(array) for _, array in arrays if array.ndim):
-        raise MediaError(f"{path}: holds no frames")
+        raise MediaError(f"{path}: holds no frames", hint=_REMEDY)
     for name, array in arrays:
         if array.dtype != np.uint8 or array.shape[1:] != expected:
             raise MediaError(
                 f"{path}: array {name!r} is {array.dtype}{list(array.shape)}, "
-                f"expected uint8[n, {', '.join(str(d) for d in expected)}]"
+                f"expected uint8[n, {', '.join(str(d) for d in expected)}]",
+                hint=_REMEDY,
             )
         for frame in array:
             yield np.ascontiguousarray(frame[None])

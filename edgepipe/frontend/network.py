@@ -141,7 +141,10 @@ def _fix_batch(path: Path, model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto,
     inputs = [i for i in model.graph.input if i.name not in constants]
     if len(inputs) != 1:
         found = ", ".join(i.name for i in inputs) or "none"
-        raise FrontendError(f"{path}: inputs are {found}; expected exactly one picture input")
+        raise FrontendError(
+            f"{path}: inputs are {found}; expected exactly one picture input",
+            hint="export the network with the picture as its only input, all others as constants",
+        )
     notices = []
     dims = inputs[0].type.tensor_type.shape.dim
     if len(dims) == 4 and dims[0].dim_value < 1:
@@ -170,7 +173,8 @@ def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, in
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
         raise FrontendError(
             f"{path}: input {value.name} is {kind}[{text}], "
-            "expected float[1, channels, height, width]"
+            "expected float[1, channels, height, width]",
+            hint="export it with one float32 picture, channels first, as its input",
         )
     return (1, int(dims[1]), int(dims[2]), int(dims[3]))
 
@@ -220,7 +224,9 @@ def _require_distinct(
         variable = variables.get(output)
         if variable is None or variable in params:
             what = "is the input itself" if variable else "does not depend on the input"
-            raise FrontendError(f"{path}: output {output!r} {what}")
+            raise FrontendError(
+                f"{path}: output {output!r} {what}", hint="export the network without this output"
+            )
         if variable in made:
             raise FrontendError(
                 f"{path}: outputs {made[variable]!r} and {output!r} are the same tensor",

@@ -73,7 +73,8 @@ class Preprocess:
         """Fit ``picture: uint8[h, w, 3]`` in BGR to a frame uint8[1, height, width, channels]."""
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise MediaError(
-                f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR"
+                f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR",
+                hint="read it with cv2.IMREAD_COLOR",
             )
         if self.fit == "center_crop":
             size = self._fitted(picture.shape[1], picture.shape[0])

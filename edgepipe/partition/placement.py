@@ -74,8 +74,9 @@ def place(
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
-    """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts."""
-    overrides = {}
+    """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts
+    and on an operator that is to be in two places."""
+    overrides: dict[str, str] = {}
     for text in texts:
         name, _, device = text.rpartition("=")
         if not name or device not in DEVICES:
@@ -83,7 +84,11 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
                 f"--place {text}: expected OPERATOR=arm or OPERATOR=vta",
                 hint="`edgepipe inspect` lists the operators of a bundle",
             )
-        overrides[name] = device
+        if overrides.setdefault(name, device) != device:
+            raise PartitionError(
+                f"--place {text}: {name} is placed on {overrides[name]} already",
+                hint="give one --place for each operator",
+            )
     return overrides
 
 

@@ -108,10 +108,16 @@ def collect_statistics(
         try:
             results = session.run(None, {input_value: preprocess.normalise(frame)})
         except Exception as cause:  # onnxruntime's exceptions have no common base
-            raise QuantizeError(f"{network.name}: frame {count} fails in float: {cause}") from cause
+            raise QuantizeError(
+                f"{network.name}: frame {count} fails in float: {cause}",
+                hint="see that onnxruntime runs the network by itself",
+            ) from cause
         for name, result in zip(tensors, results, strict=True):
             if not np.isfinite(result).all():
-                raise QuantizeError(f"{name}: holds values that are not finite in frame {count}")
+                raise QuantizeError(
+                    f"{name}: holds values that are not finite in frame {count}",
+                    hint="correct the weights, or mean, std and scale in the description",
+                )
             found = statistics.setdefault(name, TensorStatistics(result.shape[1]))
             found.add(result)
     if not count:

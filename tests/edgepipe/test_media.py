@@ -1,5 +1,7 @@
 """Media: pictures, folders and videos are read alike; bad ones end with a clear error."""
 
+import os
+
 import cv2
 import numpy as np
 import pytest
@@ -31,11 +33,46 @@ def test_a_written_video_reads_back_with_its_rate(tmp_path):
     assert media.frames_per_second(path) == pytest.approx(12.0)
 
 
-def test_an_interrupted_video_leaves_nothing_behind(tmp_path):
-    with pytest.raises(RuntimeError), media.VideoWriter(tmp_path / "clip.mp4", 10.0) as writer:
+def test_pictures_of_other_sizes_are_fitted_into_the_first_ones_with_bars(tmp_path):
+    path = tmp_path / "clip.mp4"
+    with media.VideoWriter(path, 10.0) as writer:
+        writer.write(picture(200))
+        writer.write(np.full((96, 32, 3), 200, np.uint8))
+    frames = [frame.picture for frame in media.read_source(path)]
+    assert [frame.shape for frame in frames] == [(48, 64, 3)] * 2
+    assert frames[1][:, 26:38].mean() > 180  # 32x96 in 64x48: the middle 16 columns
+    assert frames[1][:, :20].mean() < 20
+    assert frames[1][:, 44:].mean() < 20
+
+
+def test_a_video_that_cannot_be_written_is_an_error(tmp_path):
+    with (
+        pytest.raises(MediaError, match="no MPEG-4 video of 1x1 pixels"),
+        media.VideoWriter(tmp_path / "clip.mp4", 10.0) as writer,
+    ):
+        writer.write(picture(1)[:1, :1])
+
+
+def test_a_video_that_lost_pictures_is_an_error(tmp_path):
+    with (
+        pytest.raises(MediaError, match=r"clip.mp4: OpenCV cannot write it: it holds \d+ of 2"),
+        media.VideoWriter(tmp_path / "clip.mp4", 10.0) as writer,
+    ):
         writer.write(picture(1))
-        raise RuntimeError("cut off")
-    assert list(tmp_path.iterdir()) == []
+        writer.write(picture(1))
+        writer._writer.release()
+        (tmp_path / "clip.mp4").write_bytes(b"")
+
+
+def test_names_that_are_not_utf_8(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    cv2.imwrite(str(tmp_path / "a.png"), picture(9))
+    (tmp_path / "a.png").rename(tmp_path / f"{name}.png")
+    assert media.read_picture(tmp_path / f"{name}.png").shape == (48, 64, 3)
+    (tmp_path / f"{name}.avi").write_bytes(b"RIFF")
+    with pytest.raises(MediaError, match="the name is not UTF-8") as caught:
+        list(media.read_source(tmp_path / f"{name}.avi"))
+    assert caught.value.hint == "rename it"
 
 
 def test_a_missing_file_is_an_error(tmp_path):

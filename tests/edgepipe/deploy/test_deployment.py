@@ -48,12 +48,13 @@ def test_the_first_deploy_makes_release_1_current_with_bundle_and_runtime(
     board, make_bundle, options, runtime
 ):
     outcome = deploy(board, make_bundle(), options)
-    assert (outcome.result, outcome.release, outcome.sent_files) == ("deployed", 1, 4)
+    assert (outcome.result, outcome.release, outcome.sent_files) == ("deployed", 1, 5)
     release = board.root / "current"
     assert current(board) == "releases/1"
     assert sorted(tree(release)) == [
         "SHA256SUMS",
         "bin/edgepipe-run",
+        "bundle/manifest.digest",
         "bundle/manifest.json",
         "bundle/stages/0_arm/weights.bin",
         "bundle/verdict",
@@ -77,7 +78,7 @@ def test_an_unchanged_bundle_sends_nothing_and_takes_no_new_number(board, make_b
 def test_only_changed_files_are_sent_and_the_others_are_linked(board, make_bundle, options):
     deploy(board, make_bundle(), options)
     outcome = deploy(board, make_bundle(kernels=b"new"), options)
-    assert (outcome.release, outcome.sent_files) == (2, 2)  # the manifest and the new file
+    assert (outcome.release, outcome.sent_files) == (2, 3)  # the manifest, its digest and the new file
     assert outcome.sent_bytes < 4000
     weights = "bundle/stages/0_arm/weights.bin"
     one, two = (board.root / "releases" / n / weights for n in "12")

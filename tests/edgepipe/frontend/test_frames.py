@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -35,6 +36,12 @@ def test_each_unusable_source_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.npz").write_bytes(b"PK not really")
     (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "nothing.npz").write_bytes(b"")
+    np.save(tmp_path / "one.npy", np.zeros((2, 6, 8, 3), np.uint8))
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    np.savez(tmp_path / "pickled.npz", a=np.array([{}], object))
+    np.savez(tmp_path / "scalar.npz", a=np.uint8(1))
+    (tmp_path / "folder.npz").mkdir()
     np.savez(tmp_path / "none.npz", a=np.zeros((0, 6, 8, 3), np.uint8))
     np.savez(tmp_path / "shape.npz", a=np.zeros((2, 6, 6, 3), np.uint8))
     cases = {
@@ -42,9 +49,35 @@ def test_each_unusable_source_is_named(tmp_path: Path) -> None:
         "empty": "empty: found no pictures",
         "bad.npz": "bad.npz: is not an .npz archive or is damaged",
         "bad.png": "bad.png: cannot be decoded",
+        "nothing.npz": "nothing.npz: is not an .npz archive or is damaged",
+        "one.npz": "one.npz: is not an .npz archive or is damaged",
+        "pickled.npz": "pickled.npz: is not an .npz archive or is damaged",
+        "scalar.npz": "scalar.npz: holds no frames",
+        "folder.npz": r"folder.npz: cannot be read \(Is a directory\)",
         "none.npz": "none.npz: holds no frames",
         "shape.npz": r"array 'a' is uint8\[2, 6, 6, 3\], expected uint8\[n, 6, 8, 3\]",
     }
     for name, message in cases.items():
-        with pytest.raises(MediaError, match=message):
+        with pytest.raises(MediaError, match=message) as caught:
             list(frames_from(tmp_path / name, SMALL))
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damage_anywhere_in_an_archive_is_an_error_or_changes_nothing_but_the_frames(
+    tmp_path: Path, save: Callable[..., None]
+) -> None:
+    path = tmp_path / "calib.npz"
+    save(path, a=np.full((2, 6, 8, 3), 7, np.uint8))
+    good = path.read_bytes()
+    refused = 0
+    for position in range(0, len(good), 3):
+        path.write_bytes(good[:position] + bytes([good[position] ^ 0xFF]) + good[position + 1 :])
+        try:
+            list(frames_from(path, SMALL))
+        except MediaError:
+            refused += 1
+        path.write_bytes(good[:position])
+        with pytest.raises(MediaError):
+            list(frames_from(path, SMALL))
+    assert refused > 0

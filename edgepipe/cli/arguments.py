@@ -1,0 +1,33 @@
+"""Types of arguments: a wrong text is wrong use, exit code 2, in argparse's own words."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+MOST = 1_000_000_000
+
+
+def whole(text: str, *, least: int = 0, most: int = MOST) -> int:
+    """Return a number from ``least`` to ``most``."""
+    number = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected a number from {least} to {most}"
+        )
+    return number
+
+
+def positive(text: str) -> int:
+    """Return a number from 1 up."""
+    return whole(text, least=1)
+
+
+def port(text: str) -> int:
+    """Return the number of a TCP port."""
+    return whole(text, least=1, most=65535)
+
+
+def cores(text: str) -> tuple[int, ...]:
+    """Return core numbers, such as (0, 1) for ``0,1``."""
+    return tuple(whole(part, most=65535) for part in text.split(","))

@@ -1,0 +1,82 @@
+"""What the tests of the command line share: how to call it and what an error must look like."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import needs
+
+from edgepipe.cli.main import main
+
+EDGEPIPE = (sys.executable, "-m", "edgepipe")
+
+DESCRIPTION = """
+[preprocess]
+width = 16
+height = 16
+order = "BGR"
+mean = [128.0, 128.0, 128.0]
+std = [64.0, 64.0, 64.0]
+
+[postprocess]
+kind = "classify"
+top = 2
+"""
+
+
+def run(*arguments):
+    """Run the command line in this process and return its exit code."""
+    return main([str(argument) for argument in arguments])
+
+
+def run_program(*arguments, **options):
+    """Run the command line as a process of its own, with Python's usual buffers."""
+    options = {"env": os.environ | {"PYTHONUNBUFFERED": ""}, **options}
+    return subprocess.run(
+        [*EDGEPIPE, *map(str, arguments)],
+        **{"capture_output": True, "text": True, "check": False, "timeout": 300, **options},
+    )
+
+
+def run_cpp(program, *arguments, **options):
+    """Run a C++ program of edgepipe."""
+    return subprocess.run(
+        [needs.built(program), *arguments],
+        **{"capture_output": True, "text": True, "check": False, "timeout": 300, **options},
+    )
+
+
+def build_arguments(project, *arguments, model="net.onnx", board="ultra96", calib="pictures"):
+    """Return the arguments that build ``project/out``."""
+    return (
+        *("build", project / model, "--board", board, "--calib", project / calib),
+        *("-o", project / "out", *arguments),
+    )
+
+
+def build(project, *arguments, **changes):
+    return run(*build_arguments(project, *arguments, **changes))
+
+
+def assert_fails(capsys, code, message, hint="hint: "):
+    """Check exit code 1, one line of error, the hint, and that no traceback was shown."""
+    assert_error(capsys.readouterr().err, code, message, hint)
+
+
+def assert_error(errors, code, message, hint="hint: "):
+    lines = [line for line in errors.splitlines() if ": error: " in line]
+    hints = [line for line in errors.splitlines() if line.startswith("hint: ")]
+    assert code == 1
+    assert len(lines) == 1, errors
+    assert lines[0].startswith("edgepipe")
+    assert message in lines[0]
+    assert len(hints) == 1, errors
+    assert hint in hints[0]
+    assert "Traceback" not in errors
+
+
+def assert_nothing_half_written(project):
+    """Check that the user's folder holds what the user put there, and no bundle."""
+    assert sorted(path.name for path in project.iterdir()) == ["net.onnx", "net.toml", "pictures"]

@@ -1,0 +1,145 @@
+"""Interrupted, or with nowhere to write: a clear end, a known exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tvm_ffi
+from command_line import (
+    EDGEPIPE,
+    assert_error,
+    assert_fails,
+    assert_nothing_half_written,
+    build,
+    build_arguments,
+    run,
+    run_program,
+)
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *rest):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from edgepipe.cli.main import main
+sys.exit(main(["boards"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["edgepipe.cli.build_command", "numpy", "tvm", "cv2"])
+def test_an_interruption_while_modules_are_loaded(module):
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, module], capture_output=True, text=True
+    )
+    assert ran.returncode == 130
+    assert ran.stderr == "\nedgepipe: interrupted; nothing half-written is left behind\n"
+
+
+def test_an_interruption_inside_tvms_importer(project, capsys, monkeypatch):
+    @tvm_ffi.convert_func
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tvm.relax.frontend.onnx.from_onnx", lambda model: interrupted())
+    assert build(project) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert_nothing_half_written(project)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", ["reading the network", "quantising", "compiling stage"])
+def test_a_build_that_is_interrupted(project, step, number):
+    with subprocess.Popen(
+        [*EDGEPIPE, *map(str, build_arguments(project))], stderr=subprocess.PIPE, text=True
+    ) as process:
+        errors = ""
+        for line in process.stderr:
+            errors += line
+            if line.startswith(step):
+                break
+        process.send_signal(number)
+        errors += process.stderr.read()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert_nothing_half_written(project)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted(built, project, number):
+    pictures, output = project / "pictures", project / "results"
+    for index in range(4, 400):
+        shutil.copy(pictures / "0.png", pictures / f"{index}.png")
+    with subprocess.Popen(
+        [*EDGEPIPE, "run", built, "--input", pictures, "--output", output],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while process.poll() is None and not (output.is_dir() and list(output.iterdir())):
+            pass
+        process.send_signal(number)
+        errors = process.stderr.read()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert list(output.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("boards",), ("bitstream", "list"), ("--help",)])
+def test_standard_output_that_nobody_reads(command):
+    read, write = os.pipe()
+    os.close(read)
+    ran = run_program(*command, capture_output=False, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("command", [("boards",), ("--help",)])
+def test_standard_output_on_a_full_disk(command):
+    with Path("/dev/full").open("w") as full:
+        ran = run_program(*command, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert_error(ran.stderr, ran.returncode, "standard output", "make room")
+    assert "No space left on device" in ran.stderr
+
+
+def test_names_that_are_not_utf_8(built, project):
+    name = os.fsdecode(b"caf\xe9")
+    bundle, pictures = project / f"{name}.edgepipe", project / name
+    shutil.copy(built, bundle)
+    (project / "pictures").rename(pictures)
+    (pictures / "0.png").rename(pictures / f"{name}.png")
+    assert run_program("inspect", bundle).returncode == 0
+    ran = run_program("run", bundle, "--input", pictures, "--compare", 0)
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == 4
+    ran = run_program("run", bundle, "--input", pictures, "--output", project / name / "out")
+    assert_error(ran.stderr, ran.returncode, "the name is not UTF-8", "rename")
+    assert list((pictures / "out").iterdir()) == []
+
+
+def test_a_build_on_a_full_disk(project, capsys, monkeypatch):
+    write_bytes = Path.write_bytes
+
+    def full(path, content):
+        if path.is_relative_to(project):
+            raise OSError(28, "No space left on device")
+        return write_bytes(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert_fails(capsys, build(project), "out: cannot be written (No space left on device)")
+    monkeypatch.undo()
+    assert_nothing_half_written(project)
+
+
+def test_an_unforeseen_error_of_the_system_is_no_traceback(capsys, monkeypatch):
+    def fail(*arguments):
+        raise PermissionError(13, "Permission denied", "/etc/shadow")
+
+    monkeypatch.setattr("edgepipe.boards.names", fail)
+    assert_fails(capsys, run("boards"), "/etc/shadow: Permission denied", "--debug")
