@@ -11,7 +11,7 @@ std::string_view remedy(Code code) {
     case Code::kInvalidArgument:
       return "change what is named here; --help says what is expected";
     case Code::kNotFound:
-      return "check the name and where it is; bundles are made with `edgepipe build`";
+      return "check the name; `edgepipe build` makes bundles, `edgepipe doctor` examines boards";
     case Code::kCorrupt:
       return "it is truncated, altered or of another kind; build or copy it again";
     case Code::kUnsupported:

@@ -31,7 +31,11 @@ def add_parser(commands: Any) -> None:
         "--unit", default=deployment.DEFAULT_UNIT, metavar="NAME", help="default: %(default)s"
     )
     parser.add_argument(
-        "--lines", type=arguments.positive, default=100, metavar="N", help="the last N (default: %(default)s)"
+        "--lines",
+        type=arguments.positive,
+        default=100,
+        metavar="N",
+        help="the last N (default: %(default)s)",
     )
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until Ctrl-C or the link ends"

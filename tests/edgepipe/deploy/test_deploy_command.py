@@ -91,6 +91,15 @@ def test_wrong_uses_are_told(arguments, message):
         command(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("keep", "keep is 0, expected at least 1"), ("golden_timeout_s", "golden timeout is 0 s")],
+)
+def test_options_out_of_range_are_refused(option, message):
+    with pytest.raises(DeployError, match=message):
+        DeployOptions(operator="tester", **{option: 0})
+
+
 def test_a_fleet_file_with_an_unknown_key_is_refused(tmp_path):
     path = tmp_path / "fleet.toml"
     path.write_text('boards = ["a"]\n')

@@ -78,7 +78,10 @@ def test_an_unchanged_bundle_sends_nothing_and_takes_no_new_number(board, make_b
 def test_only_changed_files_are_sent_and_the_others_are_linked(board, make_bundle, options):
     deploy(board, make_bundle(), options)
     outcome = deploy(board, make_bundle(kernels=b"new"), options)
-    assert (outcome.release, outcome.sent_files) == (2, 3)  # the manifest, its digest and the new file
+    assert (outcome.release, outcome.sent_files) == (
+        2,
+        3,
+    )  # the manifest, its digest and the new file
     assert outcome.sent_bytes < 4000
     weights = "bundle/stages/0_arm/weights.bin"
     one, two = (board.root / "releases" / n / weights for n in "12")

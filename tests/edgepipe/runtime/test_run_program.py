@@ -146,6 +146,7 @@ def test_an_interruption_finishes_what_is_under_way(bundle):
         (("b", "c", "--golden"), "a second bundle, 'c'"),
         (("b", "--golden", "--frames", "0"), "--frames: found '0', expected a number from 1 up"),
         (("b", "--golden", "--cores=0,x"), "--cores: found '0,x', expected core numbers"),
+        (("b", "--golden", "-x"), "'-x' is unknown or lacks its value"),
         (("b", "--golden", "--fast"), "'--fast' is unknown or lacks its value"),
         (("b", "--golden", "--fast", "1"), "unknown option '--fast'"),
     ],
@@ -161,7 +162,7 @@ def test_wrong_use_is_exit_code_2_with_a_hint(arguments, text):
 def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     missing = run(tmp_path / "nothing", "--golden")
     assert (missing.returncode, missing.stdout) == (1, b"")
-    assert b"nothing: no such bundle\nhint: check the name" in missing.stderr
+    assert b"nothing: no such bundle\nhint: check the name;" in missing.stderr
     core = run(bundle, "--golden", "--cores", "999")
     assert core.returncode == 1
     assert b"thread 'stem' on core 999 cannot be started" in core.stderr
