@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import cv2
 import numpy as np
@@ -28,12 +29,8 @@ class SourcePicture:
 
 def read_picture(path: Path) -> Picture:
     """Read one picture as uint8[h, w, 3] in BGR; raise ``MediaError`` when that fails."""
-    try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
-    except FileNotFoundError as cause:
-        raise MediaError(f"{path}: no such picture", hint="check the name after --input") from cause
-    except OSError as cause:
-        raise _unreadable(path, cause) from cause
+    with _open(path) as file:
+        content = np.frombuffer(file.read(), np.uint8)
     try:
         picture = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     except cv2.error:  # for instance more pixels than OpenCV reads
@@ -44,6 +41,19 @@ def read_picture(path: Path) -> Picture:
             hint=f"formats: {', '.join(suffix[1:] for suffix in PICTURE_SUFFIXES)}",
         )
     return np.asarray(picture, dtype=np.uint8)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return path.open("rb")
+    except FileNotFoundError as cause:
+        raise MediaError(
+            f"{path}: no such file", hint="give a video, a picture or a folder of them"
+        ) from cause
+    except OSError as cause:
+        raise _unreadable(path, cause) from cause
 
 
 def _unreadable(path: Path, cause: OSError) -> MediaError:
@@ -83,14 +93,7 @@ def read_source(path: Path) -> Iterator[SourcePicture]:
 
 
 def _read_video(path: Path) -> Iterator[SourcePicture]:
-    try:
-        path.open("rb").close()
-    except FileNotFoundError as cause:
-        raise MediaError(
-            f"{path}: no such file", hint="give a video, a picture or a folder of them"
-        ) from cause
-    except OSError as cause:
-        raise _unreadable(path, cause) from cause
+    _open(path).close()
     capture = cv2.VideoCapture(_utf8(path))
     try:
         count = 0

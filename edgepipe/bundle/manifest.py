@@ -124,7 +124,7 @@ def from_json(text: str | bytes, where: str) -> Manifest:
     """Parse a manifest; raise ``BundleError`` when it is damaged or of another format."""
     try:
         table: Any = json.loads(text)
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise BundleError(
             f"{where}: manifest.json is damaged: {cause}", hint="build the bundle again"
         ) from cause

@@ -190,16 +190,31 @@ def pack(path: Path, archive: Path) -> Path:
 
 
 def check(path: Path) -> Manifest:
-    """Read every file of the bundle and return its manifest; raise ``BundleError`` on damage."""
+    """Read every file of the bundle and return its manifest; raise ``BundleError`` on damage.
+
+    A file that the manifest does not list is damage too.
+    """
     manifest = read_manifest(path)
     for entry in manifest.files:
         read_file(path, entry)
+    listed = {MANIFEST, MANIFEST_DIGEST} | {entry.path for entry in manifest.files}
+    for name in sorted(_members(path) - listed):
+        raise BundleError(f"{path}: {name} is not listed in the manifest")
     return manifest
+
+
+def _members(path: Path) -> set[str]:
+    if path.is_dir():
+        return {str(f.relative_to(path)) for f in path.rglob("*") if not f.is_dir()}
+    with tarfile.open(path, mode="r:") as archive:
+        return {member.name for member in archive.getmembers() if not member.isdir()}
 
 
 def _read_member(path: Path, member: str) -> bytes:
     if not path.exists():
         raise BundleError(f"{path}: no such bundle", hint="make one with `edgepipe build`")
+    if not path.is_file() and not path.is_dir():
+        raise BundleError(f"{path}: is neither a file nor a folder")
     try:
         if path.is_dir():
             return (path / member).read_bytes()

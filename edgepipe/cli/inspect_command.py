@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     manifest = storage.check(options.bundle)
     if options.json:
         print(json.dumps(dataclasses.asdict(manifest), indent=1))
-    elif options.disassemble:
+    elif options.disassemble is not None:
         print_program(options.bundle, manifest, options.disassemble)
     elif options.timing:
         print_timing(options.bundle, manifest)

@@ -21,6 +21,8 @@ from edgepipe.tvm_adapter import (
     read_main,
 )
 
+_MOST_BYTES = 2**31 - 1  # of a protobuf message
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
@@ -114,7 +116,13 @@ def operator_names(values: Sequence[str]) -> dict[str, str]:
 
 def _read(path: Path) -> onnx.ModelProto:
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file", hint="expected an ONNX network (*.onnx)")
+        found = "is not a file" if path.exists() else "no such file"
+        raise FrontendError(f"{path}: {found}", hint="expected an ONNX network (*.onnx)")
+    if path.stat().st_size > _MOST_BYTES:
+        raise FrontendError(
+            f"{path}: has {path.stat().st_size} bytes, expected at most {_MOST_BYTES}",
+            hint="expected an ONNX network (*.onnx) that is one protobuf file",
+        )
     try:
         model = onnx.load(path)
     except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as cause:

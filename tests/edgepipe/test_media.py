@@ -76,10 +76,17 @@ def test_names_that_are_not_utf_8(tmp_path):
 
 
 def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(MediaError, match="no such picture"):
+    with pytest.raises(MediaError, match=r"none\.jpg: no such file"):
         list(media.read_source(tmp_path / "none.jpg"))
     with pytest.raises(MediaError, match="no such file"):
         list(media.read_source(tmp_path / "none.avi"))
+
+
+@pytest.mark.parametrize("name", ["pipe.png", "pipe.avi"])
+def test_a_pipe_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(MediaError, match=r"cannot be read \(it is not a regular file\)"):
+        list(media.read_source(tmp_path / name))
 
 
 def test_an_unreadable_video_is_an_error(tmp_path):

@@ -1,6 +1,7 @@
 """Bundles on disk: whole or not at all, the same bytes for the same content, damage is found."""
 
 import dataclasses
+import os
 import tarfile
 
 import pytest
@@ -214,8 +215,28 @@ def test_altered_truncated_and_missing_files_are_found(tmp_path):
         storage.check(path)
 
 
+def test_what_the_manifest_does_not_list_is_damage(tmp_path):
+    storage.write(tmp_path / "net", FILES, manifest)
+    (tmp_path / "net" / "golden" / "more.bin").write_bytes(b"?")
+    with pytest.raises(BundleError, match=r"golden/more\.bin is not listed in the manifest"):
+        storage.check(tmp_path / "net")
+    storage.write(tmp_path / "net.edgepipe", FILES, manifest)
+    with tarfile.open(tmp_path / "net.edgepipe", "a") as archive:
+        archive.addfile(tarfile.TarInfo("more.bin"))
+    with pytest.raises(BundleError, match=r"more\.bin is not listed in the manifest"):
+        storage.check(tmp_path / "net.edgepipe")
+
+
+def test_a_pipe_is_no_bundle(tmp_path):
+    os.mkfifo(tmp_path / "net.edgepipe")
+    with pytest.raises(BundleError, match="is neither a file nor a folder"):
+        storage.check(tmp_path / "net.edgepipe")
+
+
 def test_a_damaged_manifest_and_another_format_are_errors():
     text = to_json(manifest(()))
+    with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
+        from_json("[" * 100_000, "net")
     with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
         from_json(text[:-10], "net")
     with pytest.raises(BundleError, match="bundle format 7, this edgepipe reads format 1"):

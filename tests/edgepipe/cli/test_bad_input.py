@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 
 import numpy as np
@@ -47,6 +48,8 @@ def invalid_operator(path):
 
 BAD_NETWORKS = {
     "missing": (lambda path: path.unlink(), "no such file"),
+    "folder": (lambda path: (path.unlink(), path.mkdir()), "is not a file"),
+    "over 2 GiB": (lambda path: os.truncate(path, 2**31), "has 2147483648 bytes"),
     "corrupt": (lambda path: path.write_bytes(path.read_bytes()[:200] + b"\xff" * 64), "net.onnx"),
     "text": (lambda path: path.write_text("hello"), "net.onnx"),
     "empty": (lambda path: path.write_bytes(b""), "net.onnx"),
@@ -235,7 +238,7 @@ def test_unreadable_inputs(built, project, capsys):
     cases = {
         "broken.avi": "no frame could be decoded",
         "none.mp4": "no such file",
-        "none.png": "no such picture",
+        "none.png": "no such file",
         "nothing": "found no pictures",
         "net.toml": "no frame could be decoded",
     }

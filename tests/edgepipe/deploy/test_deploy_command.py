@@ -7,6 +7,7 @@ import pytest
 
 from edgepipe.cli import deploy_command
 from edgepipe.deploy import fleet
+from edgepipe.deploy.deployment import DeployOptions
 from edgepipe.errors import DeployError
 
 

@@ -81,7 +81,7 @@ def test_only_changed_files_are_sent_and_the_others_are_linked(board, make_bundl
     assert (outcome.release, outcome.sent_files) == (
         2,
         3,
-    )  # the manifest, its digest and the new file
+    )  # manifest, digest, new file
     assert outcome.sent_bytes < 4000
     weights = "bundle/stages/0_arm/weights.bin"
     one, two = (board.root / "releases" / n / weights for n in "12")
