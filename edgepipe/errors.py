@@ -43,7 +43,7 @@ class DeployError(EdgepipeError):
 class RpcError(EdgepipeError):
     """A session with a board's RPC server that could not be had, or a call that failed there."""
 
-    usual_remedy = "see that edgepipe-rpcd of this version is there; `edgepipe deploy` brings it"
+    usual_remedy = "see that edgepipe-rpcd of this version is there; --server names another"
 
 
 class FrontendError(EdgepipeError):

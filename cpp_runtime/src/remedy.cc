@@ -9,13 +9,13 @@ std::string_view remedy(Code code) {
     case Code::kOk:
       return "";
     case Code::kInvalidArgument:
-      return "change what is named here; --help says what is expected";
+      return "change what is named here, or make room for it; --help says what is expected";
     case Code::kNotFound:
       return "check the name; `edgepipe build` makes bundles, `edgepipe doctor` examines boards";
     case Code::kCorrupt:
       return "it is truncated, altered or of another kind; build or copy it again";
     case Code::kUnsupported:
-      return "build it for this machine, with this version of edgepipe";
+      return "give what --help names; a bundle must be built for this machine";
     case Code::kOutOfMemory:
       return "take fewer slots, or free memory";
     case Code::kDeadline:
