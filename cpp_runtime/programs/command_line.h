@@ -4,11 +4,13 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "edgepipe/status.h"
@@ -52,7 +54,7 @@ std::string parse_arguments(const std::vector<std::string>& arguments, Options& 
                                                       Options&)) {
   for (std::size_t index = 0; index < arguments.size(); ++index) {
     const std::string& argument = arguments[index];
-    if (!argument.starts_with("--")) {
+    if (!argument.starts_with("-")) {
       if (!options.bundle.empty()) return "a second bundle, '" + argument + "'";
       options.bundle = argument;
     } else if (!set_flag(argument, options)) {
@@ -89,7 +91,9 @@ inline Status write_all(std::FILE* file, std::string_view bytes, const std::stri
   if (std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0) {
     return {};
   }
-  return Status(Code::kInvalidArgument, name + ": cannot be written");
+  return Status(Code::kInvalidArgument,
+                (name == "-" ? "standard output" : name) +
+                    ": cannot be written: " + std::generic_category().message(errno));
 }
 
 }  // namespace edgepipe::programs
