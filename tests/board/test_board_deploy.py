@@ -87,8 +87,8 @@ def test_accelerator_has_one_user_at_a_time(board, resnet8):
 
 
 def altered(source, text):
-    """Return the source with one file more."""
-    more = payload.make_file("bundle/note", text.encode() + bytes(100_000))
+    """Return the source with one file more, beside the bundle."""
+    more = payload.make_file("note", text.encode() + bytes(100_000))
     return dataclasses.replace(source, files=(*source.files, more))
 
 
