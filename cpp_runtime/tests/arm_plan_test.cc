@@ -24,7 +24,8 @@ json valid_plan() {
     "weights_bytes": 100, "workspace_bytes": 256, "scratch_bytes": 0,
     "architectures": {
       "x86_64": {"kernels": "kernels-x86_64.so", "cpu_features": []},
-      "aarch64": {"kernels": "kernels-aarch64.so", "cpu_features": []}},
+      "aarch64": {"kernels": "kernels-aarch64.so", "cpu_features": []},
+      "armhf": {"kernels": "kernels-armhf.so", "cpu_features": []}},
     "tensors": [
       {"storage": "input", "index": 0, "offset": 0, "dtype": "uint8", "shape": [4, 12]},
       {"storage": "constant", "index": 0, "offset": 64, "dtype": "int32", "shape": [9]},
