@@ -131,6 +131,7 @@ class RunOptions:
     serial: bool = False
     cores: tuple[int, ...] | None = None
     trace: Path | None = None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,7 @@ def run_bundle(
         serial=options.serial,
         cores=options.cores,
         trace=options.trace is not None,
+        timed=options.timed,
     ) as pipeline:
         with _outputs(options, lines) as outputs:
             for result, source in _results(
@@ -178,11 +180,14 @@ def run_bundle(
         return RunReport(statistics=pipeline.statistics(), written=written)
 
 
-def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 5) -> Comparison:
+def compare(
+    bundle: Path, frames: Sequence[Frame], *, rounds: int = 5, timed: bool = False
+) -> Comparison:
     """Measure serial against pipelined frames per second on the same frames.
 
-    The outputs of both are compared first, bit for bit. Raises ``RuntimeFailure`` when serial and
-    pipelined outputs differ.
+    The outputs of both are compared first, bit for bit. With ``timed`` VTA stages take at least
+    what the board's accelerator would. Raises ``RuntimeFailure`` when serial and pipelined outputs
+    differ.
     """
     with Pipeline.open(bundle, serial=True) as serial, Pipeline.open(bundle) as pipelined:
         for one, other in zip(serial.run(frames[:3]), pipelined.run(frames[:3]), strict=True):
@@ -190,8 +195,8 @@ def compare(bundle: Path, frames: Sequence[Frame], *, rounds: int = 5) -> Compar
     return Comparison(
         rounds=tuple(
             Round(
-                serial=_measure(bundle, frames, serial=True),
-                pipelined=_measure(bundle, frames, serial=False),
+                serial=_measure(bundle, frames, serial=True, timed=timed),
+                pipelined=_measure(bundle, frames, serial=False, timed=timed),
             )
             for _ in range(rounds)
         )
@@ -204,8 +209,8 @@ def read_frames(bundle: Path, source: Path, count: int) -> list[Frame]:
     return [preprocess.frame(p.picture) for p in itertools.islice(media.read_source(source), count)]
 
 
-def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool) -> Statistics:
-    with Pipeline.open(bundle, serial=serial) as pipeline:
+def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool, timed: bool) -> Statistics:
+    with Pipeline.open(bundle, serial=serial, timed=timed) as pipeline:
         deque(pipeline.run(frames), maxlen=0)
         return pipeline.statistics()
 

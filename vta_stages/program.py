@@ -2,7 +2,7 @@
 
 On disk a program is a folder of four files, the same bytes for the same program:
 
-- ``program.json``: format, accelerator, regions, layers
+- ``program.json``: format, accelerator, regions, layers, modelled cycles
 - ``insns.bin``: 16 bytes per instruction, ``dram_base`` relative to the start of a region
 - ``relocs.bin``: one byte per instruction, the index of that region or 255
 - ``consts.bin``: the content of the const region
@@ -69,6 +69,7 @@ class Program:
 
     ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
     uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and disjoint.
+    ``modelled_cycles`` is what :mod:`vta_stages.timing` says of it, 0 where nobody asked.
     Raises ProgramError when the parts contradict each other.
     """
 
@@ -78,6 +79,7 @@ class Program:
     regions: tuple[Region, ...]
     consts: bytes
     layers: tuple[LayerSpan, ...] = ()
+    modelled_cycles: int = 0
 
     def __post_init__(self) -> None:
         count = len(self.instructions)
@@ -91,6 +93,8 @@ class Program:
                 f"{count} instructions"
             )
         self._check_regions()
+        if self.modelled_cycles < 0:
+            raise ProgramError(f"program: modelled_cycles is {self.modelled_cycles}, expected >= 0")
         end = 0
         for layer in self.layers:
             if layer.first < end or layer.count < 0 or layer.first + layer.count > count:
@@ -193,6 +197,7 @@ class Program:
             "accelerator": dataclasses.asdict(self.accelerator),
             "regions": [dataclasses.asdict(region) for region in self.regions],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
+            "modelled_cycles": self.modelled_cycles,
         }
         text = json.dumps(description, indent=1) + "\n"
         (folder / "program.json").write_text(text, encoding="utf-8")
@@ -208,7 +213,7 @@ class Program:
         another format, and EncodingError for instructions that do not decode.
         """
         description = _Json.read(folder / "program.json")
-        description.expect_keys({"format", "accelerator", "regions", "layers"})
+        description.expect_keys({"format", "accelerator", "regions", "layers", "modelled_cycles"})
         version = description.value("format", int)
         if version != FORMAT:
             raise ProgramError(
@@ -229,6 +234,7 @@ class Program:
                 regions=tuple(_region(item) for item in description.children("regions")),
                 consts=_read(folder / "consts.bin"),
                 layers=tuple(_layer(item) for item in description.children("layers")),
+                modelled_cycles=description.value("modelled_cycles", int),
             )
             _ = program.table
         except EdgepipeError as error:

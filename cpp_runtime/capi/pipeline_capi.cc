@@ -35,6 +35,7 @@ struct EpPipelineOptions {
   std::uint32_t trace_spans;  // 0: ep_pipeline_trace has nothing to write
   std::uint32_t core_count;
   const std::int32_t* cores;
+  std::int32_t timed;  // the simulator is no faster than the board
 };
 
 struct EpDetection {
@@ -112,6 +113,7 @@ EP_EXPORT int ep_pipeline_open(const char* path, const EpPipelineOptions* wanted
   options.pipeline.slots = wanted->slots;
   options.pipeline.trace_spans = wanted->trace_spans;
   options.pipeline.cores.assign(wanted->cores, wanted->cores + wanted->core_count);
+  if (wanted->timed != 0) options.device.kind = edgepipe::DeviceChoice::kTimed;
   auto session = Session::open(path, options);
   if (!session.ok()) return fail(session.status());
   auto live = edgepipe::LiveStatistics::start(

@@ -72,8 +72,8 @@ where results go
   --trace FILE      write when each stage ran on each frame, for https://ui.perfetto.dev
                     or chrome://tracing; of a long run the last 32768 events
   --frames N        end after N frames
-  --device D        what runs the VTA stages: auto, simulator, uio or driver:PATH, as for
-                    edgepipe-run (default: auto)
+  --device D        what runs the VTA stages: auto, simulator, timed, uio or driver:PATH, as
+                    for edgepipe-run (default: auto)
   --no-pin          let the scheduler place the threads
 
 example

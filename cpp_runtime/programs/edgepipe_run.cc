@@ -59,6 +59,7 @@ what to run
 
 how to run it
   --device D      what runs the VTA stages: uio (this machine's accelerator), simulator,
+                  timed (the simulator, no faster than the board by its timing model),
                   driver:PATH (a shared library with the functions of VTA's driver.h),
                   or auto: uio if there is one (default: auto)
   --serial        all stages on one thread, one frame at a time

@@ -1,7 +1,7 @@
 // register_functions: what a client of edgepipe-rpcd may call besides TVM's own functions.
 //
 //   edgepipe.info() -> str              the machine as JSON: kernel, cores, whether it has the VTA
-//   edgepipe.open_bundle(file, device) -> Module   an uploaded bundle; device: auto, simulator, uio
+//   edgepipe.open_bundle(file, device) -> Module   an uploaded bundle; device: as --device
 //   edgepipe.open_stage(folder) -> Module          the folder of one ARM stage
 //   edgepipe.load_pipeline(path, device, slots) -> Module    a bundle, or an exported pipeline
 //                                                  (see pipeline_module.h for its functions)

@@ -13,6 +13,7 @@ namespace edgepipe {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kMostCycles = std::uint64_t{1} << 34;  // times 10^9 fits 64 bits
 constexpr std::uint32_t kNoRegion = 255;
 constexpr std::array<std::pair<const char*, RegionKind>, 4> kKinds{{
     {"const", RegionKind::kConst},
@@ -98,10 +99,16 @@ Status Program::read_description(std::span<const std::byte> text) {
     layer.count = static_cast<std::uint32_t>(count);
     layers_.push_back(std::move(layer));
   });
+  const std::uint64_t cycles = reader.whole("modelled_cycles");
   if (!reader.status().ok()) return reader.status();
   Result<Accelerator> parsed = accelerator_from_json(accelerator);
   if (!parsed.ok()) return corrupt("program.json: " + parsed.status().message());
   accelerator_ = *parsed;
+  if (cycles > kMostCycles) {
+    return corrupt("program.json: modelled_cycles is " + std::to_string(cycles) +
+                   ", expected at most " + std::to_string(kMostCycles));
+  }
+  modelled_time_ = std::chrono::nanoseconds(cycles * std::nano::den / accelerator_.clock_hz);
 
   if (regions_.size() > kNoRegion) {
     return corrupt("program.json: " + std::to_string(regions_.size()) +

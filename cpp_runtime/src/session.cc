@@ -6,6 +6,7 @@
 #include "edgepipe/fingerprint.h"
 #include "edgepipe/foreign_device.h"
 #include "edgepipe/simulator.h"
+#include "edgepipe/timed_device.h"
 #include "edgepipe/uio_device.h"
 
 namespace edgepipe {
@@ -60,6 +61,10 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
     if (!simulator.ok()) return simulator.status();
     hardware.device = std::move(*simulator);
     hardware.name = "simulator";
+    if (options.device.kind == DeviceChoice::kTimed) {
+      hardware.device = std::make_unique<TimedDevice>(std::move(hardware.device));
+      hardware.name = "timed";
+    }
   }
   return hardware;
 }
@@ -68,6 +73,7 @@ Result<DeviceChoice> parse_device_choice(std::string_view text) {
   constexpr std::string_view kDriverPrefix = "driver:";
   if (text == "auto") return DeviceChoice{.kind = DeviceChoice::kAuto};
   if (text == "simulator") return DeviceChoice{.kind = DeviceChoice::kSimulator};
+  if (text == "timed") return DeviceChoice{.kind = DeviceChoice::kTimed};
   if (text == "uio") return DeviceChoice{.kind = DeviceChoice::kUio};
   if (text.starts_with(kDriverPrefix) && text.size() > kDriverPrefix.size()) {
     return DeviceChoice{.kind = DeviceChoice::kDriver, .driver = text.substr(kDriverPrefix.size())};

@@ -117,7 +117,8 @@ Submission VtaStage::submission(const Slot& slot) const {
   return {.address = slot.instructions.device_address(),
           .count = program_.count(),
           .deadline = std::chrono::steady_clock::now() + options_.deadline,
-          .layers = program_.layers()};
+          .layers = program_.layers(),
+          .modelled_time = program_.modelled_time()};
 }
 
 Status VtaStage::run(std::size_t slot) {

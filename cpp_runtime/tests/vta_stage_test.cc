@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "allocation_counter.h"
+#include "edgepipe/timed_device.h"
 #include "vta_program.h"
 
 namespace edgepipe {
@@ -39,7 +41,8 @@ struct Files {
                     {{{"name", "consts"}, {"bytes", 512}, {"kind", "const"}},
                      {{"name", "x"}, {"bytes", 16}, {"kind", "input"}},
                      {{"name", "y"}, {"bytes", 16}, {"kind", "output"}}}},
-                   {"layers", {{{"name", "dense"}, {"first", 0}, {"count", 7}}}}};
+                   {"layers", {{{"name", "dense"}, {"first", 0}, {"count", 7}}}},
+                   {"modelled_cycles", 0}};
     const InstructionCodec codec(p.accelerator);
     for (Instruction& i : p.instructions) {
       if (i.opcode == Opcode::kLoad || i.opcode == Opcode::kStore) i.dram_base = 0;
@@ -129,6 +132,46 @@ TEST_F(VtaStageTest, TwoStagesShareADeviceFromTwoThreads) {
   std::thread second(work, 11);
   first.join();
   second.join();
+}
+
+// One slot of the stage `files` on a simulator that is no faster than the modelled time.
+class TimedStage {
+ public:
+  TimedStage(const Files& files, VtaStage::Options options) {
+    stage_ = *VtaStage::create(device_, *files.parse(), std::move(options));
+    const Status bound = stage_->bind(0, {&x_.view(), 1}, {&y_.view(), 1});
+    EXPECT_TRUE(bound.ok()) << bound.message();
+    std::memset(x_.data(), 7, 16);
+  }
+
+  Status run() { return stage_->run(0); }
+  [[nodiscard]] int output() const { return std::to_integer<int>(y_.data()[0]); }
+
+ private:
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = std::size_t{1} << 20});
+  TimedDevice device_{*Simulator::create({}, *memory_)};
+  Buffer x_ = *memory_->allocate(16);
+  Buffer y_ = *memory_->allocate(16);
+  std::unique_ptr<VtaStage> stage_;
+};
+
+TEST_F(VtaStageTest, ATimedRunTakesAtLeastTheModelledTime) {
+  files_.description["modelled_cycles"] = 3'330'000;  // 10 ms at 333 MHz
+  EXPECT_EQ(files_.parse()->modelled_time(), std::chrono::milliseconds(10));
+  TimedStage stage(files_, options());
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(stage.run().ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(10));
+  EXPECT_EQ(stage.output(), 21);
+}
+
+TEST_F(VtaStageTest, ATimedRunEndsAtItsDeadline) {
+  files_.description["modelled_cycles"] = 3'330'000'000;  // 10 s
+  VtaStage::Options hurried = options();
+  hurried.deadline = std::chrono::milliseconds(20);
+  const Status status = TimedStage(files_, hurried).run();
+  EXPECT_EQ(status.code(), Code::kDeadline);
+  EXPECT_THAT(status.message(), HasSubstr("before the end of the program's modelled time"));
 }
 
 TEST_F(VtaStageTest, RefusesUnboundSlotsAndWrongBuffers) {

@@ -52,6 +52,11 @@ def add_parser(commands: Any) -> None:
         help="pin the stages to these cores, e.g. 0,1 (default: all)",
     )
     parser.add_argument(
+        "--timed",
+        action="store_true",
+        help="let the simulator be no faster than the board's accelerator by its timing model",
+    )
+    parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
@@ -80,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
             serial=options.serial,
             cores=options.cores,
             trace=options.trace,
+            timed=options.timed,
         ),
         lines=None if options.output else sys.stdout,
         progress=progress,
@@ -91,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     frames = read_frames(options.bundle, options.input, options.compare)
     if len(frames) > 1 and not options.serial:
         progress.step(f"comparing serial and pipelined runs of {len(frames)} frames")
-        comparison = compare(options.bundle, frames)
+        comparison = compare(options.bundle, frames, timed=options.timed)
         progress.finish()
         print(_comparison(comparison), file=sys.stdout if options.output else sys.stderr)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
 from vta_stages.compiler import compile_program
 from vta_stages.layers import Layer
+from vta_stages.timing import time_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ def _compile_vta(
         progress=lambda _, done, total: progress.update(done, total),
         cost=board.timing,
     )
-    program.save(work)
+    timed = dataclasses.replace(program, modelled_cycles=time_program(program, board.timing).cycles)
+    timed.save(work)
 
 
 def _compile_arm(

@@ -69,8 +69,8 @@ class Session(Closing):
     def run_golden(self, path: Path, *, device: str = "auto", repeat: int = 10) -> GoldenReport:
         """Upload the bundle, run its golden input ``repeat`` times stage by stage, compare.
 
-        ``device`` runs the VTA stages: auto, simulator or uio. Raises ``RpcError`` when a stage
-        fails or an output is not bit-equal; the time of the first run is not counted.
+        ``device`` runs the VTA stages: auto, simulator, timed or uio. Raises ``RpcError`` when a
+        stage fails or an output is not bit-equal; the time of the first run is not counted.
         """
         if repeat < 1:
             raise RpcError(f"repeat: found {repeat}, expected 1 or more")

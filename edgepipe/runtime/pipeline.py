@@ -123,6 +123,7 @@ class _Options(ctypes.Structure):
         ("trace_spans", ctypes.c_uint32),
         ("core_count", ctypes.c_uint32),
         ("cores", ctypes.POINTER(ctypes.c_int32)),
+        ("timed", ctypes.c_int32),
     )
 
 
@@ -182,14 +183,16 @@ class Pipeline(Handle):
         slots: int | None = None,
         pinning: Pinning = Pinning.REQUIRED,
         trace: bool = False,
+        timed: bool = False,
     ) -> Self:
         """Open and check a bundle, load its stages, start their threads.
 
         ``serial`` runs all stages on one thread. Stage k runs on ``cores[k % len(cores)]``, by
         default on the process's own cores. ``slots`` is how many frames are under way at once, by
         default one per stage and two more. With ``trace`` the last spans are kept for
-        ``write_trace``. Raises RuntimeFailure for a damaged bundle or a core
-        that does not exist.
+        ``write_trace``. With ``timed`` VTA stages run on the simulator and take at least what the
+        board's accelerator would by its timing model. Raises RuntimeFailure for a damaged bundle or
+        a core that does not exist.
         """
         library = runtime_library()
         library.ep_pipeline_cancel.restype = None
@@ -201,6 +204,7 @@ class Pipeline(Handle):
             trace_spans=_TRACE_SPANS if trace else 0,
             core_count=len(numbers),
             cores=numbers,
+            timed=int(timed),
         )
         handle = ctypes.c_void_p()
         check(

@@ -50,6 +50,7 @@ def test_the_description_is_readable_json(folder: Path) -> None:
     assert description["format"] == 1
     assert description["accelerator"]["revision"] == "0.0.1"
     assert description["regions"][1] == {"name": "data", "bytes": 65536, "kind": "input"}
+    assert description["modelled_cycles"] == 0
     assert description["layers"] == [{"name": "conv_1", "first": 0, "count": 8}]
 
 
@@ -148,6 +149,7 @@ def test_an_altered_instruction_is_refused_when_it_does_not_decode(folder: Path)
     [
         (["format"], 2, ProgramError, "format is 2, expected 1"),
         (["format"], "1", ProgramError, "format is '1', expected int"),
+        (["modelled_cycles"], -1, ProgramError, "modelled_cycles is -1, expected >= 0"),
         (["extra"], 1, ProgramError, r"keys are .*'extra'.*, expected \['accelerator', 'format'"),
         (["accelerator", "batch"], None, ProgramError, "accelerator: batch is None, expected int"),
         (["accelerator", "speed"], 1, ProgramError, "accelerator: keys are"),

@@ -30,6 +30,7 @@ struct Submission {
   std::uint32_t count = 0;    // instructions, the last one FINISH
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::span<const LayerRange> layers = {};
+  std::chrono::nanoseconds modelled_time{0};  // what the board would take; see timed_device.h
 };
 
 class Device {

@@ -3,11 +3,13 @@
 //   Result<Program> program = Program::load(folder);
 //   Status status = program->relocate(bases, instructions);
 //
-// program.json names the accelerator, the regions of device memory and the layers; insns.bin holds
+// program.json names the accelerator, the regions of device memory, the layers and the modelled
+// cycles; insns.bin holds
 // the instructions with dram_base relative to a region, relocs.bin that region's number for each
 // instruction (255: none), consts.bin the content of the const region. Immutable, so thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -57,6 +59,8 @@ class Program {
   [[nodiscard]] const std::vector<Region>& regions() const { return regions_; }
   [[nodiscard]] const std::vector<LayerRange>& layers() const { return layers_; }
   [[nodiscard]] std::span<const std::byte> constants() const { return constants_; }
+  /// What a run takes by the timing model of the board that it was compiled for; 0: not modelled.
+  [[nodiscard]] std::chrono::nanoseconds modelled_time() const { return modelled_time_; }
   [[nodiscard]] std::uint32_t count() const {
     return static_cast<std::uint32_t>(instructions_.size());
   }
@@ -79,6 +83,7 @@ class Program {
   };
 
   Accelerator accelerator_;
+  std::chrono::nanoseconds modelled_time_{0};
   std::vector<Region> regions_;
   std::vector<LayerRange> layers_;
   std::vector<InstructionWord> instructions_;

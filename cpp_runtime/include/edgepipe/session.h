@@ -26,6 +26,7 @@ struct DeviceChoice {
   enum Kind {
     kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
     kSimulator,  // the simulator, bit for bit the same
+    kTimed,      // the simulator, no faster than the board by its model (see timed_device.h)
     kUio,        // the accelerator, or an error
     kDriver,     // a shared library with the functions of vta/driver.h, see foreign_device.h
   };
@@ -34,7 +35,7 @@ struct DeviceChoice {
 };
 
 /// What parse_device_choice reads, for error texts.
-inline constexpr const char* kDeviceChoices = "auto, simulator, uio or driver:PATH";
+inline constexpr const char* kDeviceChoices = "auto, simulator, timed, uio or driver:PATH";
 
 /// Reads one of kDeviceChoices. kInvalidArgument for anything else.
 Result<DeviceChoice> parse_device_choice(std::string_view text);
@@ -65,7 +66,7 @@ class Session {
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
   [[nodiscard]] Postprocessor& postprocessor() { return postprocessor_; }
 
-  /// What runs the VTA stages: "simulator", "uio", "driver", or "none" when there are no such
+  /// What runs the VTA stages: "simulator", "timed", "uio", "driver", or "none" without such
   /// stages.
   [[nodiscard]] std::string_view device_name() const { return device_name_; }
 

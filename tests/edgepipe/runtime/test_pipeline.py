@@ -49,6 +49,16 @@ def test_every_frame_has_the_bits_of_the_reference_in_order(bundle, network, ser
         np.testing.assert_array_equal(result.outputs["scores"], network.run(frame))
 
 
+def test_a_timed_run_is_no_faster_than_the_board(bundle, network):
+    frames = bundles.frames(3)
+    with Pipeline.open(bundle, timed=True) as pipeline:
+        results = list(pipeline.run(frames))
+        body = pipeline.statistics().stages[1]
+    assert body.busy.min_ms >= 10
+    for frame, result in zip(frames, results, strict=True):
+        np.testing.assert_array_equal(result.outputs["scores"], network.run(frame))
+
+
 def test_the_pipeline_describes_itself(bundle):
     with Pipeline.open(bundle) as pipeline:
         assert pipeline.name == "tiny"

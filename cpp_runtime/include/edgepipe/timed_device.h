@@ -1,0 +1,33 @@
+// TimedDevice: another device, no faster than the board would be.
+//
+//   TimedDevice device(std::move(simulator));
+//   Status status = device.run(submission);  // returns after submission.modelled_time or later
+//
+// A run ends when the inner device has done it and the program's modelled time has passed since it
+// began, whichever is later: a pipeline then shows the board's rhythm wherever this machine is fast
+// enough. What the ARM stages take stays this machine's.
+#pragma once
+
+#include <memory>
+
+#include "edgepipe/device.h"
+
+namespace edgepipe {
+
+class TimedDevice : public Device {
+ public:
+  /// Owns the device that does the work.
+  explicit TimedDevice(std::unique_ptr<Device> inner);
+
+  [[nodiscard]] const Accelerator& accelerator() const override;
+  [[nodiscard]] DeviceMemory& memory() override;
+  Status prepare(const Submission& submission) override;
+
+  /// As the inner device's; kDeadline when the deadline is before the end of the modelled time.
+  Status run(const Submission& submission) override;
+
+ private:
+  std::unique_ptr<Device> inner_;
+};
+
+}  // namespace edgepipe
