@@ -56,7 +56,7 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid() ||
       ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
-    return Status(Code::kNotFound,
+    return Status(Code::kInvalidArgument,
                   "NOTIFY_SOCKET: " + options.socket + ": " + std::strerror(errno));
   }
   return ServiceManager(std::move(socket), options.watchdog);

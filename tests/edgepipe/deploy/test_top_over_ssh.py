@@ -41,7 +41,7 @@ def test_pipelines_of_a_board_are_read_over_one_connection(board, tmp_path):
     folder = tmp_path / "shm"
     folder.mkdir()
     (folder / f"edgepipe-{os.getpid()}-0.json").write_text(json.dumps(record) + "\n")
-    with Connection(board.target, script=snapshot.BOARD_SIDE) as connection:
+    with Connection(board.target(), script=snapshot.BOARD_SIDE) as connection:
         for _ in range(2):
             (found,) = snapshot.read_board(connection, str(folder)).snapshots
             assert (found.network, found.statistics.delivered) == ("net", 1)

@@ -78,4 +78,6 @@ def test_a_socket_that_nobody_has_is_an_error_before_anything_runs(bundle, tmp_p
         timeout=60,
     )
     assert ran.returncode == 1
-    assert ran.stderr == f"{program}: NOTIFY_SOCKET: {tmp_path}/none: No such file or directory\n"
+    error, hint = ran.stderr.splitlines()
+    assert error == f"{program}: error: NOTIFY_SOCKET: {tmp_path}/none: No such file or directory"
+    assert hint.startswith("hint: change what is named here")
