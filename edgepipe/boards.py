@@ -14,12 +14,34 @@ ARCHITECTURES = ("aarch64", "armhf", "x86_64")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageThreads:
+    """Where the threads of one kind of stage run on the board.
+
+    ``cores``: each may run on all of these; empty: the runtime gives each one of the process's
+    cores. ``realtime_priority`` 1 to 99 is SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal
+    scheduler.
+    """
+
+    cores: tuple[int, ...] = ()
+    realtime_priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threads:
+    """The threads of the stages, by the stages' device."""
+
+    arm: StageThreads = StageThreads()
+    vta: StageThreads = StageThreads()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
     """A board: its CPU cores, and the accelerator that its bitstream holds.
 
     ``cores`` is 0 when the machine itself tells; ``bitstream`` is a path in the known-bitstreams
     manifest, empty when none was published. ``timing`` holds what was calibrated on the board, or
-    estimates; it decides how programs are tiled, never what they compute.
+    estimates; it decides how programs are tiled, never what they compute. ``threads`` goes into
+    bundles for the board and counts where they run on its architecture.
     """
 
     name: str
@@ -31,6 +53,7 @@ class Board:
     bitstream: str
     accelerator: Accelerator
     timing: CostModel = field(default_factory=CostModel)
+    threads: Threads = Threads()
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:
@@ -40,6 +63,18 @@ class Board:
             )
         if self.cores < 0:
             raise BoardError(f"board {self.name}: cores is {self.cores}, expected >= 0")
+        for device, threads in (("arm", self.threads.arm), ("vta", self.threads.vta)):
+            where = f"board {self.name}: threads.{device}"
+            missing = [c for c in threads.cores if c < 0 or (self.cores and c >= self.cores)]
+            if missing:
+                raise BoardError(
+                    f"{where}: core {missing[0]} does not exist",
+                    hint=f"the board's cores: {', '.join(map(str, range(self.cores)))}",
+                )
+            if not 0 <= threads.realtime_priority <= 99:
+                raise BoardError(
+                    f"{where}: realtime_priority is {threads.realtime_priority}, expected 0 to 99"
+                )
 
 
 def architectures(board: Board) -> tuple[str, ...]:

@@ -36,7 +36,10 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model."""
+    """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model.
+
+    ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails.
+    """
 
     model: Path
     board: Board
@@ -46,6 +49,7 @@ class BuildOptions:
     placement: Mapping[str, str] = field(default_factory=dict)
     description: Path | None = None
     calibration_frames: int = 64
+    fallback: bool = False
 
 
 def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Manifest:
@@ -98,7 +102,18 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
     for index, (part, stage) in enumerate(zip(segments, stages, strict=True)):
         name = f"{part.device}{index}"
         progress.step(f"compiling stage {name} ({len(part.operators)} operators)")
-        compiled.append(compile_stage(name, index, part, stage, tensors, options.board, progress))
+        compiled.append(
+            compile_stage(
+                name,
+                index,
+                part,
+                stage,
+                tensors,
+                options.board,
+                progress,
+                fallback=options.fallback,
+            )
+        )
 
     progress.step("writing the bundle")
     files = {path: content for stage in compiled for path, content in stage.files.items()}
@@ -111,6 +126,7 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
             format=bundle.FORMAT,
             name=network.name,
             board=options.board.name,
+            board_architecture=options.board.architecture,
             architectures=architectures(options.board),
             accelerator=options.board.accelerator,
             fingerprint=fingerprint(options.board),

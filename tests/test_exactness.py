@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from needs import emulated
+from needs import built, emulated
 
 from bench import models
 from edgepipe import boards, description
@@ -183,6 +183,48 @@ def test_several_cuts_make_several_stages_and_the_same_bits(reference, bundle):
     path = bundle("fmnist_resnet8", cuts=(convolutions[0], convolutions[3], convolutions[6]))
     assert [s.kind for s in storage.check(path).stages] == ["arm", "vta", "vta", "vta", "arm"]
     assert_pipeline_equals_reference(path, ref)
+
+
+def run_golden_on_the_model(path, *options):
+    """Run the golden frame through the board's driver, on memory without cache coherence."""
+    command = [
+        built("edgepipe-run"),
+        path,
+        "--golden",
+        "--frames",
+        "2",
+        "--json",
+        "--device",
+        *options,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert "golden: 2 frames" in ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])["statistics"]["stages"]
+
+
+@pytest.mark.parametrize("name", ["fmnist_resnet8", "nanodet_g_coco_416"])
+def test_memory_without_cache_coherence_changes_no_bit(name, bundle):
+    assert all(stage["fault"] == "" for stage in run_golden_on_the_model(bundle(name), "model"))
+
+
+def test_several_stages_on_two_devices_give_the_same_bits(reference, bundle):
+    ref = reference("fmnist_resnet8")
+    convolutions = [o.name for o in match_operators(ref.quantized.module) if o.kind == "conv"]
+    path = bundle("fmnist_resnet8", cuts=(convolutions[0], convolutions[3], convolutions[6]))
+    for device in ("model", "model:0+1"):
+        assert all(stage["fault"] == "" for stage in run_golden_on_the_model(path, device))
+
+
+@pytest.mark.parametrize("name", ["fmnist_resnet8", "nanodet_g_coco_416"])
+def test_the_fallback_of_an_accelerator_that_hangs_gives_the_same_bits(name, reference, tmp_path):
+    ref = reference(name)
+    path = tmp_path / "net"
+    manifest = build_bundle(dataclasses.replace(ref.options, output=path, fallback=True))
+    assert [stage.fallback for stage in manifest.stages] == ["", "stages/1_fallback", ""]
+    faults = ("--fault", "hang=1", "--device-timeout", "0.2")
+    stages = run_golden_on_the_model(path, "model", *faults)
+    assert [stage["fallback_frames"] for stage in stages] == [0, 2, 0]
 
 
 def test_an_operator_placed_on_arm_in_the_middle_gives_the_same_bits(reference, tmp_path):

@@ -52,14 +52,14 @@ double measure_wakes(const std::function<void(int round)>& wake,
   std::vector<double> times(kRounds);
   std::atomic<int> done{-1};
   Clock::time_point sent;
-  Result<Thread> receiver = Thread::start({.name = "receiver", .core = core_of(1)}, [&] {
+  Result<Thread> receiver = Thread::start({.name = "receiver", .cores = {core_of(1)}}, [&] {
     for (int round = 0; round < kRounds; ++round) {
       wait(round);
       times[static_cast<std::size_t>(round)] = micros(Clock::now() - sent);
       done.store(round, std::memory_order_release);
     }
   });
-  Result<Thread> sender = Thread::start({.name = "sender", .core = core_of(0)}, [&] {
+  Result<Thread> sender = Thread::start({.name = "sender", .cores = {core_of(0)}}, [&] {
     for (int round = 0; round < kRounds; ++round) {
       std::this_thread::sleep_for(kPause);
       sent = Clock::now();
@@ -116,7 +116,7 @@ double gstreamer_queue() {
         done.store(round, std::memory_order_release);
       },
       core_of(1));
-  Result<Thread> sender = Thread::start({.name = "sender", .core = core_of(0)}, [&] {
+  Result<Thread> sender = Thread::start({.name = "sender", .cores = {core_of(0)}}, [&] {
     for (int round = 0; round < kRounds; ++round) {
       std::this_thread::sleep_for(kPause);
       sent = Clock::now();
@@ -154,14 +154,14 @@ double measure_spinning(Send send, Receive receive) {
   Stamps left(kRounds);
   Stamps arrived(kRounds);
   alignas(64) std::atomic<std::size_t> done{0};
-  Result<Thread> receiver = Thread::start({.name = "receiver", .core = core_of(1)}, [&] {
+  Result<Thread> receiver = Thread::start({.name = "receiver", .cores = {core_of(1)}}, [&] {
     for (std::size_t round = 0; round < kRounds; ++round) {
       receive(static_cast<int>(round));
       arrived[round] = Clock::now();
       done.store(round + 1, std::memory_order_release);
     }
   });
-  Result<Thread> sender = Thread::start({.name = "sender", .core = core_of(0)}, [&] {
+  Result<Thread> sender = Thread::start({.name = "sender", .cores = {core_of(0)}}, [&] {
     for (std::size_t round = 0; round < kRounds; ++round) {
       while (done.load(std::memory_order_acquire) < round) {
       }
@@ -216,7 +216,7 @@ Result<double> handover_spinning(DeviceMemory& memory) {
         done.store(arrived.size(), std::memory_order_release);
         return Status();
       },
-      {.slots = kRounds, .cores = {}, .spin = 1s});
+      {.slots = kRounds, .threads = {}, .spin = 1s});
   if (!pipeline.ok()) return pipeline.status();
   for (int round = 0; round < kRounds; ++round) {
     if (Status status = send(**pipeline); !status.ok()) return status;

@@ -31,7 +31,7 @@ inline Result<std::unique_ptr<Pipeline>> two_stages(DeviceMemory& memory, Functi
   graph.nodes.push_back({.stage = std::make_unique<FunctionStage>("second", std::move(second)),
                          .reads = {1},
                          .writes = {2}});
-  options.cores = {core_of(0), core_of(1)};
+  options.threads = {{.cores = {core_of(0)}}, {.cores = {core_of(1)}}};
   return Pipeline::create(std::move(graph), memory, options);
 }
 

@@ -112,8 +112,10 @@ EP_EXPORT int ep_pipeline_open(const char* path, const EpPipelineOptions* wanted
   options.pipeline.pinning = static_cast<Pipeline::Pinning>(wanted->pinning);
   options.pipeline.slots = wanted->slots;
   options.pipeline.trace_spans = wanted->trace_spans;
-  options.pipeline.cores.assign(wanted->cores, wanted->cores + wanted->core_count);
-  if (wanted->timed != 0) options.device.kind = edgepipe::DeviceChoice::kTimed;
+  for (std::uint32_t index = 0; index < wanted->core_count; ++index) {
+    options.pipeline.threads.push_back({.cores = {wanted->cores[index]}});
+  }
+  if (wanted->timed != 0) options.device.kind = edgepipe::DeviceKind::kTimed;
   auto session = Session::open(path, options);
   if (!session.ok()) return fail(session.status());
   auto live = edgepipe::LiveStatistics::start(

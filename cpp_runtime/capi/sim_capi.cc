@@ -71,14 +71,13 @@ EP_EXPORT int ep_sim_read(EpSimulator* self, std::uint64_t address, void* data,
   return 0;
 }
 
-/// Runs `count` instructions at a device address; `timeout_s` <= 0 waits for ever.
+/// Runs `count` instructions at a device address; `timeout_s` <= 0 sets no limit.
 EP_EXPORT int ep_sim_run(EpSimulator* self, std::uint64_t address, std::uint32_t count,
                          double timeout_s) {
   edgepipe::Submission submission{.address = address, .count = count};
   if (timeout_s > 0) {
-    submission.deadline = std::chrono::steady_clock::now() +
-                          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                              std::chrono::duration<double>(timeout_s));
+    submission.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(timeout_s));
   }
   return fail(self->simulator->run(submission));
 }

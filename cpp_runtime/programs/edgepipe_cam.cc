@@ -19,6 +19,8 @@
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 #include "edgepipe/v4l2_camera.h"
+#include "process.h"
+#include "session_options.h"
 
 namespace {
 
@@ -35,7 +37,6 @@ using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::SourceCounters;
 using edgepipe::Status;
-using edgepipe::programs::catch_interrupts;
 using edgepipe::programs::create_file;
 using edgepipe::programs::interrupted;
 using edgepipe::programs::kOk;
@@ -72,10 +73,11 @@ where results go
   --trace FILE      write when each stage ran on each frame, for https://ui.perfetto.dev
                     or chrome://tracing; of a long run the last 32768 events
   --frames N        end after N frames
-  --device D        what runs the VTA stages: auto, simulator, timed, uio or driver:PATH, as
-                    for edgepipe-run (default: auto)
-  --no-pin          let the scheduler place the threads
 
+how to run it
+)";
+
+constexpr const char* kHelpEnd = R"(
 example
   edgepipe-cam nanodet.edgepipe --camera /dev/video0
 )";
@@ -94,8 +96,7 @@ struct Options {
   std::optional<std::filesystem::path> record;
   std::optional<std::string> trace;
   std::uint64_t frames = UINT64_MAX;
-  edgepipe::DeviceChoice device;
-  edgepipe::Pipeline::Options pipeline;
+  Session::Options session;
 };
 
 // ---- arguments
@@ -139,15 +140,13 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     options.record = value;
   } else if (name == "--trace") {
     options.trace = value;
-    options.pipeline.trace_spans = edgepipe::kTraceSpans;
+    options.session.pipeline.trace_spans = edgepipe::kTraceSpans;
   } else if (name == "--frames") {
     if (!parse_number(value, options.frames) || options.frames == 0) {
       return refuse("a number from 1 up");
     }
-  } else if (name == "--device") {
-    const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
-    if (!device.ok()) return refuse(edgepipe::kDeviceChoices);
-    options.device = *device;
+  } else if (auto error = edgepipe::programs::set_session_option(name, value, options.session)) {
+    return *error;
   } else {
     return "unknown option '" + std::string(name) + "'";
   }
@@ -159,10 +158,8 @@ bool set_flag(std::string_view name, Options& options) {
     options.headless = true;
   } else if (name == "--loop") {
     options.pace.loop = true;
-  } else if (name == "--no-pin") {
-    options.pipeline.pinning = edgepipe::Pipeline::Pinning::kOff;
   } else {
-    return false;
+    return edgepipe::programs::set_session_flag(name, options.session);
   }
   return true;
 }
@@ -175,7 +172,7 @@ std::string parse(const std::vector<std::string>& arguments, Options& options) {
     return "give either --camera or --source";
   }
   if (options.headless && !options.jsonl) options.jsonl = "-";
-  return {};
+  return edgepipe::programs::check_session_options(options.session);
 }
 
 // ---- sources and results
@@ -211,8 +208,6 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
 /// Writes one frame, uint8[height, width, channels], as PPM or PGM.
 Status write_frame(const std::filesystem::path& path, const edgepipe::Preprocess& preprocess,
                    std::span<const std::byte> pixels) {
-  Result<OutputFile> file = create_file(path.string());
-  if (!file.ok()) return file.status();
   std::string content = (preprocess.channels() == 1 ? "P5 " : "P6 ") +
                         std::to_string(preprocess.width) + " " + std::to_string(preprocess.height) +
                         " 255\n";
@@ -223,7 +218,7 @@ Status write_frame(const std::filesystem::path& path, const edgepipe::Preprocess
       std::swap(content[at], content[at + 2]);
     }
   }
-  return write_all(file->get(), content, path.string());
+  return edgepipe::programs::write_file(path, content);
 }
 
 /// Where finished frames go: lines, recording, page.
@@ -256,7 +251,8 @@ class Results {
     Status status;
     if (lines_) status = write_all(lines_.get(), line + "\n", *options_.jsonl);
     if (status.ok() && options_.record) {
-      status = write_all(recorded_lines_.get(), line + "\n", options_.record->string());
+      status = write_all(recorded_lines_.get(), line + "\n",
+                         (*options_.record / "results.jsonl").string());
     }
     if (!status.ok() || !options_.record) return status;
     const edgepipe::Preprocess& preprocess = session_.bundle().manifest().preprocess;
@@ -313,8 +309,7 @@ int run(const Options& options) {
   // Before all else: a service that cannot report is not worth starting.
   Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
   if (!manager.ok()) return failed(manager.status());
-  Result<std::unique_ptr<Session>> opened =
-      Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
+  Result<std::unique_ptr<Session>> opened = Session::open(options.bundle, options.session);
   if (!opened.ok()) return failed(opened.status());
   Session& session = **opened;
   const edgepipe::Preprocess& preprocess = session.bundle().manifest().preprocess;
@@ -379,7 +374,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
-      std::fputs(kHelp, stdout);
+      std::printf("%s%s%s", kHelp, edgepipe::programs::kSessionHelp, kHelpEnd);
       return kOk;
     }
   }
@@ -389,7 +384,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "edgepipe-cam: error: %s\nhint: edgepipe-cam --help\n", error.c_str());
     return kWrongUse;
   }
-  signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write
-  catch_interrupts();
-  return run(options);
+  edgepipe::programs::print_faults(options.session, "edgepipe-cam");
+  edgepipe::programs::catch_signals();
+  return edgepipe::programs::guarded("edgepipe-cam", [&] { return run(options); });
 }

@@ -19,6 +19,8 @@
 #include "edgepipe/remedy.h"
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
+#include "process.h"
+#include "session_options.h"
 
 namespace {
 
@@ -31,15 +33,12 @@ using edgepipe::Result;
 using edgepipe::ServiceManager;
 using edgepipe::Session;
 using edgepipe::Status;
-using edgepipe::programs::catch_interrupts;
-using edgepipe::programs::create_file;
 using edgepipe::programs::interrupted;
 using edgepipe::programs::kOk;
 using edgepipe::programs::kWrongUse;
 using edgepipe::programs::OutputFile;
 using edgepipe::programs::parse_arguments;
 using edgepipe::programs::parse_number;
-using edgepipe::programs::write_all;
 
 constexpr const char* kHelp = R"(usage: edgepipe-run BUNDLE (--input FILE | --golden) [options]
 
@@ -58,19 +57,14 @@ what to run
   --frames N      end after N frames (default: all of the input; with --golden 1)
 
 how to run it
-  --device D      what runs the VTA stages: uio (this machine's accelerator), simulator,
-                  timed (the simulator, no faster than the board by its timing model),
-                  driver:PATH (a shared library with the functions of VTA's driver.h),
-                  or auto: uio if there is one (default: auto)
   --serial        all stages on one thread, one frame at a time
-  --cores LIST    e.g. 0,1: stage k runs on the k-th core of the list, round and round
-                  (default: all cores this process may use)
-  --no-pin        let the scheduler place the threads
   --slots N       frames under way at once (default: one per stage and two more)
   --spin US       a stage's thread polls so long for its next frame before it sleeps, in
                   microseconds: hand-overs get faster, its core is busy (default: 0)
   --timeout S     seconds that one frame may take (default: 30)
+)";
 
+constexpr const char* kHelpEnd = R"(
 results
   --output FILE   where the lines of JSON go (default: -, standard output)
   --tensors DIR   also write every output tensor, as DIR/FRAME_TENSOR.bin
@@ -100,8 +94,7 @@ struct Options {
   bool golden = false;
   bool json = false;
   bool quiet = false;
-  Pipeline::Options pipeline;
-  edgepipe::DeviceChoice device;
+  Session::Options session;
 };
 
 int wrong_use(const std::string& text) {
@@ -115,17 +108,6 @@ int failed(const Status& status) {
 }
 
 // ---- arguments
-
-bool parse_cores(std::string_view text, std::vector<int>& cores) {
-  for (;;) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    int core = -1;
-    if (!parse_number(text.substr(0, comma), core) || core < 0) return false;
-    cores.push_back(core);
-    if (comma == text.size()) return true;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 /// Sets one option that takes a value; an error text if the value or the option is wrong.
 std::string set_option(std::string_view name, const std::string& value, Options& options) {
@@ -146,8 +128,8 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     if (!parse_number(value, frames) || frames == 0) return refuse("a number from 1 up");
     options.frames = frames;
   } else if (name == "--slots") {
-    if (!parse_number(value, options.pipeline.slots) || options.pipeline.slots == 0 ||
-        options.pipeline.slots > 1024) {
+    if (!parse_number(value, options.session.pipeline.slots) ||
+        options.session.pipeline.slots == 0 || options.session.pipeline.slots > 1024) {
       return refuse("a number from 1 to 1024");
     }
   } else if (name == "--timeout") {
@@ -155,19 +137,15 @@ std::string set_option(std::string_view name, const std::string& value, Options&
         options.timeout_s > 1e6) {
       return refuse("seconds, more than 0");
     }
-  } else if (name == "--device") {
-    const Result<edgepipe::DeviceChoice> device = edgepipe::parse_device_choice(value);
-    if (!device.ok()) return refuse(edgepipe::kDeviceChoices);
-    options.device = *device;
   } else if (name == "--trace") {
     options.trace = value;
-    options.pipeline.trace_spans = edgepipe::kTraceSpans;
+    options.session.pipeline.trace_spans = edgepipe::kTraceSpans;
   } else if (name == "--spin") {
     std::uint32_t spin_us = 0;
     if (!parse_number(value, spin_us) || spin_us > 1'000'000) return refuse("0 to 1000000");
-    options.pipeline.spin = std::chrono::microseconds(spin_us);
-  } else if (name == "--cores") {
-    if (!parse_cores(value, options.pipeline.cores)) return refuse("core numbers, e.g. 0,1");
+    options.session.pipeline.spin = std::chrono::microseconds(spin_us);
+  } else if (auto error = edgepipe::programs::set_session_option(name, value, options.session)) {
+    return *error;
   } else {
     return "unknown option '" + std::string(name) + "'";
   }
@@ -179,15 +157,13 @@ bool set_flag(std::string_view name, Options& options) {
   if (name == "--golden") {
     options.golden = true;
   } else if (name == "--serial") {
-    options.pipeline.mode = Pipeline::Mode::kSerial;
-  } else if (name == "--no-pin") {
-    options.pipeline.pinning = Pipeline::Pinning::kOff;
+    options.session.pipeline.mode = Pipeline::Mode::kSerial;
   } else if (name == "--json") {
     options.json = true;
   } else if (name == "--quiet") {
     options.quiet = true;
   } else {
-    return false;
+    return edgepipe::programs::set_session_flag(name, options.session);
   }
   return true;
 }
@@ -197,7 +173,7 @@ std::string parse(const std::vector<std::string>& arguments, Options& options) {
   std::string error = parse_arguments(arguments, options, set_flag, set_option);
   if (!error.empty()) return error;
   if (options.golden == options.input.has_value()) return "give either --input or --golden";
-  return {};
+  return edgepipe::programs::check_session_options(options.session);
 }
 
 // ---- running
@@ -226,7 +202,7 @@ class Results {
 
   Status write_line(std::string line) {
     line += '\n';
-    return write_all(output_.get(), line, options_.output);
+    return edgepipe::programs::write_all(output_.get(), line, options_.output);
   }
 
   void end_progress() const {
@@ -241,11 +217,9 @@ class Results {
       std::replace(name.begin(), name.end(), '/', '_');
       const std::filesystem::path path =
           *options_.tensors / (std::to_string(frame.id()) + "_" + name + ".bin");
-      Result<OutputFile> file = create_file(path.string());
-      if (!file.ok()) return file.status();
       const auto bytes = frame.output(index);
-      const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      Status status = write_all(file->get(), content, path.string());
+      Status status = edgepipe::programs::write_file(
+          path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
       if (!status.ok()) return status;
     }
     return {};
@@ -320,10 +294,9 @@ int run(const Options& options) {
                            options.tensors->string() + ": cannot be created: " + error.message()));
     }
   }
-  Result<OutputFile> output = create_file(options.output);
+  Result<OutputFile> output = edgepipe::programs::create_file(options.output);
   if (!output.ok()) return failed(output.status());
-  Result<std::unique_ptr<Session>> session =
-      Session::open(options.bundle, {.pipeline = options.pipeline, .device = options.device});
+  Result<std::unique_ptr<Session>> session = Session::open(options.bundle, options.session);
   if (!session.ok()) return failed(session.status());
 
   const auto live = edgepipe::LiveStatistics::start(
@@ -332,7 +305,7 @@ int run(const Options& options) {
                                       session.pipeline().statistics());
       },
       {});
-  Results results(**session, options, std::move(*output));
+  Results results(**session, options, *std::move(output));
   edgepipe::FrameLoop loop;
   loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   loop.alive = [&] { manager->alive([&] { return (*session)->status_line(); }); };
@@ -363,14 +336,14 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
-      std::fputs(kHelp, stdout);
+      std::printf("%s%s%s", kHelp, edgepipe::programs::kSessionHelp, kHelpEnd);
       return kOk;
     }
   }
   Options options;
   const std::string error = parse(arguments, options);
   if (!error.empty()) return wrong_use(error);
-  signal(SIGPIPE, SIG_IGN);  // a closed reader shows as a failed write
-  catch_interrupts();
-  return run(options);
+  edgepipe::programs::print_faults(options.session, "edgepipe-run");
+  edgepipe::programs::catch_signals();
+  return edgepipe::programs::guarded("edgepipe-run", [&] { return run(options); });
 }

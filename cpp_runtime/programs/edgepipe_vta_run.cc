@@ -69,9 +69,12 @@ Status run(const Values& values) {
   Result<std::string> image = read_file(values.at("memory"));
   if (!image.ok()) return image.status();
 
-  auto device = edgepipe::open_uio_device(*accelerator, {.interrupt = !values.contains("poll")});
+  auto opened = edgepipe::open_uio_memory({});
+  if (!opened.ok()) return opened.status();
+  edgepipe::DeviceMemory& memory = **opened;
+  auto device =
+      edgepipe::open_uio_device(*accelerator, memory, {.interrupt = !values.contains("poll")});
   if (!device.ok()) return device.status();
-  edgepipe::DeviceMemory& memory = (*device)->memory();
   Result<edgepipe::Buffer> program = memory.allocate(insns->size());
   if (!program.ok()) return program.status();
   Result<edgepipe::Buffer> data = memory.allocate(image->size());
@@ -98,7 +101,7 @@ Status run(const Values& values) {
     memory.flush(data->view());
     const Status status = (*device)->run({.address = program->device_address(),
                                           .count = static_cast<std::uint32_t>(count),
-                                          .deadline = std::chrono::steady_clock::now() + deadline});
+                                          .time_limit = deadline});
     if (status.code() == Code::kDeadline) {
       ++late;
       continue;

@@ -37,10 +37,10 @@ Result<std::unique_ptr<StageRunner>> StageRunner::open_bundle(const std::filesys
   Result<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
   if (!bundle.ok()) return bundle.status();
   Session::Options options;
-  options.device = device;
+  options.device = std::move(device);
   Result<Session::Hardware> hardware = Session::open_hardware(**bundle, options);
   if (!hardware.ok()) return hardware.status();
-  Result<Graph> graph = (*bundle)->make_graph(hardware->device.get());
+  Result<Graph> graph = (*bundle)->make_graph(hardware->device_set(options.device_time_limit));
   if (!graph.ok()) return graph.status();
   std::string name = (*bundle)->manifest().name;
   std::unique_ptr<StageRunner> runner(
@@ -74,7 +74,7 @@ Result<std::unique_ptr<StageRunner>> StageRunner::open_arm_stage(
   node.stage = std::move(*stage);
   graph.nodes.push_back(std::move(node));
   Session::Hardware hardware;
-  hardware.memory = std::move(*memory);
+  hardware.own_memory = std::move(*memory);
   std::unique_ptr<StageRunner> runner(
       new StageRunner(nullptr, std::move(hardware), std::move(name)));
   Status status = runner->adopt(std::move(graph));
@@ -85,7 +85,7 @@ Result<std::unique_ptr<StageRunner>> StageRunner::open_arm_stage(
 Status StageRunner::adopt(Graph graph) {
   if (Status status = graph.validate(); !status.ok()) return status;
   graph_ = std::move(graph);
-  DeviceMemory& memory = hardware_.memory ? *hardware_.memory : hardware_.device->memory();
+  DeviceMemory& memory = hardware_.memory();
   for (const TensorSpec& tensor : graph_.tensors) {
     Result<Buffer> buffer = memory.allocate(tensor.bytes);
     if (!buffer.ok()) return buffer.status().with_context("tensor '" + tensor.name + "'");

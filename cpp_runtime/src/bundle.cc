@@ -4,7 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "edgepipe/arm_plan.h"
 #include "edgepipe/digest.h"
+#include "edgepipe/thread.h"
 #include "stage_loader.h"
 
 namespace edgepipe {
@@ -94,19 +96,34 @@ Result<std::vector<std::string>> Bundle::labels() const {
   return labels;
 }
 
-Result<Graph> Bundle::make_graph(Device* device) const {
+Result<Graph> Bundle::make_graph(const DeviceSet& devices) const {
   Graph graph;
   graph.tensors = manifest_.tensors;
   graph.inputs = manifest_.inputs;
   graph.outputs = manifest_.outputs;
+  StageLoader loader(devices);
   for (const StageSpec& spec : manifest_.stages) {
-    Result<std::unique_ptr<Stage>> stage = load_stage(*this, spec, device);
-    if (!stage.ok()) {
-      return stage.status().with_context("bundle '" + manifest_.name + "'");
-    }
-    graph.nodes.push_back({.stage = std::move(*stage), .reads = spec.reads, .writes = spec.writes});
+    Result<StageNode> node = loader.load(*this, spec);
+    if (!node.ok()) return node.status().with_context("bundle '" + manifest_.name + "'");
+    graph.nodes.push_back(*std::move(node));
   }
   return graph;
+}
+
+std::vector<Pipeline::StageThread> Bundle::board_threads() const {
+  const bool told = std::ranges::any_of(manifest_.stages, [](const StageSpec& stage) {
+    return !stage.cores.empty() || stage.realtime_priority != 0;
+  });
+  if (!told || manifest_.board_architecture != ArmPlan::host_architecture()) return {};
+  const auto usable = [available = Thread::cores()](int core) {
+    return std::ranges::binary_search(available, core);
+  };
+  std::vector<Pipeline::StageThread> threads;
+  for (const StageSpec& stage : manifest_.stages) {
+    if (!std::ranges::all_of(stage.cores, usable)) return {};
+    threads.push_back({.cores = stage.cores, .realtime_priority = stage.realtime_priority});
+  }
+  return threads;
 }
 
 bool Bundle::needs_device() const {

@@ -1,9 +1,9 @@
 #include "edgepipe/foreign_device.h"
 
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "edgepipe/turns.h"
 #include "foreign_memory.h"
 
 namespace edgepipe {
@@ -32,7 +32,8 @@ class ForeignDevice final : public Device {
   Status prepare(const Submission& /*submission*/) override { return {}; }
 
   Status run(const Submission& submission) override {
-    const std::lock_guard lock(mutex_);
+    const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+    if (!turn.ok()) return turn.status();
     const auto address = static_cast<ForeignDriver::PhysicalAddress>(submission.address);
     const int result =
         driver_.functions().device_run(handle_, address, submission.count, kWaitCycles);
@@ -47,7 +48,7 @@ class ForeignDevice final : public Device {
   const Accelerator accelerator_;
   const ForeignDriver driver_;
   ForeignMemory memory_;
-  std::mutex mutex_;  // one run at a time
+  Turns turns_;  // one run at a time
   ForeignDriver::Handle handle_ = nullptr;
 };
 

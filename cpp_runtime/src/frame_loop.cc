@@ -52,7 +52,7 @@ Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
 
 Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& stop) {
   Status fed;
-  Result<Thread> feeder = Thread::start({.name = "frame source", .core = {}}, [&] {
+  Result<Thread> feeder = Thread::start({.name = "frame source", .cores = {}}, [&] {
     fed = feed(pipeline, loop, stop);
     static_cast<void>(pipeline.stop(Clock::now()));  // close only; the frames are taken below
   });

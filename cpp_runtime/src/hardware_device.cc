@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
@@ -13,8 +14,6 @@
 
 namespace edgepipe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
                                               vta::kAccBase, vta::kOutBase};
@@ -43,19 +42,14 @@ HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, cons
       parts_(std::move(parts)),
       fence_(std::move(fence)) {}
 
-HardwareDevice::~HardwareDevice() {
-  // Buffers go back to a memory that parts_ would otherwise destroy before them.
-  programs_.clear();
-  fence_ = Buffer();
-}
-
 Status HardwareDevice::prepare(const Submission& submission) {
-  const std::lock_guard lock(mutex_);
-  return find(submission).status();
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  return turn.ok() ? find(submission).status() : turn.status();
 }
 
 Status HardwareDevice::run(const Submission& submission) {
-  const std::lock_guard lock(mutex_);
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  if (!turn.ok()) return turn.status();
   if (broken_) {
     return {Code::kDevice,
             "vta: it hangs since an earlier run and cannot be reset; program its "
@@ -72,11 +66,11 @@ Status HardwareDevice::run(const Submission& submission) {
   start(**program);
   Status status = wait(submission);
   if (done_was_stale_) ++statistics_.stale_done;
-  return status.ok() ? status : recover(std::move(status));
+  return status.ok() ? status : recover(status);
 }
 
-HardwareDevice::Statistics HardwareDevice::statistics() const {
-  const std::lock_guard lock(mutex_);
+HardwareDevice::Statistics HardwareDevice::statistics() {
+  const Result<Turns::Turn> turn = turns_.take(far_future());
   return statistics_;
 }
 
@@ -148,17 +142,17 @@ void HardwareDevice::start(const FencedProgram& program) {
 }
 
 Status HardwareDevice::wait(const Submission& submission) {
+  const Clock::time_point deadline = Clock::now() + submission.time_limit;
   for (;;) {
     const Clock::time_point now = Clock::now();
-    if (now >= submission.deadline) break;
+    if (now >= deadline) break;
     if (parts_.interrupt == nullptr) {
       if (fence_reached()) return {};
-      std::this_thread::sleep_until(std::min(submission.deadline, now + options_.poll_interval));
+      std::this_thread::sleep_until(std::min(deadline, now + options_.poll_interval));
       continue;
     }
-    const Clock::time_point patience =
-        std::min(submission.deadline, now + options_.interrupt_patience);
-    Result<bool> fired = parts_.interrupt->wait(patience);
+    Result<bool> fired =
+        parts_.interrupt->wait(std::min(deadline, now + options_.interrupt_patience));
     if (!fired.ok()) return fired.status();
     if (fence_reached()) {
       if (!*fired) ++statistics_.lost_interrupts;
@@ -171,15 +165,33 @@ Status HardwareDevice::wait(const Submission& submission) {
     }
   }
   if (fence_reached()) return {};
-  return {Code::kDeadline,
-          "vta: deadline passed in run " + std::to_string(statistics_.runs) + " of " +
-              std::to_string(submission.count) + " instructions at " +
-              std::to_string(submission.address) + " (done " +
-              std::to_string(parts_.registers->read(vta::kDone)) + ", fetch control " +
-              std::to_string(parts_.registers->read(vta::kFetch + vta::kControl)) + ")"};
+  return {Code::kDeadline, describe_hang(submission)};
 }
 
-bool HardwareDevice::fence_reached() {
+// The hardware keeps no instruction counter. What it does tell: fetch is idle once it has handed
+// every instruction to the modules, and a store has ended when its bytes are in memory.
+std::string HardwareDevice::describe_hang(const Submission& submission) {
+  const auto hex = [this](std::uint32_t offset) {
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), "0x%x", parts_.registers->read(offset));
+    return std::string(text.data());
+  };
+  const bool fetched = (parts_.registers->read(vta::kFetch + vta::kControl) & vta::kIdle) != 0;
+  std::string text = "vta: hangs: deadline passed in run " + std::to_string(statistics_.runs) +
+                     " of " + std::to_string(submission.count) + " instructions at " +
+                     std::to_string(submission.address);
+  text +=
+      fetched ? "; fetch has handed over all of them" : "; fetch has not handed over all of them";
+  text += stored_sequence() ? ", the last store has ended" : ", the last store has not ended";
+  text += "; fetch control " + hex(vta::kFetch + vta::kControl) + " count " +
+          hex(vta::kFetchCount) + " address " + hex(vta::kFetchAddress);
+  text += ", load control " + hex(vta::kLoad + vta::kControl);
+  text += ", compute control " + hex(vta::kCompute + vta::kControl) + " done " + hex(vta::kDone);
+  return text + ", store control " + hex(vta::kStore + vta::kControl);
+}
+
+/// Whether this run's number is in memory.
+bool HardwareDevice::stored_sequence() {
   const FenceLayout layout(accelerator_);
   parts_.memory->invalidate(fence_.view());
   const auto* const stored =
@@ -188,12 +200,17 @@ bool HardwareDevice::fence_reached() {
   for (std::uint32_t lane = 0; lane < accelerator_.out_bytes(); ++lane) {
     reached = reached && stored[lane] == ((sequence_ >> (8 * (lane % 4))) & 0xFF);
   }
+  return reached;
+}
+
+bool HardwareDevice::fence_reached() {
+  const bool reached = stored_sequence();
   const bool done = parts_.registers->read(vta::kDone) == 1;
   if (done && !reached) done_was_stale_ = true;
   return done && reached;
 }
 
-Status HardwareDevice::recover(Status reason) {
+Status HardwareDevice::recover(const Status& reason) {
   // Whatever went wrong, the program may still be running and must not meet the next one.
   if (reason.code() == Code::kDeadline) ++statistics_.hangs;
   if (parts_.reset == nullptr) {
@@ -205,7 +222,7 @@ Status HardwareDevice::recover(Status reason) {
     return {reason.code(), reason.message() + "; reset failed: " + status.message()};
   }
   ++statistics_.resets;
-  return reason;
+  return {reason.code(), reason.message() + "; it has been reset"};
 }
 
 }  // namespace edgepipe

@@ -123,7 +123,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Ha
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(listener), options.address,
                                                     ntohs(address.sin_port), std::move(handler)));
   for (int index = 0; index < options.connections; ++index) {
-    Result<Thread> thread = Thread::start({.name = "http", .core = {}},
+    Result<Thread> thread = Thread::start({.name = "http", .cores = {}},
                                           [raw = server.get()] { raw->accept_connections(); });
     if (!thread.ok()) return thread.status();
     server->threads_.push_back(std::move(*thread));

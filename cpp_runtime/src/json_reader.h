@@ -34,6 +34,8 @@ class JsonReader {
 
   [[nodiscard]] const Status& status() const { return *status_; }
 
+  [[nodiscard]] bool has(const char* key) const { return value_.contains(key); }
+
   std::string text(const char* key);
   std::uint64_t whole(const char* key);
   double number(const char* key);

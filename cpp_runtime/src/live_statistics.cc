@@ -72,7 +72,7 @@ LiveStatistics::LiveStatistics(Figures figures, const Options& options)
 std::unique_ptr<LiveStatistics> LiveStatistics::start(Figures figures, const Options& options) {
   std::unique_ptr<LiveStatistics> live(new LiveStatistics(std::move(figures), options));
   Result<Thread> thread =
-      Thread::start({.name = "statistics", .core = {}}, [raw = live.get()] { raw->work(); });
+      Thread::start({.name = "statistics", .cores = {}}, [raw = live.get()] { raw->work(); });
   if (thread.ok()) live->thread_.emplace(std::move(*thread));
   return live;
 }

@@ -120,6 +120,20 @@ void read_stages(JsonReader& reader, Manifest& manifest) {
     stage.name = item.text("name");
     stage.kind = one_of(item, "kind", std::array<std::string_view, 2>{"arm", "vta"});
     stage.folder = plain_path(item, "folder");
+    if (item.has("fallback") && !item.text("fallback").empty()) {
+      stage.fallback = plain_path(item, "fallback");
+    }
+    if (item.has("cores")) {
+      for (const std::int64_t core : item.integers("cores")) {
+        if (core < 0 || core > 1023) item.fail("cores", "found " + std::to_string(core));
+        stage.cores.push_back(static_cast<int>(core));
+      }
+    }
+    if (item.has("realtime_priority")) {
+      const std::uint64_t priority = item.whole("realtime_priority");
+      if (priority > 99) item.fail("realtime_priority", "found " + std::to_string(priority));
+      stage.realtime_priority = static_cast<int>(priority);
+    }
     stage.reads = tensors_of(item, "inputs", manifest);
     stage.writes = tensors_of(item, "outputs", manifest);
     manifest.stages.push_back(std::move(stage));
@@ -224,6 +238,9 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   Manifest manifest;
   manifest.name = reader.text("name");
   manifest.board = reader.text("board");
+  if (reader.has("board_architecture")) {
+    manifest.board_architecture = reader.text("board_architecture");
+  }
   manifest.architectures = reader.texts("architectures");
   const nlohmann::json& accelerator = reader.value("accelerator");
   for (const nlohmann::json& field : accelerator) {

@@ -91,10 +91,12 @@ Status Pipeline::bind_stages() {
   };
   for (const StageNode& node : graph_.nodes) {
     for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) {
-      const Status status =
-          node.stage->bind(slot, views(slot, node.reads), views(slot, node.writes));
-      if (!status.ok()) {
-        return status.with_context("binding stage '" + std::string(node.stage->name()) + "'");
+      for (Stage* const stage : {node.stage.get(), node.fallback.get()}) {
+        if (stage == nullptr) continue;
+        const Status status = stage->bind(slot, views(slot, node.reads), views(slot, node.writes));
+        if (!status.ok()) {
+          return status.with_context("binding stage '" + std::string(stage->name()) + "'");
+        }
       }
     }
   }
@@ -102,25 +104,28 @@ Status Pipeline::bind_stages() {
 }
 
 Status Pipeline::start_workers() {
-  std::vector<int> cores = options_.cores;
-  if (cores.empty()) cores = Thread::cores();
+  std::vector<StageThread> threads = options_.threads;
+  if (threads.empty()) {
+    for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
+  }
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     Worker& worker = workers_[index];
     Thread::Options wanted;
     wanted.name = worker_name(worker);
-    wanted.realtime_priority = options_.realtime_priority;
-    if (options_.pinning != Pinning::kOff && !cores.empty() && cores[index % cores.size()] >= 0) {
-      wanted.core = cores[index % cores.size()];
+    if (!threads.empty()) {
+      const StageThread& as = threads[index % threads.size()];
+      wanted.realtime_priority = as.realtime_priority;
+      if (options_.pinning != Pinning::kOff) wanted.cores = as.cores;
     }
     Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
-    if (!thread.ok() && options_.pinning == Pinning::kPreferred && wanted.core) {
-      wanted.core.reset();
+    if (!thread.ok() && options_.pinning == Pinning::kPreferred && !wanted.cores.empty()) {
+      wanted.cores.clear();
       thread = Thread::start(wanted, [this, &worker] { work(worker); });
     }
     if (!thread.ok()) return thread.status().with_context("pipeline");
     worker.thread.emplace(std::move(*thread));
     MutexLock lock(mutex_);  // a restart may be watched through statistics()
-    worker.core = wanted.core;
+    worker.cores = wanted.cores;
   }
   return {};
 }
@@ -142,7 +147,7 @@ void Pipeline::work(Worker& worker) {
         return;
       }
       const Clock::time_point started = Clock::now();
-      const Status status = graph_.nodes[stage].stage->run(slot_of(frame));
+      const Status status = run_stage(stage, frame);
       finish(stage, frame, status, started);
     }
   }
@@ -165,6 +170,54 @@ bool Pipeline::poll(std::size_t stage, std::uint64_t frame) const {
     }
   } while (Clock::now() < end);
   return false;
+}
+
+Status Pipeline::run_stage(std::size_t stage, std::uint64_t frame) {
+  const StageNode& node = graph_.nodes[stage];
+  const std::size_t slot = slot_of(frame);
+  if (node.fallback != nullptr && has_fallen_back(stage)) return run_fallback(stage, frame);
+  Status status = node.stage->run(slot);
+  if (status.code() == Code::kDeadline && node.stage->repeatable()) {
+    note_fault(stage, frame, status, "the frame is run once more");
+    status = node.stage->run(slot);
+    MutexLock lock(mutex_);
+    ++stages_[stage].retries;
+  }
+  const bool device_failed = status.code() == Code::kDevice ||
+                             (status.code() == Code::kDeadline && node.stage->repeatable());
+  if (!device_failed || node.fallback == nullptr) return status;
+  note_fault(stage, frame, status, "its fallback takes over");
+  {
+    MutexLock lock(mutex_);
+    stages_[stage].fallen_back = true;
+  }
+  return run_fallback(stage, frame);
+}
+
+bool Pipeline::has_fallen_back(std::size_t stage) const {
+  MutexLock lock(mutex_);
+  return stages_[stage].fallen_back;
+}
+
+Status Pipeline::run_fallback(std::size_t stage, std::uint64_t frame) {
+  Status status = graph_.nodes[stage].fallback->run(slot_of(frame));
+  if (!status.ok()) return status.with_context("fallback");
+  MutexLock lock(mutex_);
+  ++stages_[stage].fallback_frames;
+  return status;
+}
+
+void Pipeline::note_fault(std::size_t stage, std::uint64_t frame, const Status& status,
+                          const char* remedy) {
+  std::string what = place(stage, frame) + ": " + status.message() + "; " + remedy;
+  if (options_.on_fault) options_.on_fault(what);
+  MutexLock lock(mutex_);
+  stages_[stage].fault = std::move(what);
+}
+
+std::string Pipeline::place(std::size_t stage, std::uint64_t frame) const {
+  return "stage " + std::to_string(stage) + " '" + std::string(graph_.nodes[stage].stage->name()) +
+         "' at frame " + std::to_string(frame);
 }
 
 /// True once `stage` may run `frame`, false when it never will.
@@ -384,6 +437,9 @@ Status Pipeline::restart(Clock::time_point deadline) {
     for (StageState& stage : stages_) {
       stage.finished = 0;
       stage.busy = Histogram();
+      stage.retries = stage.fallback_frames = 0;
+      stage.fault.clear();
+      stage.fallen_back = false;
     }
     std::ranges::fill(slots_, SlotState());
     for (Progress& progress : progress_) progress.published = 0;
@@ -417,9 +473,7 @@ Status Pipeline::end_status() const {
     const bool looks_like_a_wait =
         status.code() == Code::kDeadline || status.code() == Code::kClosed;
     return Status(looks_like_a_wait ? Code::kDevice : status.code(), status.message())
-        .with_context("stage " + std::to_string(failure_->stage) + " '" +
-                      std::string(graph_.nodes[failure_->stage].stage->name()) + "' at frame " +
-                      std::to_string(failure_->frame));
+        .with_context(place(failure_->stage, failure_->frame));
   }
   if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled");
   return Status(Code::kClosed, "the pipeline has been stopped");
@@ -518,9 +572,12 @@ PipelineStatistics Pipeline::statistics() const {
     for (const std::size_t stage : worker.stages) {
       StageStatistics entry;
       entry.name = graph_.nodes[stage].stage->name();
-      entry.core = worker.core.value_or(-1);
+      entry.cores = worker.cores;
       entry.busy = summarise(stages_[stage].busy);
       entry.waiting = waiting(stage);
+      entry.retries = stages_[stage].retries;
+      entry.fallback_frames = stages_[stage].fallback_frames;
+      entry.fault = stages_[stage].fault;
       if (statistics.elapsed_s > 0) {
         entry.utilisation =
             static_cast<double>(stages_[stage].busy.total()) / 1e9 / statistics.elapsed_s;

@@ -32,9 +32,9 @@ Status check_sizes(const char* role, const std::vector<std::size_t>& found,
 }
 
 template <typename T>
-Result<std::unique_ptr<Stage>> as_stage(Result<std::unique_ptr<T>> stage) {
+Result<StageNode> as_node(Result<std::unique_ptr<T>> stage) {
   if (!stage.ok()) return stage.status();
-  return std::unique_ptr<Stage>(*std::move(stage));
+  return StageNode{.stage = *std::move(stage), .reads = {}, .writes = {}};
 }
 
 }  // namespace
@@ -56,18 +56,21 @@ Result<std::unique_ptr<PipelineSession>> PipelineSession::open(
   Graph graph{
       .tensors = wanted.tensors, .inputs = wanted.inputs, .outputs = wanted.outputs, .nodes = {}};
   Pipeline::Options pipeline_options = options.pipeline;
-  pipeline_options.cores.clear();
+  pipeline_options.threads.clear();
+  const DeviceSet devices = session->hardware_.device_set(options.device_time_limit);
+  StageLoader loader(devices);
   for (const StageDescription& stage : wanted.stages) {
-    Result<std::unique_ptr<Stage>> made = session->make_stage(stage, folder, hosted);
-    if (!made.ok()) return made.status().with_context("stage '" + stage.name + "'");
-    graph.nodes.push_back(
-        {.stage = *std::move(made), .reads = stage.reads, .writes = stage.writes});
-    pipeline_options.cores.push_back(stage.core);
+    Result<StageNode> node = session->make_stage(stage, folder, hosted, loader);
+    if (!node.ok()) return node.status().with_context("stage '" + stage.name + "'");
+    node->reads = stage.reads;
+    node->writes = stage.writes;
+    graph.nodes.push_back(*std::move(node));
+    Pipeline::StageThread thread;
+    if (stage.core >= 0) thread.cores = {stage.core};
+    pipeline_options.threads.push_back(std::move(thread));
   }
-  Session::Hardware& hardware = session->hardware_;
-  DeviceMemory& memory = hardware.memory ? *hardware.memory : hardware.device->memory();
   Result<std::unique_ptr<Pipeline>> pipeline =
-      Pipeline::create(std::move(graph), memory, pipeline_options);
+      Pipeline::create(std::move(graph), session->hardware_.memory(), pipeline_options);
   if (!pipeline.ok()) return pipeline.status();
   session->pipeline_ = *std::move(pipeline);
   return session;
@@ -84,7 +87,7 @@ Status PipelineSession::open_bundles(const std::filesystem::path& folder) {
   return {};
 }
 
-/// All VTA stages share one device and its memory, which also holds the slots.
+/// All VTA stages share the devices and their memory, which also holds the slots.
 Status PipelineSession::open_hardware(const Session::Options& options) {
   const Bundle* user = nullptr;
   for (const OpenBundle& entry : bundles_) {
@@ -106,17 +109,18 @@ Status PipelineSession::open_hardware(const Session::Options& options) {
   Result<std::unique_ptr<HostMemory>> memory =
       HostMemory::create({.arena_bytes = options.memory_bytes});
   if (!memory.ok()) return memory.status();
-  hardware_.memory = *std::move(memory);
+  hardware_.own_memory = *std::move(memory);
   return {};
 }
 
-Result<std::unique_ptr<Stage>> PipelineSession::make_stage(
-    const StageDescription& stage, const std::filesystem::path& folder,
-    const std::vector<HostedStage>& hosted) const {
-  if (stage.kind == "arm") return as_stage(ArmStage::open((folder / stage.path).string()));
-  if (stage.kind == "bundle") return make_bundle_stage(stage);
+Result<StageNode> PipelineSession::make_stage(const StageDescription& stage,
+                                              const std::filesystem::path& folder,
+                                              const std::vector<HostedStage>& hosted,
+                                              StageLoader& loader) const {
+  if (stage.kind == "arm") return as_node(ArmStage::open((folder / stage.path).string()));
+  if (stage.kind == "bundle") return make_bundle_stage(stage, loader);
   if (stage.kind == "library") {
-    return as_stage(FunctionStage::open(stage.name, folder / stage.path, stage.symbol));
+    return as_node(FunctionStage::open(stage.name, folder / stage.path, stage.symbol));
   }
   const auto host = std::ranges::find(hosted, stage.name, &HostedStage::name);
   if (host == hosted.end()) {
@@ -124,11 +128,11 @@ Result<std::unique_ptr<Stage>> PipelineSession::make_stage(
         Code::kUnsupported,
         "kind '" + stage.kind + "' runs in a host program, which gave no function for it");
   }
-  return std::unique_ptr<Stage>(FunctionStage::create(stage.name, host->function, host->context));
+  return as_node(Result(FunctionStage::create(stage.name, host->function, host->context)));
 }
 
-Result<std::unique_ptr<Stage>> PipelineSession::make_bundle_stage(
-    const StageDescription& stage) const {
+Result<StageNode> PipelineSession::make_bundle_stage(const StageDescription& stage,
+                                                     StageLoader& loader) const {
   const Bundle& bundle = *std::ranges::find(bundles_, stage.path, &OpenBundle::path)->bundle;
   const Manifest& manifest = bundle.manifest();
   const auto spec = std::ranges::find(manifest.stages, stage.symbol, &StageSpec::name);
@@ -142,7 +146,7 @@ Result<std::unique_ptr<Stage>> PipelineSession::make_bundle_stage(
     status = check_sizes("outputs", spec->writes, manifest.tensors, stage.writes, tensors);
   }
   if (!status.ok()) return status;
-  return load_stage(bundle, *spec, hardware_.device.get());
+  return loader.load(bundle, *spec);
 }
 
 }  // namespace edgepipe

@@ -14,6 +14,18 @@ void append(std::string& text, const char* format, Values... values) {
   if (length > 0) text.append(line, std::min(sizeof(line) - 1, static_cast<std::size_t>(length)));
 }
 
+/// "-", "2", or "1-3" and "0,2" for sets.
+std::string core_text(const std::vector<int>& cores) {
+  if (cores.empty()) return "-";
+  const bool is_range = cores.back() - cores.front() == static_cast<int>(cores.size()) - 1;
+  std::string text = std::to_string(cores.front());
+  if (is_range && cores.size() > 1) return text + "-" + std::to_string(cores.back());
+  for (std::size_t index = 1; index < cores.size(); ++index) {
+    text += "," + std::to_string(cores[index]);
+  }
+  return text;
+}
+
 void append_row(std::string& text, const std::string& name, const char* core,
                 const DurationSummary& times) {
   append(text, "%-24.24s %4s %8llu %9.3f %9.3f %9.3f %9.3f %9.3f", name.c_str(), core,
@@ -42,12 +54,16 @@ std::string PipelineStatistics::json() const {
                                 {"stages", nlohmann::ordered_json::array()}};
   for (const StageStatistics& stage : stages) {
     all["stages"].push_back({{"name", stage.name},
-                             {"core", stage.core},
+                             {"cores", stage.cores},
                              {"busy", to_json(stage.busy)},
                              {"utilisation", stage.utilisation},
-                             {"waiting", stage.waiting}});
+                             {"waiting", stage.waiting},
+
+                             {"retries", stage.retries},
+                             {"fallback_frames", stage.fallback_frames},
+                             {"fault", stage.fault}});
   }
-  return all.dump();
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string PipelineStatistics::table() const {
@@ -55,11 +71,15 @@ std::string PipelineStatistics::table() const {
   append(text, "%-24s %4s %8s %9s %9s %9s %9s %9s %6s\n", "stage (ms)", "core", "frames", "min",
          "median", "p95", "p99", "max", "busy");
   for (const StageStatistics& stage : stages) {
-    const std::string core = stage.core < 0 ? "-" : std::to_string(stage.core);
-    append_row(text, stage.name, core.c_str(), stage.busy);
+    append_row(text, stage.name, core_text(stage.cores).c_str(), stage.busy);
     append(text, " %5.1f%%\n", stage.utilisation * 100);
   }
   append_row(text, "submit to result", "", latency);
+  for (const StageStatistics& stage : stages) {
+    if (stage.fault.empty()) continue;
+    text += "\n" + stage.name + ": " + std::to_string(stage.retries) + " frames run once more, " +
+            std::to_string(stage.fallback_frames) + " by its fallback\n";
+  }
   append(text, "\n%llu submitted = %llu delivered + %llu dropped + %llu failed",
          static_cast<unsigned long long>(submitted), static_cast<unsigned long long>(delivered),
          static_cast<unsigned long long>(dropped), static_cast<unsigned long long>(failed));

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
-#include <mutex>
 #include <span>
 
+#include "edgepipe/turns.h"
 #include "gemm_kernel.h"
 #include "program_checker.h"
 #include "sram.h"
@@ -55,12 +55,13 @@ class Simulator::Impl {
         capacity_(capacity) {}
 
   Status prepare(const Submission& submission) {
-    const std::lock_guard lock(mutex_);
-    return find(submission).status();
+    const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+    return turn.ok() ? find(submission).status() : turn.status();
   }
 
   Status run(const Submission& submission) {
-    const std::lock_guard lock(mutex_);
+    const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+    if (!turn.ok()) return turn.status();
     Result<const CheckedProgram*> program = find(submission);
     if (!program.ok()) return program.status();
     return execute_all(**program, submission);
@@ -114,19 +115,22 @@ class Simulator::Impl {
   }
 
   Status execute_all(const CheckedProgram& program, const Submission& submission) {
+    const Clock::time_point started = Clock::now();
     for (std::size_t n = 0; n < program.steps.size(); ++n) {
-      if (n % kDeadlineInterval == 0 && std::chrono::steady_clock::now() > submission.deadline) {
+      if (n % kDeadlineInterval == 0 && Clock::now() - started > submission.time_limit) {
         return {Code::kDeadline, "simulator: deadline passed after " + std::to_string(n) + " of " +
-                                     std::to_string(program.steps.size()) + " instructions"};
+                                     std::to_string(program.steps.size()) +
+                                     " instructions, before " +
+                                     disassemble(program.steps[n].instruction)};
       }
       execute(program.steps[n], sram_);
     }
     return {};
   }
 
-  std::mutex mutex_;
-  Sram sram_;                           // guarded by mutex_
-  std::list<CheckedProgram> programs_;  // guarded by mutex_; the latest used first
+  Turns turns_;
+  Sram sram_;                           // used by whose turn it is
+  std::list<CheckedProgram> programs_;  // likewise; the latest used first
   const std::size_t capacity_;
 };
 

@@ -36,8 +36,9 @@ Status check_borders(const char* role, std::span<const ArmPlan::Border> borders,
                                     found + ", the manifest says" + expected);
 }
 
-Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& spec, Device*) {
-  const std::string plan_path = spec.folder + "/plan.json";
+Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& spec,
+                                        const std::string& folder) {
+  const std::string plan_path = folder + "/plan.json";
   Result<std::span<const std::byte>> text = bundle.content(plan_path);
   if (!text.ok()) return text.status();
   Result<ArmPlan> plan = ArmPlan::parse(*text, plan_path);
@@ -46,9 +47,9 @@ Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& s
   Status status = check_borders("inputs", plan->inputs, spec.reads, manifest);
   if (status.ok()) status = check_borders("outputs", plan->outputs, spec.writes, manifest);
   if (!status.ok()) return status;
-  Result<std::span<const std::byte>> weights = bundle.content(spec.folder + "/weights.bin");
+  Result<std::span<const std::byte>> weights = bundle.content(folder + "/weights.bin");
   if (!weights.ok()) return weights.status();
-  Result<std::span<const std::byte>> kernels = bundle.content(spec.folder + "/" + plan->kernels);
+  Result<std::span<const std::byte>> kernels = bundle.content(folder + "/" + plan->kernels);
   if (!kernels.ok()) return kernels.status();
   Result<std::unique_ptr<ArmStage>> stage = ArmStage::create(
       {.name = spec.name, .plan = std::move(*plan), .weights = *weights, .kernels = *kernels});
@@ -56,9 +57,24 @@ Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& s
   return std::unique_ptr<Stage>(std::move(*stage));
 }
 
-Result<std::unique_ptr<Stage>> load_vta(const Bundle& bundle, const StageSpec& spec,
-                                        Device* device) {
-  if (device == nullptr) {
+}  // namespace
+
+Result<StageNode> StageLoader::load(const Bundle& bundle, const StageSpec& spec) {
+  StageNode node{.stage = nullptr, .reads = spec.reads, .writes = spec.writes};
+  Result<std::unique_ptr<Stage>> stage =
+      spec.kind == "vta" ? load_vta(bundle, spec) : load_arm(bundle, spec, spec.folder);
+  if (!stage.ok()) return stage.status().with_context(spec.folder);
+  node.stage = *std::move(stage);
+  if (!spec.fallback.empty()) {
+    Result<std::unique_ptr<Stage>> fallback = load_arm(bundle, spec, spec.fallback);
+    if (!fallback.ok()) return fallback.status().with_context(spec.fallback);
+    node.fallback = *std::move(fallback);
+  }
+  return node;
+}
+
+Result<std::unique_ptr<Stage>> StageLoader::load_vta(const Bundle& bundle, const StageSpec& spec) {
+  if (devices_.devices.empty()) {
     return Status(Code::kInvalidArgument, "a VTA stage needs a device, none was given");
   }
   constexpr std::array<const char*, 4> kNames = {"/program.json", "/insns.bin", "/relocs.bin",
@@ -74,32 +90,15 @@ Result<std::unique_ptr<Stage>> load_vta(const Bundle& bundle, const StageSpec& s
                                             .relocations = contents[2],
                                             .constants = contents[3]});
   if (!program.ok()) return program.status();
+  Device& device = *devices_.devices[vta_stages_++ % devices_.devices.size()];
   Result<std::unique_ptr<VtaStage>> stage =
-      VtaStage::create(*device, std::move(*program),
+      VtaStage::create(device, std::move(*program),
                        {.name = spec.name,
                         .inputs = names_of(bundle.manifest(), spec.reads),
-                        .outputs = names_of(bundle.manifest(), spec.writes)});
+                        .outputs = names_of(bundle.manifest(), spec.writes),
+                        .time_limit = devices_.time_limit});
   if (!stage.ok()) return stage.status();
   return std::unique_ptr<Stage>(std::move(*stage));
-}
-
-struct Loader {
-  std::string_view kind;
-  Result<std::unique_ptr<Stage>> (*load)(const Bundle&, const StageSpec&, Device*);
-};
-constexpr std::array<Loader, 2> kLoaders = {{{"arm", load_arm}, {"vta", load_vta}}};
-
-}  // namespace
-
-Result<std::unique_ptr<Stage>> load_stage(const Bundle& bundle, const StageSpec& spec,
-                                          Device* device) {
-  for (const Loader& loader : kLoaders) {
-    if (loader.kind != spec.kind) continue;
-    Result<std::unique_ptr<Stage>> stage = loader.load(bundle, spec, device);
-    if (!stage.ok()) return stage.status().with_context(spec.folder);
-    return stage;
-  }
-  return Status(Code::kUnsupported, spec.folder + ": kind '" + spec.kind + "' is unknown");
 }
 
 }  // namespace edgepipe

@@ -1,19 +1,35 @@
-// load_stage: makes the Stage of one entry of a bundle's manifest, by its kind.
+// StageLoader: makes the stages of bundles' manifests, each by its kind.
+//
+//   StageLoader loader(devices);
+//   Result<StageNode> node = loader.load(bundle, bundle.manifest().stages[0]);
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "edgepipe/bundle.h"
 #include "edgepipe/device.h"
+#include "edgepipe/graph.h"
 #include "edgepipe/manifest.h"
-#include "edgepipe/stage.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
 
-/// Loads kernels or program from the bundle's files. `device` is borrowed by VTA stages; null is
-/// kInvalidArgument for them. Errors name the stage's folder.
-Result<std::unique_ptr<Stage>> load_stage(const Bundle& bundle, const StageSpec& spec,
-                                          Device* device);
+class StageLoader {
+ public:
+  /// `devices` is borrowed for the loader's life.
+  explicit StageLoader(const DeviceSet& devices) : devices_(devices) {}
+
+  /// Loads kernels or program from the bundle's files, and the fallback if the stage has one. VTA
+  /// stages take the devices in turn; without any they are kInvalidArgument. Errors name the
+  /// stage's folder. The node's tensors are the manifest's.
+  Result<StageNode> load(const Bundle& bundle, const StageSpec& spec);
+
+ private:
+  Result<std::unique_ptr<Stage>> load_vta(const Bundle& bundle, const StageSpec& spec);
+
+  const DeviceSet& devices_;
+  std::size_t vta_stages_ = 0;  // loaded so far
+};
 
 }  // namespace edgepipe

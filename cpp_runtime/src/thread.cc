@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <memory>
 #include <system_error>
 
@@ -32,6 +33,12 @@ class Attributes {
   pthread_attr_t attributes_{};
 };
 
+std::string text_of(const std::vector<int>& cores) {
+  std::string text;
+  for (const int core : cores) text += (text.empty() ? "" : ", ") + std::to_string(core);
+  return text;
+}
+
 std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace
@@ -50,16 +57,21 @@ std::vector<int> Thread::cores() {
 Result<Thread> Thread::start(const Options& options, std::function<void()> body) {
   Attributes attributes;
   std::string wanted = "thread '" + options.name + "'";
-  if (options.core) {
-    if (*options.core < 0 || *options.core >= CPU_SETSIZE) {
-      return Status(Code::kInvalidArgument, wanted + ": core " + std::to_string(*options.core) +
-                                                " is not in 0.." + std::to_string(CPU_SETSIZE - 1));
-    }
+  if (!options.cores.empty()) {
+    // The kernel would take a set of which one core exists, and say nothing of the others.
+    const std::vector<int> available = cores();
     cpu_set_t mask;
     CPU_ZERO(&mask);
-    CPU_SET(static_cast<std::size_t>(*options.core), &mask);
+    for (const int core : options.cores) {
+      if (std::ranges::find(available, core) == available.end()) {
+        return Status(Code::kUnsupported, wanted + ": core " + std::to_string(core) +
+                                              " is not there or not this process's, expected " +
+                                              text_of(available));
+      }
+      CPU_SET(static_cast<std::size_t>(core), &mask);
+    }
     pthread_attr_setaffinity_np(attributes.get(), sizeof(mask), &mask);
-    wanted += " on core " + std::to_string(*options.core);
+    wanted += " on core " + text_of(options.cores);
   }
   if (options.realtime_priority > 0) {
     sched_param parameters{};

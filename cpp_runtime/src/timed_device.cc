@@ -1,6 +1,6 @@
 #include "edgepipe/timed_device.h"
 
-#include <chrono>
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -15,14 +15,13 @@ DeviceMemory& TimedDevice::memory() { return inner_->memory(); }
 Status TimedDevice::prepare(const Submission& submission) { return inner_->prepare(submission); }
 
 Status TimedDevice::run(const Submission& submission) {
-  const auto end = std::chrono::steady_clock::now() + submission.modelled_time;
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  if (!turn.ok()) return turn.status();
+  const Clock::time_point began = Clock::now();
   if (Status status = inner_->run(submission); !status.ok()) return status;
-  if (end > submission.deadline) {
-    std::this_thread::sleep_until(submission.deadline);
-    return {Code::kDeadline, "the deadline is before the end of the program's modelled time"};
-  }
-  std::this_thread::sleep_until(end);
-  return {};
+  std::this_thread::sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
+  if (submission.modelled_time <= submission.time_limit) return {};
+  return {Code::kDeadline, "the time limit is before the end of the program's modelled time"};
 }
 
 }  // namespace edgepipe

@@ -35,21 +35,29 @@ void device_barrier() {
 }  // namespace
 
 Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
-                         const std::string& devices) {
+                         const std::string& devices, std::size_t index) {
   std::string found;
+  std::vector<std::filesystem::path> matches;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(classes + "/uio", error)) {
     Result<std::string> entry_name = read_attribute(entry.path() / "name");
     if (!entry_name.ok()) continue;
-    if (*entry_name == name) {
-      Result<std::uint64_t> bytes = read_number(entry.path() / "maps/map0/size");
-      if (!bytes.ok()) return bytes.status();
-      return UioInfo{.path = devices + "/" + entry.path().filename().string(), .bytes = *bytes};
-    }
+    if (*entry_name == name) matches.push_back(entry.path());
     found += (found.empty() ? "" : ", ") + *entry_name;
   }
-  return Status(Code::kNotFound,
-                "uio: no device called '" + name + "', found " + (found.empty() ? "none" : found));
+  if (index >= matches.size()) {
+    return Status(Code::kNotFound,
+                  "uio: no device " + (index == 0 ? "" : std::to_string(index) + " ") + "called '" +
+                      name + "', found " + (found.empty() ? "none" : found));
+  }
+  // uio9 before uio10: a folder is listed in any order.
+  std::ranges::sort(matches, {}, [](const std::filesystem::path& path) {
+    const std::string text = path.filename().string();
+    return std::pair(text.size(), text);
+  });
+  Result<std::uint64_t> bytes = read_number(matches[index] / "maps/map0/size");
+  if (!bytes.ok()) return bytes.status();
+  return UioInfo{.path = devices + "/" + matches[index].filename().string(), .bytes = *bytes};
 }
 
 Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, std::size_t bytes) {

@@ -18,9 +18,9 @@ struct UioInfo {
   std::uint64_t bytes = 0;
 };
 
-/// Finds a UIO device by name. kNotFound lists the names that are there.
+/// Finds a UIO device by name, the `index`-th of several. kNotFound lists the names that are there.
 Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
-                         const std::string& devices);
+                         const std::string& devices, std::size_t index = 0);
 
 /// 32-bit registers in uncached memory.
 class UioRegisters final : public RegisterFile {

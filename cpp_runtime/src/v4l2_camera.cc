@@ -18,7 +18,7 @@ Result<std::unique_ptr<PictureSource>> V4l2Camera::open(const Options& options, 
   if (!stream.ok()) return stream.status();
   std::unique_ptr<V4l2Camera> camera(new V4l2Camera(options, std::move(*stream), calls));
   Result<Thread> thread =
-      Thread::start({.name = "camera", .core = {}}, [raw = camera.get()] { raw->capture(); });
+      Thread::start({.name = "camera", .cores = {}}, [raw = camera.get()] { raw->capture(); });
   if (!thread.ok()) return thread.status();
   camera->thread_.emplace(std::move(*thread));
   return std::unique_ptr<PictureSource>(std::move(camera));

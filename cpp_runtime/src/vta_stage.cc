@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace edgepipe {
+namespace {
+
+// A stage that waits longer for its device than so many runs may take is not served at all.
+constexpr int kTurns = 8;
+
+}  // namespace
 
 Result<std::unique_ptr<VtaStage>> VtaStage::create(Device& device, Program program,
                                                    Options options) {
@@ -116,7 +122,9 @@ Status VtaStage::bind(std::size_t slot, std::span<const BufferView> inputs,
 Submission VtaStage::submission(const Slot& slot) const {
   return {.address = slot.instructions.device_address(),
           .count = program_.count(),
-          .deadline = std::chrono::steady_clock::now() + options_.deadline,
+          .time_limit = options_.time_limit,
+          // Stages take turns, and a run before this one may end at its limit.
+          .turn_deadline = Clock::now() + kTurns * options_.time_limit,
           .layers = program_.layers(),
           .modelled_time = program_.modelled_time()};
 }

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "bundle_test_files.h"
+#include "edgepipe/arm_plan.h"
+#include "edgepipe/thread.h"
 
 namespace edgepipe {
 namespace {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::Files;
 using ::testing::HasSubstr;
 using testing::manifest_of;
@@ -149,6 +152,29 @@ TEST_F(BundleTest, AnotherFormatVersionIsUnsupported) {
   const Status status = open_edited([](json& manifest) { manifest["format"] = 2; });
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("bundle format 2, this edgepipe reads format 1"));
+}
+
+TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
+  json manifest = manifest_of(tiny_files());
+  manifest["stages"][0]["cores"] = Thread::cores();
+  manifest["stages"][1]["realtime_priority"] = 7;
+  const auto threads = [&](std::string_view architecture) {
+    manifest["board_architecture"] = architecture;
+    const std::string name = "bundle" + std::to_string(++count_);
+    Result<std::unique_ptr<Bundle>> bundle =
+        Bundle::open(scratch_.write_folder(name, with_manifest(tiny_files(), manifest)));
+    EXPECT_TRUE(bundle.ok()) << bundle.status().message();
+    return (*bundle)->board_threads();
+  };
+  EXPECT_TRUE(threads("riscv64").empty());
+  const auto here = threads(ArmPlan::host_architecture());
+  ASSERT_EQ(here.size(), 2u);
+  EXPECT_THAT(here[0].cores, ElementsAreArray(Thread::cores()));
+  EXPECT_EQ(here[0].realtime_priority, 0);
+  EXPECT_TRUE(here[1].cores.empty());
+  EXPECT_EQ(here[1].realtime_priority, 7);
+  manifest["stages"][0]["cores"] = {1023};
+  EXPECT_TRUE(threads(ArmPlan::host_architecture()).empty());
 }
 
 TEST_F(BundleTest, AMissingBundleSaysSo) {

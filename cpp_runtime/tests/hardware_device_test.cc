@@ -1,25 +1,18 @@
-// The hardware driver against the FPGA model: the real driver code, registers in plain memory, the
-// strict simulator behind them in a thread of its own, faults on request.
+// The hardware driver against the FPGA model (model_device.h), faults on request.
 #include "edgepipe/hardware_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "edgepipe/fpga_model.h"
-#include "edgepipe/simulator.h"
-#include "edgepipe/sync.h"
-#include "edgepipe/vta_registers.h"
+#include "edgepipe/model_device.h"
+#include "edgepipe/non_coherent_memory.h"
 
 namespace edgepipe {
 namespace {
@@ -28,130 +21,16 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The model's wire and the driver's end of it.
-class Wire {
- public:
-  void pulse() {
-    MutexLock lock(mutex_);
-    pending_ = true;
-    changed_.notify();
-  }
-  void clear() {
-    MutexLock lock(mutex_);
-    pending_ = false;
-  }
-  bool wait(Clock::time_point deadline) {
-    MutexLock lock(mutex_);
-    while (!pending_) {
-      if (!changed_.wait_until(lock, deadline)) break;
-    }
-    return std::exchange(pending_, false);
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  bool pending_ EDGEPIPE_GUARDED_BY(mutex_) = false;
-};
-
-class WireLine final : public InterruptLine {
- public:
-  explicit WireLine(Wire& wire) : wire_(wire) {}
-  Status pulse() override {
-    wire_.pulse();
-    return {};
-  }
-
- private:
-  Wire& wire_;
-};
-
-class WireSource final : public InterruptSource {
- public:
-  explicit WireSource(Wire& wire) : wire_(wire) {}
-  Status arm() override {
-    wire_.clear();
-    return {};
-  }
-  Result<bool> wait(Clock::time_point deadline) override { return wire_.wait(deadline); }
-
- private:
-  Wire& wire_;
-};
-
-class MemoryRegisters final : public RegisterFile {
- public:
-  explicit MemoryRegisters(std::span<std::byte> bytes) : bytes_(bytes) {}
-  std::uint32_t read(std::uint32_t offset) const override { return word(offset).load(); }
-  void write(std::uint32_t offset, std::uint32_t value) override { word(offset).store(value); }
-
- private:
-  std::atomic_ref<std::uint32_t> word(std::uint32_t offset) const {
-    return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(bytes_.data() + offset));
-  }
-  std::span<std::byte> bytes_;
-};
-
-class ModelReset final : public ResetLine {
- public:
-  explicit ModelReset(std::span<std::byte> bytes) : registers_(bytes) {}
-  Status reset() override {
-    const std::uint32_t request = registers_.read(FpgaModel::kResetRequest) + 1;
-    registers_.write(FpgaModel::kResetRequest, request);
-    for (int i = 0; i < 2000; ++i) {
-      if (registers_.read(FpgaModel::kResetAcknowledge) == request) return {};
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return {Code::kDeadline, "reset: not acknowledged"};
-  }
-
- private:
-  MemoryRegisters registers_;
-};
-
-// Several views of one memory: the driver owns one, the model's simulator another.
-class SharedMemory final : public DeviceMemory {
- public:
-  explicit SharedMemory(DeviceMemory& memory) : memory_(memory) {}
-  Result<Buffer> allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
-  Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override {
-    return memory_.translate(address, bytes);
-  }
-  std::uint64_t generation() const override { return memory_.generation(); }
-  void flush(const BufferView&) override {}
-  void invalidate(const BufferView&) override {}
-
- private:
-  void release(const BufferView&) noexcept override {}
-  DeviceMemory& memory_;
-};
-
 struct Rig {
   explicit Rig(std::vector<Fault> faults = {}, bool interrupt = true, bool reset = true) {
-    memory = *HostMemory::create({.arena_bytes = 1 << 20});
-    simulator = *Simulator::create(accelerator, *memory);
-    model = std::make_unique<FpgaModel>(
-        *simulator, registers, line,
-        FpgaModel::Options{
-            .faults = std::move(faults),
-            .stale_done = milliseconds(3),
-            .on_event = [this](const std::string& event) { events += event + "\n"; }});
-    HardwareDevice::Parts parts;
-    parts.registers = std::make_unique<MemoryRegisters>(registers);
-    if (interrupt) parts.interrupt = std::make_unique<WireSource>(wire);
-    if (reset) parts.reset = std::make_unique<ModelReset>(registers);
-    parts.memory = std::make_unique<SharedMemory>(*memory);
-    device = *HardwareDevice::create(accelerator, std::move(parts),
-                                     {.interrupt_patience = milliseconds(5)});
-    thread = std::thread([this] {
-      while (!stop) {
-        if (!*model->step()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      }
-    });
-  }
-  ~Rig() {
-    stop = true;
-    thread.join();
+    device = *ModelDevice::create(
+        accelerator, *memory, memory->device_side(),
+        {.model = {.faults = std::move(faults),
+                   .stale_done = milliseconds(3),
+                   .on_event = [this](const std::string& event) { events += event + "\n"; }},
+         .driver = {.interrupt_patience = milliseconds(5)},
+         .interrupt = interrupt,
+         .reset = reset});
   }
 
   // acc[0] = source; acc[0] += addend; target = acc[0]'s low bytes.
@@ -194,27 +73,20 @@ struct Rig {
     for (const Instruction& instruction : instructions) *words++ = *codec.encode(instruction);
     return {.address = insns.device_address(),
             .count = static_cast<std::uint32_t>(instructions.size()),
-            .deadline = Clock::now() + milliseconds(2000)};
+            .time_limit = milliseconds(2000)};
   }
 
   Accelerator accelerator;
-  alignas(8) std::array<std::byte, FpgaModel::kBytes> registers{};
-  Wire wire;
-  WireLine line{wire};
-  std::unique_ptr<HostMemory> memory;
-  std::unique_ptr<Simulator> simulator;
-  std::unique_ptr<FpgaModel> model;
-  std::unique_ptr<HardwareDevice> device;
+  std::unique_ptr<NonCoherentMemory> memory = *NonCoherentMemory::create({.arena_bytes = 1 << 20});
   std::string events;  // read when the model is idle
-  std::atomic<bool> stop = false;
-  std::thread thread;
+  std::unique_ptr<ModelDevice> device;
 };
 
 class HardwareDeviceTest : public ::testing::Test {
  protected:
   // Runs `runs` programs with another addend each; returns how many ended, all with right results.
   // A run that hangs must say so.
-  static std::uint64_t run_many(Rig& rig, int runs, milliseconds deadline = milliseconds(2000)) {
+  static std::uint64_t run_many(Rig& rig, int runs, milliseconds time_limit = milliseconds(2000)) {
     Buffer insns = *rig.device->memory().allocate(256);
     Buffer source = *rig.device->memory().allocate(64);
     Buffer target = *rig.device->memory().allocate(64);
@@ -225,13 +97,15 @@ class HardwareDeviceTest : public ::testing::Test {
         std::memcpy(source.data() + 4 * lane, &value, sizeof value);
       }
       Submission submission = rig.program(insns, source, target, run % 50);
-      submission.deadline = Clock::now() + deadline;
+      submission.time_limit = time_limit;
+      rig.memory->flush(source.view());
       const Status status = rig.device->run(submission);
       if (!status.ok()) {
         EXPECT_EQ(status.code(), Code::kDeadline) << status.message();
         continue;
       }
       ++ended;
+      rig.memory->invalidate(target.view());
       for (int lane = 0; lane < 16; ++lane) {
         const int expected = (100 * run + lane + run % 50) & 0xFF;
         EXPECT_EQ(std::to_integer<int>(target.data()[16 + lane]), expected) << "run " << run;
@@ -288,11 +162,17 @@ TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
   Buffer insns = *rig.device->memory().allocate(256);
   Buffer data = *rig.device->memory().allocate(256);
   Submission submission = rig.program(insns, data, data, 1);
-  submission.deadline = Clock::now() + milliseconds(20);
+  submission.time_limit = milliseconds(20);
   const Status hung = rig.device->run(submission);
   EXPECT_EQ(hung.code(), Code::kDeadline);
-  EXPECT_THAT(hung.message(), AllOf(HasSubstr("deadline passed in run 2 of 5 instructions"),
-                                    HasSubstr("done 0"), HasSubstr("there is no reset line")));
+  EXPECT_THAT(
+      hung.message(),
+      AllOf(HasSubstr("vta: hangs: deadline passed in run 2 of 5 instructions"),
+            HasSubstr("fetch has not handed over all of them, the last store has not ended"),
+            HasSubstr("fetch control 0x0 count 0x"),
+            HasSubstr("load control 0x81, compute control "
+                      "0x81 done 0x0, store control 0x81"),
+            HasSubstr("there is no reset line")));
   const Status after = rig.device->run(submission);
   EXPECT_EQ(after.code(), Code::kDevice);
   EXPECT_THAT(after.message(), HasSubstr("program its bitstream again"));
@@ -306,7 +186,7 @@ TEST_F(HardwareDeviceTest, ProgramThatBreaksARuleHangsAndTheModelSaysWhy) {
   // The ALU instruction before any uop and accumulator was loaded.
   std::memmove(insns.data(), insns.data() + 32, 48);
   submission.count = 3;
-  submission.deadline = Clock::now() + milliseconds(30);
+  submission.time_limit = milliseconds(30);
   EXPECT_EQ(rig.device->run(submission).code(), Code::kDeadline);
   EXPECT_THAT(rig.events, AllOf(HasSubstr("run 1: instruction 0"), HasSubstr("reset after run 1")));
 }

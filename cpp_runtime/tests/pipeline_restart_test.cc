@@ -134,14 +134,15 @@ TEST_P(PipelineRestartTest, DrainTellsWhatHoldsItUpAndWhatFailed) {
   EXPECT_EQ(pipeline->drain(soon()).message(), "stage 0 'stage0' at frame 0: broken");
 }
 
-TEST_P(PipelineRestartTest, ACoreOfMinusOneLeavesThatStageUnpinned) {
+TEST_P(PipelineRestartTest, AStageWithoutCoresIsLeftUnpinned) {
   const int core = Thread::cores().front();
-  Result<std::unique_ptr<Pipeline>> pipeline = Pipeline::create(
-      chain({affine(1), affine(1)}), *memory_, {.mode = GetParam(), .cores = {-1, core}});
+  Result<std::unique_ptr<Pipeline>> pipeline =
+      Pipeline::create(chain({affine(1), affine(1)}), *memory_,
+                       {.mode = GetParam(), .threads = {{}, {.cores = {core}}}});
   ASSERT_TRUE(pipeline.ok());
-  EXPECT_EQ((*pipeline)->statistics().stages[0].core, -1);
+  EXPECT_EQ((*pipeline)->statistics().stages[0].cores, std::vector<int>{});
   if (GetParam() == Pipeline::Mode::kPipelined) {
-    EXPECT_EQ((*pipeline)->statistics().stages[1].core, core);
+    EXPECT_EQ((*pipeline)->statistics().stages[1].cores, std::vector{core});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -273,6 +274,50 @@ TEST_P(PipelineTest, AnEmptyPipelineIsADeadlineThatSaysSo) {
             "no finished frame before the deadline: none is in the pipeline");
 }
 
+TEST_P(PipelineTest, AHandOverCopiesNothingTheNextStageReadsWhereTheOneBeforeWrote) {
+  constexpr std::size_t kSlotCount = 3;
+  std::vector<const std::byte*> written;
+  std::vector<const std::byte*> read;
+  const auto pipeline = make(chain({[&](Buffers in, Buffers out) {
+                                      read.push_back(in[0].data);
+                                      written.push_back(out[0].data);
+                                      return Status();
+                                    },
+                                    [&](Buffers in, Buffers out) {
+                                      EXPECT_EQ(in[0].data, written.back());
+                                      out[0].data[0] = std::byte{1};
+                                      written.push_back(out[0].data);
+                                      return Status();
+                                    }}),
+                             kSlotCount);
+  for (std::size_t frame = 0; frame < 2 * kSlotCount; ++frame) {
+    Result<InputFrame> input = pipeline->acquire(soon());
+    ASSERT_TRUE(input.ok());
+    const std::byte* const filled = input->input(0).data();
+    ASSERT_TRUE(pipeline->submit(std::move(*input)).ok());
+    Result<OutputFrame> output = pipeline->next(soon());
+    ASSERT_TRUE(output.ok());
+    EXPECT_EQ(read.back(), filled) << "the first stage reads what the caller filled";
+    EXPECT_EQ(output->output(0).data(), written.back()) << "the caller reads what the last wrote";
+    EXPECT_EQ(read[frame], read[frame % kSlotCount]) << "a slot keeps its buffers";
+  }
+}
+
+TEST_P(PipelineTest, AResultThatIsKeptIsNeverOverwritten) {
+  const auto pipeline = make(chain({affine(2), affine(3)}), 3);
+  ASSERT_TRUE(submit(*pipeline, 7).ok());
+  Result<OutputFrame> kept = pipeline->next(soon());
+  ASSERT_TRUE(kept.ok());
+  std::int64_t sent = 0;
+  // The ring goes on until it comes to the slot that is kept, and waits there.
+  while (submit(*pipeline, ++sent, Clock::now() + 20ms).ok()) {
+    ASSERT_TRUE(pipeline->next(soon()).ok());
+  }
+  EXPECT_EQ(sent, 3);
+  EXPECT_EQ(number(kept->output(0)), (7 * 2 + 1) * 3 + 1);
+  EXPECT_EQ(number(kept->tensor(0)), 7);
+}
+
 TEST_P(PipelineTest, LeasesMayBeReleasedOutOfOrder) {
   const auto pipeline = make(chain({affine(1)}), 2);
   ASSERT_TRUE(submit(*pipeline, 0).ok());
@@ -328,31 +373,60 @@ TEST_P(PipelineTest, StatisticsMeasureEachStageAndTheWholeWay) {
   EXPECT_GE(statistics.latency.min_ms, 5.0);
   EXPECT_GT(statistics.frames_per_second, 0.0);
   EXPECT_LE(statistics.frames_per_second, 200.0);
-  EXPECT_GE(statistics.stages[0].core, 0) << "threads are pinned unless asked otherwise";
+  EXPECT_EQ(statistics.stages[0].cores.size(), 1u) << "threads are pinned unless asked otherwise";
   EXPECT_THAT(statistics.table(), AllOf(HasSubstr("stage1"), HasSubstr("10 submitted = 10")));
 }
 
 TEST(PipelineCreateTest, ACoreThatDoesNotExistIsAnErrorUnlessPinningIsOnlyPreferred) {
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
-  const Status status = Pipeline::create(chain({affine(1)}), *memory, {.cores = {1000}}).status();
+  const std::vector<Pipeline::StageThread> missing = {{.cores = {Thread::cores().front(), 1000}}};
+  const Status status =
+      Pipeline::create(chain({affine(1)}), *memory, {.threads = missing}).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(),
-              HasSubstr("thread 'stage0' on core 1000 cannot be started: Invalid argument"));
+              HasSubstr("thread 'stage0': core 1000 is not there or not this process's, expected " +
+                        std::to_string(Thread::cores().front())));
   Result<std::unique_ptr<Pipeline>> pipeline = Pipeline::create(
-      chain({affine(1)}), *memory, {.pinning = Pipeline::Pinning::kPreferred, .cores = {1000}});
+      chain({affine(1)}), *memory, {.pinning = Pipeline::Pinning::kPreferred, .threads = missing});
   ASSERT_TRUE(pipeline.ok());
-  EXPECT_EQ((*pipeline)->statistics().stages[0].core, -1);
+  EXPECT_TRUE((*pipeline)->statistics().stages[0].cores.empty());
 }
 
 TEST(PipelineCreateTest, FewerCoresThanStagesAreShared) {
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
   const int core = Thread::cores().front();
-  Result<std::unique_ptr<Pipeline>> pipeline =
-      Pipeline::create(chain({affine(1), affine(1), affine(1)}), *memory, {.cores = {core}});
+  Result<std::unique_ptr<Pipeline>> pipeline = Pipeline::create(
+      chain({affine(1), affine(1), affine(1)}), *memory, {.threads = {{.cores = {core}}}});
   ASSERT_TRUE(pipeline.ok());
   for (const StageStatistics& stage : (*pipeline)->statistics().stages) {
-    EXPECT_EQ(stage.core, core);
+    EXPECT_EQ(stage.cores, std::vector{core});
   }
+}
+
+TEST(PipelineCreateTest, AStageMayRunOnASetOfCores) {
+  const std::unique_ptr<HostMemory> memory = testing::host_memory();
+  cpu_set_t seen;
+  CPU_ZERO(&seen);
+  const auto look = [&](Buffers, Buffers) {
+    sched_getaffinity(0, sizeof(seen), &seen);
+    return Status();
+  };
+  const std::vector<int> all = Thread::cores();
+  Result<std::unique_ptr<Pipeline>> pipeline =
+      Pipeline::create(chain({look}), *memory, {.threads = {{.cores = all}}});
+  ASSERT_TRUE(pipeline.ok());
+  ASSERT_TRUE(submit(**pipeline, 1).ok());
+  ASSERT_TRUE((*pipeline)->next(soon()).ok());
+  EXPECT_EQ(CPU_COUNT(&seen), static_cast<int>(all.size()));
+  EXPECT_EQ((*pipeline)->statistics().stages[0].cores, all);
+}
+
+TEST(PipelineCreateTest, APriorityThatDoesNotExistIsAnError) {
+  const std::unique_ptr<HostMemory> memory = testing::host_memory();
+  EXPECT_EQ(Pipeline::create(chain({affine(1)}), *memory, {.threads = {{.realtime_priority = 100}}})
+                .status()
+                .message(),
+            "pipeline: thread 'stage0': realtime priority 100 is not in 1..99");
 }
 
 TEST(PipelineCreateTest, AStageThatCannotBindIsNamed) {

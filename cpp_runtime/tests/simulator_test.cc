@@ -91,7 +91,7 @@ TEST(Simulator, KeepsItsVerdictWhileOtherAllocationsComeAndGo) {
 
 TEST(Simulator, StopsAtTheDeadline) {
   VtaProgram p;
-  p.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  p.time_limit = -std::chrono::seconds(1);
   EXPECT_EQ(p.run().code(), Code::kDeadline);
 }
 

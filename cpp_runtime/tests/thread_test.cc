@@ -51,7 +51,8 @@ std::array<Seen, 2> run_two_stages(const Pipeline::Options& options) {
 TEST(ThreadTest, EveryStageRunsOnItsOwnCoreUnderItsOwnName) {
   const int first = Thread::cores().front();
   const int last = Thread::cores().back();
-  const std::array<Seen, 2> seen = run_two_stages({.cores = {last, first}});
+  const std::array<Seen, 2> seen =
+      run_two_stages({.threads = {{.cores = {last}}, {.cores = {first}}}});
   EXPECT_EQ(seen[0].name, "stage0");
   EXPECT_EQ(seen[1].name, "stage1");
   EXPECT_THAT(seen[0].cores, ElementsAre(last));
@@ -60,7 +61,8 @@ TEST(ThreadTest, EveryStageRunsOnItsOwnCoreUnderItsOwnName) {
 
 TEST(ThreadTest, StagesOfASerialPipelineShareOnePinnedThread) {
   const int last = Thread::cores().back();
-  for (const Seen& seen : run_two_stages({.mode = Pipeline::Mode::kSerial, .cores = {last}})) {
+  for (const Seen& seen :
+       run_two_stages({.mode = Pipeline::Mode::kSerial, .threads = {{.cores = {last}}}})) {
     EXPECT_EQ(seen.name, "serial");
     EXPECT_THAT(seen.cores, ElementsAre(last));
   }
@@ -74,7 +76,7 @@ TEST(ThreadTest, AnUnpinnedStageMayRunOnEveryCoreOfTheProcess) {
 
 TEST(ThreadTest, ALongNameIsCutToWhatTheKernelKeeps) {
   Seen seen;
-  Result<Thread> thread = Thread::start({.name = "a_name_of_some_length", .core = std::nullopt},
+  Result<Thread> thread = Thread::start({.name = "a_name_of_some_length", .cores = {}},
                                         [&seen] { seen = this_thread(); });
   ASSERT_TRUE(thread.ok());
   thread->join();

@@ -56,9 +56,10 @@ class FakeBoard : public ::testing::Test {
     return {.devices = devices.string(), .classes = classes.string()};
   }
   UioOptions uio_options() const {
-    return {.memory = memory_options(), .devices = devices.string(), .classes = classes.string()};
+    return {.devices = devices.string(), .classes = classes.string()};
   }
 
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = 1 << 16});
   const fs::path root = fs::path(::testing::TempDir()) / ("uio_test_" + std::to_string(::getpid()));
   const fs::path devices = root / "dev";
   const fs::path classes = root / "class";
@@ -76,9 +77,22 @@ TEST_F(FakeBoard, UioDevicesAreFoundByName) {
               ::testing::AllOf(HasSubstr("no device called 'vga', found "), HasSubstr("axi-pmon")));
 }
 
+TEST_F(FakeBoard, OfSeveralAcceleratorsTheIndexChooses) {
+  add_uio("uio10", "vta", vta::kBytes);
+  add_uio("uio9", "vta", vta::kBytes);
+  EXPECT_EQ(find_uio("vta", classes, devices, 0)->path, devices / "uio9");
+  EXPECT_EQ(find_uio("vta", classes, devices, 1)->path, devices / "uio10");
+  EXPECT_EQ(find_uio("vta", classes, devices, 2).status().message(),
+            "uio: no device 2 called 'vta', found vta, vta");
+  UioOptions second = uio_options();
+  second.index = 1;
+  EXPECT_TRUE(uio_device_present(second));
+}
+
 TEST_F(FakeBoard, MachineWithoutUioHasNoAccelerator) {
   EXPECT_FALSE(uio_device_present(uio_options()));
-  EXPECT_THAT(open_uio_device({}, uio_options()).status().message(), HasSubstr("found none"));
+  EXPECT_THAT(open_uio_device({}, *memory_, uio_options()).status().message(),
+              HasSubstr("found none"));
 }
 
 TEST_F(FakeBoard, RegistersAreTheDevicesMemoryAndHaveOneUser) {
@@ -99,7 +113,7 @@ TEST_F(FakeBoard, RegistersAreTheDevicesMemoryAndHaveOneUser) {
 
 TEST_F(FakeBoard, RegistersOfAnotherSizeAreRefused) {
   add_uio("uio0", "vta", 4096);
-  EXPECT_THAT(open_uio_device({}, uio_options()).status().message(),
+  EXPECT_THAT(open_uio_device({}, *memory_, uio_options()).status().message(),
               HasSubstr("its registers have 4096 bytes, expected 16384"));
 }
 

@@ -6,67 +6,17 @@
 
 #include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "allocation_counter.h"
 #include "edgepipe/timed_device.h"
-#include "vta_program.h"
+#include "vta_stage_files.h"
 
 namespace edgepipe {
 namespace {
 
-using ::edgepipe::testing::VtaProgram;
+using ::edgepipe::testing::VtaStageFiles;
 using ::testing::HasSubstr;
-
-// The files of VtaProgram's product: regions consts (uop, weights), x and y.
-struct Files {
-  Files() {
-    VtaProgram p;
-    description = {{"format", 1},
-                   {"accelerator",
-                    {{"revision", "0.0.1"},
-                     {"clock_hz", 333000000},
-                     {"batch", 1},
-                     {"block_in", 16},
-                     {"block_out", 16},
-                     {"uop_buffer_bytes_log2", 15},
-                     {"inp_buffer_bytes_log2", 15},
-                     {"wgt_buffer_bytes_log2", 18},
-                     {"acc_buffer_bytes_log2", 17},
-                     {"acc_hazard_steps", 8},
-                     {"command_queue_depth", 512},
-                     {"token_queue_depth", 1024}}},
-                   {"regions",
-                    {{{"name", "consts"}, {"bytes", 512}, {"kind", "const"}},
-                     {{"name", "x"}, {"bytes", 16}, {"kind", "input"}},
-                     {{"name", "y"}, {"bytes", 16}, {"kind", "output"}}}},
-                   {"layers", {{{"name", "dense"}, {"first", 0}, {"count", 7}}}},
-                   {"modelled_cycles", 0}};
-    const InstructionCodec codec(p.accelerator);
-    for (Instruction& i : p.instructions) {
-      if (i.opcode == Opcode::kLoad || i.opcode == Opcode::kStore) i.dram_base = 0;
-      if (i.memory_type == MemoryType::kWgt) i.dram_base = 1;
-      words.push_back(*codec.encode(i));
-    }
-    relocations = {0, 0, 1, 255, 255, 2, 255};
-    constants.assign(512, 0);
-    for (std::size_t n = 0; n < 16; ++n) constants[256 + n * 17] = 3;  // y = 3 * x
-  }
-
-  [[nodiscard]] Result<Program> parse() const {
-    const std::string text = description.dump();
-    return Program::parse({.description = std::as_bytes(std::span(text)),
-                           .instructions = std::as_bytes(std::span(words)),
-                           .relocations = std::as_bytes(std::span(relocations)),
-                           .constants = std::as_bytes(std::span(constants))});
-  }
-
-  nlohmann::json description;
-  std::vector<InstructionWord> words;
-  std::vector<std::uint8_t> relocations;
-  std::vector<std::uint8_t> constants;
-};
 
 class VtaStageTest : public ::testing::Test {
  protected:
@@ -76,7 +26,7 @@ class VtaStageTest : public ::testing::Test {
 
   static VtaStage::Options options() { return {.name = "body", .inputs = {"x"}, .outputs = {"y"}}; }
 
-  Files files_;
+  VtaStageFiles files_;
   std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = std::size_t{1} << 20});
   std::unique_ptr<Simulator> simulator_ = *Simulator::create({}, *memory_);
 };
@@ -137,7 +87,7 @@ TEST_F(VtaStageTest, TwoStagesShareADeviceFromTwoThreads) {
 // One slot of the stage `files` on a simulator that is no faster than the modelled time.
 class TimedStage {
  public:
-  TimedStage(const Files& files, VtaStage::Options options) {
+  TimedStage(const VtaStageFiles& files, VtaStage::Options options) {
     stage_ = *VtaStage::create(device_, *files.parse(), std::move(options));
     const Status bound = stage_->bind(0, {&x_.view(), 1}, {&y_.view(), 1});
     EXPECT_TRUE(bound.ok()) << bound.message();
@@ -165,13 +115,23 @@ TEST_F(VtaStageTest, ATimedRunTakesAtLeastTheModelledTime) {
   EXPECT_EQ(stage.output(), 21);
 }
 
-TEST_F(VtaStageTest, ATimedRunEndsAtItsDeadline) {
+TEST_F(VtaStageTest, ATimedRunEndsAtItsTimeLimit) {
   files_.description["modelled_cycles"] = 3'330'000'000;  // 10 s
   VtaStage::Options hurried = options();
-  hurried.deadline = std::chrono::milliseconds(20);
+  hurried.time_limit = std::chrono::milliseconds(20);
   const Status status = TimedStage(files_, hurried).run();
   EXPECT_EQ(status.code(), Code::kDeadline);
   EXPECT_THAT(status.message(), HasSubstr("before the end of the program's modelled time"));
+}
+
+TEST_F(VtaStageTest, TimedRunsOfTwoThreadsTakeTurnsAsOnTheBoard) {
+  files_.description["modelled_cycles"] = 3'330'000;  // 10 ms at 333 MHz
+  TimedStage stage(files_, options());
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&stage] { EXPECT_TRUE(stage.run().ok()); });
+  EXPECT_TRUE(stage.run().ok());
+  other.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(20));
 }
 
 TEST_F(VtaStageTest, RefusesUnboundSlotsAndWrongBuffers) {
@@ -211,33 +171,33 @@ TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {
 
 TEST(Program, RefusesFilesThatDoNotFitTogether) {
   const auto message = [](auto change) {
-    Files files;
+    VtaStageFiles files;
     change(files);
     const auto program = files.parse();
     EXPECT_FALSE(program.ok());
     return program.status().message();
   };
-  EXPECT_THAT(message([](Files& f) { f.description["format"] = 2; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.description["format"] = 2; }),
               HasSubstr("format 2, this runtime reads 1"));
-  EXPECT_THAT(message([](Files& f) { f.constants.pop_back(); }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.constants.pop_back(); }),
               HasSubstr("consts.bin: 511 bytes, expected 512"));
-  EXPECT_THAT(message([](Files& f) { f.relocations.pop_back(); }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.relocations.pop_back(); }),
               HasSubstr("relocs.bin: 6 bytes, expected one for each of 7"));
-  EXPECT_THAT(message([](Files& f) { f.words.clear(); }), HasSubstr("insns.bin: 0 bytes"));
-  EXPECT_THAT(message([](Files& f) { f.relocations[5] = 9; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.words.clear(); }), HasSubstr("insns.bin: 0 bytes"));
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.relocations[5] = 9; }),
               HasSubstr("instruction 5 names region 9, there are 3"));
-  EXPECT_THAT(message([](Files& f) { f.relocations[5] = 1; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.relocations[5] = 1; }),
               HasSubstr("writes region x, expected a scratch or output region"));
-  EXPECT_THAT(message([](Files& f) { f.relocations[3] = 0; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.relocations[3] = 0; }),
               HasSubstr("names a region, expected a LOAD or STORE"));
-  EXPECT_THAT(message([](Files& f) { f.description["regions"][1]["kind"] = "heap"; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.description["regions"][1]["kind"] = "heap"; }),
               HasSubstr("found \"heap\", expected const, scratch, input or output"));
-  EXPECT_THAT(message([](Files& f) { f.description["accelerator"]["batch"] = 3; }),
+  EXPECT_THAT(message([](VtaStageFiles& f) { f.description["accelerator"]["batch"] = 3; }),
               HasSubstr("batch is 3, expected a power of two"));
 }
 
 TEST(Program, RefusesBasesThatTheInstructionsCannotHold) {
-  const auto program = Files().parse();
+  const auto program = VtaStageFiles().parse();
   std::vector<InstructionWord> out(7);
   const std::vector<std::uint64_t> misaligned{4096, 8, 4096};
   EXPECT_THAT(program->relocate(misaligned, out).message(),

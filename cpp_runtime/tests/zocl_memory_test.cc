@@ -167,7 +167,9 @@ TEST_F(Zocl, AcceleratorTakesItWhereThereIsNoUdmabuf) {
                        .zocl = options(),
                        .devices = devices,
                        .classes = classes};
-  const auto device = open_uio_device({}, uio);
+  const auto memory = open_uio_memory(uio);
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  const auto device = open_uio_device({}, **memory, uio);
   ASSERT_TRUE(device.ok()) << device.status().message();
   EXPECT_GE((*device)->memory().allocate(64)->device_address(), kAddress);
 }

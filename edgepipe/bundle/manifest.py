@@ -31,13 +31,21 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A stage: its device kind, its folder, and the tensors it reads and writes."""
+    """A stage: its device kind, its folder, and the tensors it reads and writes.
+
+    ``fallback`` is the folder of ARM kernels that give the same tensors, for when the device of a
+    VTA stage fails; empty when the bundle has none. ``cores`` and ``realtime_priority`` are what
+    the board's file gives the stage's thread.
+    """
 
     name: str
     kind: str
     folder: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    fallback: str = ""
+    cores: tuple[int, ...] = ()
+    realtime_priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,7 @@ class Manifest:
     format: int
     name: str
     board: str
+    board_architecture: str = ""
     architectures: tuple[str, ...]
     accelerator: Accelerator
     fingerprint: Fingerprint

@@ -66,6 +66,11 @@ def add_parser(commands: Any) -> None:
         help="run an operator on this device (repeatable)",
     )
     parser.add_argument(
+        "--fallback",
+        action="store_true",
+        help="add ARM kernels for the VTA stages; they take over when the accelerator fails",
+    )
+    parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
     parser.add_argument(
@@ -91,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
             placement=parse_overrides(options.place),
             description=options.description,
             calibration_frames=options.calib_frames,
+            fallback=options.fallback,
         ),
         progress=progress,
     )

@@ -68,13 +68,14 @@ def print_summary(path: Path, manifest: Manifest) -> None:
     rows = []
     for stage in manifest.stages:
         count = sum(1 for p in manifest.placement if p.stage == stage.name)
-        size = sum(f.bytes for f in manifest.files if f.path.startswith(stage.folder + "/"))
+        folders = tuple(f"{folder}/" for folder in (stage.folder, stage.fallback) if folder)
+        size = sum(f.bytes for f in manifest.files if f.path.startswith(folders))
         reads = ", ".join(_tensor(manifest, name) for name in stage.inputs)
         writes = ", ".join(_tensor(manifest, name) for name in stage.outputs)
         rows.append(
             [
                 stage.name,
-                stage.kind,
+                f"{stage.kind}, else arm" if stage.fallback else stage.kind,
                 str(count),
                 f"{size / 1024:.0f}",
                 _short(reads),

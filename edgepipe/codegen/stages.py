@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,28 +37,50 @@ def compile_stage(
     tensors: Mapping[str, Tensor],
     board: Board,
     progress: Progress,
+    *,
+    fallback: bool = False,
 ) -> CompiledStage:
     """Compile ``segment`` (its module is ``stage``) for ``board`` into ``stages/<index>_<device>``.
 
-    ``tensors`` describes the tensors at the stage's borders. Raises ``LayerError`` or
-    ``CodegenError`` when the stage cannot be compiled.
+    ``tensors`` describes the tensors at the stage's borders. With ``fallback`` a VTA stage gets a
+    second folder, ``stages/<index>_fallback``, with ARM kernels of the same bits. Raises
+    ``LayerError`` or ``CodegenError`` when the stage cannot be compiled.
     """
     folder = f"stages/{index}_{segment.device}"
+    fallback_folder = ""
+    if segment.device == "vta":
+        files = _files(folder, lambda work: _compile_vta(work, segment, stage, board, progress))
+        if fallback:
+            fallback_folder = f"stages/{index}_fallback"
+            files |= _files(
+                fallback_folder, lambda work: _compile_arm(work, stage, tensors, board, progress)
+            )
+    else:
+        files = _files(folder, lambda work: _compile_arm(work, stage, tensors, board, progress))
+    threads = board.threads.vta if segment.device == "vta" else board.threads.arm
+    entry = Stage(
+        name=name,
+        kind=segment.device,
+        folder=folder,
+        inputs=stage.inputs,
+        outputs=stage.outputs,
+        fallback=fallback_folder,
+        cores=threads.cores,
+        realtime_priority=threads.realtime_priority,
+    )
+    return CompiledStage(entry=entry, files=files)
+
+
+def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes]:
+    """Return what ``compile_into`` writes into an empty folder, by its path below ``folder``."""
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        if segment.device == "vta":
-            _compile_vta(work, segment, stage, board, progress)
-        else:
-            _compile_arm(work, stage, tensors, board, progress)
-        files = {
+        compile_into(work)
+        return {
             f"{folder}/{path.relative_to(work)}": path.read_bytes()
             for path in sorted(work.rglob("*"))
             if path.is_file()
         }
-    entry = Stage(
-        name=name, kind=segment.device, folder=folder, inputs=stage.inputs, outputs=stage.outputs
-    )
-    return CompiledStage(entry=entry, files=files)
 
 
 def _compile_vta(

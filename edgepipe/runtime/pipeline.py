@@ -85,14 +85,21 @@ class Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
-    """One stage: the core it is pinned to (-1: none), its run times, its share of the time, and
-    how many frames wait for it now."""
+    """One stage: the cores it may run on (none: any), its run times, its share of the time.
+
+    ``waiting`` frames wait for it now, ``retries`` frames were run once more because the device had
+    hung, ``fallback_frames`` were run by the stage's fallback; ``fault`` is what the device did
+    last.
+    """
 
     name: str
-    core: int
+    cores: tuple[int, ...]
     busy: Durations
     utilisation: float
     waiting: int
+    retries: int
+    fallback_frames: int
+    fault: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +344,9 @@ def statistics_from_json(text: bytes) -> Statistics:
     """Read what the C functions write of a pipeline's statistics."""
     found = json.loads(text)
     stages = tuple(
-        StageStatistics(**(stage | {"busy": Durations(**stage["busy"])}))
+        StageStatistics(
+            **(stage | {"busy": Durations(**stage["busy"]), "cores": tuple(stage["cores"])})
+        )
         for stage in found["stages"]
     )
     return Statistics(**(found | {"latency": Durations(**found["latency"]), "stages": stages}))

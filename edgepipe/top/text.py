@@ -48,7 +48,7 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
     rows = [
         [
             stage.name,
-            "-" if stage.core < 0 else str(stage.core),
+            ",".join(map(str, stage.cores)) or "-",
             *_times(stage.busy),
             f"{busy:.0%}",
             str(stage.waiting),
@@ -56,7 +56,13 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
         for stage, busy in zip(statistics.stages, rates.busy, strict=True)
     ]
     rows.append(["submit to result", "", *_times(latency), "", ""])
-    return "\n".join([*lines, "", format_table(header, rows)])
+    faults = [
+        f"{stage.name}: {stage.retries} frames run once more, "
+        f"{stage.fallback_frames} by its fallback"
+        for stage in statistics.stages
+        if stage.fault
+    ]
+    return "\n".join([*lines, "", format_table(header, rows), *faults])
 
 
 def _times(times: Durations) -> list[str]:

@@ -29,6 +29,13 @@ def test_a_board_may_bring_its_own_timing(tmp_path):
     assert mine.timing == CostModel(dma_row_cycles=95)
 
 
+def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_path):
+    with pytest.raises(BoardError) as caught:
+        boards.load(edited(tmp_path, "cores = [1, 2, 3]", "cores = [1, 7]"))
+    assert str(caught.value) == "board ultra96: threads.arm: core 7 does not exist"
+    assert caught.value.hint == "the board's cores: 0, 1, 2, 3"
+
+
 def test_unknown_board_lists_the_known_ones():
     with pytest.raises(BoardError, match="board 'ultra97' is unknown") as caught:
         boards.load("ultra97")
@@ -61,6 +68,8 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ('revision = "0.0.1"', 'revision = "0.0.3"', "revision '0.0.3' is unknown"),
         ("block_in = 16", "block_in = 8", "block_in 8 differs from block_out 16"),
         ("cores = 4", "cores = ", "mine.toml: not valid TOML"),
+        ("cores = [0]", "cores = [4]", "threads.vta: core 4 does not exist"),
+        ("cores = [0]", "realtime_priority = 100", "threads.vta: realtime_priority is 100"),
     ],
 )
 def test_unknown_keys_and_impossible_values_are_errors(tmp_path, old, new, message):

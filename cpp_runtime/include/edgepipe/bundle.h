@@ -2,7 +2,7 @@
 //
 //   Result<std::unique_ptr<Bundle>> bundle = Bundle::open("nanodet.edgepipe");
 //   Result<std::unique_ptr<Device>> device = ...;
-//   Result<Graph> graph = (*bundle)->make_graph(device.get());
+//   Result<Graph> graph = (*bundle)->make_graph({.devices = {device.get()}});
 //
 // Opening compares the manifest with its own digest, manifest.digest, then every file with the
 // digest that the manifest records. They find damage and mix-ups; they are no defence against a
@@ -21,6 +21,7 @@
 #include "edgepipe/device.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/manifest.h"
+#include "edgepipe/pipeline.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -44,9 +45,14 @@ class Bundle {
   /// The class names of the labels file, empty when there is none.
   [[nodiscard]] Result<std::vector<std::string>> labels() const;
 
-  /// Loads every stage for this machine. `device` runs the VTA stages and outlives them; it may be
-  /// null when there are none. Blocks while kernels are loaded and programs verified.
-  Result<Graph> make_graph(Device* device) const;
+  /// Loads every stage for this machine, with its fallback if the bundle has one. The devices run
+  /// the VTA stages and outlive them; there need be none when no stage is of that kind. Blocks
+  /// while kernels are loaded and programs verified.
+  Result<Graph> make_graph(const DeviceSet& devices) const;
+
+  /// The stages' threads as the board's file has them. Empty when it says nothing, when this
+  /// machine is another kind than the board, or when this process may not use all those cores.
+  [[nodiscard]] std::vector<Pipeline::StageThread> board_threads() const;
 
   /// Whether any stage needs a Device.
   [[nodiscard]] bool needs_device() const;

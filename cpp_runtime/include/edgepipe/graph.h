@@ -24,6 +24,9 @@ struct StageNode {
   std::unique_ptr<Stage> stage;
   std::vector<std::size_t> reads;   // indices into Graph::tensors
   std::vector<std::size_t> writes;  // likewise; no other stage writes them
+  // Gives the same results without the stage's device; takes over when that fails. None: the
+  // pipeline ends then.
+  std::unique_ptr<Stage> fallback = nullptr;
 };
 
 struct Graph {

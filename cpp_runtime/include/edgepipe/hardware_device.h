@@ -1,7 +1,7 @@
 // HardwareDevice: the driver of a real VTA, behind injected registers, interrupt, reset and memory.
 //
-//   Result<std::unique_ptr<HardwareDevice>> device = HardwareDevice::create(accelerator, parts,
-//   {}); Status status = (*device)->run({.address = insns.device_address(), .count = 812});
+//   auto device = HardwareDevice::create(accelerator, std::move(parts), {});
+//   Status status = (*device)->run({.address = insns.device_address(), .count = 812});
 //
 // uio_device.h puts the parts together on a board; tests put a model behind the registers.
 //
@@ -24,13 +24,14 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
+#include <string>
 #include <vector>
 
 #include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
+#include "edgepipe/turns.h"
 
 namespace edgepipe {
 
@@ -71,7 +72,7 @@ class HardwareDevice final : public Device {
     std::unique_ptr<RegisterFile> registers;
     std::unique_ptr<InterruptSource> interrupt;  // none: the driver polls
     std::unique_ptr<ResetLine> reset;            // none: a hang is for good
-    std::unique_ptr<DeviceMemory> memory;
+    DeviceMemory* memory = nullptr;              // borrowed; outlives the device
   };
 
   struct Options {
@@ -95,7 +96,6 @@ class HardwareDevice final : public Device {
   /// has no room for the fence. Does not touch the registers.
   static Result<std::unique_ptr<HardwareDevice>> create(const Accelerator& accelerator, Parts parts,
                                                         const Options& options);
-  ~HardwareDevice() override;
 
   [[nodiscard]] const Accelerator& accelerator() const override { return accelerator_; }
   [[nodiscard]] DeviceMemory& memory() override { return *parts_.memory; }
@@ -104,11 +104,13 @@ class HardwareDevice final : public Device {
   /// instruction is not a FINISH that waits for the last store, kOutOfMemory without room.
   Status prepare(const Submission& submission) override;
 
-  /// See Device. After kDeadline the accelerator has been reset, or the message says why not.
+  /// See Device. kDeadline tells what registers and memory say about the hang, and that the
+  /// accelerator has been reset, or why not.
   /// Allocates only for a program that it has not seen.
   Status run(const Submission& submission) override;
 
-  [[nodiscard]] Statistics statistics() const;
+  /// Blocks while a program runs.
+  [[nodiscard]] Statistics statistics();
 
  private:
   struct FencedProgram {
@@ -123,8 +125,10 @@ class HardwareDevice final : public Device {
   void write_sequence();
   void start(const FencedProgram& program);
   Status wait(const Submission& submission);
+  [[nodiscard]] bool stored_sequence();
   [[nodiscard]] bool fence_reached();
-  Status recover(Status reason);
+  [[nodiscard]] std::string describe_hang(const Submission& submission);
+  Status recover(const Status& reason);
 
   const Accelerator accelerator_;
   const InstructionCodec codec_;
@@ -132,7 +136,7 @@ class HardwareDevice final : public Device {
   const Parts parts_;
   Buffer fence_;  // a uop, the number as an acc element, and where the store writes it
 
-  mutable std::mutex mutex_;           // held during a run: runs are served one after the other
+  Turns turns_;                        // what follows is used by whose turn it is
   std::list<FencedProgram> programs_;  // the latest used first
   std::uint32_t sequence_ = 0;
   bool done_was_stale_ = false;

@@ -24,8 +24,11 @@ struct StageSpec {
   std::string name;
   std::string kind;                 // "arm" or "vta"
   std::string folder;               // inside the bundle
+  std::string fallback;             // folder of ARM kernels with the same results; empty: none
   std::vector<std::size_t> reads;   // indices into Manifest::tensors
   std::vector<std::size_t> writes;  // likewise
+  std::vector<int> cores;           // that the board's file gives its thread; empty: none
+  int realtime_priority = 0;        // likewise; 0: the normal scheduler
 };
 
 /// How a camera's picture becomes the network's input; the bytes-to-int8 part is in the first
@@ -76,6 +79,7 @@ struct FileEntry {
 struct Manifest {
   std::string name;
   std::string board;
+  std::string board_architecture;  // empty: not told
   std::vector<std::string> architectures;
   Accelerator accelerator;
   Fingerprint fingerprint;

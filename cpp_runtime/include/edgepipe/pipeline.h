@@ -23,6 +23,10 @@
 //            stage and frame; n is failed, later frames are dropped.
 // cancelled  what was not delivered is dropped; next() is kCancelled.
 //
+// A device that fails is no stage's error yet. A repeatable stage (stage.h) whose run ends in
+// kDeadline runs the frame once more. If that fails too, or with kDevice, the node's fallback runs
+// this frame and all later ones; without one the pipeline fails. Statistics count both.
+//
 // restart() leads from stopped, failed and cancelled back to running, with the same stages.
 //
 // Threads: one thread submits and one takes results, possibly the same one; statistics(), stop()
@@ -34,6 +38,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,19 +66,25 @@ class Pipeline {
   enum class Pinning {
     kRequired,   // create() fails when a thread cannot be pinned
     kPreferred,  // such a thread runs unpinned; statistics() shows it
-    kOff,
+    kOff,        // no thread is pinned
+  };
+  /// Where and how urgently a stage's thread runs.
+  struct StageThread {
+    std::vector<int> cores;     // it may run on these; empty: on any
+    int realtime_priority = 0;  // see Thread::Options
   };
   struct Options {
     Mode mode = Mode::kPipelined;
     std::size_t slots = 0;  // frames in the ring; 0: one per stage and two for the caller
     Pinning pinning = Pinning::kRequired;
-    // Stage k runs on cores[k % n], -1: on any; empty: the process's own cores.
-    std::vector<int> cores;
-    int realtime_priority = 0;
+    // Stage k runs as threads[k % n] says; empty: on one of the process's cores each.
+    std::vector<StageThread> threads;
     // How long a stage's thread polls for its next frame before it sleeps. Polling takes its core
     // all the time and a hand-over then a fraction of a microsecond instead of a wake-up.
     std::chrono::microseconds spin{0};
     std::size_t trace_spans = 0;  // how many spans trace() can give; 0: none are recorded
+    // Told what a device did and what is done about it, as it happens, on the stage's thread.
+    std::function<void(const std::string& what)> on_fault = {};
   };
 
   /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes the
@@ -141,6 +152,10 @@ class Pipeline {
     std::vector<std::size_t> consumers;  // workers to wake when this stage has finished a frame
     std::uint64_t finished = 0;          // frames 0..finished-1 are done
     Histogram busy;
+    std::uint64_t retries = 0;          // frames that were run once more
+    std::uint64_t fallback_frames = 0;  // frames that the fallback ran
+    std::string fault;                  // the latest
+    bool fallen_back = false;
   };
   struct SlotState {
     bool in_use = false;      // from acquire until its OutputFrame is released
@@ -152,7 +167,7 @@ class Pipeline {
   };
   struct Worker {
     std::vector<std::size_t> stages;  // run in this order on each frame
-    std::optional<int> core;
+    std::vector<int> cores;
     CondVar wake;
     std::optional<Thread> thread;
   };
@@ -169,6 +184,12 @@ class Pipeline {
   std::string worker_name(const Worker& worker) const;
   void work(Worker& worker) EDGEPIPE_EXCLUDES(mutex_);
   bool poll(std::size_t stage, std::uint64_t frame) const;
+  Status run_stage(std::size_t stage, std::uint64_t frame) EDGEPIPE_EXCLUDES(mutex_);
+  bool has_fallen_back(std::size_t stage) const EDGEPIPE_EXCLUDES(mutex_);
+  Status run_fallback(std::size_t stage, std::uint64_t frame) EDGEPIPE_EXCLUDES(mutex_);
+  void note_fault(std::size_t stage, std::uint64_t frame, const Status& status, const char* remedy)
+      EDGEPIPE_EXCLUDES(mutex_);
+  std::string place(std::size_t stage, std::uint64_t frame) const;
   bool wait_until_ready(Worker& worker, std::size_t stage, std::uint64_t frame)
       EDGEPIPE_EXCLUDES(mutex_);
   void finish(std::size_t stage, std::uint64_t frame, const Status& status,

@@ -22,6 +22,8 @@
 
 namespace edgepipe {
 
+class StageLoader;
+
 class PipelineSession {
  public:
   /// What a host program runs: `context` is handed to `function` and outlives the session.
@@ -32,8 +34,8 @@ class PipelineSession {
   };
 
   /// Reads pipeline.json, loads the stages and starts the pipeline; a stage runs on the core that
-  /// the description gives, whatever `options.pipeline.cores` says. Blocks meanwhile. kNotFound for
-  /// a missing file or stage, kUnsupported for a kind that nothing here or in `hosted` runs.
+  /// the description gives, whatever `options.pipeline.threads` says. Blocks meanwhile. kNotFound
+  /// for a missing file or stage, kUnsupported for a kind that nothing here or in `hosted` runs.
   static Result<std::unique_ptr<PipelineSession>> open(const std::filesystem::path& folder,
                                                        const std::vector<HostedStage>& hosted,
                                                        const Session::Options& options);
@@ -55,10 +57,9 @@ class PipelineSession {
 
   Status open_bundles(const std::filesystem::path& folder);
   Status open_hardware(const Session::Options& options);
-  Result<std::unique_ptr<Stage>> make_stage(const StageDescription& stage,
-                                            const std::filesystem::path& folder,
-                                            const std::vector<HostedStage>& hosted) const;
-  Result<std::unique_ptr<Stage>> make_bundle_stage(const StageDescription& stage) const;
+  Result<StageNode> make_stage(const StageDescription& stage, const std::filesystem::path& folder,
+                               const std::vector<HostedStage>& hosted, StageLoader& loader) const;
+  Result<StageNode> make_bundle_stage(const StageDescription& stage, StageLoader& loader) const;
 
   // Destroyed from the bottom up: the pipeline's threads end before what they use.
   PipelineDescription description_;

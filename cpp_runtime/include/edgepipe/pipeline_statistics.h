@@ -20,10 +20,13 @@ struct DurationSummary {
 
 struct StageStatistics {
   std::string name;
-  int core = -1;              // -1: not pinned
+  std::vector<int> cores;     // that it may run on; empty: not pinned
   DurationSummary busy;       // of one run of the stage
   double utilisation = 0;     // share of the time from the first submit to the last completion
   std::uint64_t waiting = 0;  // frames now that the stage could run and has not begun
+  std::uint64_t retries = 0;  // frames run once more because the device had hung
+  std::uint64_t fallback_frames = 0;  // frames that the stage's fallback ran
+  std::string fault;                  // what the device did last; empty: nothing
 };
 
 struct PipelineStatistics {

@@ -35,6 +35,10 @@ class Stage {
 
   /// Computes the outputs of a bound slot from its inputs. Blocks until done. Does not allocate.
   virtual Status run(std::size_t slot) = 0;
+
+  /// Whether a run that ended in kDeadline left nothing behind, so that the same frame may be run
+  /// once more.
+  [[nodiscard]] virtual bool repeatable() const { return false; }
 };
 
 }  // namespace edgepipe

@@ -1,7 +1,7 @@
 // Thread: a named, optionally pinned and prioritised thread that joins when destroyed.
 //
-//   Result<Thread> thread = Thread::start({.name = "conv1", .core = 2}, [&] { work(); });
-//   if (!thread.ok()) return thread.status();  // e.g. core 2 does not exist; work() has not run
+//   Result<Thread> thread = Thread::start({.name = "conv1", .cores = {2, 3}}, [&] { work(); });
+//   if (!thread.ok()) return thread.status();  // e.g. core 3 does not exist; work() has not run
 //
 // The process's own cores come from Thread::cores().
 #pragma once
@@ -22,11 +22,12 @@ class Thread {
  public:
   struct Options {
     std::string name;           // cut to 15 characters, the kernel's limit
-    std::optional<int> core;    // none: wherever the scheduler likes
+    std::vector<int> cores;     // where it may run; empty: wherever the scheduler likes
     int realtime_priority = 0;  // 1-99: SCHED_FIFO (needs CAP_SYS_NICE); 0: the normal scheduler
   };
 
-  /// Starts `body` on a new thread. The core and the priority hold from its first instruction.
+  /// Starts `body` on a new thread. Cores and priority hold from its first instruction. A core that
+  /// this process may not use is kUnsupported, and the message lists those that it may.
   /// Does not block. Any thread may call it.
   static Result<Thread> start(const Options& options, std::function<void()> body);
 

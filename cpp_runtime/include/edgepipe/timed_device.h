@@ -3,14 +3,16 @@
 //   TimedDevice device(std::move(simulator));
 //   Status status = device.run(submission);  // returns after submission.modelled_time or later
 //
-// A run ends when the inner device has done it and the program's modelled time has passed since it
-// began, whichever is later: a pipeline then shows the board's rhythm wherever this machine is fast
-// enough. What the ARM stages take stays this machine's.
+// A run ends when the inner device has done it and the program's modelled time has passed since its
+// turn came, whichever is later; meanwhile other stages wait, as they do for the accelerator. A
+// pipeline then shows the board's rhythm wherever this machine is fast enough. What the ARM stages
+// take stays this machine's.
 #pragma once
 
 #include <memory>
 
 #include "edgepipe/device.h"
+#include "edgepipe/turns.h"
 
 namespace edgepipe {
 
@@ -23,11 +25,12 @@ class TimedDevice : public Device {
   [[nodiscard]] DeviceMemory& memory() override;
   Status prepare(const Submission& submission) override;
 
-  /// As the inner device's; kDeadline when the deadline is before the end of the modelled time.
+  /// As the inner device's; kDeadline, at the time limit, when the modelled time is longer.
   Status run(const Submission& submission) override;
 
  private:
   std::unique_ptr<Device> inner_;
+  Turns turns_;
 };
 
 }  // namespace edgepipe

@@ -27,9 +27,9 @@ class VtaStage final : public Stage {
  public:
   struct Options {
     std::string name;
-    std::vector<std::string> inputs;             // tensor names in the order that bind gets them
-    std::vector<std::string> outputs;            // likewise
-    std::chrono::milliseconds deadline{10'000};  // for one run
+    std::vector<std::string> inputs;               // tensor names in the order that bind gets them
+    std::vector<std::string> outputs;              // likewise
+    std::chrono::milliseconds time_limit{10'000};  // of one run, once the device is free
   };
 
   /// Copies the constants to device memory. `device` is borrowed and outlives the stage.
@@ -46,6 +46,9 @@ class VtaStage final : public Stage {
 
   /// See Stage. kInvalidArgument for a slot that was never bound, otherwise the device's status.
   Status run(std::size_t slot) override;
+
+  /// A program reads its inputs and writes its outputs and scratch, so it can begin again.
+  [[nodiscard]] bool repeatable() const override { return true; }
 
  private:
   struct Slot {

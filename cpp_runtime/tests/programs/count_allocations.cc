@@ -77,7 +77,7 @@ Status run(Pipeline& pipeline, const GoldenCheck& golden, long frames) {
 
 Result<long> count(const char* bundle, long frames, Pipeline::Mode mode) {
   Session::Options options;
-  options.device.kind = DeviceChoice::kSimulator;
+  options.device.kind = DeviceKind::kSimulator;
   options.pipeline.mode = mode;
   options.pipeline.pinning = Pipeline::Pinning::kPreferred;
   Result<std::unique_ptr<Session>> session = Session::open(bundle, options);

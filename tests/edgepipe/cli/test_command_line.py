@@ -14,6 +14,17 @@ from command_line import build, run
 from edgepipe.cli.main import main
 
 
+def test_a_fallback_is_in_the_bundle_and_inspect_shows_it(project, capsys):
+    assert build(project, "--fallback") == 0
+    assert "vta, else arm" in capsys.readouterr().out
+    folder = project / "out" / "stages" / "1_fallback"
+    assert {"plan.json", "weights.bin", "kernels-aarch64.so"} <= {p.name for p in folder.iterdir()}
+    assert run("inspect", project / "out", "--json") == 0
+    stages = json.loads(capsys.readouterr().out)["stages"]
+    assert [stage["fallback"] for stage in stages] == ["", "stages/1_fallback", ""]
+    assert [stage["cores"] for stage in stages] == [[1, 2, 3], [0], [1, 2, 3]]
+
+
 def test_build_inspect_and_run(project, capsys):
     assert build(project) == 0
     assert "arm0" in capsys.readouterr().out

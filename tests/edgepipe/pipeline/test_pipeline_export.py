@@ -58,7 +58,7 @@ def test_a_moved_folder_loads_and_runs_with_parameters_cores_and_devices(exporte
             outputs = pipeline.next().outputs
             assert_array_equal(outputs[0], -(vector(30) * factor + 10))
             assert_array_equal(outputs[1], vector(30) * factor)
-        assert [stage.core for stage in pipeline.statistics().stages] == [-1, 0, -1]
+        assert [stage.cores for stage in pipeline.statistics().stages] == [(), (0,), ()]
     entry = json.loads((exported / "pipeline.json").read_text())["stages"][0]
     assert (entry["device_kind"], entry["device_index"]) == ("cpu", 0)
 

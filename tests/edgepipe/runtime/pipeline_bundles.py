@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +129,19 @@ def compile_files(network: Network) -> Files:
     return files | {"labels.txt": "\n".join(LABELS).encode() + b"\n"}
 
 
+def compile_fallback(network: Network) -> Files:
+    """Compile the VTA stage as ARM kernels: the files of its fallback."""
+    blocks = Blocks(block=ACCELERATOR.block_in)
+    body = ModuleBuilder()
+    body.param("features", (1, 20, SIZE // 2, SIZE // 2), "int8")
+    emit_layer(body, network.body)
+    compiled = compile_arm_stage(
+        body.finish(["body"]), input_layouts={"features": blocks}, output_layouts={"body": blocks}
+    )
+    return {f"{FALLBACK}/{name}": content for name, content in compiled.files.items()}
+
+
+FALLBACK = "stages/1_fallback"
 TENSORS = (
     tensor("frame", "uint8", (1, SIZE, SIZE, 3), "nhwc"),
     tensor("features", "int8", (1, 20, SIZE // 2, SIZE // 2), "vta"),
@@ -153,7 +166,15 @@ def write_bundle(
     postprocess: Postprocess = CLASSIFY,
     size: int = SIZE,
 ) -> Path:
-    """Write a bundle of STAGES; ``golden`` holds arrays by tensor name, inputs among them."""
+    """Write a bundle of STAGES; ``golden`` holds arrays by tensor name, inputs among them.
+
+    With the files of ``compile_fallback`` among ``files``, the VTA stage has its fallback.
+    """
+    has_fallback = any(name.startswith(FALLBACK) for name in files)
+    stages = [
+        replace(stage, fallback=FALLBACK) if has_fallback and stage.kind == "vta" else stage
+        for stage in STAGES
+    ]
     contents = dict(files) | {
         f"golden/{name}.bin": np.ascontiguousarray(array).tobytes()
         for name, array in golden.items()
@@ -178,7 +199,7 @@ def write_bundle(
             tensors=tuple(tensors),
             inputs=tuple(inputs),
             outputs=("scores",),
-            stages=STAGES,
+            stages=tuple(stages),
             placement=(),
             preprocess=Preprocess(
                 width=size, height=size, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3

@@ -71,4 +71,4 @@ def test_a_library_that_is_not_there_is_named(bundle, tmp_path):
 def test_a_device_without_a_path_is_wrong_use(bundle):
     ran = run(bundle, "")
     assert ran.returncode == 2
-    assert "expected auto, simulator, timed, uio or driver:PATH" in ran.stderr
+    assert "expected auto, simulator, timed, uio, model, perhaps with" in ran.stderr

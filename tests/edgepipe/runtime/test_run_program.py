@@ -63,6 +63,14 @@ def test_the_golden_input_gives_the_golden_output(bundle, mode):
     assert b"20 submitted = 20 delivered + 0 dropped + 0 failed" in ran.stderr
 
 
+def test_the_simulator_in_the_boards_time_gives_the_golden_output(bundle):
+    ran = run(bundle, "--golden", "--frames", "3", "--json", "--device", "timed")
+    stages = lines_of(ran)[-1]["statistics"]["stages"]
+    assert next(stage for stage in stages if stage["name"] == "body")["busy"]["min_ms"] >= 10
+    assert b"3 frames x 1 outputs are bit-equal" in ran.stderr
+    assert b"VTA stages ran on: timed" in ran.stderr
+
+
 @pytest.mark.cross
 def test_the_golden_output_on_aarch64(bundle):
     ran = run(bundle, "--golden", program=emulated("edgepipe-run"))
@@ -165,7 +173,7 @@ def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     assert b"nothing: no such bundle\nhint: check the name;" in missing.stderr
     core = run(bundle, "--golden", "--cores", "999")
     assert core.returncode == 1
-    assert b"thread 'stem' on core 999 cannot be started" in core.stderr
+    assert b"thread 'stem': core 999 is not there or not this process's, expected 0" in core.stderr
     output = run(bundle, "--golden", "--output", tmp_path / "no" / "folder")
     assert output.returncode == 1
     assert b"cannot be created" in output.stderr

@@ -22,6 +22,7 @@ TIMES = {
     "max_ms": 5.0,
     "mean_ms": 2.5,
 }
+QUIET = {"retries": 0, "fallback_frames": 0, "fault": ""}
 PIPELINE = {
     "submitted": 45,
     "delivered": 40,
@@ -33,8 +34,9 @@ PIPELINE = {
     "elapsed_s": 2.0,
     "frames_per_second": 20.5,
     "stages": [
-        {"name": "arm0", "core": 0, "busy": TIMES, "utilisation": 0.05, "waiting": 0},
-        {"name": "vta1", "core": -1, "busy": TIMES, "utilisation": 0.95, "waiting": 3},
+        {"name": "arm0", "cores": [0], "busy": TIMES, "utilisation": 0.05, "waiting": 0} | QUIET,
+        {"name": "vta1", "cores": [], "busy": TIMES, "utilisation": 0.95, "waiting": 3}
+        | {"retries": 2, "fallback_frames": 7, "fault": "stage 1 'vta1' at frame 9: vta: hangs"},
     ],
 }
 SOURCE = {
@@ -159,10 +161,11 @@ def test_the_page_has_accounts_source_and_a_row_per_stage(tmp_path):
         "45 submitted = 40 delivered + 1 dropped + 0 failed + 4 under way (room for 5)",
         "source: synthetic 640x480: 90 captured, 40 dropped",
     ]
-    rows = [line.split() for line in page.splitlines()[-3:]]
+    rows = [line.split() for line in page.splitlines()[-4:-1]]
     assert rows[0] == ["arm0", "0", "40", "1.000", "2.000", "3.000", "4.000", "5%", "0"]
     assert rows[1] == ["vta1", "-", "40", "1.000", "2.000", "3.000", "4.000", "95%", "3"]
     assert rows[2][:4] == ["submit", "to", "result", "41"]
+    assert page.endswith("vta1: 2 frames run once more, 7 by its fallback")
 
 
 def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):

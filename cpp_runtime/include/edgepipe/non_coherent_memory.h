@@ -1,0 +1,44 @@
+// NonCoherentMemory: memory whose CPU and accelerator see different bytes until told otherwise.
+//
+//   Result<std::unique_ptr<NonCoherentMemory>> memory = NonCoherentMemory::create({});
+//   auto simulator = Simulator::create(accelerator, (*memory)->device_side());
+//
+// There really are two copies. flush copies its range to the accelerator's, invalidate copies it
+// back; nothing else ever does. A stage that forgets one, or names too short a range, computes on
+// old bytes here, every time, where a real cache would let it pass most of the time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "edgepipe/memory.h"
+
+namespace edgepipe {
+
+class NonCoherentMemory final : public DeviceMemory {
+ public:
+  /// kOutOfMemory when the two arenas cannot be reserved.
+  static Result<std::unique_ptr<NonCoherentMemory>> create(const HostMemory::Options& options);
+  ~NonCoherentMemory() override;
+
+  /// The memory as the accelerator sees it: translate gives its copy, allocate is kUnsupported.
+  [[nodiscard]] DeviceMemory& device_side();
+
+  Result<Buffer> allocate(std::size_t bytes) override;
+  Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
+  [[nodiscard]] std::uint64_t generation() const override;
+  void flush(const BufferView& view) override;
+  void invalidate(const BufferView& view) override;
+
+ private:
+  class DeviceSide;
+
+  NonCoherentMemory(std::unique_ptr<HostMemory> cpu, std::unique_ptr<DeviceSide> device_side);
+  void release(const BufferView& view) noexcept override;
+
+  const std::unique_ptr<HostMemory> cpu_;
+  const std::unique_ptr<DeviceSide> device_side_;
+};
+
+}  // namespace edgepipe

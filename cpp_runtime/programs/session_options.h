@@ -1,0 +1,109 @@
+// The options that edgepipe-run and edgepipe-cam share: what runs the stages, and on which cores.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "command_line.h"
+#include "edgepipe/session.h"
+
+namespace edgepipe::programs {
+
+constexpr const char* kSessionHelp =
+    R"(  --device D      what runs the VTA stages: uio (this machine's accelerator), simulator,
+                  timed (the simulator, no faster than the board by its timing model),
+                  model (the board's driver on a model of the FPGA), driver:PATH (a shared
+                  library with the functions of VTA's driver.h) or auto: uio if there is
+                  one (default: auto). uio:1 is the second of its kind, with uio:0+1
+                  the stages take two in turn
+  --device-timeout S
+                  seconds that one run of a VTA stage may take (default: 10). After them
+                  the device is reset and the frame run once more; then the bundle's ARM
+                  kernels take over, or the run ends
+  --fault F       what goes wrong in the model: hang=N, stale-done=N or lost-interrupt=N,
+                  in every N-th run (repeatable)
+  --cores LIST    e.g. 0,1-3: stage k runs on the k-th core, or set of cores, of the list,
+                  round and round (default: as the board's file says, else one core each)
+  --no-pin        let the scheduler place the threads
+)";
+
+/// Reads one entry of --cores: a core, or a set such as 1-3.
+inline bool parse_core_set(std::string_view text, std::vector<int>& cores) {
+  constexpr int kMost = 1023;
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  int first = -1;
+  if (!parse_number(text.substr(0, dash), first) || first < 0) return false;
+  int last = first;
+  if (dash < text.size() && !parse_number(text.substr(dash + 1), last)) return false;
+  if (last < first || last > kMost) return false;
+  for (int core = first; core <= last; ++core) cores.push_back(core);
+  return true;
+}
+
+inline bool parse_cores(std::string_view text, std::vector<Pipeline::StageThread>& threads) {
+  threads.clear();
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (!parse_core_set(text.substr(0, comma), threads.emplace_back().cores)) return false;
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// Sets a shared option that takes a value. Nothing when `name` is none of them, else an error
+/// text, empty when the value makes sense.
+inline std::optional<std::string> set_session_option(std::string_view name,
+                                                     const std::string& value,
+                                                     Session::Options& options) {
+  const auto refuse = [&](const std::string& expected) {
+    return std::string(name) + ": found '" + value + "', expected " + expected;
+  };
+  if (name == "--device") {
+    const Result<DeviceChoice> device = parse_device_choice(value);
+    if (!device.ok()) return refuse(kDeviceChoices);
+    options.device = *device;
+  } else if (name == "--device-timeout") {
+    double seconds = 0;
+    if (!parse_number(value, seconds) || !(seconds >= 0.001) || seconds > 1e6) {
+      return refuse("seconds, from 0.001 up");
+    }
+    options.device_time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+  } else if (name == "--fault") {
+    const Result<Fault> fault = parse_fault(value);
+    if (!fault.ok()) return refuse("hang=N, stale-done=N or lost-interrupt=N");
+    options.faults.push_back(*fault);
+  } else if (name == "--cores") {
+    if (!parse_cores(value, options.pipeline.threads)) return refuse("core numbers, e.g. 0,1-3");
+  } else {
+    return std::nullopt;
+  }
+  return std::string();
+}
+
+/// Sets a shared option without a value; false when `name` is none.
+inline bool set_session_flag(std::string_view name, Session::Options& options) {
+  if (name != "--no-pin") return false;
+  options.pipeline.pinning = Pipeline::Pinning::kOff;
+  return true;
+}
+
+/// An error text, empty when the shared options make sense together.
+inline std::string check_session_options(const Session::Options& options) {
+  if (!options.faults.empty() && options.device.kind != DeviceKind::kModel) {
+    return "--fault goes with --device model";
+  }
+  return {};
+}
+
+/// Prints what a device did wrong as it happens.
+inline void print_faults(Session::Options& options, const char* program) {
+  options.pipeline.on_fault = [program](const std::string& what) {
+    std::fprintf(stderr, "%s: %s\n", program, what.c_str());
+  };
+}
+
+}  // namespace edgepipe::programs

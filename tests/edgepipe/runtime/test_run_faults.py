@@ -1,0 +1,139 @@
+"""Bundles on the board's driver with a model of the FPGA behind it, which goes wrong on request."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pipeline_bundles as bundles
+import pytest
+from needs import built
+
+pytestmark = pytest.mark.sim
+
+FRAME = bundles.frames(1)[0]
+TIME_LIMIT = ("--device-timeout", "0.3")
+
+
+@pytest.fixture(scope="module")
+def network():
+    return bundles.make_network()
+
+
+@pytest.fixture(scope="module")
+def files(network):
+    return bundles.compile_files(network)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory, network, files):
+    """Return a bundle without a fallback."""
+    path = tmp_path_factory.mktemp("faults") / "plain"
+    return bundles.write_bundle(path, files, {"frame": FRAME, "scores": network.run(FRAME)})
+
+
+@pytest.fixture(scope="module")
+def with_fallback(tmp_path_factory, network, files):
+    files = files | bundles.compile_fallback(network)
+    path = tmp_path_factory.mktemp("faults") / "with_fallback"
+    return bundles.write_bundle(path, files, {"frame": FRAME, "scores": network.run(FRAME)})
+
+
+def run(bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(built("edgepipe-run")), str(bundle), "--golden", "--json", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def body_of(ran: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """Return the statistics of the VTA stage, once all frames were bit-equal."""
+    assert ran.returncode == 0, ran.stderr
+    assert "are bit-equal" in ran.stderr
+    stages = json.loads(ran.stdout.splitlines()[-1])["statistics"]["stages"]
+    return next(stage for stage in stages if stage["name"] == "body")
+
+
+def test_a_bundle_is_bit_equal_on_memory_without_cache_coherence(plain):
+    ran = run(plain, "--frames", "20", "--device", "model")
+    assert body_of(ran)["fault"] == ""
+    assert "VTA stages ran on: model" in ran.stderr
+
+
+def test_hangs_are_told_and_their_frames_run_once_more(plain):
+    ran = run(plain, "--frames", "12", "--device", "model", "--fault", "hang=5", *TIME_LIMIT)
+    assert body_of(ran)["retries"] == 2
+    told = [line for line in ran.stderr.splitlines() if "vta: hangs" in line]
+    assert len(told) == 2
+    assert told[0].startswith("edgepipe-run: stage 1 'body' at frame 4: stage body: vta: hangs")
+    assert "fetch control 0x" in told[0]
+    assert told[0].endswith("it has been reset; the frame is run once more")
+    assert "body: 2 frames run once more, 0 by its fallback" in ran.stderr
+    assert "12 submitted = 12 delivered + 0 dropped + 0 failed" in ran.stderr
+
+
+def test_stale_done_flags_and_lost_interrupts_change_no_bit(plain):
+    faults = ("--fault", "stale-done=2", "--fault", "lost-interrupt=3")
+    assert body_of(run(plain, "--frames", "12", "--device", "model", *faults))["retries"] == 0
+
+
+def test_an_accelerator_that_always_hangs_is_replaced_by_the_bundles_arm_kernels(with_fallback):
+    ran = run(with_fallback, "--frames", "8", "--device", "model", "--fault", "hang=1", *TIME_LIMIT)
+    assert body_of(ran)["fallback_frames"] == 8
+    assert "its fallback takes over" in ran.stderr
+
+
+def test_without_arm_kernels_the_run_ends_with_stage_and_frame_and_an_account(plain):
+    ran = run(plain, "--frames", "8", "--device", "model", "--fault", "hang=1", *TIME_LIMIT)
+    assert ran.returncode == 1
+    assert "edgepipe-run: stage 1 'body' at frame 0: stage body: vta: hangs" in ran.stderr
+    assert " 0 delivered + " in ran.stderr
+    assert " + 1 failed;" in ran.stderr
+
+
+def test_a_bundle_with_a_fallback_runs_as_any_other(with_fallback):
+    assert body_of(run(with_fallback, "--frames", "3"))["fallback_frames"] == 0
+
+
+@pytest.mark.parametrize("device", ["simulator:0+1", "simulator:1", "model:0+1"])
+def test_devices_of_a_kind_are_chosen_by_index(plain, device):
+    assert body_of(run(plain, "--frames", "4", "--device", device))["fault"] == ""
+
+
+def test_the_camera_program_recovers_and_counts_alike(with_fallback):
+    options = ["--source", "synthetic", "--rate", "1000", "--frames", "10", "--headless"]
+    faults = ["--device", "model", "--fault", "hang=4", *TIME_LIMIT]
+    ran = subprocess.run(
+        [str(built("edgepipe-cam")), str(with_fallback), *options, *faults],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == 10
+    assert "edgepipe-cam: stage 1 'body' at frame 3: stage body: vta: hangs" in ran.stderr
+    assert "frames run once more, 0 by its fallback" in ran.stderr
+    assert "10 submitted = 10 delivered + 0 dropped + 0 failed" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--device", "gpu"), "--device: found 'gpu', expected auto, simulator, timed, uio, model"),
+        (("--device", "uio:"), "--device: found 'uio:', expected auto"),
+        (("--device", "uio:0+0"), "--device: found 'uio:0+0', expected auto"),
+        (("--device-timeout", "0"), "--device-timeout: found '0', expected seconds"),
+        (("--fault", "fire=1"), "--fault: found 'fire=1', expected hang=N"),
+        (("--fault", "hang=1"), "--fault goes with --device model"),
+    ],
+)
+def test_wrong_use_says_what_is_expected(plain, arguments, text):
+    ran = run(plain, *arguments)
+    assert ran.returncode == 2
+    assert text in ran.stderr
+
+
+def test_an_accelerator_that_is_not_there_is_an_error(plain):
+    ran = run(plain, "--device", "uio:1")
+    assert ran.returncode == 1
+    assert "udmabuf1" in ran.stderr
