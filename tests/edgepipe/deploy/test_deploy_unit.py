@@ -1,7 +1,7 @@
 """The systemd unit on a board: rests during the golden run, runs again however a deploy ends.
 
-``systemctl`` and ``journalctl`` are programs of the test that keep a unit's state in a file; the
-virtual Ultra96 has the real ones (tests/board/test_board_unit.py).
+``systemctl`` and ``journalctl`` are programs of the test that keep a unit's state in a file: no
+machine of the tests, the virtual Ultra96 included, runs systemd.
 """
 
 import dataclasses
