@@ -32,7 +32,16 @@ def measured(fps: float, *stage_ms: float) -> Statistics:
         elapsed_s=1.0,
         frames_per_second=fps,
         stages=tuple(
-            StageStatistics(name=f"s{n}", core=n, busy=durations(ms), waiting=0, utilisation=0.5)
+            StageStatistics(
+                name=f"s{n}",
+                cores=(n,),
+                busy=durations(ms),
+                waiting=0,
+                utilisation=0.5,
+                retries=0,
+                fallback_frames=0,
+                fault="",
+            )
             for n, ms in enumerate(stage_ms)
         ),
     )
