@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     } else {
       return wrong_use("unknown option '" + name + "'");
     }
-    if (!good) return wrong_use(name + ": found '" + value + "'");
+    if (!good) return wrong_use(std::string(name).append(": found '").append(value).append("'"));
   }
   if (!tracker.host.empty()) options.tracker = tracker;
   options.log = [](const std::string& text) {

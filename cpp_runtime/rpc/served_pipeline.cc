@@ -40,7 +40,7 @@ Result<std::unique_ptr<ServedPipeline>> ServedPipeline::open(const std::filesyst
                                                              DeviceChoice device,
                                                              std::size_t slots) {
   Session::Options options;
-  options.device = device;
+  options.device = std::move(device);
   options.pipeline.slots = slots;
   options.pipeline.pinning = Pipeline::Pinning::kPreferred;
   std::unique_ptr<ServedPipeline> served(new ServedPipeline());
