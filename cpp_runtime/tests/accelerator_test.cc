@@ -6,28 +6,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "stock_accelerator.h"
+
 namespace edgepipe {
 namespace {
 
 using ::testing::HasSubstr;
 
-nlohmann::json stock() {
-  return {{"revision", "0.0.2"},
-          {"clock_hz", 100000000},
-          {"batch", 1},
-          {"block_in", 16},
-          {"block_out", 16},
-          {"uop_buffer_bytes_log2", 15},
-          {"inp_buffer_bytes_log2", 15},
-          {"wgt_buffer_bytes_log2", 18},
-          {"acc_buffer_bytes_log2", 17},
-          {"acc_hazard_steps", 8},
-          {"command_queue_depth", 512},
-          {"token_queue_depth", 1024}};
-}
-
 TEST(Accelerator, ReadsEveryField) {
-  const auto accelerator = parse_accelerator(stock().dump());
+  auto description = testing::stock_accelerator();
+  description["revision"] = "0.0.2";
+  description["clock_hz"] = 100000000;
+  const auto accelerator = parse_accelerator(description.dump());
   ASSERT_TRUE(accelerator.ok()) << accelerator.status().message();
   EXPECT_EQ(*accelerator, (Accelerator{.revision = Revision::k0_0_2, .clock_hz = 100'000'000}));
   EXPECT_EQ(accelerator->configuration(), "1x16_i8w8a32_15_15_18_17");
@@ -36,14 +26,14 @@ TEST(Accelerator, ReadsEveryField) {
 }
 
 TEST(Accelerator, NamesAMissingAnUnknownAndAWrongField) {
-  auto missing = stock();
+  auto missing = testing::stock_accelerator();
   missing.erase("batch");
   EXPECT_THAT(parse_accelerator(missing.dump()).status().message(), HasSubstr("field 'batch'"));
-  auto unknown = stock();
+  auto unknown = testing::stock_accelerator();
   unknown["colour"] = "red";
   EXPECT_THAT(parse_accelerator(unknown.dump()).status().message(),
               HasSubstr("unknown field 'colour'"));
-  auto revision = stock();
+  auto revision = testing::stock_accelerator();
   revision["revision"] = "0.0.9";
   EXPECT_THAT(parse_accelerator(revision.dump()).status().message(),
               HasSubstr("encoding revision '0.0.9' is unknown"));

@@ -10,6 +10,7 @@
 
 #include "edgepipe/digest.h"
 #include "edgepipe/fingerprint.h"
+#include "stock_accelerator.h"
 
 namespace edgepipe::testing {
 
@@ -58,19 +59,7 @@ inline nlohmann::json manifest_of(const Files& files) {
       {"name", "tiny"},
       {"board", "host"},
       {"architectures", {"x86_64", "aarch64"}},
-      {"accelerator",
-       {{"revision", "0.0.1"},
-        {"clock_hz", 333000000},
-        {"batch", 1},
-        {"block_in", 16},
-        {"block_out", 16},
-        {"uop_buffer_bytes_log2", 15},
-        {"inp_buffer_bytes_log2", 15},
-        {"wgt_buffer_bytes_log2", 18},
-        {"acc_buffer_bytes_log2", 17},
-        {"acc_hazard_steps", 8},
-        {"command_queue_depth", 512},
-        {"token_queue_depth", 1024}}},
+      {"accelerator", stock_accelerator()},
       {"fingerprint",
        {{"configuration", "1x16_i8w8a32_15_15_18_17"},
         {"revision", "0.0.1"},

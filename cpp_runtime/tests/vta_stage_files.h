@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "edgepipe/program.h"
+#include "stock_accelerator.h"
 #include "vta_program.h"
 
 namespace edgepipe::testing {
@@ -16,19 +17,7 @@ struct VtaStageFiles {
   VtaStageFiles() {
     VtaProgram p;
     description = {{"format", 1},
-                   {"accelerator",
-                    {{"revision", "0.0.1"},
-                     {"clock_hz", 333000000},
-                     {"batch", 1},
-                     {"block_in", 16},
-                     {"block_out", 16},
-                     {"uop_buffer_bytes_log2", 15},
-                     {"inp_buffer_bytes_log2", 15},
-                     {"wgt_buffer_bytes_log2", 18},
-                     {"acc_buffer_bytes_log2", 17},
-                     {"acc_hazard_steps", 8},
-                     {"command_queue_depth", 512},
-                     {"token_queue_depth", 1024}}},
+                   {"accelerator", stock_accelerator()},
                    {"regions",
                     {{{"name", "consts"}, {"bytes", 512}, {"kind", "const"}},
                      {{"name", "x"}, {"bytes", 16}, {"kind", "input"}},

@@ -177,7 +177,8 @@ def test_an_output_that_no_file_system_takes(project, capsys):
 
 def reading(command, path, project):
     """Return the arguments of a command that reads a bundle."""
-    more = ("--input", project / "pictures") if command == "run" else ()
+    pictures, results = project / "pictures", project / "results"
+    more = ("--input", pictures, "--output", results) if command == "run" else ()
     return (command, path, *more)
 
 
@@ -188,6 +189,7 @@ def test_truncated_bundles(built, project, capsys, share, command):
     path = project / "cut.edgepipe"
     path.write_bytes(content[: int(share * len(content))])
     assert_fails(capsys, run(*reading(command, path, project)), "cut.edgepipe")
+    assert not (project / "results").exists()
 
 
 @pytest.mark.parametrize("command", ["inspect", "run"])
@@ -197,6 +199,7 @@ def test_altered_bundles(built, project, capsys, command):
     path = project / "altered.edgepipe"
     path.write_bytes(content)
     assert_fails(capsys, run(*reading(command, path, project)), "altered.edgepipe")
+    assert not (project / "results").exists()
 
 
 @pytest.mark.parametrize("kind", ["archive", "folder"])
@@ -217,6 +220,7 @@ def test_an_altered_manifest_gives_the_same_error_in_python_and_cpp(
     message = f"error: {path}: manifest.json does not have the digest that manifest.digest records"
     for command in ("inspect", "run"):
         assert_fails(capsys, run(*reading(command, path, project)), message)
+    assert not (project / "results").exists()
     ran = run_cpp("edgepipe-run", path, "--golden")
     assert_error(ran.stderr, ran.returncode, message)
 
