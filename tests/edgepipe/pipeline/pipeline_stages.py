@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.pipeline import Stage, python_stage, relax_stage
+from edgepipe.quantize.emit import emit_layer
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
+from vta_stages.layers import Conv, Epilogue, TensorSpec
 
 Array = NDArray[Any]
 SHAPE = (1, 8)
@@ -123,3 +125,26 @@ def build_library(folder: Path) -> Path:
         ["c++", "-std=c++20", "-shared", "-fPIC", f"-I{INCLUDE}", "-o", library, source], check=True
     )
     return library
+
+
+def convolution() -> tuple[Any, Array]:
+    """Return a convolution of int8[1, 4, 4, 4], module and picture; x -> conv."""
+    rng = np.random.default_rng(4)
+    conv = Conv(
+        name="conv",
+        input=TensorSpec(name="x", channels=4, height=4, width=4),
+        output=TensorSpec(name="conv", channels=4, height=4, width=4),
+        weight=rng.integers(-9, 9, (4, 4, 3, 3)).astype(np.int8),
+        epilogue=Epilogue(
+            bias=np.arange(4, dtype=np.int32),
+            shift=np.full(4, 4, np.int32),
+            low=-128,
+            high=127,
+        ),
+        stride=(1, 1),
+        padding=(1, 1, 1, 1),
+    )
+    builder = ModuleBuilder()
+    builder.param("x", (1, 4, 4, 4), "int8")
+    emit_layer(builder, conv)
+    return builder.finish(["conv"]), rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)

@@ -28,10 +28,8 @@ from edgepipe.pipeline import (
     python_stage,
     relax_stage,
 )
-from edgepipe.quantize.emit import emit_layer
 from edgepipe.runtime.pipeline import Pinning
-from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import Conv, Epilogue, TensorSpec
+from edgepipe.tvm_adapter import run_module
 
 Start = Callable[..., RunningPipeline]
 
@@ -157,26 +155,7 @@ def test_an_empty_or_unknown_parameter_group_or_parameter_is_refused(start: Star
 
 
 def test_targets_can_be_mixed_in_one_pipeline(start: Start, tmp_path: Path) -> None:
-    tensor = TensorSpec(name="x", channels=4, height=4, width=4)
-    rng = np.random.default_rng(1)
-    conv = Conv(
-        name="conv",
-        input=tensor,
-        output=TensorSpec(name="conv", channels=4, height=4, width=4),
-        weight=rng.integers(-9, 9, (4, 4, 3, 3)).astype(np.int8),
-        epilogue=Epilogue(
-            bias=np.arange(4, dtype=np.int32),
-            shift=np.full(4, 4, np.int32),
-            low=-128,
-            high=127,
-        ),
-        stride=(1, 1),
-        padding=(1, 1, 1, 1),
-    )
-    builder = ModuleBuilder()
-    builder.param("x", (1, 4, 4, 4), "int8")
-    emit_layer(builder, conv)
-    module = builder.finish(["conv"])
+    module, picture = made.convolution()
     stages = [
         arm_stage(module, name="kernels", architectures=("x86_64",)),
         relax_stage(module, name="plain", target="llvm"),
@@ -187,7 +166,6 @@ def test_targets_can_be_mixed_in_one_pipeline(start: Start, tmp_path: Path) -> N
     config.inputs["data"] = [(stage, "x") for stage in stages]
     for stage in stages:
         config.outputs.append((stage, 0))
-    picture = rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
     pipeline = start(config)
     pipeline.run(data=picture)
     expected = run_module(module, {"x": picture})["conv"]

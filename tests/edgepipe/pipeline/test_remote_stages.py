@@ -34,9 +34,7 @@ from edgepipe.pipeline import (
     relax_stage,
     remote_stage,
 )
-from edgepipe.quantize.emit import emit_layer
-from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import Conv, Epilogue, TensorSpec
+from edgepipe.tvm_adapter import run_module
 
 pytestmark = pytest.mark.sim
 
@@ -122,7 +120,7 @@ def test_a_tracker_hands_out_the_server(server):
 
 
 def test_an_arm_stage_runs_there_bit_for_bit(server):
-    module, picture = convolution()
+    module, picture = made.convolution()
     near = arm_stage(module, name="near")
     far = remote_stage(arm_stage(module, name="far"), at(server))
     config = PipelineConfig()
@@ -149,28 +147,6 @@ def test_the_vta_stage_of_a_bundle_runs_there_bit_for_bit(server, tmp_path):
             results.append(pipeline.next(timeout_s=60).outputs)
     for here, there in zip(*results, strict=True):
         assert_array_equal(here, there)
-
-
-def convolution() -> tuple[Any, made.Array]:
-    rng = np.random.default_rng(4)
-    conv = Conv(
-        name="conv",
-        input=TensorSpec(name="x", channels=4, height=4, width=4),
-        output=TensorSpec(name="conv", channels=4, height=4, width=4),
-        weight=rng.integers(-9, 9, (4, 4, 3, 3)).astype(np.int8),
-        epilogue=Epilogue(
-            bias=np.arange(4, dtype=np.int32),
-            shift=np.full(4, 4, np.int32),
-            low=-128,
-            high=127,
-        ),
-        stride=(1, 1),
-        padding=(1, 1, 1, 1),
-    )
-    builder = ModuleBuilder()
-    builder.param("x", (1, 4, 4, 4), "int8")
-    emit_layer(builder, conv)
-    return builder.finish(["conv"]), rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
 
 
 def test_two_stages_on_one_server_share_its_session(server):
