@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/histogram.h"
+
 namespace edgepipe {
 
 /// A distribution of durations; percentiles within 1.6 % (see histogram.h). All 0 without samples.
@@ -17,6 +19,8 @@ struct DurationSummary {
   double max_ms = 0;
   double mean_ms = 0;
 };
+
+DurationSummary summarise(const Histogram& histogram);
 
 struct StageStatistics {
   std::string name;
