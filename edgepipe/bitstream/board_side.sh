@@ -1,34 +1,14 @@
-# The board's side of `edgepipe bitstream install`, sent along like deploy's board_side.sh:
-#
-#     sh -c "$(cat board_side.sh)" edgepipe-bitstream STEP ROOT SYSTEM [ARGUMENT...]
-#
-# SYSTEM goes before /lib, /sys, /dev and /run; it is empty on a board. What a user may not write is
-# written through `sudo -n`. Exit code 70: a step failed, and why is on stderr.
+# The board's side of `edgepipe bitstream install`, one function a step (deploy/every_step.sh). Every
+# step's first argument, SYSTEM, goes before /lib, /sys, /dev and /run; it is empty on a board. What a
+# user may not write is written through `sudo -n`.
 #
 # SYSTEM/lib/firmware/edgepipe/NAME, NAME.json   what was installed, and its record
 # SYSTEM/run/edgepipe/bitstream.json             the record of what is in the logic now; like the
 #                                                logic's content it is gone when the board restarts
-set -eu
-export LC_ALL=C
-umask 022
-
-echo edgepipe-begin
-
-step=$1
-system=$3
-shift 3
+system=$1
+shift
 firmware=$system/lib/firmware/edgepipe
 programmed=$system/run/edgepipe/bitstream.json
-
-fail() {
-    echo "$*" >&2
-    exit 70
-}
-
-# as_root COMMAND...: runs it as it is for root, else through sudo.
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
 
 # manager: the folder of the logic's fpga_manager.
 manager() {
@@ -105,5 +85,3 @@ program() {
     as_root cp "$firmware/$1.json" "$programmed.new"
     as_root mv -f "$programmed.new" "$programmed"
 }
-
-"$step" "$@"

@@ -1,7 +1,4 @@
-# The board's side of a deploy, one function a step. It is sent along with every step, so that
-# nothing has to be installed on the board first, and needs only POSIX sh and coreutils or busybox:
-#
-#     sh -c "$(cat board_side.sh)" edgepipe-deploy STEP ROOT [ARGUMENT...]
+# The board's side of a deploy, one function a step (every_step.sh).
 #
 # ROOT/current -> releases/N     the release in use; replaced by one rename(2)
 # ROOT/releases/N/               bundle/, bin/, release.json, SHA256SUMS; never changed
@@ -15,30 +12,7 @@
 # Exit codes: 70 a step failed (why is on stderr), 71 the golden run failed, 72 it failed after the
 # switch, which was undone if there was a release before, 73 old releases could not be removed, 75
 # the lock is held.
-set -eu
-export LC_ALL=C
-umask 022
-
-# What a login shell's start-up files may have printed ends here.
-echo edgepipe-begin
-
-step=$1
-root=$2
-shift 2
-case $root in
-/*) ;;
-*) root=$HOME/$root ;;
-esac
-
-fail() {
-    echo "$*" >&2
-    exit 70
-}
-
-# as_root COMMAND...: runs it as it is for root, else through sudo.
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
+# shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e
 
 # unit_state UNIT: active, inactive, failed ...; nothing when the board has no such unit.
 unit_state() {
@@ -54,8 +28,7 @@ probe() {
         timeout; do
         command -v "$tool" >/dev/null || echo "missing $tool"
     done
-    folder=$root
-    while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+    folder=$(folder_there "$root")
     [ -w "$folder" ] || echo "unwritable $folder"
     echo "df $(df -Pk "$folder" | tail -n 1)"
     state=$(unit_state "$2")
@@ -150,7 +123,8 @@ golden() {
     trap 'kill $! 2>/dev/null || true' TERM
     status=0
     wait $! || status=$?
-    said=$(tail -n 3 "$errors" | tr '\n' ';')
+    said=$(sed -n 's/^edgepipe-run: error: //p' "$errors" | tail -n 1)
+    [ -n "$said" ] || said=$(tail -n 3 "$errors" | tr '\n' ';')
     rm -f "$errors"
     case $status in
     0) said=equal ;;
@@ -280,5 +254,3 @@ prune() {
     done
     rm -rf releases/.trash-* releases/.incoming-*
 }
-
-"$step" "$@"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from edgepipe.closing import Closing
+from edgepipe.deploy import board_script
 from edgepipe.deploy.session import (
     BEGIN,
     ConnectionLostError,
@@ -83,14 +84,14 @@ class Target:
 class Connection(Closing):
     """The connection to one board, a context manager. Not for use by several threads at once.
 
-    ``script`` is the board's half of the steps: deploy's own, or another of the same manners.
+    ``script`` holds the board's half of the steps: deploy's own, or another (``board_script``).
     """
 
     def __init__(self, target: Target, *, script: Path = _BOARD_SIDE) -> None:
         self.target = target
         self._folder = tempfile.TemporaryDirectory(prefix="edgepipe-ssh-")
         self._control_path = f"{self._folder.name}/c"
-        self._script = script.read_text(encoding="utf-8")
+        self._script = board_script.read(script)
         self._master: subprocess.Popen[str] | None = None
         self._lock: LockSession | None = None
 
@@ -197,7 +198,7 @@ class Connection(Closing):
         ]
 
     def _popen(self, step: str, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        words = ["sh", "-c", self._script, "edgepipe-deploy", step, self.target.root, *arguments]
+        words = ["sh", "-c", self._script, "edgepipe", step, self.target.root, *arguments]
         # Without its master ssh would connect anew; a proxy that cannot work forbids that.
         command = [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), shlex.join(words)]
         pipe = subprocess.PIPE

@@ -1,22 +1,6 @@
-# The board's side of the doctor, one function a step; sent along like deploy's board_side.sh. It
-# changes nothing on the board and needs only POSIX sh and coreutils or busybox:
-#
-#     sh -c "$(cat board_side.sh)" edgepipe-doctor STEP ROOT [ARGUMENT...]
-#
-# Every finding is a line: a key, a blank, values; what is not there prints nothing.
-set -eu
-export LC_ALL=C
-umask 022
-
-echo edgepipe-begin
-
-step=$1
-root=$2
-shift 2
-case $root in
-/*) ;;
-*) root=$HOME/$root ;;
-esac
+# The board's side of the doctor, one function a step (deploy/every_step.sh). It changes nothing on
+# the board. Every finding is a line: a key, a blank, values; what is not there prints nothing.
+# shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e
 
 # first FILE: its first line; nothing when it cannot be read.
 first() {
@@ -77,9 +61,7 @@ survey() {
     if [ -n "$current" ]; then
         echo "release ${current#releases/} $(first "$root/current/release.json")"
     fi
-    folder=$root
-    while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
-    echo "df $(df -Pk "$folder" | tail -n 1)"
+    echo "df $(df -Pk "$(folder_there "$root")" | tail -n 1)"
 }
 
 # readings SYSTEM: clocks in kHz, temperatures in millidegrees, power in microwatts.
@@ -134,5 +116,3 @@ self_test() {
     done
     echo "after $(interrupts)"
 }
-
-"$step" "$@"

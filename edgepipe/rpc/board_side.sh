@@ -1,21 +1,7 @@
-# The board's side of `edgepipe rpc`, sent along like deploy's board_side.sh:
-#
-#     sh -c "$(cat board_side.sh)" edgepipe-rpc STEP ROOT [ARGUMENT...]
+# The board's side of `edgepipe rpc`, one function a step (deploy/every_step.sh).
 #
 # ROOT/rpc/   edgepipe-rpcd and the TVM libraries that it loads from beside itself
-set -eu
-export LC_ALL=C
-umask 022
-
-echo edgepipe-begin
-
-step=$1
-root=$2
-shift 2
-case $root in
-/*) ;;
-*) root=$HOME/$root ;;
-esac
+# shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e
 
 # survey: the machine, and digests of the files that are there; changes nothing.
 survey() {
@@ -34,5 +20,3 @@ receive() {
     sync
     mv -f "$folder"/* .
 }
-
-"$step" "$@"

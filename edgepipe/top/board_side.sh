@@ -1,14 +1,7 @@
-# What `edgepipe top` reads of a machine, here or over SSH; needs only POSIX sh and busybox:
-#
-#     sh -c "$(cat board_side.sh)" edgepipe-top STEP ROOT FOLDER
-#
-# Prints the machine's uptime in seconds, then a line of JSON for each pipeline whose process lives
-# (docs/statistics.md says what is in it).
-set -eu
-export LC_ALL=C
+# What `edgepipe top` reads of a machine, here or over SSH (deploy/every_step.sh).
 
-echo edgepipe-begin
-
+# snapshots FOLDER: the machine's uptime in seconds, then a line of JSON for each pipeline whose
+# process lives (docs/statistics.md says what is in it).
 snapshots() {
     cut -d ' ' -f 1 /proc/uptime
     for file in "$1"/edgepipe-*.json; do
@@ -18,7 +11,3 @@ snapshots() {
         [ ! -d "/proc/$pid" ] || cat "$file" 2>/dev/null || true
     done
 }
-
-step=$1
-shift 2
-"$step" "$@"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgepipe.deploy import board_script
 from edgepipe.deploy.connection import Connection
 from edgepipe.deploy.session import BEGIN
 from edgepipe.runtime.pipeline import Statistics, statistics_from_json
@@ -88,9 +89,8 @@ def rates(now: Snapshot, before: Snapshot | None) -> Rates:
 
 def read_here(folder: str = FOLDER) -> Reading:
     """Read every pipeline of this machine."""
-    script = BOARD_SIDE.read_text(encoding="utf-8")
     done = subprocess.run(
-        ["sh", "-c", script, "edgepipe-top", "snapshots", ".", folder],
+        ["sh", "-c", board_script.read(BOARD_SIDE), "edgepipe", "snapshots", ".", folder],
         capture_output=True,
         text=True,
         check=True,

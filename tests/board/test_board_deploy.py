@@ -144,8 +144,9 @@ def test_hanging_fpga_is_told_in_the_drivers_words(board, virtual_board, resnet8
         command = f"{run}/bin/edgepipe-run {run}/bundle --golden --quiet"
         done = virtual_board.run([command], deadline_s=120)
         assert done.returncode == 1
-        assert b"vta: deadline passed in run 1 of" in done.stderr
-        with pytest.raises(DeployError, match=r"golden run failed: .*deadline passed in run 1 of"):
+        assert b"vta: hangs: deadline passed in run 1 of" in done.stderr
+        assert b"the frame is run once more" in done.stderr
+        with pytest.raises(DeployError, match=r"golden run failed: .*deadline passed in run 2 of"):
             board.deploy(resnet8, "hanging")
     finally:
         virtual_board.load_fpga(FpgaOptions(accelerator=accelerator))

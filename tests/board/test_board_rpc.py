@@ -103,7 +103,7 @@ def test_a_failure_on_the_board_is_told_and_the_next_session_works(port, tmp_pat
     with rpc.connect(port) as session:
         session.remote.upload(bytearray(b"no bundle"), "broken.edgepipe")
         with pytest.raises(RpcError, match=r"broken\.edgepipe"):
-            session._call("edgepipe.open_bundle", "broken.edgepipe", "uio")
+            session.call("edgepipe.open_bundle", "broken.edgepipe", "uio")
     with rpc.connect(port) as session:
         assert session.info()["process"] > 0
 
