@@ -198,6 +198,7 @@ class _Search:
             max(sum(isinstance(s, Accumulate) and s.source == i for s in kernel.steps), 1)
             for i in range(len(kernel.sources))
         ]
+        self._rereads = max(self._repeats, default=1) > 1
 
     def run(self) -> None:
         """Try all cuts; :attr:`best` is the cheapest tiling that fits."""
@@ -308,13 +309,13 @@ class _Search:
                 and not (channels_outer and pieces > 1)
             ):
                 inp_options.append((min(inp_depth, 2 * inp_blocks), True))
-            if max(self._repeats) > 1 and inp_depth >= inp_blocks > 2:
+            if self._rereads and inp_depth >= inp_blocks > 2:
                 # Blocks that stay until the last part has used them.
                 inp_options.append((min(inp_depth, 2 * inp_blocks), False))
             wgt_options = [(min(wgt_depth, 2, all_wgt), all_wgt == 1)]
             if wgt_depth >= 4 < all_wgt:
                 wgt_options.append((4, False))
-            if max(self._repeats) > 1 and wgt_depth >= wgt_blocks > 2:
+            if self._rereads and wgt_depth >= wgt_blocks > 2:
                 wgt_options.append((min(wgt_depth, 2 * wgt_blocks), False))
             if wgt_depth >= all_wgt > 1:
                 wgt_options.append((all_wgt, True))
