@@ -104,7 +104,7 @@ lint: $(VENV)/.installed
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init
-	find cpp_runtime/src cpp_runtime/capi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
+	find cpp_runtime/src cpp_runtime/ffi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
 	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
 
 format: $(VENV)/.installed

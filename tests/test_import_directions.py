@@ -15,7 +15,7 @@ EVERYWHERE = {"__version__", "closing", "errors", "names", "progress", "resource
 # Libraries whose names change, or that are large, and who alone may know them.
 KEPT_APART = {
     "tvm": {"tvm_adapter", "tvm_executable", "codegen"},
-    "tvm_ffi": {"codegen", "tvm_adapter"},
+    "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
     "onnx": {"frontend", "quantize"},
     "onnxruntime": {"quantize"},

@@ -1,8 +1,7 @@
-"""Stages that run in Python: TVM executables and Python functions, behind the C function type."""
+"""Stages that run in Python: TVM executables and Python functions, called by the C++ pipeline."""
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -17,27 +16,10 @@ from numpy.typing import NDArray
 from edgepipe.errors import PipelineError
 from edgepipe.pipeline.ports import Port, dense_port
 from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE, check_parameters
+from edgepipe.runtime.library import as_array
 from edgepipe.tvm_executable import Executable, ExecutableError
 
 Array = NDArray[Any]
-
-
-class StageBuffer(ctypes.Structure):
-    """``EpStageBuffer`` of ``cpp_runtime/include/edgepipe/stage_function.h``."""
-
-    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64))
-
-
-STAGE_FUNCTION = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.POINTER(StageBuffer),
-    ctypes.c_uint32,
-    ctypes.POINTER(StageBuffer),
-    ctypes.c_uint32,
-    ctypes.c_void_p,
-    ctypes.c_uint64,
-)
 
 
 class Runner(ABC):
@@ -164,46 +146,36 @@ class TvmRunner(Runner):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HostedStage:
-    """A runner and its stage's tensors; ``callback`` is what the C++ pipeline calls."""
+    """A runner and its stage's tensors; the C++ pipeline calls it for each frame."""
 
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     runner: Runner
 
-    def callback(self) -> Any:
-        """Return the C function; whoever uses it keeps it referenced."""
-        views: dict[int, Array] = {}  # a slot's buffers stay where they are
+    def __call__(self, *tensors: Any) -> None:
+        """Compute the outputs from the inputs: tensors of bytes, valid during the call.
 
-        def view(buffer: StageBuffer, port: Port) -> Array:
-            address = int(buffer.data or 0)
-            # Keyed by address, which is one tensor's for as long as the pipeline lives.
-            if address not in views:
-                memory = (ctypes.c_uint8 * port.bytes).from_address(address)
-                views[address] = as_port(np.ctypeslib.as_array(memory), port)
-            return views[address]
-
-        def call(
-            _context: Any, inputs: Any, _n: int, outputs: Any, _m: int, error: int, capacity: int
-        ) -> int:
-            try:
-                read = [view(inputs[i], port) for i, port in enumerate(self.inputs)]
-                found = self.runner.run(read)
-                if len(found) != len(self.outputs):
-                    raise PipelineError(
-                        f"it returned {len(found)} arrays, expected {len(self.outputs)}"
-                    )
-                for i, port in enumerate(self.outputs):
-                    check_array(f"output {port.name!r}", found[i], port)
-                    view(outputs[i], port)[...] = found[i]
-            except BaseException as cause:  # nothing may be raised into C++
-                kind = "" if isinstance(cause, PipelineError) else f"{type(cause).__name__}: "
-                text = f"{kind}{cause}".encode(errors="replace")[: capacity - 1]
-                ctypes.memmove(error, text + b"\0", len(text) + 1)
-                return 1
-            return 0
-
-        return STAGE_FUNCTION(call)
+        Raises PipelineError with the frame's error, whatever the runner has raised.
+        """
+        arrays = [
+            as_port(as_array(tensor), port)
+            for tensor, port in zip(tensors, self.inputs + self.outputs, strict=True)
+        ]
+        count = len(self.inputs)
+        try:
+            found = self.runner.run(arrays[:count])
+            if len(found) != len(self.outputs):
+                raise PipelineError(
+                    f"it returned {len(found)} arrays, expected {len(self.outputs)}"
+                )
+            for port, array, result in zip(self.outputs, arrays[count:], found, strict=True):
+                check_array(f"output {port.name!r}", result, port)
+                array[...] = result
+        except PipelineError:
+            raise
+        except BaseException as cause:  # by its class, which the way through C++ would lose
+            raise PipelineError(f"{type(cause).__name__}: {cause}") from cause
 
 
 def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:

@@ -217,11 +217,11 @@ class _RemoteModule(Runner):
                 remote.upload(str(archive), archive.name)
             module = remote.get_function("edgepipe.open_bundle")(archive.name, "auto")
         self._kept = module  # freed only when the session has ended
-        self._run_stage = module["run_stage"]
+        self._call_stage = module["call_stage"]
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Send all inputs and bring all outputs back in one call."""
-        found = self._run_stage(self._index, *(array.tobytes() for array in inputs))
+        found = self._call_stage(self._index, *(array.tobytes() for array in inputs))
         return _split(np.frombuffer(bytes(found), np.uint8), self._outputs)
 
     def restart(self) -> None:

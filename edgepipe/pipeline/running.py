@@ -12,7 +12,7 @@ Any thread may call anything. Frames are delivered in the order of submission.
 
 from __future__ import annotations
 
-import ctypes
+import json
 import os
 import threading
 import time
@@ -30,23 +30,18 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
 from edgepipe.names import suggest
-from edgepipe.pipeline.hosted import (
-    STAGE_FUNCTION,
-    HostedStage,
-    Runner,
-    array_shape,
-    check_array,
-)
+from edgepipe.pipeline.hosted import HostedStage, Runner, array_shape, check_array
 from edgepipe.pipeline.ports import Port
+from edgepipe.runtime.frames import read_frame
 from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.library import as_tensor, call
 from edgepipe.runtime.pipeline import TIMEOUT_S, Pinning, Statistics, statistics_from_json
 
 Array = NDArray[Any]
 
 # Codes of cpp_runtime/include/edgepipe/status.h that are not failures of the pipeline.
 _DEADLINE, _CANCELLED, _CLOSED = 6, 7, 8
-_WAITS: Mapping[int, type[RuntimeFailure]] = {
+WAITS: Mapping[int, type[RuntimeFailure]] = {
     _DEADLINE: DeadlinePassed,
     _CANCELLED: PipelineEnded,
     _CLOSED: PipelineEnded,
@@ -63,17 +58,6 @@ class PipelineResult:
     frame: int
     latency_ms: float
     outputs: tuple[Array, ...]
-
-
-class _Options(ctypes.Structure):
-    _fields_ = (
-        ("serial", ctypes.c_int32),
-        ("pinning", ctypes.c_int32),
-        ("slots", ctypes.c_uint32),
-        ("hosted_count", ctypes.c_uint32),
-        ("hosted_names", ctypes.POINTER(ctypes.c_char_p)),
-        ("hosted_functions", ctypes.POINTER(STAGE_FUNCTION)),
-    )
 
 
 class FrameFuture:
@@ -109,6 +93,8 @@ class RunningPipeline(Handle):
     begins anew after that, after ``stop`` and after ``cancel``.
     """
 
+    _kinds = WAITS
+
     def __init__(
         self,
         folder: Path,
@@ -124,9 +110,6 @@ class RunningPipeline(Handle):
     ) -> None:
         self.inputs = {port.name: port for port in inputs}
         self.outputs = outputs
-        library = runtime_library()
-        library.ep_graph_slots.restype = ctypes.c_uint64
-        library.ep_graph_cancel.restype = None
         self._runners = tuple(stage.runner for stage in hosted)
         self._groups = dict(parameter_groups)
         self._values: dict[str, Array] = {}
@@ -136,26 +119,14 @@ class RunningPipeline(Handle):
         self._futures: dict[int, weakref.ref[FrameFuture]] = {}
         self._spare: tuple[Array, ...] | None = None
         self._passed: deque[PipelineResult] = deque()  # taken on the way to a future's frame
-        count = len(hosted)
-        functions = (STAGE_FUNCTION * count)(*(stage.callback() for stage in hosted))
-        options = _Options(
-            serial=int(serial),
-            pinning=int(pinning),
-            slots=slots,
-            hosted_count=count,
-            hosted_names=(ctypes.c_char_p * count)(*(stage.name.encode() for stage in hosted)),
-            hosted_functions=functions,
-        )
-        handle = ctypes.c_void_p()
-        opened = library.ep_graph_open(
-            os.fsencode(folder), ctypes.byref(options), ctypes.byref(handle)
-        )
-        check(library, opened)
-        # The functions and the folder live until the C++ side has let go of them.
+        options = {"serial": serial, "slots": slots, "pinning": pinning}
+        functions = [part for stage in hosted for part in (stage.name, stage)]
+        module = call("load_pipeline", os.fspath(folder), json.dumps(options), *functions)
         # Finalizers run in the reverse order: connections are cut, the C++ side ends, what is left
         # of the runners goes.
         self._ended = weakref.finalize(self, _each, self._runners, methodcaller("close"))
-        super().__init__("pipeline", handle, "ep_graph_close", keep=(functions, keep))
+        super().__init__("pipeline", module, end="close", keep=keep)
+        self._slots = int(json.loads(self._call("describe"))["slots"])
         self._interrupted = weakref.finalize(self, _each, self._runners, methodcaller("interrupt"))
 
     def close(self) -> None:
@@ -179,8 +150,7 @@ class RunningPipeline(Handle):
     @property
     def slots(self) -> int:
         """Return how many frames may be under way, results that were not taken included."""
-        self._check_open()
-        return int(self._library.ep_graph_slots(self._handle))
+        return self._slots
 
     @property
     def num_executing(self) -> int:
@@ -227,29 +197,20 @@ class RunningPipeline(Handle):
                 f"input {missing[0]!r}: has not been set", hint="set_input() or run(name=array)"
             )
         arrays = [values[name] for name in self.inputs]
-        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        sizes = (ctypes.c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
-        number = ctypes.c_uint64()
+        tensors = [as_tensor(array) for array in arrays]
         deadline = time.monotonic() + timeout_s
         with _locked(self._submitting, timeout_s, "another thread waits for a free slot"):
             if future is not None:  # known before its frame can be finished
                 future.frame = self._submitted
                 self._futures[future.frame] = weakref.ref(future)
             try:
-                self._call(
-                    "ep_graph_submit",
-                    pointers,
-                    sizes,
-                    ctypes.c_uint32(len(arrays)),
-                    ctypes.c_double(deadline - time.monotonic()),
-                    ctypes.byref(number),
-                )
+                number = int(self._call("run", deadline - time.monotonic(), *tensors))
             except BaseException:
                 if future is not None:
                     self._futures.pop(future.frame, None)
                 raise
-            self._submitted = number.value + 1
-        return number.value
+            self._submitted = number + 1
+        return number
 
     def set_parameters(self, group: str, parameters: Mapping[str, Array]) -> None:
         """Replace parameters of a group for every frame that is run after this call.
@@ -315,20 +276,10 @@ class RunningPipeline(Handle):
             np.empty(array_shape(port), np.dtype(port.dtype)) for port in self.outputs
         )
         self._spare = arrays  # used again when no frame comes
-        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        frame, latency_ns = ctypes.c_uint64(), ctypes.c_uint64()
-        self._call(
-            "ep_graph_next",
-            ctypes.c_double(timeout_s),
-            pointers,
-            ctypes.byref(frame),
-            ctypes.byref(latency_ns),
-        )
+        found = read_frame(self._call("get_output", timeout_s, *map(as_tensor, arrays)))
         self._spare = None
-        result = PipelineResult(
-            frame=frame.value, latency_ms=latency_ns.value / 1e6, outputs=arrays
-        )
-        reference = self._futures.pop(frame.value, None)
+        result = PipelineResult(frame=found.frame, latency_ms=found.latency_ms, outputs=arrays)
+        reference = self._futures.pop(found.frame, None)
         future = reference() if reference is not None else None
         if future is not None:
             future._result = result
@@ -341,16 +292,15 @@ class RunningPipeline(Handle):
 
         Raises DeadlinePassed that names the stage at work, or a stage's failure.
         """
-        self._call("ep_graph_drain", ctypes.c_double(timeout_s))
+        self._call("drain", timeout_s)
 
     def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Take no more frames and wait until those run are finished; they can still be taken."""
-        self._call("ep_graph_stop", ctypes.c_double(timeout_s))
+        self._call("stop", timeout_s)
 
     def cancel(self) -> None:
         """Drop every frame that has not been taken; whoever waits gets PipelineEnded."""
-        self._check_open()
-        self._library.ep_graph_cancel(self._handle)
+        self._call("cancel")
 
     def restart(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Run again after ``stop``, ``cancel`` or a failure; frames count from 0.
@@ -362,7 +312,7 @@ class RunningPipeline(Handle):
             _locked(self._submitting, timeout_s, "another thread waits for a free slot"),
             _locked(self._taking, timeout_s, "another thread waits for the next frame"),
         ):
-            self._call("ep_graph_restart", ctypes.c_double(timeout_s))
+            self._call("restart", timeout_s)
             for runner in self._runners:
                 runner.restart()
             for reference in self._futures.values():
@@ -374,7 +324,7 @@ class RunningPipeline(Handle):
 
     def statistics(self) -> Statistics:
         """Return what has been measured since the start or the last restart."""
-        return statistics_from_json(self._text("ep_graph_statistics"))
+        return statistics_from_json(self._call("statistics"))
 
     def _check_input(self, name: str, array: Array) -> None:
         if name not in self.inputs:
@@ -383,9 +333,6 @@ class RunningPipeline(Handle):
                 hint=suggest(name, list(self.inputs)),
             )
         check_array(f"input {name!r}", array, self.inputs[name])
-
-    def _require(self, code: int) -> None:
-        check(self._library, code, _WAITS)
 
 
 @contextmanager

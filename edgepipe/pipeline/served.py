@@ -1,4 +1,4 @@
-"""A whole pipeline at the other end of a session: the functions of ``edgepipe.pipeline``, by RPC.
+"""A whole pipeline at the other end of a session: the functions that run it here, by RPC.
 
 with rpc.connect(port) as session:
     pipeline = session.load_pipeline(Path("exported"))
@@ -10,7 +10,6 @@ with rpc.connect(port) as session:
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,23 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import tvm_adapter
-from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RpcError, RuntimeFailure
+from edgepipe.errors import DeadlinePassed, PipelineError, RpcError
 from edgepipe.names import suggest
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.pipeline.hosted import array_shape, as_port, check_array
 from edgepipe.pipeline.ports import Port
-from edgepipe.pipeline.running import PipelineResult
+from edgepipe.pipeline.running import WAITS, PipelineResult
 from edgepipe.rpc.link import last_line
 from edgepipe.rpc.session import Session
-from edgepipe.runtime.pipeline import TIMEOUT_S, Statistics, statistics_from_json
+from edgepipe.runtime.frames import read_frame
+from edgepipe.runtime.library import status_failure
+from edgepipe.runtime.pipeline import TIMEOUT_S, Pinning, Statistics, statistics_from_json
 
 Array = NDArray[Any]
 _SLICE_S = 0.05  # a wait over there keeps the session from other calls
-_HEADER_BYTES = 16  # of a result: number and latency
-_STATUS = re.compile(r"status (\d+): (.*)")
-# Codes of cpp_runtime/include/edgepipe/status.h that are not failures of the pipeline.
-_DEADLINE = 6
-_ENDS = {_DEADLINE: DeadlinePassed, 7: PipelineEnded, 8: PipelineEnded}
 
 
 def load_on(
@@ -52,7 +48,10 @@ def load_on(
         session.upload_folder(root, name := "pipeline")
     else:
         name = session.upload_bundle(root)
-    return ServedPipeline(session, session.call("edgepipe.load_pipeline", name, device, slots or 0))
+    options = {"device": device, "slots": slots or 0, "pinning": Pinning.PREFERRED}
+    return ServedPipeline(
+        session, session.call("edgepipe.load_pipeline", name, json.dumps(options))
+    )
 
 
 class ServedPipeline:
@@ -115,8 +114,9 @@ class ServedPipeline:
     def run(self, *, timeout_s: float = 0.0, **inputs: Array) -> int:
         """Send one frame on its way and return its number. By default never waits for a slot."""
         for name, array in inputs.items():
-            self.set_input(name, array)
-        return int(self._waiting("run", timeout_s))
+            check_array(f"input {name!r}", array, self._input(name))
+        given = [inputs[name].tobytes() if name in inputs else None for name in self.inputs]
+        return int(self._waiting("run", timeout_s, *given))
 
     def get_output(self) -> PipelineResult | None:
         """Return the next finished frame, or None when none is ready. Never waits for it."""
@@ -127,11 +127,11 @@ class ServedPipeline:
 
     def next(self, *, timeout_s: float = TIMEOUT_S) -> PipelineResult:
         """Wait for the next frame. Raises DeadlinePassed, PipelineEnded, or a stage's failure."""
-        content = bytes(self._waiting("get_output", timeout_s))
+        found = read_frame(bytes(self._waiting("get_output", timeout_s)))
         return PipelineResult(
-            frame=int.from_bytes(content[:8], "little"),
-            latency_ms=int.from_bytes(content[8:_HEADER_BYTES], "little") / 1e6,
-            outputs=tuple(_arrays(content[_HEADER_BYTES:], self.outputs)),
+            frame=found.frame,
+            latency_ms=found.latency_ms,
+            outputs=tuple(_arrays(found.outputs, self.outputs)),
         )
 
     def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -152,7 +152,7 @@ class ServedPipeline:
 
     def statistics(self) -> Statistics:
         """Return what has been measured since the start or the last restart."""
-        return statistics_from_json(str(self._call("statistics")).encode())
+        return statistics_from_json(str(self._call("statistics")))
 
     def _input(self, name: str) -> Port:
         if name not in self.inputs:
@@ -162,13 +162,13 @@ class ServedPipeline:
             )
         return self.inputs[name]
 
-    def _waiting(self, function: str, timeout_s: float) -> Any:
+    def _waiting(self, function: str, timeout_s: float, *arguments: object) -> Any:
         """Call until it no longer ends by its deadline, in slices that let others call too."""
         end = time.monotonic() + timeout_s
         while True:
             left = end - time.monotonic()
             try:
-                return self._call(function, min(max(left, 0.0), _SLICE_S))
+                return self._call(function, min(max(left, 0.0), _SLICE_S), *arguments)
             except DeadlinePassed:
                 if left <= _SLICE_S:
                     raise
@@ -178,17 +178,15 @@ class ServedPipeline:
         try:
             return call(*arguments)
         except tvm_adapter.RPC_ERRORS as cause:
-            if found := _STATUS.search(str(cause)):
-                kind = _ENDS.get(int(found[1]), RuntimeFailure)
-                raise kind(found[2]) from cause
-            raise RpcError(f"RPC: {last_line(cause)}") from cause
+            found = status_failure(str(cause), WAITS)
+            raise found or RpcError(f"RPC: {last_line(cause)}") from cause
 
 
 def _port(entry: Mapping[str, Any]) -> Port:
     return Port(**{**entry, "shape": tuple(entry["shape"])})
 
 
-def _arrays(content: bytes, ports: tuple[Port, ...]) -> list[Array]:
+def _arrays(content: bytes | memoryview, ports: tuple[Port, ...]) -> list[Array]:
     """Return one array for each port from their bytes, one after the other."""
     found: list[Array] = []
     offset = 0

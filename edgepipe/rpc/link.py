@@ -20,6 +20,7 @@ from typing import Any
 from edgepipe import tvm_adapter
 from edgepipe.errors import RpcError
 from edgepipe.rpc.server import KEY
+from edgepipe.runtime.library import status_failure
 
 _connecting = threading.Lock()  # so that a new socket can be told from another thread's
 
@@ -112,7 +113,9 @@ class Link:
 
 
 def last_line(cause: BaseException) -> str:
-    """Return the last line of TVM's text, which is the message; what precedes is a traceback."""
+    """Return the message in TVM's text: that of a status, else the last line."""
+    if found := status_failure(str(cause)):
+        return str(found)
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return lines[-1] if lines else type(cause).__name__
 

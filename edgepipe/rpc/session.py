@@ -14,6 +14,7 @@ from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
 from edgepipe.rpc.link import last_line
 from edgepipe.rpc.server import KEY
+from edgepipe.runtime.library import status_failure
 
 _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 
@@ -153,4 +154,5 @@ def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: floa
 
 
 def _error(cause: BaseException) -> RpcError:
-    return RpcError(f"RPC: {last_line(cause)}")
+    found = status_failure(str(cause))
+    return RpcError(f"RPC: {last_line(cause)}", hint=found.hint if found else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,31 +12,22 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import check, runtime_library
-
-_ALIGNMENT = 64
+from edgepipe.runtime.library import as_array, call
 
 
 class ArmStage(Handle):
     """A compiled ARM stage loaded from its folder; arrays are in the stage's own layouts.
 
-    Raises RuntimeFailure with the C++ text when the folder is damaged or does not fit this machine.
-    Not thread-safe. Usable as a context manager; otherwise closed with the object.
+    ``inputs`` and ``outputs`` are the stage's own memory, by name. Raises RuntimeFailure with the
+    C++ text when the folder is damaged or does not fit this machine. Not thread-safe. Usable as a
+    context manager; otherwise closed with the object.
     """
 
     def __init__(self, folder: Path) -> None:
-        library = runtime_library()
-        handle = ctypes.c_void_p()
-        check(library, library.ep_arm_stage_open(str(folder).encode(), ctypes.byref(handle)))
-        super().__init__("ARM stage", handle, "ep_arm_stage_close")
+        super().__init__("ARM stage", call("open_stage", str(folder)))
         plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        self.inputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["inputs"]}
-        self.outputs = {t["name"]: _aligned(t["dtype"], t["shape"]) for t in plan["outputs"]}
-        arrays = [*self.inputs.values(), *self.outputs.values()]
-        data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        sizes = (ctypes.c_uint64 * len(arrays))(*(a.nbytes for a in arrays))
-        counts = (ctypes.c_uint64(len(self.inputs)), ctypes.c_uint64(len(self.outputs)))
-        self._call("ep_arm_stage_bind", data, sizes, *counts)
+        self.inputs = {t["name"]: self._tensor(t) for t in plan["inputs"]}
+        self.outputs = {t["name"]: self._tensor(t) for t in plan["outputs"]}
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Run on named arrays of the plan's dtypes and shapes; return copies of the outputs."""
@@ -54,12 +44,9 @@ class ArmStage(Handle):
 
     def run_bound(self) -> None:
         """Run on what ``inputs`` hold; the result is in ``outputs``. What a benchmark times."""
-        self._call("ep_arm_stage_run")
+        self._call("run")
 
-
-def _aligned(dtype: str, shape: list[int]) -> NDArray[Any]:
-    """Return zeros whose first element is 64-byte aligned, as every stage's buffers are."""
-    count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(count + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + count].view(dtype).reshape(shape)
+    def _tensor(self, entry: Mapping[str, Any]) -> NDArray[Any]:
+        memory = as_array(self._call("tensor", entry["name"]))
+        array: NDArray[Any] = memory.view(np.dtype(entry["dtype"])).reshape(entry["shape"])
+        return array

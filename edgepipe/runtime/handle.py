@@ -1,60 +1,65 @@
-"""What stands for an object of the C++ side: its handle, freed once."""
+"""What stands for an object of the C++ side: its functions, let go of once."""
 
 from __future__ import annotations
 
-import ctypes
 import weakref
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from edgepipe.closing import Closing
 from edgepipe.errors import RuntimeFailure
-from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.library import Function, StatusError, status_failure
 
 
 class Handle(Closing):
-    """Owns a handle of the C functions; ``free`` is the name of the one that destroys it.
+    """Owns a module of TVM-FFI, whose functions are the object's.
 
-    The object is freed by ``close``, or together with this one; ``keep`` lives as long.
+    The object is let go of by ``close``, or together with this one; ``end`` is the name of the
+    function that ends it before, if it has one. ``keep`` lives as long.
     """
 
-    def __init__(self, what: str, handle: ctypes.c_void_p, free: str, keep: Any = None) -> None:
+    # Classes of failures by codes of cpp_runtime/include/edgepipe/status.h, where not the usual.
+    _kinds: ClassVar[Mapping[int, type[RuntimeFailure]]] = {}
+
+    def __init__(self, what: str, module: Any, *, end: str = "", keep: Any = None) -> None:
         self._what = what
-        self._library = runtime_library()
-        self._handle = handle
-        self._finalizer = weakref.finalize(self, _free, getattr(self._library, free), handle, keep)
+        self._functions = _Functions(module)
+        self._finalizer = weakref.finalize(self, _let_go, self._functions, end, keep)
 
     def close(self) -> None:
-        """Free the object, whatever it is doing; any later call is an error."""
+        """Let go of the object, whatever it is doing; any later call is an error."""
         self._finalizer()
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise RuntimeFailure(f"{self._what}: used after close()")
 
-    def _call(self, function: str, *arguments: object) -> None:
-        """Call a C function of the object; raise RuntimeFailure with its text when it fails."""
+    def _call(self, function: str, *arguments: object) -> Any:
+        """Call one of the object's functions; raise RuntimeFailure when its status failed."""
         self._check_open()
-        self._require(getattr(self._library, function)(self._handle, *arguments))
-
-    def _text(self, function: str) -> bytes:
-        """Return what a C function writes, asking again with a larger buffer when it must."""
-        length = ctypes.c_uint64(1 << 14)
-        while True:
-            self._check_open()
-            text = ctypes.create_string_buffer(length.value + 256)
-            code = getattr(self._library, function)(
-                self._handle, text, ctypes.c_uint64(len(text)), ctypes.byref(length)
-            )
-            if code == 0 or length.value < len(text):
-                self._require(code)
-                return text.value
-
-    def _require(self, code: int) -> None:
-        """Raise what an error code stands for; 0 is none."""
-        check(self._library, code)
+        try:
+            return self._functions[function](*arguments)
+        except StatusError as cause:
+            raise status_failure(str(cause), self._kinds) or cause from cause
 
 
-def _free(function: Any, handle: ctypes.c_void_p, keep: Any) -> None:
-    """Destroy the object; what it may still refer to until then is held by the call itself."""
-    function.restype = None
-    function(handle)
+class _Functions(dict[str, Function]):
+    """A module's functions, each fetched when it is first called."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module = module
+
+    def __missing__(self, name: str) -> Function:
+        found: Function = self.module.get_function(name)
+        self[name] = found
+        return found
+
+
+def _let_go(functions: _Functions, end: str, _keep: Any) -> None:
+    # Ended by a call, which releases the interpreter lock: a Python stage at work needs it. This
+    # call holds what the object may refer to until then.
+    if end:
+        functions[end]()
+    functions.clear()
+    functions.module = None

@@ -1,15 +1,36 @@
-"""Find and load libedgepipe_runtime.so, the shared library behind ``edgepipe.runtime``."""
+"""The functions of the C++ runtime: ``libedgepipe_runtime.so`` registers them with TVM-FFI.
+
+``cpp_runtime/ffi/functions.cc`` lists them; ``edgepipe-rpcd`` answers the same ones over TVM RPC. A
+call releases the interpreter lock. An array goes over as a tensor that shares its memory.
+"""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
 
 LIBRARY_NAME = "libedgepipe_runtime.so"
+# What a failed status says, here and through RPC: kStatusError of cpp_runtime/ffi/status_error.h.
+_STATUS_ERROR = "edgepipe.Status"
+_STATUS_TEXT = re.compile(r"^status (\d+): (.*)", re.DOTALL | re.MULTILINE)
+
+Function = Callable[..., Any]
+
+
+class StatusError(Exception):
+    """A failed status as it comes from C++; ``status_failure`` makes what users see of its text."""
+
+
+tvm_ffi.register_error(_STATUS_ERROR, StatusError)
 
 
 def library_path() -> Path:
@@ -32,31 +53,53 @@ def library_path() -> Path:
 
 
 @cache
-def runtime_library() -> ctypes.CDLL:
-    """Load the library once per process; its symbols are visible to the stages it loads."""
+def runtime_function(name: str) -> Function:
+    """Return the function ``edgepipe.NAME``; the first call loads the library, for good.
+
+    Raises RuntimeFailure when the library is missing or cannot be loaded.
+    """
     path = library_path()
     try:
-        library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    except OSError as error:
+        tvm_ffi.load_module(path)
+    except (OSError, RuntimeError) as error:
         raise RuntimeFailure(
             f"{path} cannot be loaded: {error}",
             hint="rebuild it for this machine: ninja -C build/host",
         ) from error
-    library.ep_last_error.argtypes = ()
-    library.ep_last_error.restype = ctypes.c_char_p
-    library.ep_remedy.argtypes = (ctypes.c_int,)
-    library.ep_remedy.restype = ctypes.c_char_p
-    return library
+    found: Function = tvm_ffi.get_global_func(f"edgepipe.{name}")
+    return found
 
 
-def check(
-    library: ctypes.CDLL, code: int, errors: Mapping[int, type[RuntimeFailure]] | None = None
-) -> None:
-    """Raise the runtime's own text and remedy when a C function returned an error.
+def call(name: str, *arguments: object) -> Any:
+    """Call a function; raise RuntimeFailure with text and remedy when its status failed."""
+    try:
+        return runtime_function(name)(*arguments)
+    except StatusError as cause:
+        raise status_failure(str(cause)) or cause from cause
 
-    Raises RuntimeFailure, or what ``errors`` has for the code.
+
+def status_failure(
+    text: str, kinds: Mapping[int, type[RuntimeFailure]] | None = None
+) -> RuntimeFailure | None:
+    """Return what an exception's text says of a status, None when it is about none.
+
+    ``kinds`` has the classes for codes of ``edgepipe/status.h`` that are no plain RuntimeFailure.
     """
-    if code != 0:
-        text, hint = library.ep_last_error() or b"unknown error", library.ep_remedy(code)
-        kind = (errors or {}).get(code, RuntimeFailure)
-        raise kind(text.decode(errors="replace"), hint=hint.decode())
+    found = _STATUS_TEXT.search(text)
+    if found is None:
+        return None
+    code = int(found[1])
+    kind = (kinds or {}).get(code, RuntimeFailure)
+    return kind(found[2], hint=str(runtime_function("remedy")(code)))
+
+
+def as_tensor(array: NDArray[Any]) -> Any:
+    """Return a tensor over an array's memory; the array is in C order and may be read-only."""
+    # The protocol's first version, which tvm_ffi would ask for, knows no read-only arrays.
+    return tvm_ffi.from_dlpack(array.__dlpack__(max_version=(1, 0)))
+
+
+def as_array(tensor: Any) -> NDArray[Any]:
+    """Return an array over a tensor's memory, which it keeps."""
+    found: NDArray[Any] = np.from_dlpack(tensor)
+    return found

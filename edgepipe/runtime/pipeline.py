@@ -10,12 +10,11 @@ One thread may submit while another takes results; calls release the interpreter
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,24 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
+from edgepipe.runtime.frames import read_frame
 from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.library import as_tensor, call
 from edgepipe.runtime.results import ClassScore, Detection
 
 Array = NDArray[Any]
 
 TIMEOUT_S = 60.0
-MOST_DETECTIONS = 100  # as many as the decoder keeps (detect.h)
-MOST_CLASSES = 100
 _TRACE_SPANS = 32768  # kTraceSpans of pipeline_trace.h
 
 
-class Pinning(IntEnum):
+class Pinning(StrEnum):
     """What happens when a stage's thread cannot be pinned to its core."""
 
-    REQUIRED = 0
-    PREFERRED = 1
-    OFF = 2
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,57 +120,15 @@ class Statistics:
     stages: tuple[StageStatistics, ...]
 
 
-class _Options(ctypes.Structure):
-    _fields_ = (
-        ("serial", ctypes.c_int32),
-        ("pinning", ctypes.c_int32),
-        ("slots", ctypes.c_uint32),
-        ("trace_spans", ctypes.c_uint32),
-        ("core_count", ctypes.c_uint32),
-        ("cores", ctypes.POINTER(ctypes.c_int32)),
-        ("timed", ctypes.c_int32),
-    )
-
-
-class _Detection(ctypes.Structure):
-    _fields_ = (
-        ("left", ctypes.c_float),
-        ("top", ctypes.c_float),
-        ("right", ctypes.c_float),
-        ("bottom", ctypes.c_float),
-        ("score", ctypes.c_float),
-        ("label_index", ctypes.c_int32),
-    )
-
-
-class _Class(ctypes.Structure):
-    _fields_ = (
-        ("score", ctypes.c_float),
-        ("probability", ctypes.c_float),
-        ("label_index", ctypes.c_int32),
-    )
-
-
-class _Frame(ctypes.Structure):
-    _fields_ = (
-        ("id", ctypes.c_uint64),
-        ("latency_ns", ctypes.c_uint64),
-        ("detections", ctypes.POINTER(_Detection)),
-        ("classes", ctypes.POINTER(_Class)),
-        ("detection_count", ctypes.c_uint32),
-        ("class_count", ctypes.c_uint32),
-    )
-
-
 class Pipeline(Handle):
     """A running bundle, made by ``open``. Usable as a context manager, which closes it.
 
     Every failure of the C++ side is a RuntimeFailure with its text.
     """
 
-    def __init__(self, handle: ctypes.c_void_p) -> None:
-        super().__init__("pipeline", handle, "ep_pipeline_close")
-        found = json.loads(self._text("ep_pipeline_describe"))
+    def __init__(self, module: Any) -> None:
+        super().__init__("pipeline", module, end="close")
+        found = json.loads(self._call("describe"))
         self.name: str = found["name"]
         self.inputs = tuple(_tensor(entry) for entry in found["inputs"])
         self.outputs = tuple(_tensor(entry) for entry in found["outputs"])
@@ -201,26 +157,15 @@ class Pipeline(Handle):
         board's accelerator would by its timing model. Raises RuntimeFailure for a damaged bundle or
         a core that does not exist.
         """
-        library = runtime_library()
-        library.ep_pipeline_cancel.restype = None
-        numbers = (ctypes.c_int32 * len(cores or ()))(*(cores or ()))
-        options = _Options(
-            serial=int(serial),
-            pinning=int(pinning),
-            slots=slots or 0,
-            trace_spans=_TRACE_SPANS if trace else 0,
-            core_count=len(numbers),
-            cores=numbers,
-            timed=int(timed),
-        )
-        handle = ctypes.c_void_p()
-        check(
-            library,
-            library.ep_pipeline_open(
-                os.fsencode(bundle), ctypes.byref(options), ctypes.byref(handle)
-            ),
-        )
-        return cls(handle)
+        options = {
+            "device": "timed" if timed else "auto",
+            "serial": serial,
+            "pinning": pinning,
+            "slots": slots or 0,
+            "cores": [*(cores or ())],
+            "trace_spans": _TRACE_SPANS if trace else 0,
+        }
+        return cls(call("load_pipeline", os.fspath(bundle), json.dumps(options)))
 
     # ---- frames --------------------------------------------------------------------------------
 
@@ -237,18 +182,7 @@ class Pipeline(Handle):
                     f"input {tensor.name!r}: found {array.dtype}{list(array.shape)}, "
                     f"expected {tensor.dtype}{list(tensor.shape)}"
                 )
-        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        sizes = (ctypes.c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
-        number = ctypes.c_uint64()
-        self._call(
-            "ep_pipeline_submit",
-            pointers,
-            sizes,
-            ctypes.c_uint32(len(arrays)),
-            ctypes.c_double(timeout_s),
-            ctypes.byref(number),
-        )
-        return number.value
+        return int(self._call("run", timeout_s, *map(as_tensor, arrays)))
 
     def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
         """Wait for the next frame, in the order of submission, and return copies of its outputs.
@@ -257,40 +191,32 @@ class Pipeline(Handle):
         and with stage and frame when a stage has failed.
         """
         outputs = {tensor.name: _empty(tensor) for tensor in self.outputs}
-        pointers = (ctypes.c_void_p * len(outputs))(*(a.ctypes.data for a in outputs.values()))
-        detections = (_Detection * MOST_DETECTIONS)()
-        classes = (_Class * MOST_CLASSES)()
-        frame = _Frame(
-            detections=detections,
-            classes=classes,
-            detection_count=len(detections),
-            class_count=len(classes),
-        )
-        self._call("ep_pipeline_next", ctypes.c_double(timeout_s), pointers, ctypes.byref(frame))
+        tensors = map(as_tensor, outputs.values())
+        found = read_frame(self._call("get_output", timeout_s, *tensors))
         return FrameResult(
-            frame=frame.id,
-            latency_ms=frame.latency_ns / 1e6,
+            frame=found.frame,
+            latency_ms=found.latency_ms,
             outputs=outputs,
             detections=tuple(
                 Detection(
-                    left=found.left,
-                    top=found.top,
-                    right=found.right,
-                    bottom=found.bottom,
-                    score=found.score,
-                    label_index=found.label_index,
-                    label=self.label(found.label_index),
+                    left=left,
+                    top=top,
+                    right=right,
+                    bottom=bottom,
+                    score=score,
+                    label_index=label_index,
+                    label=self.label(label_index),
                 )
-                for found in detections[: frame.detection_count]
+                for left, top, right, bottom, score, label_index in found.boxes()
             ),
             classes=tuple(
                 ClassScore(
-                    score=found.score,
-                    probability=found.probability,
-                    label_index=found.label_index,
-                    label=self.label(found.label_index),
+                    score=score,
+                    probability=probability,
+                    label_index=label_index,
+                    label=self.label(label_index),
                 )
-                for found in classes[: frame.class_count]
+                for label_index, score, probability in found.classes()
             ),
         )
 
@@ -315,23 +241,22 @@ class Pipeline(Handle):
 
         Raises RuntimeFailure when a stage has failed or does not finish in time.
         """
-        self._call("ep_pipeline_stop", ctypes.c_double(timeout_s))
+        self._call("stop", timeout_s)
 
     def cancel(self) -> None:
         """Drop every frame that has not been taken; threads that wait get a RuntimeFailure."""
-        self._check_open()
-        self._library.ep_pipeline_cancel(self._handle)
+        self._call("cancel")
 
     def statistics(self) -> Statistics:
         """Return what has been measured so far."""
-        return statistics_from_json(self._text("ep_pipeline_statistics"))
+        return statistics_from_json(self._call("statistics"))
 
     def write_trace(self, path: Path) -> None:
         """Write when each stage ran on each frame as Trace Event JSON, for Perfetto or Chrome.
 
         Raises RuntimeFailure when the file cannot be written.
         """
-        self._call("ep_pipeline_trace", os.fsencode(path))
+        self._call("write_trace", os.fspath(path))
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""
@@ -340,8 +265,8 @@ class Pipeline(Handle):
         return str(label_index)
 
 
-def statistics_from_json(text: bytes) -> Statistics:
-    """Read what the C functions write of a pipeline's statistics."""
+def statistics_from_json(text: str | bytes) -> Statistics:
+    """Read what a pipeline's ``statistics`` function returns."""
     found = json.loads(text)
     stages = tuple(
         StageStatistics(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import check, runtime_library
+from edgepipe.runtime.library import as_tensor, call
 from vta_stages.accelerator import Accelerator
 from vta_stages.program import Program, RegionKind
 
@@ -41,19 +40,7 @@ class SimulatorDescription:
 
 def describe(accelerator: Accelerator) -> SimulatorDescription:
     """Return the simulator's kernels and instruction table for an accelerator."""
-    library = runtime_library()
-    text = ctypes.create_string_buffer(1 << 16)
-    length = ctypes.c_uint64()
-    check(
-        library,
-        library.ep_sim_describe(
-            _accelerator_json(accelerator),
-            text,
-            ctypes.c_uint64(len(text)),
-            ctypes.byref(length),
-        ),
-    )
-    found = json.loads(text.value)
+    found = json.loads(call("describe_accelerator", _accelerator_json(accelerator)))
     return SimulatorDescription(
         kernels=tuple(found["kernels"]),
         fields={
@@ -81,63 +68,36 @@ class Simulator(Handle):
     ) -> None:
         self.accelerator = accelerator
         self._kernel = kernel
-        library = runtime_library()
-        handle = ctypes.c_void_p()
-        check(
-            library,
-            library.ep_sim_create(
-                _accelerator_json(accelerator),
-                kernel.encode(),
-                ctypes.c_uint64(arena_bytes),
-                ctypes.c_uint64(base_address),
-                ctypes.byref(handle),
-            ),
+        module = call(
+            "open_simulator", _accelerator_json(accelerator), kernel, arena_bytes, base_address
         )
-        super().__init__("simulator", handle, "ep_sim_destroy")
+        super().__init__("simulator", module)
 
     # ---- device memory -------------------------------------------------------------------------
 
     def allocate(self, count: int) -> int:
         """Reserve ``count`` zeroed bytes; returns their device address, a multiple of 4096."""
-        address = ctypes.c_uint64()
-        self._call("ep_sim_allocate", ctypes.c_uint64(count), ctypes.byref(address))
-        return address.value
+        return int(self._call("allocate", count))
 
     def free(self, address: int) -> None:
         """Give back what ``allocate`` returned."""
-        self._call("ep_sim_free", ctypes.c_uint64(address))
+        self._call("free", address)
 
     def write(self, address: int, data: NDArray[np.generic]) -> None:
         """Copy an array's bytes to a device address inside one allocation."""
-        data = np.ascontiguousarray(data)
-        self._call(
-            "ep_sim_write",
-            ctypes.c_uint64(address),
-            ctypes.c_void_p(data.ctypes.data),
-            ctypes.c_uint64(data.nbytes),
-        )
+        self._call("write", address, as_tensor(np.ascontiguousarray(data)))
 
     def read(self, address: int, count: int) -> UInt8Array:
         """Return ``count`` bytes from a device address inside one allocation."""
         data = np.empty(count, dtype=np.uint8)
-        self._call(
-            "ep_sim_read",
-            ctypes.c_uint64(address),
-            ctypes.c_void_p(data.ctypes.data),
-            ctypes.c_uint64(count),
-        )
+        self._call("read", address, as_tensor(data))
         return data
 
     # ---- running -------------------------------------------------------------------------------
 
     def run(self, address: int, count: int, *, timeout_s: float = 0.0) -> None:
         """Run ``count`` instructions at a device address; a timeout of 0 waits for ever."""
-        self._call(
-            "ep_sim_run",
-            ctypes.c_uint64(address),
-            ctypes.c_uint32(count),
-            ctypes.c_double(timeout_s),
-        )
+        self._call("run", address, count, timeout_s)
 
     def run_instructions(self, instructions: UInt64Array, *, timeout_s: float = 0.0) -> None:
         """Place ``instructions`` uint64[n, 2] in device memory for one run."""
@@ -207,5 +167,5 @@ class Simulator(Handle):
                 self.free(address)
 
 
-def _accelerator_json(accelerator: Accelerator) -> bytes:
-    return json.dumps(dataclasses.asdict(accelerator)).encode()
+def _accelerator_json(accelerator: Accelerator) -> str:
+    return json.dumps(dataclasses.asdict(accelerator))

@@ -1,4 +1,4 @@
-/* EpStageFunction: a stage as one C function, for shared libraries and for callers of the C API.
+/* EpStageFunction: a stage as one C function, for shared libraries and for host programs.
  *
  *   int add_one(void *context, const EpStageBuffer *inputs, uint32_t input_count,
  *               const EpStageBuffer *outputs, uint32_t output_count, char *error,

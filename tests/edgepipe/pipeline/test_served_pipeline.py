@@ -96,7 +96,8 @@ def test_parameters_are_replaced_for_the_frames_that_follow(session, exported):
 
 def test_statistics_drain_stop_cancel_and_restart_answer(session, exported):
     pipeline = load_on(session, exported, slots=2)
-    pipeline.run(data=vector(0))
+    pipeline.set_input("data", vector(0))
+    pipeline.run()
     pipeline.run()
     pipeline.drain(timeout_s=30)
     with pytest.raises(DeadlinePassed, match="no free slot"):

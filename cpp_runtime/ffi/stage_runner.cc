@@ -9,7 +9,7 @@
 #include "edgepipe/arm_stage.h"
 #include "edgepipe/golden.h"
 
-namespace edgepipe::rpc {
+namespace edgepipe::binding {
 namespace {
 
 using Json = nlohmann::json;
@@ -200,7 +200,7 @@ Status StageRunner::run(std::size_t stage) {
 }
 
 Result<std::string> StageRunner::run_on(std::size_t stage,
-                                        std::span<const std::string_view> inputs) {
+                                        std::span<const std::span<const std::byte>> inputs) {
   const std::vector<std::size_t> none;
   const std::vector<std::size_t>& reads = stage < stages() ? graph_.nodes[stage].reads : none;
   if (stage < stages() && inputs.size() != reads.size()) {
@@ -232,4 +232,4 @@ Status StageRunner::run_all() {
   return {};
 }
 
-}  // namespace edgepipe::rpc
+}  // namespace edgepipe::binding

@@ -17,8 +17,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,7 +27,7 @@
 #include "edgepipe/sync.h"
 #include "edgepipe/tensor.h"
 
-namespace edgepipe::rpc {
+namespace edgepipe::binding {
 
 class TvmStage {
  public:
@@ -44,8 +44,8 @@ class TvmStage {
 
   /// Uses `content` for a parameter from frame `first_frame` on. kNotFound lists the parameters,
   /// kInvalidArgument for another number of bytes. Any thread.
-  Status replace(const std::string& parameter, std::string_view content, std::uint64_t first_frame)
-      EDGEPIPE_EXCLUDES(mutex_);
+  Status replace(const std::string& parameter, std::span<const std::byte> content,
+                 std::uint64_t first_frame) EDGEPIPE_EXCLUDES(mutex_);
 
   /// Keeps the newest parameters, from frame 0 on; nothing runs meanwhile.
   void restart() EDGEPIPE_EXCLUDES(mutex_);
@@ -71,4 +71,4 @@ class TvmStage {
   std::deque<std::pair<std::uint64_t, Parameters>> versions_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace edgepipe::rpc
+}  // namespace edgepipe::binding

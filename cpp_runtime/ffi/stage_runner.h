@@ -23,7 +23,7 @@
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
 
-namespace edgepipe::rpc {
+namespace edgepipe::binding {
 
 class StageRunner {
  public:
@@ -57,7 +57,7 @@ class StageRunner {
 
   /// Copies one input for each tensor that a stage reads, runs it, and returns what it wrote, one
   /// tensor after the other. kInvalidArgument for another number of inputs or of bytes.
-  Result<std::string> run_on(std::size_t stage, std::span<const std::string_view> inputs);
+  Result<std::string> run_on(std::size_t stage, std::span<const std::span<const std::byte>> inputs);
 
  private:
   StageRunner(std::unique_ptr<Bundle> bundle, Session::Hardware hardware, std::string name);
@@ -72,4 +72,4 @@ class StageRunner {
   std::vector<Histogram> times_;  // by stage
 };
 
-}  // namespace edgepipe::rpc
+}  // namespace edgepipe::binding

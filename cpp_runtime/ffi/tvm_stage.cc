@@ -9,9 +9,11 @@
 #include <exception>
 #include <span>
 
+#include "array.h"
 #include "edgepipe/mapped_file.h"
+#include "stage_error.h"
 
-namespace edgepipe::rpc {
+namespace edgepipe::binding {
 namespace {
 
 namespace ffi = tvm::ffi;
@@ -20,13 +22,6 @@ constexpr const char* kLibraryFile = "module.so";
 constexpr const char* kParametersFile = "parameters.bin";
 constexpr int kPooledAllocator = 2;  // VirtualMachine.POOLED_ALLOCATOR of tvm/runtime/vm.py
 constexpr DLDevice kCpu{kDLCPU, 0};
-
-/// Memory that somebody else owns and that outlives the tensor.
-struct Borrowed {
-  void* data;
-  void AllocData(DLTensor* tensor) const { tensor->data = data; }  // NOLINT: TVM's own names
-  void FreeData(DLTensor*) const {}                                // NOLINT
-};
 
 /// Memory of the tensor's own, aligned as TVM's kernels expect it.
 struct Owned {
@@ -45,13 +40,6 @@ DLDataType type_of(const std::string& name) { return ffi::StringToDLDataType(nam
 
 std::size_t bytes_of(const ffi::Tensor& tensor) {
   return ffi::GetDataSize(static_cast<std::size_t>(tensor.numel()), tensor.dtype());
-}
-
-/// Writes a NUL-terminated text, cut to what there is room for.
-void write_error(std::string_view text, char* error, std::uint64_t capacity) {
-  const std::size_t length = std::min<std::size_t>(text.size(), capacity - 1);
-  std::memcpy(error, text.data(), length);
-  error[length] = '\0';
 }
 
 /// Copies a result of the machine, which is in C order, out of its memory.
@@ -126,7 +114,7 @@ TvmStage::Parameters TvmStage::current() {
   return versions_.front().second;
 }
 
-Status TvmStage::replace(const std::string& parameter, std::string_view content,
+Status TvmStage::replace(const std::string& parameter, std::span<const std::byte> content,
                          std::uint64_t first_frame) {
   MutexLock lock(mutex_);
   Parameters next = versions_.back().second;
@@ -196,15 +184,9 @@ void TvmStage::run(const EpStageBuffer* inputs, std::uint32_t input_count,
 int TvmStage::call(void* context, const EpStageBuffer* inputs, std::uint32_t input_count,
                    const EpStageBuffer* outputs, std::uint32_t output_count, char* error,
                    std::uint64_t error_bytes) {
-  try {
-    static_cast<TvmStage*>(context)->run(inputs, input_count, outputs, output_count);
-    return 0;
-  } catch (const ffi::Error& cause) {  // its what() begins with a traceback
-    write_error(cause.message(), error, error_bytes);
-  } catch (const std::exception& cause) {
-    write_error(cause.what(), error, error_bytes);
-  }
-  return 1;
+  return guarded(
+      [&] { static_cast<TvmStage*>(context)->run(inputs, input_count, outputs, output_count); },
+      error, error_bytes);
 }
 
-}  // namespace edgepipe::rpc
+}  // namespace edgepipe::binding

@@ -1,4 +1,4 @@
-#include "served_pipeline.h"
+#include "running_pipeline.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "edgepipe/mapped_file.h"
 
-namespace edgepipe::rpc {
+namespace edgepipe::binding {
 namespace {
 
 using Json = nlohmann::json;
@@ -28,32 +28,27 @@ Json describe_tensors(const Graph& graph, const std::vector<std::size_t>& indice
   return list;
 }
 
-void append(std::string& text, std::uint64_t number) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    text.push_back(static_cast<char>((number >> shift) & 0xFF));
-  }
-}
-
 }  // namespace
 
-Result<std::unique_ptr<ServedPipeline>> ServedPipeline::open(const std::filesystem::path& path,
-                                                             DeviceChoice device,
-                                                             std::size_t slots) {
-  Session::Options options;
-  options.device = std::move(device);
-  options.pipeline.slots = slots;
-  options.pipeline.pinning = Pipeline::Pinning::kPreferred;
-  std::unique_ptr<ServedPipeline> served(new ServedPipeline());
+Result<std::unique_ptr<RunningPipeline>> RunningPipeline::open(const std::filesystem::path& path,
+                                                               const Session::Options& options,
+                                                               const Functions& functions) {
+  std::unique_ptr<RunningPipeline> running(new RunningPipeline());
   std::error_code error;
   Status status = std::filesystem::exists(path / kDescriptionFile, error)
-                      ? served->open_exported(path, options)
-                      : served->open_bundle(path, options);
+                      ? running->open_exported(path, options, functions)
+                      : running->open_bundle(path, options);
   if (!status.ok()) return status;
-  return served;
+  running->live_ = LiveStatistics::start(
+      [opened = running.get()] {
+        return live_figures(opened->name_, opened->device_, opened->pipeline_->statistics());
+      },
+      {});
+  return running;
 }
 
-Status ServedPipeline::open_bundle(const std::filesystem::path& path,
-                                   const Session::Options& options) {
+Status RunningPipeline::open_bundle(const std::filesystem::path& path,
+                                    const Session::Options& options) {
   Result<std::unique_ptr<Session>> session = Session::open(path, options);
   if (!session.ok()) return session.status();
   bundle_ = *std::move(session);
@@ -63,8 +58,8 @@ Status ServedPipeline::open_bundle(const std::filesystem::path& path,
   return {};
 }
 
-Status ServedPipeline::open_exported(const std::filesystem::path& folder,
-                                     const Session::Options& options) {
+Status RunningPipeline::open_exported(const std::filesystem::path& folder,
+                                      const Session::Options& options, const Functions& functions) {
   const std::filesystem::path file = folder / kDescriptionFile;
   Result<MappedFile> text = MappedFile::open(file);
   if (!text.ok()) return text.status();
@@ -78,13 +73,17 @@ Status ServedPipeline::open_exported(const std::filesystem::path& folder,
   std::vector<PipelineSession::HostedStage> hosted;
   for (std::size_t index = 0; index < description->stages.size(); ++index) {
     const StageDescription& stage = description->stages[index];
-    if (stage.kind != "tvm") continue;
-    std::vector<TensorSpec> inputs;
-    for (const std::size_t tensor : stage.reads) inputs.push_back(description->tensors[tensor]);
-    auto opened = TvmStage::open(folder, json["stages"][index], std::move(inputs));
-    if (!opened.ok()) return opened.status();
-    hosted.push_back({.name = stage.name, .function = TvmStage::call, .context = opened->get()});
-    tvm_stages_.emplace(stage.name, *std::move(opened));
+    if (const auto function = functions.find(stage.name); function != functions.end()) {
+      HostedFunction& here = hosted_.emplace(stage.name, function->second).first->second;
+      hosted.push_back({.name = stage.name, .function = HostedFunction::call, .context = &here});
+    } else if (stage.kind == "tvm") {
+      std::vector<TensorSpec> inputs;
+      for (const std::size_t tensor : stage.reads) inputs.push_back(description->tensors[tensor]);
+      auto opened = TvmStage::open(folder, json["stages"][index], std::move(inputs));
+      if (!opened.ok()) return opened.status();
+      hosted.push_back({.name = stage.name, .function = TvmStage::call, .context = opened->get()});
+      tvm_stages_.emplace(stage.name, *std::move(opened));
+    }
   }
   groups_ = json.value("parameter_groups", groups_);
   Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open(folder, hosted, options);
@@ -92,10 +91,11 @@ Status ServedPipeline::open_exported(const std::filesystem::path& folder,
   exported_ = *std::move(session);
   pipeline_ = &exported_->pipeline();
   name_ = exported_->description().name;
+  device_ = exported_->device_name();
   return {};
 }
 
-std::string ServedPipeline::describe() const {
+std::string RunningPipeline::describe() const {
   const Graph& graph = pipeline_->graph();
   Json stages = Json::array();
   for (const StageNode& node : graph.nodes) stages.push_back(node.stage->name());
@@ -105,11 +105,12 @@ std::string ServedPipeline::describe() const {
               {"stages", std::move(stages)},
               {"inputs", describe_tensors(graph, graph.inputs)},
               {"outputs", describe_tensors(graph, graph.outputs)},
+              {"labels", bundle_ ? bundle_->postprocessor().labels() : std::vector<std::string>()},
               {"parameter_groups", groups_}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Status ServedPipeline::set_input(const std::string& name, std::string_view content) {
+Status RunningPipeline::set_input(const std::string& name, Bytes content) {
   const Graph& graph = pipeline_->graph();
   std::string known;
   for (const std::size_t index : graph.inputs) {
@@ -121,22 +122,26 @@ Status ServedPipeline::set_input(const std::string& name, std::string_view conte
                                                 std::to_string(content.size()) +
                                                 " bytes, expected " + std::to_string(tensor.bytes));
     }
-    values_[name] = content;
+    auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(content.data()),
+                                                    content.size());
+    MutexLock lock(mutex_);
+    values_[name] = std::move(copy);
     return {};
   }
   return Status(Code::kNotFound, "found input '" + name + "', expected one of " + known);
 }
 
-Result<std::string> ServedPipeline::get_input(const std::string& name) const {
+Result<std::string> RunningPipeline::get_input(const std::string& name) const {
+  MutexLock lock(mutex_);
   const auto found = values_.find(name);
   if (found == values_.end()) {
     return Status(Code::kNotFound, "input '" + name + "' has not been set");
   }
-  return found->second;
+  return *found->second;
 }
 
-Status ServedPipeline::set_parameter(const std::string& group, const std::string& parameter,
-                                     std::string_view content) {
+Status RunningPipeline::set_parameter(const std::string& group, const std::string& parameter,
+                                      Bytes content) {
   const auto found = groups_.find(group);
   const auto stage = found == groups_.end() ? tvm_stages_.end() : tvm_stages_.find(found->second);
   if (stage == tvm_stages_.end()) {
@@ -148,36 +153,44 @@ Status ServedPipeline::set_parameter(const std::string& group, const std::string
   return stage->second->replace(parameter, content, submitted_);
 }
 
-Result<std::uint64_t> ServedPipeline::run(Clock::time_point deadline) {
+Result<std::uint64_t> RunningPipeline::run(std::span<const std::optional<Bytes>> inputs,
+                                           Clock::time_point deadline) {
   const Graph& graph = pipeline_->graph();
-  std::vector<std::span<const std::byte>> inputs;
-  for (const std::size_t index : graph.inputs) {
-    const auto value = values_.find(graph.tensors[index].name);
-    if (value == values_.end()) {
-      return Status(Code::kInvalidArgument,
-                    "input '" + graph.tensors[index].name + "' has not been set");
-    }
-    inputs.push_back(std::as_bytes(std::span(value->second)));
+  if (inputs.size() > graph.inputs.size()) {
+    return Status(Code::kInvalidArgument, "a frame has " + std::to_string(inputs.size()) +
+                                              " inputs, expected " +
+                                              std::to_string(graph.inputs.size()));
   }
-  Result<std::uint64_t> frame = pipeline_->submit(inputs, deadline);
+  std::vector<Bytes> contents;
+  std::vector<std::shared_ptr<const std::string>> set;  // held while they are copied
+  for (std::size_t index = 0; index < graph.inputs.size(); ++index) {
+    if (index < inputs.size() && inputs[index]) {
+      contents.push_back(*inputs[index]);
+      continue;
+    }
+    const std::string& name = graph.tensors[graph.inputs[index]].name;
+    MutexLock lock(mutex_);
+    const auto value = values_.find(name);
+    if (value == values_.end()) {
+      return Status(Code::kInvalidArgument, "input '" + name + "' has not been set");
+    }
+    set.push_back(value->second);
+    contents.push_back(std::as_bytes(std::span(*value->second)));
+  }
+  Result<std::uint64_t> frame = pipeline_->submit(contents, deadline);
   if (frame.ok()) submitted_ = *frame + 1;
   return frame;
 }
 
-Result<std::string> ServedPipeline::get_output(Clock::time_point deadline) {
+Result<RunningPipeline::Taken> RunningPipeline::take(Clock::time_point deadline) {
   Result<OutputFrame> frame = pipeline_->next(deadline);
   if (!frame.ok()) return frame.status();
-  std::string result;
-  append(result, frame->id());
-  append(result, static_cast<std::uint64_t>(frame->latency().count()));
-  for (std::size_t index = 0; index < pipeline_->graph().outputs.size(); ++index) {
-    const std::span<const std::byte> content = frame->output(index);
-    result.append(reinterpret_cast<const char*>(content.data()), content.size());
-  }
-  return result;
+  FrameResult result;
+  if (bundle_) result = bundle_->postprocessor().run(*frame);
+  return Taken{*std::move(frame), result};
 }
 
-Status ServedPipeline::restart(Clock::time_point deadline) {
+Status RunningPipeline::restart(Clock::time_point deadline) {
   Status status = pipeline_->restart(deadline);
   if (!status.ok()) return status;
   for (const auto& [name, stage] : tvm_stages_) stage->restart();
@@ -185,4 +198,4 @@ Status ServedPipeline::restart(Clock::time_point deadline) {
   return {};
 }
 
-}  // namespace edgepipe::rpc
+}  // namespace edgepipe::binding

@@ -1,0 +1,37 @@
+#include "hosted_function.h"
+
+#include <tvm/ffi/any.h>
+#include <tvm/ffi/container/tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "array.h"
+#include "stage_error.h"
+
+namespace edgepipe::binding {
+
+namespace ffi = tvm::ffi;
+
+int HostedFunction::call(void* context, const EpStageBuffer* inputs, std::uint32_t input_count,
+                         const EpStageBuffer* outputs, std::uint32_t output_count, char* error,
+                         std::uint64_t error_bytes) {
+  return guarded(
+      [&] {
+        std::vector<ffi::Any> tensors;
+        tensors.reserve(std::size_t{input_count} + output_count);
+        const auto add = [&](const EpStageBuffer& buffer) {
+          tensors.emplace_back(
+              borrow(std::as_writable_bytes(std::span(buffer.data, buffer.bytes))));
+        };
+        for (const EpStageBuffer& buffer : std::span(inputs, input_count)) add(buffer);
+        for (const EpStageBuffer& buffer : std::span(outputs, output_count)) add(buffer);
+        const std::vector<ffi::AnyView> arguments(tensors.begin(), tensors.end());
+        ffi::Any result;
+        static_cast<HostedFunction*>(context)->function_.CallPacked(
+            arguments.data(), static_cast<std::int32_t>(arguments.size()), &result);
+      },
+      error, error_bytes);
+}
+
+}  // namespace edgepipe::binding

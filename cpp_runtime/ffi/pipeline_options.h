@@ -1,0 +1,21 @@
+// parse_options: how a pipeline is to run, as a client says it.
+#pragma once
+
+#include <string_view>
+
+#include "edgepipe/session.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe::binding {
+
+/// Reads a JSON object. Keys that are not there have these values:
+///
+///   {"device": "auto", "serial": false, "pinning": "required", "slots": 0, "cores": [],
+///    "trace_spans": 0}
+///
+/// device: parse_device_choice's; pinning: required, preferred or off; slots: 0 is as many as the
+/// pipeline chooses; cores: stage k runs on the k-th, round and round. kInvalidArgument for another
+/// key or value.
+Result<Session::Options> parse_options(std::string_view text);
+
+}  // namespace edgepipe::binding

@@ -1,0 +1,99 @@
+// RunningPipeline: a bundle or an exported pipeline at work, for callers with names and bytes.
+//
+//   Result<std::unique_ptr<RunningPipeline>> pipeline = RunningPipeline::open("folder", {}, {});
+//   (*pipeline)->set_input("data", bytes);
+//   Result<std::uint64_t> frame = (*pipeline)->run({}, Clock::now());
+//   Result<RunningPipeline::Taken> taken = (*pipeline)->take(Clock::now());
+//
+// One thread may run frames while another takes results; set_input, get_input, pipeline() and
+// describe are for any thread; nothing runs beside restart.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/live_statistics.h"
+#include "edgepipe/pipeline_session.h"
+#include "edgepipe/session.h"
+#include "edgepipe/status.h"
+#include "edgepipe/sync.h"
+#include "hosted_function.h"
+#include "tvm_stage.h"
+
+namespace edgepipe::binding {
+
+class RunningPipeline {
+ public:
+  using Functions = std::map<std::string, tvm::ffi::Function>;  // by stage
+  using Bytes = std::span<const std::byte>;
+
+  /// A finished frame, and what the bundle's postprocess found in it.
+  struct Taken {
+    OutputFrame frame;
+    FrameResult result;  // valid until the next frame is taken
+  };
+
+  /// Opens a bundle, or a folder with a pipeline.json, and starts its threads; shows its figures to
+  /// other processes. `functions` run those stages that no code in the folder runs; Relax stages
+  /// without one run here, on the CPU. Blocks. kUnsupported for a stage that nothing runs.
+  static Result<std::unique_ptr<RunningPipeline>> open(const std::filesystem::path& path,
+                                                       const Session::Options& options,
+                                                       const Functions& functions);
+
+  /// Name, device, slots, stages, labels, parameter groups, and inputs and outputs, as JSON.
+  [[nodiscard]] std::string describe() const;
+
+  /// Keeps a copy for the next runs. kNotFound lists the inputs, kInvalidArgument for a wrong size.
+  Status set_input(const std::string& name, Bytes content) EDGEPIPE_EXCLUDES(mutex_);
+
+  /// What set_input has set; kNotFound before.
+  Result<std::string> get_input(const std::string& name) const EDGEPIPE_EXCLUDES(mutex_);
+
+  /// Replaces a parameter of a Relax stage that runs here, for every frame that is run from now on.
+  Status set_parameter(const std::string& group, const std::string& parameter, Bytes content);
+
+  /// Sends a frame on its way and returns its number. `inputs` are in the order of the inputs; what
+  /// has been set stands for those that are missing. kInvalidArgument while one has not been set,
+  /// else as Pipeline::submit.
+  Result<std::uint64_t> run(std::span<const std::optional<Bytes>> inputs,
+                            Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+
+  /// The next finished frame, as Pipeline::next.
+  Result<Taken> take(Clock::time_point deadline);
+
+  /// As Pipeline::restart; parameters stay as they are.
+  Status restart(Clock::time_point deadline);
+
+  [[nodiscard]] Pipeline& pipeline() const { return *pipeline_; }
+
+ private:
+  RunningPipeline() = default;
+  Status open_bundle(const std::filesystem::path& path, const Session::Options& options);
+  Status open_exported(const std::filesystem::path& folder, const Session::Options& options,
+                       const Functions& functions);
+
+  // Destroyed from the bottom up: the pipeline goes before the stages that it calls.
+  std::map<std::string, std::unique_ptr<TvmStage>> tvm_stages_;  // by name
+  std::map<std::string, HostedFunction> hosted_;                 // likewise
+  std::unique_ptr<Session> bundle_;                              // one of these two
+  std::unique_ptr<PipelineSession> exported_;
+  Pipeline* pipeline_ = nullptr;
+  std::string name_;
+  std::string device_;
+  std::map<std::string, std::string> groups_;  // parameter group -> stage
+  std::uint64_t submitted_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const std::string>> values_
+      EDGEPIPE_GUARDED_BY(mutex_);  // input -> bytes
+  std::unique_ptr<LiveStatistics> live_;
+};
+
+}  // namespace edgepipe::binding

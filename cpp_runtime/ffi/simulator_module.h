@@ -1,0 +1,24 @@
+// open_simulator: the simulator with memory of its own, as functions.
+#pragma once
+
+#include <tvm/ffi/extra/module.h>
+
+#include <cstdint>
+#include <string>
+
+namespace edgepipe::binding {
+
+/// Makes a simulator of an accelerator's JSON; an empty `kernel` is the fastest. Its functions, for
+/// one thread at a time:
+///
+///   allocate(bytes) -> address, free(address)      zeroed device memory
+///   write(address, array), read(address, tensor)   inside one allocation
+///   run(address, count, timeout_s)                 count instructions; no limit for 0
+tvm::ffi::Module open_simulator(const std::string& accelerator_json, const std::string& kernel,
+                                std::int64_t arena_bytes, std::int64_t base_address);
+
+/// The kernels and the instruction table for an accelerator, as JSON:
+/// {"kernels": [...], "instructions": {opcode: [[field, word, bit, bits], ...]}}.
+std::string describe_accelerator(const std::string& accelerator_json);
+
+}  // namespace edgepipe::binding

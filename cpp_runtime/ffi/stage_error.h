@@ -1,0 +1,33 @@
+// guarded: what keeps exceptions out of the pipeline's threads.
+#pragma once
+
+#include <tvm/ffi/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <string>
+
+namespace edgepipe::binding {
+
+/// Runs the body of an EpStageFunction; an exception becomes what such a function returns and
+/// writes to `error`, cut to what there is room for.
+template <typename Body>
+int guarded(const Body& body, char* error, std::uint64_t error_bytes) {
+  std::string text;
+  try {
+    body();
+    return 0;
+  } catch (const tvm::ffi::Error& cause) {  // what() of TVM's own libraries begins with a traceback
+    text = cause.message();
+  } catch (const std::exception& cause) {
+    text = cause.what();
+  }
+  const std::size_t length = std::min<std::size_t>(text.size(), error_bytes - 1);
+  std::memcpy(error, text.data(), length);
+  error[length] = '\0';
+  return 1;
+}
+
+}  // namespace edgepipe::binding

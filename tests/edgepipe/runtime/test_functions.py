@@ -1,0 +1,193 @@
+"""The functions of cpp_runtime/ffi: what they take and refuse, the same here and over RPC."""
+
+import json
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm_ffi
+from needs import lacking
+from numpy.testing import assert_array_equal
+from small_networks import build_small_bundle
+
+from edgepipe import rpc
+from edgepipe.errors import RpcError, RuntimeFailure
+from edgepipe.runtime import library
+from edgepipe.runtime.frames import read_frame
+from edgepipe.runtime.pipeline import Pipeline
+
+pytestmark = pytest.mark.sim
+BINARIES = Path(__file__).resolve().parents[3] / "build" / "host" / "bin"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return build_small_bundle(tmp_path_factory.mktemp("bundle"))
+
+
+@pytest.fixture
+def module(bundle):
+    loaded = library.call("load_pipeline", str(bundle), "{}")
+    yield loaded
+    loaded.close()
+
+
+def frame(seed=1):
+    return np.random.default_rng(seed).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
+
+
+def failure(function, *arguments):
+    with pytest.raises(library.StatusError) as caught:
+        function(*arguments)
+    return str(library.status_failure(str(caught.value)))
+
+
+def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
+    try:
+        program = rpc.find_program()
+    except RpcError as error:
+        lacking(error)
+    with rpc.LocalServer.start(program) as server, rpc.connect(server.port) as session:
+        session.remote.upload(str(bundle), "net.edgepipe")
+        far = session.call("edgepipe.load_pipeline", "net.edgepipe", "{}")
+        found = []
+        for pipeline in (module, far):
+            get = pipeline.get_function
+            name = json.loads(get("describe")())["inputs"][0]["name"]
+            get("set_input")(name, frame(1).tobytes())
+            assert bytes(get("get_input")(name)) == frame(1).tobytes()
+            assert get("run")(30.0) == 0
+            assert get("run")(30.0, frame(2).tobytes()) == 1
+            results = [read_frame(bytes(get("get_output")(30.0))) for _ in range(2)]
+            assert [result.frame for result in results] == [0, 1]
+            found.append([bytes(result.outputs) for result in results])
+            get("drain")(30.0)
+            get("stop")(30.0)
+            assert json.loads(get("statistics")())["delivered"] == 2
+            with pytest.raises(Exception, match=r"status 8: .*has been stopped"):
+                get("run")(30.0, frame(2).tobytes())
+            get("restart")(30.0)
+            get("cancel")()
+        assert found[0] == found[1]
+        assert found[0][0] != found[0][1]
+
+
+def test_results_go_to_tensors_or_follow_the_header(bundle, module):
+    module.run(30.0, library.as_tensor(frame()))
+    module.run(30.0, library.as_tensor(frame()))
+    outputs = json.loads(module.describe())["outputs"]
+    arrays = [np.empty(output["bytes"], np.uint8) for output in outputs]
+    header = read_frame(module.get_output(30.0, *map(library.as_tensor, arrays)))
+    assert header.latency_ns > 0
+    assert not header.outputs
+    follows = read_frame(module.get_output(30.0)).outputs
+    assert bytes(follows) == b"".join(array.tobytes() for array in arrays)
+
+
+def test_a_read_only_array_is_an_input(bundle):
+    array = np.frombuffer(frame().tobytes(), np.uint8).reshape(frame().shape)
+    assert not array.flags.writeable
+    with Pipeline.open(bundle) as pipeline:
+        pipeline.submit(array)
+        pipeline.submit(frame())
+        first, second = pipeline.next(), pipeline.next()
+    for name, output in first.outputs.items():
+        assert_array_equal(output, second.outputs[name])
+
+
+def test_arrays_that_are_none_are_refused(module):
+    assert failure(module.run, 0.0, 5) == "found int, expected a tensor or bytes"
+    columns = tvm_ffi.from_dlpack(np.zeros((8, 96), np.uint8).T)
+    assert "a tensor of another device or with gaps" in failure(module.run, 0.0, columns)
+    wrong = library.as_tensor(np.empty(3, np.uint8))
+    assert "other tensors than one for each output" in failure(module.get_output, 0.0, wrong)
+    assert "'x', expected one of" in failure(module.set_input, "x", b"")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"slot": 3}, "found 'slot', expected device, serial, pinning, slots, cores or"),
+        ({"pinning": "maybe"}, 'found pinning "maybe", expected required, preferred or off'),
+        ({"slots": -1}, "slots: found -1"),
+        ({"cores": 1}, "cores: found 1, expected another type"),
+        ({"device": "gpu"}, "gpu"),
+    ],
+)
+def test_unknown_options_are_refused(bundle, options, text):
+    with pytest.raises(RuntimeFailure) as caught:
+        library.call("load_pipeline", str(bundle), json.dumps(options))
+    assert text in str(caught.value)
+    assert caught.value.hint
+
+
+def test_options_that_are_no_json_are_refused(bundle):
+    with pytest.raises(RuntimeFailure, match="found 'slots=3', expected a JSON object"):
+        library.call("load_pipeline", str(bundle), "slots=3")
+
+
+def test_closing_ends_the_wait_of_another_thread(bundle):
+    pipeline = Pipeline.open(bundle)
+    waiting = threading.Event()
+    texts = []
+
+    def take():
+        waiting.set()
+        try:
+            pipeline.next(timeout_s=600)
+        except RuntimeFailure as error:
+            texts.append(str(error))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    waiting.wait()
+    time.sleep(0.05)  # most likely in next() by now; before or after, it ends as well
+    pipeline.close()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert len(texts) == 1
+
+
+def test_stage_memory_outlives_what_opened_it(bundle):
+    stages = library.call("open_bundle", str(bundle), "simulator")
+    stages.load_golden()
+    stages.run()
+    stages.check_golden()
+    described = json.loads(stages.describe())
+    output = described["outputs"][0]
+    array = library.as_array(stages.tensor(output))
+    kept = array.copy()
+    del stages
+    assert_array_equal(array, kept)
+
+
+def test_a_library_that_cannot_be_loaded_is_an_error(monkeypatch, tmp_path):
+    broken = tmp_path / library.LIBRARY_NAME
+    broken.write_bytes(b"no library")
+    monkeypatch.setattr(library, "library_path", lambda: broken)
+    with pytest.raises(RuntimeFailure, match="cannot be loaded"):
+        library.runtime_function.__wrapped__("remedy")
+
+
+def dynamic_section(file):
+    command = ["readelf", "--wide", "--dynamic", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_library_names_tvms_and_no_place_of_it():
+    text = dynamic_section(library.library_path())
+    assert "[libtvm_ffi.so]" in text
+    assert "libtvm_runtime" not in text
+    assert "RPATH" not in text
+    assert "RUNPATH" not in text
+
+
+@pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam", "edgepipe-vta-run"])
+def test_programs_for_boards_need_no_tvm(program):
+    path = BINARIES / program
+    if not path.exists():
+        lacking(f"{path} is not built")
+    assert "tvm" not in dynamic_section(path)
