@@ -34,6 +34,8 @@ Result<FileDescriptor> open_for_writing(const std::string& path) {
 
 }  // namespace
 
+bool UdmabufMemory::present(const Options& options) { return !find_class(options).empty(); }
+
 Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
   const std::string folder = find_class(options);
   if (folder.empty()) {

@@ -7,16 +7,26 @@
 
 namespace edgepipe {
 
+namespace {
+
+/// The same memory by the interface that the driver of the accelerator knows.
+template <typename Memory>
+Result<std::unique_ptr<DeviceMemory>> as_device_memory(Result<std::unique_ptr<Memory>> memory) {
+  if (!memory.ok()) return memory.status();
+  return std::unique_ptr<DeviceMemory>(*std::move(memory));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options) {
-  Result<std::unique_ptr<UdmabufMemory>> udmabuf = UdmabufMemory::open(options.memory);
-  if (udmabuf.ok()) return std::unique_ptr<DeviceMemory>(*std::move(udmabuf));
   // A buffer that is there and cannot be opened is an error, not a reason to take another.
-  if (udmabuf.status().code() != Code::kNotFound || !ZoclMemory::present(options.zocl)) {
-    return udmabuf.status();
+  if (!UdmabufMemory::present(options.memory)) {
+    if (ZoclMemory::present(options.zocl)) return as_device_memory(ZoclMemory::open(options.zocl));
+    if (DmaHeapMemory::present(options.heap)) {
+      return as_device_memory(DmaHeapMemory::open(options.heap));
+    }
   }
-  Result<std::unique_ptr<ZoclMemory>> zocl = ZoclMemory::open(options.zocl);
-  if (!zocl.ok()) return zocl.status();
-  return std::unique_ptr<DeviceMemory>(*std::move(zocl));
+  return as_device_memory(UdmabufMemory::open(options.memory));
 }
 
 bool uio_device_present(const UioOptions& options) {

@@ -1,7 +1,6 @@
 #include "edgepipe/zocl_memory.h"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "contiguous.h"
 #include "zocl_ioctl.h"
 
 namespace edgepipe {
@@ -29,14 +29,6 @@ std::string find_node(const ZoclMemory::Options& options) {
   return {};
 }
 
-int call_kernel(int file, unsigned long request, void* argument) {
-  int result = 0;
-  do {
-    result = ::ioctl(file, request, argument);
-  } while (result < 0 && (errno == EINTR || errno == EAGAIN));
-  return result;
-}
-
 Status refused(const std::string& node, const char* what) {
   return {Code::kDevice, "memory: " + node + ": " + what + ": " + std::strerror(errno)};
 }
@@ -45,9 +37,7 @@ Status refused(const std::string& node, const char* what) {
 
 bool ZoclMemory::present(const Options& options) { return !find_node(options).empty(); }
 
-Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& given) {
-  Options options = given;
-  if (!options.ioctl) options.ioctl = call_kernel;
+Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& options) {
   const std::string node = find_node(options);
   if (node.empty()) {
     return Status(Code::kNotFound, "memory: no device of the driver zocl below " + options.classes +
@@ -58,16 +48,12 @@ Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& given) {
     return Status(Code::kNotFound, "memory: " + node + ": " + std::strerror(errno));
   }
   zocl::CreateBo created{};
-  for (std::size_t bytes = options.bytes;; bytes /= 2) {
-    created = {.bytes = bytes, .handle = 0, .flags = zocl::kContiguous | zocl::kCacheable};
-    if (options.ioctl(file.number(), zocl::kCreateBo, &created) == 0) break;
-    if (errno != ENOMEM) return refused(node, "CREATE_BO");
-    if (bytes / 2 < options.least_bytes) {
-      return Status(Code::kOutOfMemory, "memory: " + node + ": " + std::to_string(bytes) +
-                                            " contiguous bytes wanted, CMA has none so large; boot "
-                                            "with a larger cma= on the kernel's command line");
-    }
-  }
+  const Status status = allocate_contiguous(
+      options.bytes, options.least_bytes, node, "CREATE_BO", [&](std::size_t bytes) {
+        created = {.bytes = bytes, .handle = 0, .flags = zocl::kContiguous | zocl::kCacheable};
+        return options.ioctl(file.number(), zocl::kCreateBo, &created) == 0;
+      });
+  if (!status.ok()) return status;
   zocl::InfoBo info{.handle = created.handle, .flags = 0, .bytes = 0, .address = 0};
   if (options.ioctl(file.number(), zocl::kInfoBo, &info) != 0) return refused(node, "INFO_BO");
   zocl::MapBo map{.handle = created.handle, .unused = 0, .offset = 0};

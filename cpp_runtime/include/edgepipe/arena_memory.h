@@ -2,12 +2,13 @@
 // ranges.
 //
 // What kernel driver the buffer is from, and how it maintains caches, is up to the classes derived
-// from it: udmabuf_memory.h, zocl_memory.h.
+// from it: udmabuf_memory.h, zocl_memory.h, dma_heap_memory.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "edgepipe/memory.h"
 #include "edgepipe/shared_mapping.h"
@@ -34,6 +35,8 @@ class ArenaMemory : public DeviceMemory {
 
   /// Maintains the caches of a range; does nothing where the accelerator's port is coherent.
   virtual void sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
+
+  [[nodiscard]] std::span<std::byte> mapped() const { return mapping_.bytes(); }
 
  private:
   void release(const BufferView& view) noexcept final;

@@ -24,6 +24,9 @@ class UdmabufMemory final : public ArenaMemory {
     std::string classes = "/sys/class";
   };
 
+  /// True when this machine has that buffer. Does not open it.
+  [[nodiscard]] static bool present(const Options& options);
+
   /// kNotFound when there is no such buffer, kCorrupt when its attributes cannot be read.
   static Result<std::unique_ptr<UdmabufMemory>> open(const Options& options);
 

@@ -1,5 +1,5 @@
-// The accelerator on a board: registers, interrupt and reset through UIO, memory through u-dma-buf
-// or zocl.
+// The accelerator on a board: registers, interrupt and reset through UIO, memory through u-dma-buf,
+// zocl or a dma-heap.
 //
 //   auto memory = open_uio_memory({});
 //   auto device = open_uio_device(accelerator, **memory, {.index = 0});
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/dma_heap_memory.h"
 #include "edgepipe/hardware_device.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
@@ -29,6 +30,7 @@ struct UioOptions {
   bool interrupt = true;            // wait for the interrupt if the UIO device has one
   UdmabufMemory::Options memory = {};  // used if this board has it
   ZoclMemory::Options zocl = {};       // else; a PYNQ image has it
+  DmaHeapMemory::Options heap = {};    // else, if the kernel has a contiguous one
   HardwareDevice::Options driver = {};
   std::string devices = "/dev";
   std::string classes = "/sys/class";
@@ -37,7 +39,8 @@ struct UioOptions {
 /// True when this machine has the UIO device of the registers. Does not open it.
 [[nodiscard]] bool uio_device_present(const UioOptions& options);
 
-/// Opens this board's memory: u-dma-buf, or zocl where there is none. Errors are theirs.
+/// Opens this board's memory: u-dma-buf, zocl where there is none, or a dma-heap. Errors are
+/// theirs.
 Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options);
 
 /// Opens the accelerator. kNotFound names the device that is missing and those that are there.

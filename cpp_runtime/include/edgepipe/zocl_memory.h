@@ -7,27 +7,24 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "edgepipe/arena_memory.h"
+#include "edgepipe/driver_call.h"
 #include "edgepipe/file_descriptor.h"
 
 namespace edgepipe {
 
 class ZoclMemory final : public ArenaMemory {
  public:
-  /// ioctl(2); tests put the driver here.
-  using Ioctl = std::function<int(int file, unsigned long request, void* argument)>;
-
   struct Options {
     std::size_t bytes = std::size_t{64} << 20;  // halved, down to least_bytes, while CMA lacks them
     std::size_t least_bytes = std::size_t{4} << 20;
     bool coherent = false;  // the board's boot code has made the accelerator's port coherent
     std::string devices = "/dev";
     std::string classes = "/sys/class";
-    Ioctl ioctl = {};  // empty: the kernel's
+    DriverCall ioctl = call_driver;
   };
 
   /// True when this machine has a device of that driver. Does not open it.
@@ -45,7 +42,7 @@ class ZoclMemory final : public ArenaMemory {
   const FileDescriptor file_;  // the buffer object goes with it
   const std::uint32_t handle_;
   const bool coherent_;
-  const Ioctl ioctl_;
+  const DriverCall ioctl_;
 };
 
 }  // namespace edgepipe
