@@ -42,9 +42,15 @@ survey() {
         echo "buffer $device $(access "$system/dev/$device") $(first "$folder/size")" \
             "$(access "$folder/sync_for_device") $(first "$folder/dma_coherent")"
     done
-    for device in "$system"/dev/dma_heap/*; do
-        [ ! -e "$device" ] || echo "heap ${device##*/} $(access "$device")"
+    for folder in "$system"/sys/class/drm/renderD*; do
+        case $(readlink "$folder/device/driver" 2>/dev/null || true) in
+        */zocl*) echo "zocl dri/${folder##*/} $(access "$system/dev/dri/${folder##*/}")" ;;
+        esac
     done
+    for device in "$system"/dev/dma_heap/*; do
+        [ ! -e "$device" ] || echo "heap dma_heap/${device##*/} $(access "$device")"
+    done
+    echo "capabilities $(sed -n 's/^CapEff:[[:space:]]*//p' "$system/proc/self/status" 2>/dev/null)"
     for folder in "$system"/sys/class/video4linux/*; do
         [ -r "$folder/name" ] || continue
         device=${folder##*/}
@@ -64,7 +70,8 @@ survey() {
     echo "df $(df -Pk "$(folder_there "$root")" | tail -n 1)"
 }
 
-# readings SYSTEM: clocks in kHz, temperatures in millidegrees, power in microwatts.
+# readings SYSTEM: cores' clocks in kHz, the logic's in Hz, temperatures in millidegrees, power in
+# microwatts.
 readings() {
     for folder in "$1"/sys/devices/system/cpu/cpu[0-9]*/cpufreq; do
         [ -r "$folder/scaling_cur_freq" ] || continue
@@ -72,9 +79,21 @@ readings() {
         echo "clock ${cpu##*/} $(first "$folder/scaling_cur_freq")" \
             "$(first "$folder/scaling_max_freq") $(first "$folder/scaling_governor")"
     done
+    # The first clock for the logic, as the drivers of a ZynqMP's and a Zynq's clocks call it.
+    for name in pl0_ref fclk0; do
+        value=$(first "$1/sys/kernel/debug/clk/$name/clk_rate")
+        [ -z "$value" ] || echo "logicclock $value $name"
+    done
     for folder in "$1"/sys/class/thermal/thermal_zone*; do
         value=$(first "$folder/temp")
         [ -z "$value" ] || echo "temperature $value $(first "$folder/type")"
+    done
+    # A Zynq's own sensors (XADC, AMS) are converters: degrees are (raw + offset) * scale / 1000.
+    for raw in "$1"/sys/bus/iio/devices/iio:device*/in_temp*_raw; do
+        value=$(first "$raw")
+        stem=${raw%_raw} name=${raw##*/in_}
+        [ -z "$value" ] || echo "temperature $(echo "$value $(first "${stem}_offset")" \
+            "$(first "${stem}_scale")" | awk '{ printf "%d", ($1 + $2) * $3 }') ${name%_raw}"
     done
     for folder in "$1"/sys/class/hwmon/hwmon*; do
         name=$(first "$folder/name")

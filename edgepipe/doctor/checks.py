@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from edgepipe import __version__
 from edgepipe.bitstream import record
 from edgepipe.bitstream.fingerprint import check_programmed
 from edgepipe.deploy import plan
 from edgepipe.deploy.payload import parse_record
-from edgepipe.doctor import self_test
+from edgepipe.doctor import memory, self_test
+from edgepipe.doctor.finding import MAY_NOT_USE, Finding, mib
 from edgepipe.doctor.needs import Needs
-from edgepipe.doctor.survey import DmaBuffer, Survey, UioDevice
+from edgepipe.doctor.survey import Survey, UioDevice
 from edgepipe.errors import BitstreamError, FingerprintError
 from vta_stages.accelerator import Accelerator
 
-REGISTERS = "vta"  # the UIO device's name, and the buffer's (uio_device.h, udmabuf_memory.h)
-BUFFER = "udmabuf0"
+REGISTERS = "vta"  # the UIO device's name (uio_device.h)
 _REGISTER_BYTES = 0x4000  # four HLS blocks of a page each
 _GLIBC = (2, 27)
 _HOT_MILLIDEGREES = 85_000  # a Zynq's commercial grade ends at 85 C
@@ -25,39 +24,32 @@ _LITTLE_DISK_BYTES = 64 << 20
 _OVERLAY = "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
 _OVERLAY += "of_id=generic-uio; on a PYNQ image, program the bitstream first"
 _PROGRAM = "program the logic with `edgepipe bitstream install`"
-_UDEV = "give the user rights with a udev rule or a group, or log in as a user that has them"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at: ``state`` is ok, warn (works, but ...) or fail; ``remedy`` unless ok."""
-
-    check: str
-    state: str
-    text: str
-    remedy: str = ""
+_CLOCK_TOLERANCE = 0.02  # of what a PLL and its dividers cannot reach
 
 
 def findings(survey: Survey, needs: Needs | None) -> tuple[Finding, ...]:
     """Judge a survey. Without a bundle a board without accelerator is only warned about."""
-    wanted = "fail" if needs is not None and needs.memory_bytes else "warn"
+    needed = needs.memory_bytes if needs is not None else 0
+    wanted = "fail" if needed else "warn"
     return (
         *_system(survey, needs),
-        *_modules(survey),
+        _module(survey),
+        memory.module(survey),
         _registers(survey, wanted),
-        _buffer(survey, needs, wanted),
-        _cma(survey),
+        memory.buffers(survey, needed, wanted),
+        memory.cma(survey, needed),
         *_bitstream(survey, needs),
         _camera(survey),
         *_readings(survey),
+        *_logic_clock(survey, needs),
         *_versions(survey),
     )
 
 
 def can_self_test(survey: Survey) -> bool:
-    """Whether registers and buffer are there for this user."""
-    registers, buffer = _find_uio(survey), _find_buffer(survey)
-    return bool(registers and buffer and registers.rights == "rw" and buffer.rights == "rw")
+    """Whether registers and buffers are there for this user."""
+    registers = _find_uio(survey)
+    return registers is not None and registers.rights == "rw" and memory.usable(survey)
 
 
 def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
@@ -137,27 +129,18 @@ def _system(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
         yield Finding(check="C library", state="ok", text=survey.libc)
 
 
-def _modules(survey: Survey) -> Iterator[Finding]:
-    for names, remedy in (
-        (("uio_pdrv_genirq",), "modprobe uio_pdrv_genirq of_id=generic-uio"),
-        (("u_dma_buf", "udmabuf"), "build and load the kernel module u-dma-buf"),
-    ):
-        loaded = [name for name in names if name in survey.modules]
-        if loaded:
-            yield Finding(check="module", state="ok", text=f"{loaded[0]} is loaded")
-        else:
-            # Either may be built into the kernel, so only a missing device fails.
-            yield Finding(
-                check="module", state="warn", text=f"{names[0]} is not loaded", remedy=remedy
-            )
+def _module(survey: Survey) -> Finding:
+    if "uio_pdrv_genirq" in survey.modules:
+        return Finding(check="UIO driver", state="ok", text="uio_pdrv_genirq is loaded")
+    # It may be built into the kernel, so only a missing device fails.
+    remedy = "modprobe uio_pdrv_genirq of_id=generic-uio"
+    return Finding(
+        check="UIO driver", state="warn", text="uio_pdrv_genirq is not loaded", remedy=remedy
+    )
 
 
 def _find_uio(survey: Survey) -> UioDevice | None:
     return next((device for device in survey.uio if device.name == REGISTERS), None)
-
-
-def _find_buffer(survey: Survey) -> DmaBuffer | None:
-    return next((buffer for buffer in survey.buffers if buffer.device == BUFFER), None)
 
 
 def _registers(survey: Survey, wanted: str) -> Finding:
@@ -174,40 +157,8 @@ def _registers(survey: Survey, wanted: str) -> Finding:
         return Finding(check=check, state="fail", text=text, remedy=remedy)
     if device.rights != "rw":
         text += f": {survey.user or 'this user'} has rights {device.rights}, needed rw"
-        return Finding(check=check, state=wanted, text=text, remedy=_UDEV)
+        return Finding(check=check, state=wanted, text=text, remedy=MAY_NOT_USE)
     return Finding(check=check, state="ok", text=text)
-
-
-def _buffer(survey: Survey, needs: Needs | None, wanted: str) -> Finding:
-    check = "buffers"
-    buffer = _find_buffer(survey)
-    needed = needs.memory_bytes if needs else 0
-    resize = "load u-dma-buf with a larger buffer (udmabuf0=BYTES, or its size in the device tree)"
-    if buffer is None:
-        text = f"no u-dma-buf called {BUFFER}"
-        remedy = "load u-dma-buf with udmabuf0=67108864, or name a buffer in the device tree"
-        return Finding(check=check, state=wanted, text=text, remedy=remedy)
-    text = f"/dev/{buffer.device}, {_mib(buffer.bytes)}"
-    if needed:
-        text += f", the bundle needs {_mib(needed)}"
-    if buffer.rights != "rw":
-        text += f": {survey.user or 'this user'} has rights {buffer.rights}, needed rw"
-        return Finding(check=check, state=wanted, text=text, remedy=_UDEV)
-    if buffer.bytes < needed:
-        return Finding(check=check, state="fail", text=text, remedy=resize)
-    if not buffer.coherent and "w" not in buffer.sync_rights:
-        text += "; its cache maintenance cannot be written"
-        remedy = f"give the user rights on /sys/class/u-dma-buf/{BUFFER}/sync_for_*"
-        return Finding(check=check, state=wanted, text=text, remedy=remedy)
-    return Finding(check=check, state="ok", text=text + (", coherent" * buffer.coherent))
-
-
-def _cma(survey: Survey) -> Finding:
-    text = f"{_mib(survey.cma_bytes)} of CMA, {_mib(survey.cma_free_bytes)} free"
-    if survey.cma_bytes or _find_buffer(survey):
-        return Finding(check="CMA", state="ok", text=text)
-    remedy = "boot with cma=128M, or reserve memory for u-dma-buf in the device tree"
-    return Finding(check="CMA", state="warn", text=text, remedy=remedy)
 
 
 def _bitstream(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
@@ -282,6 +233,21 @@ def _readings(survey: Survey) -> Iterator[Finding]:
         )
 
 
+def _logic_clock(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
+    for clock in survey.logic_clocks:
+        text = f"{clock.value / 1e6:.1f} MHz ({clock.sensor})"
+        if needs is None or not needs.memory_bytes:
+            yield Finding(check="logic's clock", state="ok", text=text)
+            continue
+        wanted = needs.manifest.fingerprint.clock_hz
+        text += f", the bundle was built for {wanted / 1e6:.1f} MHz"
+        near = abs(clock.value - wanted) <= wanted * _CLOCK_TOLERANCE
+        remedy = "" if near else "set it, or build the bundle for what it is; faster may hang it"
+        yield Finding(
+            check="logic's clock", state="ok" if near else "warn", text=text, remedy=remedy
+        )
+
+
 def _versions(survey: Survey) -> Iterator[Finding]:
     text = f"edgepipe {__version__} here"
     if survey.release is None:
@@ -300,15 +266,11 @@ def _versions(survey: Survey) -> Iterator[Finding]:
     yield Finding(
         check="disk",
         state="warn" if little else "ok",
-        text=f"{_mib(survey.free_disk_bytes)} free",
+        text=f"{mib(survey.free_disk_bytes)} free",
         remedy="remove something, or keep fewer releases with `edgepipe deploy --keep`"
         if little
         else "",
     )
-
-
-def _mib(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB"
 
 
 def needs_accelerator(needs: Needs | None, given: Accelerator | None) -> Accelerator | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgepipe.deploy import payload, plan
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.doctor import checks, self_test, survey
-from edgepipe.doctor.checks import Finding
+from edgepipe.doctor.finding import Finding
 from edgepipe.doctor.needs import Needs
 from edgepipe.doctor.survey import Survey
 from edgepipe.errors import DeployError
@@ -52,7 +52,7 @@ def _self_test(connection: Connection, seen: Survey, examination: Examination) -
         reason = "it is not known which accelerator the board has"
         return [checks.self_test_left_out(reason, "name a --bundle with VTA stages, or a --board")]
     if not checks.can_self_test(seen):
-        reason = "registers and buffer are not both there for this user"
+        reason = "registers and buffers are not both there for this user"
         return [checks.self_test_left_out(reason, "see the findings on registers and buffers")]
     try:
         architecture = plan.MACHINES.get(seen.machine, seen.machine)

@@ -35,6 +35,14 @@ class DmaBuffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDevice:
+    """What hands out contiguous memory instead: XRT's zocl or a dma-heap, below /dev."""
+
+    device: str
+    rights: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Camera:
     """A Video4Linux device."""
 
@@ -55,7 +63,7 @@ class CpuClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A sensor's value: millidegrees Celsius or microwatts."""
+    """A sensor's value: millidegrees Celsius, microwatts or Hz."""
 
     sensor: str
     value: int
@@ -76,10 +84,14 @@ class Survey:
     cma_free_bytes: int = 0
     uio: tuple[UioDevice, ...] = ()
     buffers: tuple[DmaBuffer, ...] = ()
+    zocl: tuple[MemoryDevice, ...] = ()
+    heaps: tuple[MemoryDevice, ...] = ()
+    capabilities: int = 0
     cameras: tuple[Camera, ...] = ()
     managers: tuple[str, ...] = ()
     bitstream: str = ""
     clocks: tuple[CpuClock, ...] = ()
+    logic_clocks: tuple[Reading, ...] = ()
     temperatures: tuple[Reading, ...] = ()
     powers: tuple[Reading, ...] = ()
     release: int | None = None
@@ -128,10 +140,14 @@ def parse(text: str, host: str) -> Survey:
         cma_free_bytes=_number(lines.one("CmaFree")) * 1024,
         uio=lines.each("uio", 3, _uio),
         buffers=lines.each("buffer", 4, _buffer),
+        zocl=lines.each("zocl", 1, _memory_device),
+        heaps=lines.each("heap", 1, _memory_device),
+        capabilities=_number("0x" + lines.one("capabilities")),
         cameras=lines.each("camera", 2, _camera),
         managers=tuple(lines.by_key.get("manager", [])),
         bitstream=lines.one("bitstream"),
         clocks=lines.each("clock", 3, _clock),
+        logic_clocks=lines.each("logicclock", 1, _reading),
         temperatures=lines.each("temperature", 1, _reading),
         powers=lines.each("power", 1, _reading),
         release=int(number) if number.isdecimal() else None,
@@ -160,6 +176,10 @@ def _buffer(device: str, rights: str, buffer_bytes: str, sync: str, coherent: st
         sync_rights=sync,
         coherent=coherent == "1",
     )
+
+
+def _memory_device(device: str, rights: str) -> MemoryDevice:
+    return MemoryDevice(device=device, rights=rights)
 
 
 def _camera(device: str, rights: str, name: str) -> Camera:

@@ -3,6 +3,8 @@
 import argparse
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,7 @@ GOOD = {
     "sys/class/u-dma-buf/udmabuf0/sync_for_device": "0",
     "sys/class/u-dma-buf/udmabuf0/dma_coherent": "0",
     "dev/udmabuf0": "",
+    "proc/self/status": "Name:\tsh\nCapEff:\t0000000000000000\n",
     "sys/class/video4linux/video0/name": "USB Camera: HD",
     "dev/video0": "",
     "sys/class/fpga_manager/fpga0/state": "operating",
@@ -46,6 +49,10 @@ GOOD = {
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance",
     "sys/class/thermal/thermal_zone0/temp": "51250",
     "sys/class/thermal/thermal_zone0/type": "ps-thermal",
+    "sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_raw": "32768",
+    "sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_offset": "-36058",
+    "sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_scale": "-7.771514892",
+    "sys/kernel/debug/clk/pl0_ref/clk_rate": "332999666",
     "sys/class/hwmon/hwmon1/name": "ina226",
     "sys/class/hwmon/hwmon1/power1_input": "4250000",
     "run/edgepipe/bitstream.json": record.to_json(PROGRAMMED),
@@ -58,10 +65,14 @@ def examine(board, make_bundle, tmp_path):
 
     def run(changes=None, *, memory_bytes=8 << 20):
         system = tmp_path / "system"
+        shutil.rmtree(system, ignore_errors=True)
         for path, content in (GOOD | (changes or {})).items():
             if content is not None:
                 (system / path).parent.mkdir(parents=True, exist_ok=True)
-                (system / path).write_text(content)
+                if isinstance(content, Path):
+                    (system / path).symlink_to(content)
+                else:
+                    (system / path).write_text(content)
         manifest = needs.read(make_bundle()).manifest
         wanted = Needs(manifest=manifest, memory_bytes=memory_bytes)
         found = examination.examine(
@@ -88,7 +99,8 @@ def test_a_good_board_has_nothing_that_fails(examine):
     assert found["CMA"].text == "128.0 MiB of CMA, 64.0 MiB free"
     assert found["camera"].text == "/dev/video0 (USB Camera: HD)"
     assert found["clocks"].text == "1199 MHz of 1199, performance"
-    assert found["temperature"].text == "51.2 C (ps-thermal)"
+    assert found["temperature"].text == "25.6 C (temp1_pl_temp)"
+    assert found["logic's clock"].text == "333.0 MHz (pl0_ref), the bundle was built for 333.0 MHz"
     assert found["power"].text == "4.25 W (ina226)"
     assert found["logic"].text == "fpga0 is 'operating'"
     assert found["self-test"].text.startswith("left out: ")
@@ -120,11 +132,24 @@ def test_a_good_board_has_nothing_that_fails(examine):
             "fail",
             "cache maintenance cannot be written",
         ),
+        (without("sys/module/uio_pdrv_genirq/version"), "UIO driver", "warn", "is not loaded"),
+        (without("sys/module/u_dma_buf/version"), "buffer driver", "warn", "is not loaded"),
+        (
+            {"sys/kernel/debug/clk/pl0_ref/clk_rate": "100000000"},
+            "logic's clock",
+            "warn",
+            "100.0 MHz (pl0_ref), the bundle was built for 333.0 MHz",
+        ),
         ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "logic", "warn", "'unknown'"),
         (without("run/edgepipe/bitstream.json"), "bitstream", "warn", "no record"),
         ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "is damaged"),
         (without("dev/video0"), "camera", "warn", "may not read it"),
-        ({"sys/class/thermal/thermal_zone0/temp": "91000"}, "temperature", "warn", "91.0 C"),
+        (
+            {"sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_raw": "24336"},
+            "temperature",
+            "warn",
+            "91.1 C",
+        ),
         (
             {"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "299999"},
             "clocks",
@@ -137,6 +162,49 @@ def test_what_is_wrong_is_found_with_a_remedy(examine, changes, check, state, te
     finding = examine(changes)[check]
     assert (finding.state, text in finding.text) == (state, True), finding
     assert finding.remedy
+
+
+NO_UDMABUF = without("sys/class/u-dma-buf/udmabuf0/size", "sys/module/u_dma_buf/version")
+ZOCL = NO_UDMABUF | {
+    "sys/class/drm/renderD128/device/driver": Path("../../../../bus/platform/drivers/zocl-drm"),
+    "dev/dri/renderD128": "",
+}
+HEAP = NO_UDMABUF | {"dev/dma_heap/linux,cma": "", "dev/dma_heap/system": ""}
+AS_ROOT = {"proc/self/status": "CapEff:\t000001ffffffffff\n"}
+
+
+def test_buffers_come_from_zocl_where_there_is_no_udmabuf(examine):
+    found = examine(ZOCL)
+    assert {f.check for f in found.values() if f.state == "fail"} == set()
+    assert found["buffers"].text == "/dev/dri/renderD128 of XRT's zocl, from CMA"
+    assert found["buffer driver"].text == "zocl is loaded, in u_dma_buf's place"
+    assert found["CMA"].text == "128.0 MiB of CMA, 64.0 MiB free, the bundle needs 8.0 MiB"
+    found = examine(ZOCL | without("dev/dri/renderD128"))
+    assert (found["buffers"].state, "rights missing" in found["buffers"].text) == ("fail", True)
+
+
+def test_buffers_come_from_a_contiguous_heap_where_there_is_neither(examine):
+    # What else it takes depends on the processor: tests/edgepipe/doctor/test_memory.py.
+    found = examine(HEAP | AS_ROOT)["buffers"]
+    assert found.text.startswith("/dev/dma_heap/linux,cma, from CMA")
+    assert "physical addresses" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "state", "text"),
+    [
+        ("CmaTotal: 4096 kB\nCmaFree: 4096 kB\n", "fail", "4.0 MiB of CMA"),
+        ("CmaTotal: 65536 kB\nCmaFree: 1024 kB\n", "warn", "1.0 MiB free"),
+        ("MemTotal: 65536 kB\n", "fail", "0.0 MiB of CMA"),
+    ],
+)
+def test_cma_that_is_too_small_for_the_bundle_is_told(examine, meminfo, state, text):
+    finding = examine(ZOCL | {"proc/meminfo": meminfo})["CMA"]
+    assert (finding.state, text in finding.text, "cma=128M" in finding.remedy) == (
+        state,
+        True,
+        True,
+    )
 
 
 def test_another_bitstream_than_the_bundles_names_both(examine):

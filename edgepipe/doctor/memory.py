@@ -1,0 +1,122 @@
+"""The doctor's findings on contiguous memory: where buffers come from, and whether it suffices.
+
+The runtime takes the first that a board has (``open_uio_memory``, cpp_runtime/src/uio_device.cc): a
+u-dma-buf, XRT's zocl, a dma-heap that is contiguous. The last two take from CMA.
+"""
+
+from __future__ import annotations
+
+from edgepipe.doctor.finding import MAY_NOT_USE, Finding, mib
+from edgepipe.doctor.survey import DmaBuffer, MemoryDevice, Survey
+
+BUFFER = "udmabuf0"  # udmabuf_memory.h
+_CAP_SYS_ADMIN = 1 << 21  # linux/capability.h
+_MORE_CMA = "boot with a larger cma= on the kernel's command line, such as cma=128M"
+
+
+def usable(survey: Survey) -> bool:
+    """Whether the runtime gets buffers as this user, of whatever size."""
+    return buffers(survey, 0, "fail").state == "ok"
+
+
+def buffers(survey: Survey, needed: int, wanted: str) -> Finding:
+    """Judge what hands out buffers of ``needed`` bytes; ``wanted`` is the state when none can."""
+    udmabuf = _udmabuf(survey)
+    if udmabuf is not None:
+        return _judge_udmabuf(survey, udmabuf, needed, wanted)
+    if survey.zocl:
+        return _judge_zocl(survey, survey.zocl[0], wanted)
+    heap = _heap(survey)
+    if heap is not None:
+        return _judge_heap(survey, heap, wanted)
+    return Finding(
+        check="buffers",
+        state=wanted,
+        text=f"no u-dma-buf called {BUFFER}, nor XRT's zocl or a dma-heap of CMA's",
+        remedy=f"load u-dma-buf with {BUFFER}=67108864, or name a buffer in the device tree",
+    )
+
+
+def cma(survey: Survey, needed: int) -> Finding:
+    """Judge the size of CMA against ``needed`` bytes, unless a u-dma-buf has its own memory."""
+    text = f"{mib(survey.cma_bytes)} of CMA, {mib(survey.cma_free_bytes)} free"
+    if _udmabuf(survey) is not None:
+        return Finding(check="CMA", state="ok", text=text)
+    if needed:
+        text += f", the bundle needs {mib(needed)}"
+    if survey.cma_bytes < max(needed, 1):
+        state = "fail" if needed else "warn"
+        return Finding(check="CMA", state=state, text=text, remedy=_MORE_CMA)
+    if survey.cma_free_bytes < needed:
+        remedy = f"stop what holds it, such as a pipeline at work, or {_MORE_CMA}"
+        return Finding(check="CMA", state="warn", text=text, remedy=remedy)
+    return Finding(check="CMA", state="ok", text=text)
+
+
+def module(survey: Survey) -> Finding:
+    """Judge the driver of buffers; one that is built into the kernel shows by its device alone."""
+    loaded = next((name for name in ("u_dma_buf", "udmabuf") if name in survey.modules), None)
+    if loaded or survey.zocl:
+        text = f"{loaded} is loaded" if loaded else "zocl is loaded, in u_dma_buf's place"
+        return Finding(check="buffer driver", state="ok", text=text)
+    return Finding(
+        check="buffer driver",
+        state="warn",
+        text="u_dma_buf is not loaded",
+        remedy="build and load the kernel module u-dma-buf",
+    )
+
+
+def _udmabuf(survey: Survey) -> DmaBuffer | None:
+    return next((buffer for buffer in survey.buffers if buffer.device == BUFFER), None)
+
+
+def _heap(survey: Survey) -> MemoryDevice | None:
+    """Return the heap that DmaHeapMemory takes: the first by name that is not the system's."""
+    heaps = [heap for heap in survey.heaps if not heap.device.startswith("dma_heap/system")]
+    return min(heaps, key=lambda heap: heap.device, default=None)
+
+
+def _judge_udmabuf(survey: Survey, buffer: DmaBuffer, needed: int, wanted: str) -> Finding:
+    check = "buffers"
+    text = f"/dev/{buffer.device}, {mib(buffer.bytes)}"
+    if needed:
+        text += f", the bundle needs {mib(needed)}"
+    if buffer.rights != "rw":
+        return _without_rights(survey, text, buffer.rights, wanted)
+    if buffer.bytes < needed:
+        remedy = f"load u-dma-buf with a larger buffer ({BUFFER}=BYTES, or its size in the device "
+        return Finding(check=check, state="fail", text=text, remedy=remedy + "tree)")
+    if not buffer.coherent and "w" not in buffer.sync_rights:
+        text += "; its cache maintenance cannot be written"
+        remedy = f"give the user rights on /sys/class/u-dma-buf/{BUFFER}/sync_for_*"
+        return Finding(check=check, state=wanted, text=text, remedy=remedy)
+    return Finding(check=check, state="ok", text=text + (", coherent" * buffer.coherent))
+
+
+def _judge_zocl(survey: Survey, device: MemoryDevice, wanted: str) -> Finding:
+    text = f"/dev/{device.device} of XRT's zocl, from CMA"
+    if device.rights != "rw":
+        return _without_rights(survey, text, device.rights, wanted)
+    return Finding(check="buffers", state="ok", text=text)
+
+
+def _judge_heap(survey: Survey, device: MemoryDevice, wanted: str) -> Finding:
+    check = "buffers"
+    text = f"/dev/{device.device}, from CMA"
+    if device.rights != "rw":
+        return _without_rights(survey, text, device.rights, wanted)
+    instead = "load the kernel module u-dma-buf"
+    if survey.machine != "aarch64":
+        text += f": no program may maintain the caches of a {survey.machine}"
+        return Finding(check=check, state=wanted, text=text, remedy=instead)
+    if not survey.capabilities & _CAP_SYS_ADMIN:
+        text += f": the kernel tells {survey.user or 'this user'} no physical addresses"
+        remedy = f"{instead}, or run as root or with CAP_SYS_ADMIN"
+        return Finding(check=check, state=wanted, text=text, remedy=remedy)
+    return Finding(check=check, state="ok", text=text)
+
+
+def _without_rights(survey: Survey, text: str, rights: str, wanted: str) -> Finding:
+    text += f": {survey.user or 'this user'} has rights {rights}, needed rw"
+    return Finding(check="buffers", state=wanted, text=text, remedy=MAY_NOT_USE)

@@ -1,0 +1,47 @@
+"""Where buffers come from, by what a board of another kind than this machine says."""
+
+import dataclasses
+
+import pytest
+
+from edgepipe.doctor import checks, memory
+from edgepipe.doctor.survey import MemoryDevice, Survey, UioDevice
+
+HEAPS = (
+    MemoryDevice(device="dma_heap/system", rights="rw"),
+    MemoryDevice(device="dma_heap/linux,cma", rights="rw"),
+)
+ROOT = Survey(
+    machine="aarch64",
+    kernel="6.1",
+    user="root",
+    capabilities=0x1FFFFFFFFFF,
+    heaps=HEAPS,
+    uio=(UioDevice(device="uio0", rights="rw", bytes=0x4000, name="vta"),),
+)
+
+
+def test_the_heap_that_is_contiguous_serves_root():
+    finding = memory.buffers(ROOT, 0, "fail")
+    assert (finding.state, finding.text) == ("ok", "/dev/dma_heap/linux,cma, from CMA")
+    assert checks.can_self_test(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"capabilities": 0, "user": "xilinx"}, "tells xilinx no physical addresses"),
+        ({"machine": "armv7l"}, "no program may maintain the caches of a armv7l"),
+        ({"heaps": HEAPS[:1]}, "no u-dma-buf called udmabuf0"),
+        (
+            {"heaps": (MemoryDevice(device="dma_heap/reserved", rights="none"),)},
+            "root has rights none, needed rw",
+        ),
+    ],
+)
+def test_what_keeps_the_heap_from_serving_is_told_with_a_remedy(changes, text):
+    survey = dataclasses.replace(ROOT, **changes)
+    finding = memory.buffers(survey, 0, "fail")
+    assert (finding.state, text in finding.text) == ("fail", True), finding
+    assert "u-dma-buf" in finding.remedy or "udev" in finding.remedy
+    assert not checks.can_self_test(survey)
