@@ -16,9 +16,9 @@ SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
-	@echo "make test            all tests: C++, Python, simulator, aarch64 under qemu-user"
+	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
-	@echo "make test-board      the tests that run on an emulated Ultra96, or on EDGEPIPE_BOARD=user@host"
+	@echo "make test-board      of these those on an emulated Ultra96, or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
@@ -38,7 +38,7 @@ $(DEMO)/nanodet.edgepipe: $(VENV)/.installed
 	$(VENV)/bin/edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \
 	    --calib examples/calibration -o $@
 
-test: test-cpp test-python
+test: test-cpp test-python test-board
 
 test-cpp: $(VENV)/.installed $(AARCH64)/.built
 	$(HOST)/bin/edgepipe-tests --gtest_brief=1

@@ -73,6 +73,10 @@ def add_parser(commands: Any) -> None:
     up.set_defaults(run=run_up)
     down = actions.add_parser("down", parents=[common], help="stop")
     down.set_defaults(run=run_down)
+    reset = actions.add_parser(
+        "reset", parents=[common], help="cut its power for a moment; the SD card is kept"
+    )
+    reset.set_defaults(run=run_reset)
     status = actions.add_parser("status", parents=[common], help="show what is running")
     status.add_argument("--json", action="store_true", help="print JSON")
     status.add_argument(
@@ -109,6 +113,15 @@ def run_down(options: argparse.Namespace) -> int:
     """Stop the board."""
     stopped = _board(options).down()
     print("virtual board: stopped" if stopped else "virtual board: not running", file=sys.stderr)
+    return 0
+
+
+def run_reset(options: argparse.Namespace) -> int:
+    """Cut the power and wait until the board is up again."""
+    progress = ConsoleProgress()
+    progress.step("start the virtual Ultra96 anew")
+    _board(options).reset(progress)
+    progress.finish()
     return 0
 
 

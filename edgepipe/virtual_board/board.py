@@ -24,6 +24,7 @@ from edgepipe.virtual_board.processes import ProcessId, start_detached
 
 SSH_HOST = "virtual-ultra96"
 BOOT_DEADLINE_S = 180.0  # ten seconds on an idle machine
+SHARED_MEMORY = Path("/dev/shm")
 _READY = b"VIRTUAL-BOARD-READY"
 
 
@@ -97,6 +98,24 @@ class VirtualBoard:
             was_up = self._running_state() is not None
             self._stop()
             return was_up
+
+    def reset(self, progress: Progress | None = None) -> None:
+        """Cut the running board's power for a moment and wait until one can log in again.
+
+        What had reached its SD card is still there; its FPGA has forgotten its content and gets it
+        again. Raises ``VirtualBoardError`` when the board is down or does not come back.
+        """
+        with self._locked():
+            state = self._required_state()
+            model = FpgaModel(self.run_folder)
+            fpga = model.options()
+            model.stop()
+            boots = self._boots()
+            if not qemu.order(self.run_folder, "system_reset"):
+                raise VirtualBoardError("virtual board: QEMU does not reset it")
+            if fpga is not None:
+                model.start(fpga, Path(state.memory_file))
+            self._wait_for_login(state, progress or Silent(), boots=boots + 1)
 
     def status(self) -> Status:
         """Return what is running; takes no lock and changes nothing."""
@@ -187,9 +206,9 @@ class VirtualBoard:
         board_tree.adapt(tree, rng_seed=secrets.token_bytes(64))
         board_tree.add_accelerator(tree)
         (run / "board.dtb").write_bytes(flat_device_tree.serialise(tree))
-        self._write_ssh_files(built, port)
         memory_file = _memory_folder(run) / f"edgepipe-virtual-board-{secrets.token_hex(8)}"
         os.close(os.open(memory_file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        self._write_ssh_files(built, port, _control_socket(memory_file))
         options = qemu.QemuOptions(
             image=built,
             device_tree=run / "board.dtb",
@@ -216,7 +235,7 @@ class VirtualBoard:
         temporary.write_text(json.dumps(dataclasses.asdict(state)) + "\n")
         temporary.replace(self.run_folder / "state.json")
 
-    def _write_ssh_files(self, built: image.Image, port: int) -> None:
+    def _write_ssh_files(self, built: image.Image, port: int, control_socket: Path) -> None:
         run = self.run_folder
         shutil.copyfile(built.identity, run / "id_ed25519")
         (run / "id_ed25519").chmod(0o600)
@@ -235,16 +254,24 @@ class VirtualBoard:
             "    BatchMode yes\n"
             "    ConnectTimeout 20\n"
             "    LogLevel ERROR\n"
+            # One connection for all sessions: on emulated cores a key exchange takes a second.
+            "    ControlMaster auto\n"
+            f'    ControlPath "{control_socket}"\n'
+            "    ControlPersist yes\n"  # it ends with the board
         )
 
-    def _wait_for_login(self, state: State, progress: Progress) -> None:
+    def _boots(self) -> int:
+        """Return how often the board has said that it is ready."""
+        console = self.run_folder / qemu.CONSOLE_LOG
+        return console.read_bytes().count(_READY) if console.exists() else 0
+
+    def _wait_for_login(self, state: State, progress: Progress, boots: int = 1) -> None:
         run = self.run_folder
         began = time.monotonic()
-        console = run / qemu.CONSOLE_LOG
 
         def ready() -> bool:
             progress.update(int(time.monotonic() - began), int(BOOT_DEADLINE_S))
-            return console.exists() and _READY in console.read_bytes()
+            return self._boots() >= boots
 
         # QEMU takes connections before there is anyone to answer: wait for the guest's word first.
         _wait_for(ready, state, run, deadline_s=BOOT_DEADLINE_S, what="the board's system")
@@ -262,7 +289,7 @@ class VirtualBoard:
         FpgaModel(self.run_folder).stop()
         state = self._running_state()
         if state is not None:
-            if qemu.quit_by_qmp(self.run_folder):
+            if qemu.order(self.run_folder, "quit"):
                 state.qemu.wait_until_gone(5.0)
             state.qemu.stop()
         self._clean()
@@ -271,8 +298,9 @@ class VirtualBoard:
         """Remove what a stopped board left, except its logs, and make the run folder anew."""
         run = self.run_folder
         with contextlib.suppress(OSError, ValueError, KeyError):
-            memory_file = json.loads((run / "state.json").read_text())["memory_file"]
-            Path(memory_file).unlink(missing_ok=True)
+            memory_file = Path(json.loads((run / "state.json").read_text())["memory_file"])
+            memory_file.unlink(missing_ok=True)
+            _control_socket(memory_file).unlink(missing_ok=True)
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         for log in run.glob("*.log"):
@@ -306,8 +334,13 @@ def _wait_for(
 
 def _memory_folder(run: Path) -> Path:
     """Return where the guest's memory goes: in memory if possible, else beside the state."""
-    shared = Path("/dev/shm")
-    return shared if os.access(shared, os.W_OK) else run
+    return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else run
+
+
+def _control_socket(memory_file: Path) -> Path:
+    """Return ssh's own socket for this start of the board, whose path must be short."""
+    folder = memory_file.parent if memory_file.parent == SHARED_MEMORY else Path("/tmp")
+    return folder / f"{memory_file.name}.ssh"
 
 
 def _free_port() -> int:

@@ -1,14 +1,15 @@
-"""Kernel modules of the virtual board: two built here, and those of Debian's kernel it needs.
+"""Kernel modules of the virtual board: three built here, and those of Debian's kernel it needs.
 
-Debian's kernel lacks uio_pdrv_genirq, which is built from Debian's own kernel source, and
-u-dma-buf, which no Debian package has (guest/u-dma-buf.c).
+Debian's kernel lacks uio_pdrv_genirq and the dma-heaps, which are built from Debian's own kernel
+source (the heaps with guest/dma-cma-heap.c around them), and u-dma-buf, which no Debian package has
+(guest/u-dma-buf.c).
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +20,14 @@ from edgepipe.virtual_board.root_file_system import unpack_package
 
 # In the order of loading; depmod does not know of ext4's checksum module.
 BOOT_MODULES = ("cqhci", "sdhci_of_arasan", "mmc_block", "crc32c_generic", "ext4")
-SYSTEM_MODULES = ("macb", "uio_pdrv_genirq", "u_dma_buf", "vivid")
+SYSTEM_MODULES = ("macb", "uio_pdrv_genirq", "u_dma_buf", "dma_cma_heap", "vivid")
 
-_UIO_SOURCE = "drivers/uio/uio_pdrv_genirq.c"
+_KERNEL_SOURCES = (
+    "drivers/dma-buf/dma-heap.c",
+    "drivers/dma-buf/heaps/cma_heap.c",
+    "drivers/uio/uio_pdrv_genirq.c",
+)
+_BUILT = ("dma-cma-heap", "u-dma-buf", "uio_pdrv_genirq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +102,10 @@ def build(
 
     source = folder / "modules"
     source.mkdir()
-    (source / "uio_pdrv_genirq.c").write_bytes(_kernel_source(packages, _UIO_SOURCE))
-    shutil.copyfile(guest / "u-dma-buf.c", source / "u-dma-buf.c")
-    (source / "Makefile").write_text("obj-m := uio_pdrv_genirq.o u-dma-buf.o\n")
+    _unpack_kernel_source(packages, _KERNEL_SOURCES, source)
+    for file in guest.glob("*.c"):
+        shutil.copyfile(file, source / file.name)
+    (source / "Makefile").write_text(f"obj-m := {' '.join(f'{name}.o' for name in _BUILT)}\n")
     host_tools.require(["aarch64-linux-gnu-gcc"])
     host_tools.run(
         "build kernel modules",
@@ -120,8 +127,8 @@ def build(
         shutil.copyfile(module, modules.folder / "extra" / module.name)
 
 
-def _kernel_source(packages: dict[str, Path], path: str) -> bytes:
-    """Return one file of the kernel's source package, read without unpacking the rest to disk."""
+def _unpack_kernel_source(packages: dict[str, Path], paths: Sequence[str], folder: Path) -> None:
+    """Write files of the kernel's source package to ``folder``, without unpacking the rest."""
     name, package = next((n, p) for n, p in packages.items() if n.startswith("linux-source"))
     outer = subprocess.Popen(
         [host_tools.find("dpkg-deb"), "--fsys-tarfile", package],
@@ -134,24 +141,26 @@ def _kernel_source(packages: dict[str, Path], path: str) -> bytes:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    # The first match ends it, long before the archive does; the two above then stop on SIGPIPE.
-    content = subprocess.run(
-        [host_tools.find("tar"), "-xJO", "--occurrence=1", f"{name}/{path}"],
+    # The last match ends it, long before the archive does; the two above then stop on SIGPIPE.
+    subprocess.run(
+        [
+            *(host_tools.find("tar"), "-xJ", "--occurrence=1", "--transform=s,.*/,,", "-C", folder),
+            *(f"{name}/{path}" for path in paths),
+        ],
         stdin=inner.stdout,
-        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         check=False,
-    ).stdout
+    )
     for process in (inner, outer):
         if process.stdout:
             process.stdout.close()
         process.wait()
-    if not content:
+    missing = [path for path in paths if not (folder / Path(path).name).is_file()]
+    if missing:
         raise VirtualBoardError(
-            f"virtual board: {package.name} holds no {path}",
+            f"virtual board: {package.name} holds no {', '.join(missing)}",
             hint="the download may be damaged: edgepipe virtual-board up --rebuild",
         )
-    return content
 
 
 def _module_name(path: str) -> str:

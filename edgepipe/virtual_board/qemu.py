@@ -63,16 +63,20 @@ def environment() -> dict[str, str]:
     return {**os.environ, "QEMU_AUDIO_DRV": "none"}
 
 
-def quit_by_qmp(run_folder: Path) -> bool:
-    """Ask QEMU to quit at once; return whether it took the order."""
+def order(run_folder: Path, command: str) -> bool:
+    """Give QEMU a command of QMP, such as ``quit``; return whether it took the order."""
     try:
         with _connected(run_folder / QMP_SOCKET) as connection:
             stream = connection.makefile("rw")
             stream.readline()  # the greeting
-            for command in ("qmp_capabilities", "quit"):
-                stream.write(json.dumps({"execute": command}) + "\n")
+            for name in ("qmp_capabilities", command):
+                stream.write(json.dumps({"execute": name}) + "\n")
                 stream.flush()
-                if "return" not in json.loads(stream.readline() or "{}"):
+                # Events may come before the answer.
+                answer = json.loads(stream.readline() or "{}")
+                while "event" in answer:
+                    answer = json.loads(stream.readline() or "{}")
+                if "return" not in answer:
                     return False
             return True
     except (OSError, json.JSONDecodeError):

@@ -13,7 +13,7 @@ HOST_NAME = "ultra96"
 # QEMU's SD card must have a power of two bytes.
 IMAGE_BYTES = 512 << 20
 
-_EXT4_OPTIONS = ("-O", "^has_journal,^metadata_csum", "-E", "root_owner=0:0")
+_EXT4_OPTIONS = ("-O", "^metadata_csum", "-E", "root_owner=0:0")
 _LEFT_OUT = (
     "./lib/systemd/*",
     "./usr/lib/aarch64-linux-gnu/gconv/*",

@@ -80,7 +80,7 @@ def virtual_board():
     running.down()
     running.up(fpga=HEALTHY)
     try:
-        script = "cd /usr/local/bin; cat > edgepipe-vta-run && chmod +x edgepipe-vta-run"
+        script = "cd /usr/local/bin; cat > edgepipe-vta-run && chmod +x edgepipe-vta-run && sync"
         assert running.run([script], stdin=program).returncode == 0
         yield running
     finally:

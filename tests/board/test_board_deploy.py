@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import io
+import os
 import subprocess
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,10 +88,16 @@ def test_accelerator_has_one_user_at_a_time(board, resnet8):
         first.stdout.close()
 
 
-def altered(source, text):
+def altered(source, content):
     """Return the source with one file more, beside the bundle."""
-    more = payload.make_file("note", text.encode() + bytes(100_000))
+    more = payload.make_file("note", content)
     return dataclasses.replace(source, files=(*source.files, more))
+
+
+def must(virtual_board, command):
+    done = virtual_board.run([command], deadline_s=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
 
 
 class FillAt(Silent):
@@ -106,9 +114,7 @@ class FillAt(Silent):
 
 def test_a_disk_that_is_full_at_any_step_leaves_a_whole_release(board, virtual_board, resnet8):
     def run(command):
-        done = virtual_board.run([command])
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
+        return must(virtual_board, command)
 
     def deploy(source, progress=None):
         target = Target(host=board.host, root="/mnt/edgepipe", ssh_config=board.ssh_config)
@@ -120,7 +126,7 @@ def test_a_disk_that_is_full_at_any_step_leaves_a_whole_release(board, virtual_b
         source = deployment.open_source(resnet8)
         deploy(source)
         for step in STEPS:
-            changed = altered(source, step)
+            changed = altered(source, step.encode() + bytes(100_000))
             said = ""
             try:
                 deploy(changed, FillAt(virtual_board, step))
@@ -128,11 +134,56 @@ def test_a_disk_that_is_full_at_any_step_leaves_a_whole_release(board, virtual_b
                 said = str(error)
             run("rm -f /mnt/fill; cd /mnt/edgepipe/current && sha256sum --quiet -c SHA256SUMS")
             assert not said or "current" in said or "KiB are free" in said
-        assert deploy(altered(source, "last")).result == "deployed"
+        assert deploy(altered(source, b"last")).result == "deployed"
         assert run("ls -A /mnt/edgepipe/releases | grep -v ^[0-9] || true") == ""
     finally:
         with contextlib.suppress(AssertionError):
             run("umount /mnt")
+
+
+class CutPowerIn(Silent):
+    """Cuts the board's power for a moment, some time after a step has begun."""
+
+    def __init__(self, virtual_board, step, after_s):
+        self._reset = threading.Timer(after_s, virtual_board.reset)
+        self._step = step
+
+    def step(self, text):
+        if text.startswith(self._step):
+            self._reset.start()
+
+    def wait_for_login(self):
+        self._reset.join()
+
+
+def test_a_power_cut_in_any_step_leaves_a_whole_release(board, virtual_board, resnet8):
+    source = deployment.open_source(resnet8)
+    target = Target(host=board.host, root="edgepipe-test/cut", ssh_config=board.ssh_config)
+    options = deployment.DeployOptions(operator="t", unit="", golden_timeout_s=300)
+    assert deployment.deploy(target, source, options).release == 1
+    current = 1
+    for step, after_s in (("send", 0.5), ("golden run", 0.5), ("switch", 0.1)):
+        changed = altered(source, os.urandom(2 << 20))
+        power = CutPowerIn(virtual_board, step, after_s)
+        said = ""
+        try:
+            deployment.deploy(target, changed, options, power)
+        except DeployError as error:
+            said = str(error)
+        power.wait_for_login()
+        check = (
+            f"cd {target.root} && readlink current && cd current && sha256sum --quiet -c SHA256SUMS"
+        )
+        there = int(must(virtual_board, check).removeprefix("releases/"))
+        if step == "switch":
+            assert there in (current, current + 1)
+        else:
+            assert (there, f"release {current} is still current" in said) == (current, True), said
+        run = f"cd {target.root}/current && bin/edgepipe-run bundle --golden --device uio --quiet"
+        must(virtual_board, f"{run} > /dev/null")
+        current = there
+    assert deployment.deploy(target, altered(source, b"last"), options).result == "deployed"
+    assert must(virtual_board, f"ls -A {target.root}/releases | grep -v ^[0-9] || true") == ""
 
 
 def test_hanging_fpga_is_told_in_the_drivers_words(board, virtual_board, resnet8):

@@ -49,3 +49,15 @@ def test_another_encoding_revision_in_the_fpga_fails(board, virtual_board, capsy
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("kv260").accelerator))
     code, found = examine(board, capsys)
     assert (code, found["self-test"]["state"]) == (1, "fail")
+
+
+def test_buffers_of_a_dma_heap_pass_the_self_test(board, virtual_board, capsys):
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
+    assert virtual_board.run(["rmmod u-dma-buf"]).returncode == 0
+    try:
+        code, found = examine(board, capsys)
+    finally:
+        virtual_board.run(["modprobe u-dma-buf"])
+    assert code == 0, found
+    assert found["buffers"]["text"] == "/dev/dma_heap/linux,cma, from CMA"
+    assert (found["coherency"]["state"], found["interrupt"]["state"]) == ("ok", "ok")

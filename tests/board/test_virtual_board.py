@@ -169,6 +169,39 @@ def test_a_thousand_runs_with_faults_are_recovered_or_reported(virtual_board):
     assert after == np.load(file)["dram_after"].tobytes()
 
 
+@pytest.fixture
+def without_u_dma_buf(virtual_board):
+    """Take the board's usual buffers away; what is left is the kernel's own dma-heap."""
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
+    output_of(virtual_board, "rmmod u-dma-buf")
+    yield
+    output_of(virtual_board, "modprobe u-dma-buf; chmod 600 /dev/dma_heap/*")
+
+
+def test_buffers_come_from_the_kernels_dma_heap_where_there_is_no_u_dma_buf(
+    virtual_board, without_u_dma_buf
+):
+    files = [VECTORS / "0.0.1" / f"{name}.npz" for name in ("33_tiles", "34_conv", "35_conv")]
+    for stem, (report, after) in run_vectors(virtual_board, ULTRA96, files, "--runs=5").items():
+        assert (report["ended"], report["different"]) == (5, 0)
+        assert after == np.load(VECTORS / "0.0.1" / f"{stem}.npz")["dram_after"].tobytes()
+
+
+def test_a_dma_heap_is_of_no_use_to_whom_the_kernel_tells_no_addresses(
+    virtual_board, without_u_dma_buf
+):
+    files = [VECTORS / "0.0.1" / "35_conv.npz"]
+    run_vectors(virtual_board, ULTRA96, files)
+    command = (
+        "cd /tmp/vectors && chmod 666 /dev/dma_heap/* && setpriv --reuid 65534 --clear-groups"
+        " edgepipe-vta-run --accelerator=accelerator.json --insns=35_conv.insns"
+        " --memory=35_conv.before --output=/tmp/none"
+    )
+    done = virtual_board.run([command])
+    assert done.returncode == 1
+    assert b"tells this process no physical addresses; run it as root" in done.stderr
+
+
 def test_status_tells_a_dead_fpga(virtual_board):
     status = virtual_board.status()
     stop(status.fpga_pid)
