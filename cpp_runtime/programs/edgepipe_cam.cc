@@ -14,7 +14,6 @@
 #include "edgepipe/frame_loop.h"
 #include "edgepipe/live_page.h"
 #include "edgepipe/live_statistics.h"
-#include "edgepipe/picture_fitter.h"
 #include "edgepipe/remedy.h"
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
@@ -28,8 +27,6 @@ using edgepipe::Code;
 using edgepipe::InputFrame;
 using edgepipe::LivePage;
 using edgepipe::OutputFrame;
-using edgepipe::Picture;
-using edgepipe::PictureFitter;
 using edgepipe::PictureSource;
 using edgepipe::PixelFormat;
 using edgepipe::Result;
@@ -56,13 +53,15 @@ a page for the browser. Ctrl-C ends it in order and prints the account.
 where pictures come from
   --camera DEVICE   e.g. /dev/video0 (V4L2); may be unplugged and plugged in again.
                     The newest picture counts: older ones are dropped and counted
-  --source SOURCE   synthetic, a folder of .ppm .pgm .jpg pictures or one of them,
-                    or - for raw pictures from standard input
+  --source SOURCE   synthetic, a video file (decoded by ffmpeg), a folder of .ppm .pgm
+                    .jpg pictures or one of them, or - for raw pictures from standard
+                    input. All of these wait for the pipeline and drop nothing
   --format F        rgb, bgr, gray, yuyv, nv12 or jpeg; for --source - the default is
                     the network's own order, for a camera the first that it has
   --resolution WxH  in pixels; the default is 640x480, for --source - the network's
-  --rate N          pictures a second of synthetic (default: 30) and folder sources
-  --loop            start a folder again at its end
+  --rate N          pictures a second of synthetic (default: 30), video and folder
+                    sources (default: as fast as they are taken)
+  --loop            start a video or folder again at its end
 
 where results go
   --http ADDR:PORT  the page's address (default: 127.0.0.1:8080; port 0: any free
@@ -202,7 +201,11 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
     if (pace.pictures_per_second < 0) pace.pictures_per_second = 30;
     return edgepipe::make_synthetic_pictures(width, height, pace);
   }
-  return edgepipe::open_picture_folder(*options.source, pace);
+  const std::filesystem::path path = *options.source;
+  if (std::filesystem::is_regular_file(path) && !edgepipe::is_picture_path(path)) {
+    return edgepipe::open_video_file(path, pace, interrupted);
+  }
+  return edgepipe::open_picture_folder(path, pace);
 }
 
 /// Writes one frame, uint8[height, width, channels], as PPM or PGM.
@@ -243,10 +246,17 @@ class Results {
 
   void show_on(LivePage* page) { page_ = page; }
 
+  /// Frames whose picture could not be decoded.
+  [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
+
   Status take(const OutputFrame& frame) {
+    if (session_.pictures().damaged(frame)) {
+      ++damaged_;
+      return {};
+    }
     edgepipe::Postprocessor& postprocessor = session_.postprocessor();
     const std::string line = postprocessor.json_line(frame, postprocessor.run(frame));
-    const auto pixels = frame.tensor(session_.pipeline().graph().inputs[0]);
+    const auto pixels = session_.seen(frame);
     if (page_ != nullptr) page_->publish(frame.id(), pixels, line);
     Status status;
     if (lines_) status = write_all(lines_.get(), line + "\n", *options_.jsonl);
@@ -268,6 +278,7 @@ class Results {
   OutputFile lines_;
   OutputFile recorded_lines_;
   LivePage* page_ = nullptr;
+  std::uint64_t damaged_ = 0;
 };
 
 /// What the page's "statistics" event and `edgepipe top` show.
@@ -284,22 +295,6 @@ std::string statistics_json(Session& session, const PictureSource& source) {
   return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// Fills a frame with the source's next picture; a live source's damaged pictures are skipped.
-Result<bool> fill(const InputFrame& frame, PictureSource& source, PictureFitter& fitter,
-                  std::uint64_t& damaged) {
-  for (;;) {
-    Picture picture;
-    Result<bool> more = source.next(picture, interrupted);
-    if (!more.ok() || !*more) return more;
-    Status status = fitter.fit(picture, frame.input(0));
-    if (status.ok()) return true;
-    if (!source.live() || status.code() != Code::kCorrupt) {
-      return status.with_context(source.description());
-    }
-    ++damaged;
-  }
-}
-
 int failed(const Status& status) {
   edgepipe::print_failure("edgepipe-cam", status);
   return edgepipe::exit_code(status.code());
@@ -313,18 +308,15 @@ int run(const Options& options) {
   if (!opened.ok()) return failed(opened.status());
   Session& session = **opened;
   const edgepipe::Preprocess& preprocess = session.bundle().manifest().preprocess;
-  if (session.pipeline().graph().inputs.size() != 1) {
-    return failed(Status(Code::kUnsupported, options.bundle + ": has several inputs, a camera "
-                                                              "fills one"));
-  }
-  Result<PictureFitter> fitter = PictureFitter::create(preprocess);
-  if (!fitter.ok()) return failed(fitter.status());
-  Result<std::unique_ptr<PictureSource>> source = open_source(options, preprocess);
-  if (!source.ok()) return failed(source.status());
+  Result<std::unique_ptr<PictureSource>> opened_source = open_source(options, preprocess);
+  if (!opened_source.ok()) return failed(opened_source.status());
+  edgepipe::PictureInput& pictures = session.pictures();
+  pictures.connect(*std::move(opened_source));
+  const PictureSource& source = pictures.source();
   Results results(session, options);
   if (Status status = results.open(); !status.ok()) return failed(status);
 
-  const auto figures = [&] { return statistics_json(session, **source); };
+  const auto figures = [&] { return statistics_json(session, source); };
   const auto live = edgepipe::LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
@@ -339,16 +331,16 @@ int run(const Options& options) {
     results.show_on(page.get());
     std::fprintf(stderr, "page: %s\n", page->url().c_str());
   }
-  std::fprintf(stderr, "source: %s\n", (*source)->description().c_str());
+  std::fprintf(stderr, "source: %s\n", source.description().c_str());
 
-  std::uint64_t damaged = 0;
   edgepipe::FrameLoop loop;
   loop.frames = options.frames;
-  loop.fill = [&](const InputFrame& frame) { return fill(frame, **source, *fitter, damaged); };
+  loop.fill = [&](const InputFrame& frame) { return pictures.lend(frame, interrupted); };
   loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
   loop.alive = [&] { manager->alive([&] { return session.status_line(); }); };
   manager->ready(session.status_line());
   Status status = run_frames(session.pipeline(), loop, interrupted);
+  pictures.release_waiting();
   manager->stopping();
   page.reset();
   if (options.trace) {
@@ -358,12 +350,12 @@ int run(const Options& options) {
   }
 
   std::fputs(session.pipeline().statistics().table().c_str(), stderr);
-  const SourceCounters counters = (*source)->counters();
+  const SourceCounters counters = source.counters();
   std::fprintf(stderr,
                "source: %llu captured, %llu taken (%llu of them damaged), %llu dropped, "
                "%llu missed, %llu reconnects\n",
                static_cast<Count>(counters.captured), static_cast<Count>(counters.taken),
-               static_cast<Count>(damaged), static_cast<Count>(counters.dropped),
+               static_cast<Count>(results.damaged()), static_cast<Count>(counters.dropped),
                static_cast<Count>(counters.missed), static_cast<Count>(counters.reconnects));
   return status.ok() ? kOk : failed(status);
 }
@@ -384,6 +376,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "edgepipe-cam: error: %s\nhint: edgepipe-cam --help\n", error.c_str());
     return kWrongUse;
   }
+  options.session.takes_pictures = true;
   edgepipe::programs::print_faults(options.session, "edgepipe-cam");
   edgepipe::programs::catch_signals();
   return edgepipe::programs::guarded("edgepipe-cam", [&] { return run(options); });

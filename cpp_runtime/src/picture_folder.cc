@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cctype>
-#include <optional>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -58,27 +58,38 @@ Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
   return picture;
 }
 
+/// A file that stays mapped while its picture is lent.
+class MappedPicture final : public PictureOwner {
+ public:
+  explicit MappedPicture(MappedFile file) : file_(std::move(file)) {}
+  [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }
+  void give_back(std::size_t /*buffer*/) override {}
+
+ private:
+  MappedFile file_;
+};
+
 class PictureFolder final : public PictureSource {
  public:
   PictureFolder(std::string name, std::vector<std::filesystem::path> files, const Pace& pace)
       : name_(std::move(name)), files_(std::move(files)), loop_(pace.loop), pacer_(pace) {}
 
-  Result<bool> next(Picture& picture, const std::atomic<bool>& stop) override {
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
     const std::uint64_t number = taken_;
     if (!loop_ && number >= files_.size()) return false;
     if (!pacer_.wait(stop)) return false;
     const std::filesystem::path& path = files_[static_cast<std::size_t>(number % files_.size())];
     Result<MappedFile> file = MappedFile::open(path);
     if (!file.ok()) return file.status();
-    mapped_.emplace(std::move(*file));
-    if (is_jpeg(path)) {
-      picture = {.format = PixelFormat::kJpeg, .bytes = mapped_->bytes()};
-    } else {
-      Result<Picture> parsed = parse_pnm(mapped_->bytes());
+    const auto mapped = std::make_shared<MappedPicture>(std::move(*file));
+    Picture picture{.format = PixelFormat::kJpeg, .bytes = mapped->bytes()};
+    if (!is_jpeg(path)) {
+      Result<Picture> parsed = parse_pnm(mapped->bytes());
       if (!parsed.ok()) return parsed.status().with_context(path.string());
       picture = *parsed;
     }
     ++taken_;
+    lease = PictureLease(picture, mapped, 0);
     return true;
   }
 
@@ -96,11 +107,15 @@ class PictureFolder final : public PictureSource {
   std::vector<std::filesystem::path> files_;
   bool loop_;
   Pacer pacer_;
-  std::optional<MappedFile> mapped_;
   std::atomic<std::uint64_t> taken_{0};
 };
 
 }  // namespace
+
+bool is_picture_path(const std::filesystem::path& path) {
+  std::error_code error;
+  return is_picture(path) || std::filesystem::is_directory(path, error);
+}
 
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
                                                            const Pace& pace) {

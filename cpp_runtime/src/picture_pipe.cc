@@ -1,8 +1,8 @@
 #include <utility>
-#include <vector>
 
 #include "edgepipe/frame_source.h"
 #include "edgepipe/picture_source.h"
+#include "picture_pool.h"
 
 namespace edgepipe {
 namespace {
@@ -10,18 +10,15 @@ namespace {
 class PicturePipe final : public PictureSource {
  public:
   PicturePipe(FrameSource bytes, const Picture& shape, std::string name)
-      : bytes_(std::move(bytes)),
-        shape_(shape),
-        name_(std::move(name)),
-        buffer_(packed_bytes(shape.format, shape.width, shape.height)) {
-    shape_.bytes = buffer_;
-  }
+      : bytes_(std::move(bytes)), shape_(shape), name_(std::move(name)) {}
 
-  Result<bool> next(Picture& picture, const std::atomic<bool>& stop) override {
-    Result<bool> more = bytes_.read(buffer_, stop);
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
+    lease.release();
+    PictureLease next = pool_->lend(shape_);
+    Result<bool> more = bytes_.read(PicturePool::writable(next), stop);
     if (!more.ok() || !*more) return more;
     ++taken_;
-    picture = shape_;
+    lease = std::move(next);
     return true;
   }
 
@@ -38,7 +35,7 @@ class PicturePipe final : public PictureSource {
   FrameSource bytes_;
   Picture shape_;
   std::string name_;
-  std::vector<std::byte> buffer_;
+  std::shared_ptr<PicturePool> pool_ = std::make_shared<PicturePool>();
   std::atomic<std::uint64_t> taken_{0};
 };
 

@@ -27,6 +27,12 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (!hardware.ok()) return hardware.status();
   Result<Graph> graph = (*bundle)->make_graph(hardware->device_set(options.device_time_limit));
   if (!graph.ok()) return graph.status();
+  std::shared_ptr<PictureInput> pictures;
+  if (options.takes_pictures) {
+    auto attached = PictureInput::attach(*graph, (*bundle)->manifest().preprocess);
+    if (!attached.ok()) return attached.status().with_context(path.string());
+    pictures = *std::move(attached);
+  }
   Pipeline::Options pipeline_options = options.pipeline;
   if (pipeline_options.threads.empty()) {
     pipeline_options.threads = (*bundle)->board_threads();
@@ -35,7 +41,8 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
       Pipeline::create(std::move(*graph), hardware->memory(), pipeline_options);
   if (!pipeline.ok()) return pipeline.status();
   return std::unique_ptr<Session>(new Session(std::move(*bundle), std::move(*hardware),
-                                              std::move(*postprocessor), std::move(*pipeline)));
+                                              std::move(*postprocessor), std::move(pictures),
+                                              std::move(*pipeline)));
 }
 
 namespace {
@@ -189,10 +196,11 @@ std::string Session::status_line() const {
 }
 
 Session::Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
-                 std::unique_ptr<Pipeline> pipeline)
+                 std::shared_ptr<PictureInput> pictures, std::unique_ptr<Pipeline> pipeline)
     : bundle_(std::move(bundle)),
       hardware_(std::move(hardware)),
       postprocessor_(std::move(postprocessor)),
+      pictures_(std::move(pictures)),
       pipeline_(std::move(pipeline)) {}
 
 }  // namespace edgepipe

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <span>
 
 #include "edgepipe/picture_source.h"
 #include "pacer.h"
+#include "picture_pool.h"
 
 namespace edgepipe {
 namespace {
@@ -34,19 +36,13 @@ int bounce(std::uint64_t number, int speed, int least, int most) {
 class SyntheticPictures final : public PictureSource {
  public:
   SyntheticPictures(int width, int height, const Pace& pace)
-      : width_(width),
-        height_(height),
-        pixels_(packed_bytes(PixelFormat::kRgb, width, height)),
-        pacer_(pace) {}
+      : width_(width), height_(height), pacer_(pace) {}
 
-  Result<bool> next(Picture& picture, const std::atomic<bool>& stop) override {
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
     if (!pacer_.wait(stop)) return false;
-    draw(number_++);
-    picture = {.format = PixelFormat::kRgb,
-               .width = width_,
-               .height = height_,
-               .row_bytes = packed_row_bytes(PixelFormat::kRgb, width_),
-               .bytes = std::as_bytes(std::span(pixels_))};
+    lease.release();
+    lease = pool_->lend({.format = PixelFormat::kRgb, .width = width_, .height = height_});
+    draw(PicturePool::writable(lease), number_++);
     return true;
   }
 
@@ -59,10 +55,11 @@ class SyntheticPictures final : public PictureSource {
   }
 
  private:
-  void draw(std::uint64_t number) {
+  void draw(std::span<std::byte> picture, std::uint64_t number) const {
     const int drift = static_cast<int>(number % 512);
     const int swing = drift < 256 ? drift : 511 - drift;
-    std::uint8_t* out = pixels_.data();
+    auto* const pixels = reinterpret_cast<std::uint8_t*>(picture.data());
+    std::uint8_t* out = pixels;
     for (int y = 0; y < height_; ++y) {
       for (int x = 0; x < width_; ++x) {
         *out++ = static_cast<std::uint8_t>(24 + 40 * x / width_);
@@ -70,10 +67,10 @@ class SyntheticPictures final : public PictureSource {
         *out++ = static_cast<std::uint8_t>(70 + swing / 4 + 50 * (x + y) / (width_ + height_));
       }
     }
-    for (const Disc& disc : kDiscs) draw(disc, number);
+    for (const Disc& disc : kDiscs) draw(pixels, disc, number);
   }
 
-  void draw(const Disc& disc, std::uint64_t number) {
+  void draw(std::uint8_t* pixels, const Disc& disc, std::uint64_t number) const {
     const int radius = std::max(1, height_ * disc.radius_per_mille / 1000);
     const int centre_x = bounce(number, disc.speed_x, radius, width_ - radius);
     const int centre_y = bounce(number, disc.speed_y, radius, height_ - radius);
@@ -84,15 +81,14 @@ class SyntheticPictures final : public PictureSource {
         if (away_x * away_x + away_y * away_y >= radius * radius) continue;
         const auto pixel = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) +
                            static_cast<std::size_t>(x);
-        std::copy(disc.colour.begin(), disc.colour.end(),
-                  pixels_.begin() + static_cast<std::ptrdiff_t>(3 * pixel));
+        std::copy(disc.colour.begin(), disc.colour.end(), pixels + 3 * pixel);
       }
     }
   }
 
   int width_;
   int height_;
-  std::vector<std::uint8_t> pixels_;
+  std::shared_ptr<PicturePool> pool_ = std::make_shared<PicturePool>();
   Pacer pacer_;
   std::atomic<std::uint64_t> number_{0};
 };

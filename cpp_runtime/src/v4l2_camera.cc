@@ -69,40 +69,34 @@ void V4l2Camera::reconnect() {
   }
 }
 
-/// Makes a picture the newest; the one before goes back to the driver unread.
+/// Makes a picture the newest; the one before goes back to the driver unread, at once.
 void V4l2Camera::keep(const V4l2Stream::Capture& capture) {
   const std::uint32_t gap = sequence_ ? capture.sequence - *sequence_ - 1 : 0;
   sequence_ = capture.sequence;
-  std::optional<Lease> old;
-  {
-    MutexLock lock(mutex_);
-    counters_.missed += gap;
-    if (capture.damaged) {
-      ++counters_.missed;
-      old = Lease{stream_, capture.buffer};
-    } else {
-      ++counters_.captured;
-      if (newest_) ++counters_.dropped;
-      old = std::exchange(newest_, Lease{stream_, capture.buffer});
-      changed_.notify();
-    }
+  // What it holds at the end goes back after the lock.
+  PictureLease picture(stream_->picture(capture.buffer), stream_, capture.buffer);
+  MutexLock lock(mutex_);
+  counters_.missed += gap;
+  if (capture.damaged) {
+    ++counters_.missed;
+    return;
   }
-  if (old) old->stream->queue(old->buffer);
+  ++counters_.captured;
+  if (newest_.held()) ++counters_.dropped;
+  std::swap(newest_, picture);
+  changed_.notify();
 }
 
-Result<bool> V4l2Camera::next(Picture& picture, const std::atomic<bool>& stop) {
-  if (reading_.stream) reading_.stream->queue(reading_.buffer);
-  reading_ = {};
+Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop) {
+  lease.release();
   MutexLock lock(mutex_);
-  while (!newest_) {
+  while (!newest_.held()) {
     if (stop) return false;
     changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(kPatienceMs));
   }
   if (stop) return false;
-  reading_ = std::move(*newest_);
-  newest_.reset();
+  lease = std::move(newest_);
   ++counters_.taken;
-  picture = reading_.stream->picture(reading_.buffer);
   return true;
 }
 

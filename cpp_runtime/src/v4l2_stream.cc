@@ -186,7 +186,7 @@ Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
   return Capture{.buffer = buffer.index, .sequence = buffer.sequence, .damaged = damaged};
 }
 
-void V4l2Stream::queue(std::size_t index) {
+void V4l2Stream::give_back(std::size_t index) {
   v4l2_buffer buffer = buffer_argument(index);
   calls_.ioctl(file_, VIDIOC_QBUF, &buffer);
 }

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t kBytes = 4 * 2;  // gray, 4x2 pixels
 constexpr int kFile = 1000;            // no descriptor of this process
+constexpr int kFirstDmaBuf = 2000;     // likewise
+constexpr std::size_t kBuffers = 5;
 
 /// A camera of four gray pixels by two. The test decides when it has a picture.
 class FakeCamera final : public V4l2Calls {
@@ -78,8 +80,12 @@ class FakeCamera final : public V4l2Calls {
         buffer->length = kBytes;
         buffer->m.offset = buffer->index;
         return 0;
-      case VIDIOC_EXPBUF:
-        return fail(ENOTTY);
+      case VIDIOC_EXPBUF: {
+        if (!exports_) return fail(ENOTTY);
+        auto* exported = static_cast<v4l2_exportbuffer*>(argument);
+        exported->fd = kFirstDmaBuf + static_cast<int>(exported->index);
+        return 0;
+      }
       case VIDIOC_QBUF:
         if (!present_) return fail(ENODEV);
         free_.insert(buffer->index);
@@ -124,9 +130,25 @@ class FakeCamera final : public V4l2Calls {
     plugged_ = true;
   }
 
+  void export_buffers() {
+    MutexLock lock(mutex_);
+    exports_ = true;
+  }
+
   int mapped() {
     MutexLock lock(mutex_);
     return mapped_;
+  }
+
+  /// How many buffers the driver may fill.
+  std::size_t queued() {
+    MutexLock lock(mutex_);
+    return free_.size();
+  }
+
+  const std::byte* buffer(std::size_t index) {
+    MutexLock lock(mutex_);
+    return reinterpret_cast<const std::byte*>(memory_[index].data());
   }
 
  private:
@@ -139,8 +161,9 @@ class FakeCamera final : public V4l2Calls {
   CondVar changed_;
   bool plugged_ = true;
   bool present_ = false;
+  bool exports_ = false;
   int mapped_ = 0;
-  std::array<std::array<std::uint8_t, kBytes>, 4> memory_{};
+  std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
   std::set<std::uint32_t> free_;
   std::deque<v4l2_buffer> filled_;
 };
@@ -166,13 +189,19 @@ class V4l2CameraTest : public testing::Test {
     }
   }
 
-  int next_value() {
-    Picture picture;
+  PictureLease next() {
+    PictureLease lease;
     const std::atomic<bool> stop{false};
-    Result<bool> more = camera_->next(picture, stop);
+    Result<bool> more = camera_->next(lease, stop);
     EXPECT_TRUE(more.ok() && *more);
-    EXPECT_EQ(picture.bytes.size(), kBytes);
-    return static_cast<int>(picture.bytes[0]);
+    EXPECT_EQ(lease.picture().bytes.size(), kBytes);
+    return lease;
+  }
+
+  int next_value() { return value_of(next()); }
+
+  static int value_of(const PictureLease& lease) {
+    return static_cast<int>(lease.picture().bytes[0]);
   }
 
   FakeCamera calls_;
@@ -194,12 +223,48 @@ TEST_F(V4l2CameraTest, GivesTheNewestPictureAndCountsTheOlderAsDropped) {
 
 TEST_F(V4l2CameraTest, LeavesAPictureAloneWhileItIsRead) {
   calls_.capture(1, 0);
-  Picture picture;
-  const std::atomic<bool> stop{false};
-  ASSERT_TRUE(*camera_->next(picture, stop));
+  const PictureLease lease = next();
   for (std::uint32_t number = 1; number < 9; ++number) calls_.capture(100, number);
-  EXPECT_EQ(static_cast<int>(picture.bytes[0]), 1);
+  EXPECT_EQ(value_of(lease), 1);
   EXPECT_EQ(next_value(), 100);
+}
+
+TEST_F(V4l2CameraTest, LendsTheDriversOwnBufferAndGivesItBackAtTheEndOfTheLease) {
+  calls_.capture(1, 0);
+  PictureLease lease = next();
+  EXPECT_EQ(lease.picture().bytes.data(), calls_.buffer(0));
+  EXPECT_EQ(calls_.queued(), kBuffers - 1);
+  lease.release();
+  EXPECT_EQ(calls_.queued(), kBuffers);
+}
+
+TEST_F(V4l2CameraTest, AnOldPictureGoesBackToTheDriverAtOnce) {
+  for (std::uint32_t number = 0; number < 9; ++number) {
+    calls_.capture(1, number);
+    expect_pictures(number + 1);
+    EXPECT_EQ(calls_.queued(), kBuffers - 1);  // all but the newest
+  }
+}
+
+TEST_F(V4l2CameraTest, ALentPictureOutlivesTheDeviceAndTheCamera) {
+  calls_.capture(5, 0);
+  const PictureLease lease = next();
+  calls_.unplug();
+  camera_.reset();
+  EXPECT_EQ(value_of(lease), 5);
+}
+
+TEST_F(V4l2CameraTest, APictureCarriesItsDmaBufWhereTheDriverExportsIt) {
+  calls_.capture(1, 0);
+  EXPECT_EQ(next().picture().dma_buf, -1);
+  calls_.unplug();
+  calls_.export_buffers();
+  calls_.plug();
+  while (camera_->counters().reconnects == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  calls_.capture(2, 0);
+  EXPECT_EQ(next().picture().dma_buf, kFirstDmaBuf);
 }
 
 TEST_F(V4l2CameraTest, CountsGapsAndDamagedPicturesAsMissed) {
@@ -225,9 +290,9 @@ TEST_F(V4l2CameraTest, GoesOnWhenTheDeviceComesBack) {
 }
 
 TEST_F(V4l2CameraTest, StopEndsTheWaitForAPicture) {
-  Picture picture;
+  PictureLease lease;
   const std::atomic<bool> stop{true};
-  Result<bool> more = camera_->next(picture, stop);
+  Result<bool> more = camera_->next(lease, stop);
   ASSERT_TRUE(more.ok());
   EXPECT_FALSE(*more);
 }

@@ -29,6 +29,9 @@ class InputFrame {
   /// The memory of the pipeline's input number `index`, to be written in full.
   [[nodiscard]] std::span<std::byte> input(std::size_t index) const;
 
+  /// The slot whose memory that is; see Stage::bind.
+  [[nodiscard]] std::size_t slot() const { return slot_; }
+
  private:
   friend class Pipeline;
   InputFrame(Pipeline* pipeline, std::size_t slot) : pipeline_(pipeline), slot_(slot) {}
@@ -50,6 +53,9 @@ class OutputFrame {
 
   /// The frame's number: 0 for the first one submitted, then 1, 2, ...
   [[nodiscard]] std::uint64_t id() const { return id_; }
+
+  /// The slot that holds it; see Stage::bind.
+  [[nodiscard]] std::size_t slot() const { return slot_; }
 
   /// From submit to the end of the frame's last stage.
   [[nodiscard]] std::chrono::nanoseconds latency() const { return latency_; }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/file_descriptor.h"
+#include "edgepipe/byte_stream.h"
 #include "edgepipe/manifest.h"
 #include "edgepipe/status.h"
 
@@ -37,12 +37,8 @@ class FrameSource {
   FrameSource(FileDescriptor file, std::string name, Format format, const Preprocess& preprocess);
 
   Result<bool> read_picture(std::span<std::byte> bytes, const std::atomic<bool>& stop);
-  Result<bool> read_exactly(std::span<std::byte> bytes, const std::atomic<bool>& stop);
-  Result<std::size_t> read_some(std::span<std::byte> bytes, const std::atomic<bool>& stop);
-  Result<int> read_header_number(const std::atomic<bool>& stop);
-  [[nodiscard]] Status corrupt(const std::string& text) const;
 
-  FileDescriptor file_;
+  ByteStream stream_;
   std::string name_;
   Format format_;
   Preprocess preprocess_;

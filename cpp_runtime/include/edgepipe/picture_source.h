@@ -1,11 +1,15 @@
 // PictureSource: pictures for a pipeline, from a camera, files, a pipe, or made up.
 //
 //   Result<std::unique_ptr<PictureSource>> source = open_picture_folder("pictures", {});
-//   Result<bool> more = (*source)->next(picture, stop);  // false: no more, or `stop` is set
-//   fitter.fit(picture, frame.input(0));
+//   Result<bool> more = (*source)->next(lease, stop);  // false: no more, or `stop` is set
+//   fitter.fit(lease.picture(), frame);
 //
-// A source that can wait (files, a pipe) does so while the pipeline is busy; one that cannot (a
-// camera) drops its oldest picture and counts it.
+// Pictures lie where they came in (the driver's buffer, the mapped file) and stay there until their
+// lease ends, also when the source has gone. A reader holds at most kMostLent at a time, so that a
+// source with few buffers has one left to fill.
+//
+// A source that can wait (files, videos, a pipe) does so while the pipeline is busy; one that
+// cannot (a camera) drops its oldest picture and counts it.
 #pragma once
 
 #include <atomic>
@@ -15,6 +19,7 @@
 #include <string>
 
 #include "edgepipe/picture.h"
+#include "edgepipe/picture_lease.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -32,9 +37,12 @@ class PictureSource {
  public:
   virtual ~PictureSource() = default;
 
-  /// Gives the next picture, valid until the following call. False at the end of the source or
+  /// How many pictures a reader may hold: one that it reads and one that waits.
+  static constexpr std::size_t kMostLent = 2;
+
+  /// Lends the next picture; what `lease` held before goes back. False at the end of the source or
   /// once `stop` is set. Blocks; looks at `stop` ten times a second. One thread at a time.
-  virtual Result<bool> next(Picture& picture, const std::atomic<bool>& stop) = 0;
+  virtual Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) = 0;
 
   /// For any thread.
   [[nodiscard]] virtual SourceCounters counters() const = 0;
@@ -55,6 +63,16 @@ struct Pace {
 /// when there is none.
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
                                                            const Pace& pace);
+
+/// Whether open_picture_folder takes `path`: a folder, or a file with a picture's suffix.
+bool is_picture_path(const std::filesystem::path& path);
+
+/// The pictures of a video file in any format that ffmpeg decodes, kRgb. That program does it, in a
+/// process of its own; kUnsupported when it is not installed, kCorrupt with its words when it
+/// fails. Blocks until the first picture or `stop`.
+Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
+                                                       const Pace& pace,
+                                                       const std::atomic<bool>& stop);
 
 /// Raw pictures without padding, one after the other, from a file or standard input ("-"). A pipe
 /// that ends inside a picture is kCorrupt.

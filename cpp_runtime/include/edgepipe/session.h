@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "edgepipe/device.h"
 #include "edgepipe/fpga_model.h"
 #include "edgepipe/memory.h"
+#include "edgepipe/picture_input.h"
 #include "edgepipe/pipeline.h"
 #include "edgepipe/postprocess.h"
 #include "edgepipe/status.h"
@@ -69,6 +71,7 @@ class Session {
     DeviceChoice device = {};
     std::chrono::milliseconds device_time_limit{10'000};  // of one run of a VTA stage
     std::vector<Fault> faults;                            // what the model of kModel does wrong
+    bool takes_pictures = false;  // frames are filled through pictures(); see picture_input.h
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.
@@ -82,6 +85,14 @@ class Session {
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
   [[nodiscard]] Postprocessor& postprocessor() { return postprocessor_; }
 
+  /// Only with Options::takes_pictures.
+  [[nodiscard]] PictureInput& pictures() { return *pictures_; }
+
+  /// What the network saw of a finished frame: uint8[height, width, channels].
+  [[nodiscard]] std::span<const std::byte> seen(const OutputFrame& frame) const {
+    return frame.tensor(bundle_->manifest().inputs.front());
+  }
+
   /// What runs the VTA stages: "simulator", "timed", "uio", "model", "driver", or "none" without
   /// such stages.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
@@ -91,12 +102,13 @@ class Session {
 
  private:
   Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
-          std::unique_ptr<Pipeline> pipeline);
+          std::shared_ptr<PictureInput> pictures, std::unique_ptr<Pipeline> pipeline);
 
   // Destroyed from the bottom up: the pipeline's threads end before what they use.
   std::unique_ptr<Bundle> bundle_;
   Hardware hardware_;
   Postprocessor postprocessor_;
+  std::shared_ptr<PictureInput> pictures_;  // also the first stage's
   std::unique_ptr<Pipeline> pipeline_;
 };
 

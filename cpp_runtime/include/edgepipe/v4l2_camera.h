@@ -1,14 +1,14 @@
 // V4l2Camera: the newest picture of a V4L2 device, through unplugging and replugging.
 //
 //   Result<std::unique_ptr<PictureSource>> camera = V4l2Camera::open({.path = "/dev/video0"});
-//   Result<bool> more = (*camera)->next(picture, stop);  // picture.bytes is the driver's buffer
+//   Result<bool> more = (*camera)->next(lease, stop);  // its bytes are the driver's buffer
 //
 //            open             the device goes            it is back (asked twice a second)
 //   (none) --------> [ streaming ] --------> [ waiting ] --------> [ streaming ] ...
 //
 // A thread of its own takes every picture from the driver at once and keeps the newest: a reader
 // that is slow finds the newest picture, and the older ones are counted as dropped. While waiting,
-// next() blocks; only `stop` ends it.
+// next() blocks; only `stop` ends it. A picture that is lent stays valid through all of it.
 #pragma once
 
 #include <atomic>
@@ -37,19 +37,13 @@ class V4l2Camera final : public PictureSource {
                                                      V4l2Calls& calls = V4l2Calls::kernel());
   ~V4l2Camera() override;
 
-  Result<bool> next(Picture& picture, const std::atomic<bool>& stop) override
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override
       EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] SourceCounters counters() const override EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] bool live() const override { return true; }
   [[nodiscard]] std::string description() const override { return description_; }
 
  private:
-  /// A buffer and the stream it belongs to, which it keeps alive.
-  struct Lease {
-    std::shared_ptr<V4l2Stream> stream;
-    std::size_t buffer = 0;
-  };
-
   V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls);
   void capture() EDGEPIPE_EXCLUDES(mutex_);
   void reconnect() EDGEPIPE_EXCLUDES(mutex_);
@@ -60,11 +54,10 @@ class V4l2Camera final : public PictureSource {
   std::string description_;
   std::shared_ptr<V4l2Stream> stream_;     // the capturing thread's; none while waiting
   std::optional<std::uint32_t> sequence_;  // likewise: of the last picture
-  Lease reading_;                          // the reader's
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::optional<Lease> newest_ EDGEPIPE_GUARDED_BY(mutex_);
+  PictureLease newest_ EDGEPIPE_GUARDED_BY(mutex_);
   SourceCounters counters_ EDGEPIPE_GUARDED_BY(mutex_);
   std::atomic<bool> ending_{false};
   std::optional<Thread> thread_;

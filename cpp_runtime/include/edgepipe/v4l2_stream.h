@@ -3,7 +3,7 @@
 //   Result<std::shared_ptr<V4l2Stream>> stream = V4l2Stream::open("/dev/video0", {}, calls);
 //   Result<V4l2Stream::Capture> capture = (*stream)->dequeue(100);
 //   use((*stream)->picture(capture->buffer));
-//   (*stream)->queue(capture->buffer);
+//   (*stream)->give_back(capture->buffer);
 //
 // Buffers stay mapped as long as the object lives, also after the device has gone. The driver makes
 // memory visible to the CPU when a buffer is dequeued, so no cache maintenance is needed here.
@@ -17,18 +17,20 @@
 #include <vector>
 
 #include "edgepipe/picture.h"
+#include "edgepipe/picture_lease.h"
 #include "edgepipe/status.h"
 #include "edgepipe/v4l2_calls.h"
 
 namespace edgepipe {
 
-class V4l2Stream {
+class V4l2Stream final : public PictureOwner {
  public:
   struct Options {
     std::optional<PixelFormat> format;  // none: the first of yuyv, nv12, rgb, bgr, gray, jpeg
     int width = 640;                    // pixels; the driver takes the nearest it can
     int height = 480;
-    unsigned buffers = 4;
+    // Two with the reader, the newest picture, and two for the driver, which always fills one.
+    unsigned buffers = 5;
   };
 
   struct Capture {
@@ -41,18 +43,16 @@ class V4l2Stream {
   /// not there, kUnsupported when it is no camera or has none of the formats.
   static Result<std::shared_ptr<V4l2Stream>> open(const std::string& path, const Options& options,
                                                   V4l2Calls& calls);
-  V4l2Stream(const V4l2Stream&) = delete;
-  V4l2Stream& operator=(const V4l2Stream&) = delete;
-  ~V4l2Stream();
+  ~V4l2Stream() override;
 
   /// Takes the oldest filled buffer. kDeadline after `timeout_ms`, kDevice when the device has
   /// gone.
   Result<Capture> dequeue(int timeout_ms);
 
   /// Gives a buffer back to the driver; no effect once the device has gone. For any thread.
-  void queue(std::size_t buffer);
+  void give_back(std::size_t buffer) override;
 
-  /// What the buffer holds between dequeue and queue.
+  /// What the buffer holds between dequeue and give_back.
   [[nodiscard]] Picture picture(std::size_t buffer) const;
 
   /// E.g. "yuyv 640x480 from vivid".

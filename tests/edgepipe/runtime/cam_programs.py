@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,11 +21,16 @@ def make_bundle(folder: Path) -> Path:
 
 
 def run(
-    bundle: Path, options: Sequence[str], stdin: bytes = b""
+    bundle: Path,
+    options: Sequence[str],
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the program to its end."""
     command = [str(built("edgepipe-cam")), str(bundle), "--no-pin", *options]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, timeout=60, check=False, env=environment
+    )
 
 
 @contextmanager

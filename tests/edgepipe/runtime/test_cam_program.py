@@ -4,12 +4,16 @@ import http.client
 import json
 import signal
 import urllib.request
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import cam_programs as cam
 import cv2
+import needs
 import numpy as np
 import pytest
+
+CLIP = Path(__file__).parents[3] / "examples/pedestrians.avi"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,57 @@ def test_raw_camera_formats_have_opencvs_colours(bundle, tmp_path, name, code):
     assert done.returncode == 0, done.stderr.decode()
     (frame,) = recorded(tmp_path, 1)
     assert np.abs(frame.astype(int) - cv2.cvtColor(picture, code)).max() <= 2
+
+
+def test_a_video_file_becomes_frames_without_a_drop_and_ends_the_run(bundle, tmp_path):
+    needs.installed("ffmpeg", "ffmpeg")
+    video = cv2.VideoCapture(str(CLIP))
+    expected = []
+    while (read := video.read())[0]:
+        expected.append(cv2.resize(read[1], (16, 16), interpolation=cv2.INTER_AREA))
+    done = cam.run(bundle, ["--source", str(CLIP), "--headless", "--record", str(tmp_path)])
+    assert done.returncode == 0, done.stderr.decode()
+    account = done.stderr.decode()
+    count = len(expected)
+    assert f"{count} submitted = {count} delivered + 0 dropped + 0 failed" in account
+    frames = np.stack(recorded(tmp_path, count)).astype(int)
+    assert np.abs(frames - np.stack(expected)).max() <= 2
+
+
+def test_a_video_file_can_go_round_and_round(bundle):
+    needs.installed("ffmpeg", "ffmpeg")
+    options = ["--source", str(CLIP), "--loop", "--frames", "250", "--headless"]
+    done = cam.run(bundle, options)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(done.stdout.splitlines()) == 250
+
+
+def test_a_file_that_is_no_video_is_an_error_in_ffmpegs_words(bundle, tmp_path):
+    needs.installed("ffmpeg", "ffmpeg")
+    path = tmp_path / "-notes.txt"
+    path.write_text("no video")
+    done = cam.run(bundle, ["--source", str(path), "--headless"])
+    assert done.returncode == 1
+    assert f"error: {path}: ffmpeg: " in done.stderr.decode()
+    assert "Invalid data found when processing input" in done.stderr.decode()
+
+
+def test_without_ffmpeg_a_video_is_an_error_that_names_the_package(bundle, tmp_path):
+    done = cam.run(bundle, ["--source", str(CLIP)], environment={"PATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "which is not installed here; install the package ffmpeg" in done.stderr.decode()
+
+
+def test_the_trace_has_a_track_for_the_source_and_each_stage(bundle, tmp_path):
+    trace = tmp_path / "trace.json"
+    options = ["--source", "synthetic", "--rate", "1000", "--frames", "5", "--headless"]
+    assert cam.run(bundle, [*options, "--trace", str(trace)]).returncode == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    stages = {"stage thread stem", "stage thread body", "stage thread head"}
+    assert tracks == {"source", *stages}
+    ran = [event["args"]["frame"] for event in events if event["name"] == "stem"]
+    assert ran == list(range(5))
 
 
 def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):

@@ -1,0 +1,43 @@
+// ByteStream: bytes from a file or a pipe, as they come, by a reader that can be stopped.
+//
+//   ByteStream stream(std::move(file));
+//   Result<bool> more = stream.read(buffer, stop);                   // false: the end, or `stop`
+//   Result<std::optional<PnmHeader>> header = read_pnm_header(stream, stop);  // none: likewise
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "edgepipe/file_descriptor.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+class ByteStream {
+ public:
+  explicit ByteStream(FileDescriptor file) : file_(std::move(file)) {}
+
+  /// Fills `bytes`. False at the end of the input before the first byte, or once `stop` is set;
+  /// kCorrupt when it ends later or cannot be read. Blocks; looks at `stop` ten times a second.
+  Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
+
+ private:
+  Result<std::size_t> read_some(std::span<std::byte> bytes, const std::atomic<bool>& stop);
+
+  FileDescriptor file_;
+};
+
+/// What comes before the pixels of a binary PPM (P6) or PGM (P5) picture with 8 bits a channel.
+struct PnmHeader {
+  bool gray = false;
+  int width = 0;   // pixels
+  int height = 0;  // pixels
+};
+
+/// Reads a header and the one white space behind it; comments are allowed before the numbers.
+/// kCorrupt for anything else.
+Result<std::optional<PnmHeader>> read_pnm_header(ByteStream& stream, const std::atomic<bool>& stop);
+
+}  // namespace edgepipe

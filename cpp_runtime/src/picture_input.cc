@@ -1,0 +1,128 @@
+#include "edgepipe/picture_input.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace edgepipe {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{100};
+
+}  // namespace
+
+/// The first stage of a network, or its fallback, behind the fitting of its pictures.
+class PictureInput::FittingStage final : public Stage {
+ public:
+  /// `place` is the position among the stage's inputs of the tensor that pictures are fitted into.
+  FittingStage(std::shared_ptr<PictureInput> input, std::unique_ptr<Stage> stage, std::size_t place)
+      : input_(std::move(input)), stage_(std::move(stage)), place_(place) {}
+
+  [[nodiscard]] std::string_view name() const override { return stage_->name(); }
+  [[nodiscard]] bool repeatable() const override { return stage_->repeatable(); }
+
+  Status bind(std::size_t slot, std::span<const BufferView> inputs,
+              std::span<const BufferView> outputs) override {
+    std::vector<BufferView> own(inputs.begin(), inputs.end());
+    own[place_] = outputs.back();
+    if (frames_.size() <= slot) frames_.resize(slot + 1);
+    frames_[slot] = {outputs.back().data, outputs.back().bytes};
+    input_->make_slot(slot);
+    return stage_->bind(slot, own, outputs.first(outputs.size() - 1));
+  }
+
+  Status run(std::size_t slot) override {
+    Status status = input_->fit(slot, frames_[slot]);
+    return status.ok() ? stage_->run(slot) : status;
+  }
+
+ private:
+  std::shared_ptr<PictureInput> input_;
+  std::unique_ptr<Stage> stage_;
+  std::size_t place_;
+  std::vector<std::span<std::byte>> frames_;  // by slot
+};
+
+Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
+                                                           const Preprocess& preprocess) {
+  if (graph.inputs.size() != 1) {
+    return Status(Code::kUnsupported, "found " + std::to_string(graph.inputs.size()) +
+                                          " inputs, expected one, which a camera can fill");
+  }
+  Result<PictureFitter> fitter = PictureFitter::create(preprocess);
+  if (!fitter.ok()) return fitter.status();
+  std::shared_ptr<PictureInput> input(new PictureInput(*std::move(fitter)));
+
+  const std::size_t frame = graph.inputs.front();
+  const auto reads_frame = [frame](const StageNode& node) {
+    return std::ranges::find(node.reads, frame) != node.reads.end();
+  };
+  const auto node = std::ranges::find_if(graph.nodes, reads_frame);
+  if (node == graph.nodes.end()) {
+    return Status(Code::kUnsupported,
+                  "no stage reads its input '" + graph.tensors[frame].name + "'");
+  }
+  // The caller no longer fills the frame but says that there is a picture, which has no bytes of
+  // its own in the slot.
+  const std::size_t picture = graph.tensors.size();
+  TensorSpec ticket;
+  ticket.name = "picture";
+  ticket.bytes = 1;
+  graph.tensors.push_back(std::move(ticket));
+  graph.inputs = {picture};
+  const auto read = std::ranges::find(node->reads, frame);
+  const auto place = static_cast<std::size_t>(read - node->reads.begin());
+  *read = picture;
+  node->writes.push_back(frame);
+  for (std::unique_ptr<Stage>* const stage : {&node->stage, &node->fallback}) {
+    if (*stage) *stage = std::make_unique<FittingStage>(input, std::move(*stage), place);
+  }
+  return input;
+}
+
+void PictureInput::make_slot(std::size_t slot) {
+  MutexLock lock(mutex_);
+  if (slot < waiting_.size()) return;
+  waiting_.resize(slot + 1);
+  damaged_.resize(slot + 1);
+}
+
+Result<bool> PictureInput::lend(const InputFrame& frame, const std::atomic<bool>& stop) {
+  {
+    MutexLock lock(mutex_);
+    while (std::ranges::any_of(waiting_, &PictureLease::held)) {
+      if (stop) return false;
+      begun_.wait_until(lock, Clock::now() + kPatience);
+    }
+  }
+  PictureLease lease;
+  Result<bool> more = source_->next(lease, stop);
+  if (!more.ok() || !*more) return more;
+  MutexLock lock(mutex_);
+  waiting_[frame.slot()] = std::move(lease);
+  return true;
+}
+
+void PictureInput::release_waiting() {
+  MutexLock lock(mutex_);
+  for (PictureLease& lease : waiting_) lease.release();
+  begun_.notify();
+}
+
+/// The first stage's thread. Without a picture the frame has been fitted before: the stage's device
+/// had failed, and it runs once more or its fallback does.
+Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
+  PictureLease lease;
+  {
+    MutexLock lock(mutex_);
+    std::swap(lease, waiting_[slot]);
+    begun_.notify();
+  }
+  if (!lease.held()) return {};
+  const Status status = fitter_.fit(lease.picture(), frame);
+  const bool skip = status.code() == Code::kCorrupt && source_->live();
+  damaged_[slot] = skip ? 1 : 0;
+  return skip ? Status() : status.with_context(source_->description());
+}
+
+}  // namespace edgepipe

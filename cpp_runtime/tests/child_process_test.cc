@@ -1,0 +1,74 @@
+#include "child_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+
+#include "edgepipe/byte_stream.h"
+
+namespace edgepipe {
+namespace {
+
+using namespace std::chrono_literals;
+
+Result<ChildProcess> shell(const std::string& script) {
+  return ChildProcess::start({"sh", "-c", script});
+}
+
+Clock::time_point soon() { return Clock::now() + 20s; }
+
+std::string first_line(ChildProcess& child) {
+  ByteStream stream(child.take_output());
+  const std::atomic<bool> stop{false};
+  std::string line;
+  for (std::byte byte{};; line += static_cast<char>(byte)) {
+    Result<bool> more = stream.read(std::span(&byte, 1), stop);
+    if (!more.ok() || !*more || byte == std::byte{'\n'}) return line;
+  }
+}
+
+TEST(ChildProcessTest, GivesItsOutputAndEndsWell) {
+  Result<ChildProcess> child = shell("echo one; cat");  // with nothing to read
+  ASSERT_TRUE(child.ok()) << child.status().message();
+  EXPECT_EQ(first_line(*child), "one");
+  EXPECT_TRUE(child->wait(soon()).ok());
+}
+
+TEST(ChildProcessTest, ItsLastWordsAreTheError) {
+  Result<ChildProcess> child = shell("echo first >&2; echo the disc is broken >&2; exit 3");
+  ASSERT_TRUE(child.ok());
+  const Status status = child->wait(soon());
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(), "sh: the disc is broken");
+}
+
+TEST(ChildProcessTest, AnEndBySignalIsTold) {
+  Result<ChildProcess> child = shell("kill -KILL $$");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->wait(soon()).message(), "sh was ended by signal 9");
+}
+
+TEST(ChildProcessTest, AProgramThatIsNotThereIsNotFound) {
+  EXPECT_EQ(ChildProcess::start({"no-such-program"}).status().code(), Code::kNotFound);
+}
+
+TEST(ChildProcessTest, WaitingHasADeadline) {
+  Result<ChildProcess> child = shell("exec sleep 60");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->wait(Clock::now() + 10ms).code(), Code::kDeadline);
+}
+
+TEST(ChildProcessTest, ItEndsWithTheObject) {
+  pid_t id = 0;
+  {
+    Result<ChildProcess> child = shell("echo $$; exec sleep 60");
+    ASSERT_TRUE(child.ok());
+    id = std::stoi(first_line(*child));
+    EXPECT_EQ(::kill(id, 0), 0);
+  }
+  EXPECT_EQ(::kill(id, 0), -1);
+}
+
+}  // namespace
+}  // namespace edgepipe
