@@ -267,6 +267,7 @@ class InstructionBuffer:
         self._tokens = bytearray()
         self._regions = bytearray()
         self._values = {opcode: array("q") for opcode in Opcode}
+        self._compute_loads: set[int] = set()
         self._names = {o: tuple(f.name for f in _record_fields(accelerator, o)) for o in Opcode}
 
     def __len__(self) -> int:
@@ -309,6 +310,8 @@ class InstructionBuffer:
         """Append a :class:`~vta_stages.isa.Load`; ``tokens`` are bits of isa.Token."""
         pads = (y_pad_0, y_pad_1, x_pad_0, x_pad_1)
         values = (memory_type, sram_base, dram_base, y_size, x_size, x_stride, *pads)
+        if memory_type in (MemoryType.UOP, MemoryType.ACC):
+            self._compute_loads.add(len(self))
         return self._append(Opcode.LOAD, values, tokens, region)
 
     def store(
@@ -374,6 +377,10 @@ class InstructionBuffer:
     def tokens(self, index: int) -> int:
         """Return the token flags of instruction ``index`` as bits of isa.Token."""
         return self._tokens[index]
+
+    def is_load_of_compute(self, index: int) -> bool:
+        """Tell whether instruction ``index`` loads what compute alone has: uops, accumulators."""
+        return index in self._compute_loads
 
     def table(self) -> InstructionTable:
         """Return the instructions so far as columns (copies)."""

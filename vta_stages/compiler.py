@@ -10,36 +10,36 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.block_loader import Place
 from vta_stages.check import check_consistent
-from vta_stages.codec import InstructionBuffer
-from vta_stages.consts import ConstBuilder
 from vta_stages.cost_model import CostModel
+from vta_stages.emission import Emission, Place
 from vta_stages.emitter import KernelEmitter
 from vta_stages.errors import LayerError
 from vta_stages.isa import Module
-from vta_stages.kernel import Kernel
 from vta_stages.layers import Layer, TensorSpec
 from vta_stages.lowering import lower
 from vta_stages.memory_plan import CONST_REGION, MemoryPlan, plan_memory
 from vta_stages.pooled_conv import PlannedLayer, PooledConv, layer_inputs
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.rewrites import rewrite, split_pool
-from vta_stages.schedule import Schedule
-from vta_stages.tiling import Tiling
 from vta_stages.tiling_search import choose_tiling
-from vta_stages.uop_buffer import UopBuffer
 from vta_stages.verifier import verify
 
 Progress = Callable[[str, int, int], None]
 """Called before each layer with its name, its number from 0 and the number of layers."""
 
 
-def check_layer(accelerator: Accelerator, layer: Layer) -> None:
-    """Raise LayerError, with the numbers, when a layer cannot run on this accelerator."""
+def check_layer(accelerator: Accelerator, layer: Layer, cost: CostModel | None = None) -> float:
+    """Return the cycles that a layer is expected to take, compiled on its own.
+
+    Raises LayerError, with the numbers, when it cannot run on this accelerator.
+    """
     check_consistent(layer)
-    for part in rewrite([layer], [layer.output.name], lambda _: False):
-        choose_tiling(accelerator, lower(part, accelerator), CostModel())
+    cost = cost or CostModel()
+    return sum(
+        choose_tiling(accelerator, lower(part, accelerator), cost).cycles
+        for part in rewrite([layer], [layer.output.name], lambda _: False)
+    )
 
 
 def is_pooling_cheaper(accelerator: Accelerator, cost: CostModel, layer: PooledConv) -> bool:
@@ -79,7 +79,7 @@ def compile_program(
     cost = cost or CostModel()
     rewritten = rewrite(layers, outputs, partial(is_pooling_cheaper, accelerator, cost))
     plan = plan_memory(accelerator, rewritten, [specs[name] for name in inputs], outputs)
-    compilation = _Compilation(accelerator, plan, set(inputs), cost)
+    compilation = _Compilation(accelerator, plan, cost)
     for index, layer in enumerate(plan.layers):
         if progress is not None:
             progress(layer.name, index, len(plan.layers))
@@ -131,49 +131,39 @@ def _check_network(
 class _Compilation:
     """The state of one run of the compiler."""
 
-    def __init__(
-        self, accelerator: Accelerator, plan: MemoryPlan, inputs: set[str], cost: CostModel
-    ) -> None:
+    def __init__(self, accelerator: Accelerator, plan: MemoryPlan, cost: CostModel) -> None:
         self._accelerator, self._plan, self._cost = accelerator, plan, cost
-        self._buffer = InstructionBuffer(accelerator)
-        self._schedule = Schedule(self._buffer)
-        self._consts = ConstBuilder(accelerator, CONST_REGION)
-        self._uops = UopBuffer(self._buffer, self._consts)
-        self._spans: list[LayerSpan] = []
-        self._places = {
-            name: Place(
-                region=address.region,
-                element=address.offset_bytes // accelerator.inp_bytes,
-                computed=name not in inputs,
-            )
+        places = {
+            name: Place(address.region, address.offset_bytes // accelerator.inp_bytes)
             for name, address in plan.addresses.items()
         }
+        self._emission = Emission(accelerator, plan.regions, places)
+        self._first = 0
+        self._spans: list[LayerSpan] = []
 
     def add(self, layer: PlannedLayer) -> float:
         """Append a layer's instructions; return the cycles that it is expected to take."""
         kernel = lower(layer, self._accelerator)
         tiling = choose_tiling(self._accelerator, kernel, self._cost)
-        self._emit(kernel, tiling)
+        KernelEmitter(kernel, tiling, self._emission).emit()
+        # What the program begins with belongs to its first layer.
+        end = len(self._emission.buffer)
+        self._spans.append(LayerSpan(name=kernel.name, first=self._first, count=end - self._first))
+        self._first = end
         return tiling.cycles
-
-    def _emit(self, kernel: Kernel, tiling: Tiling) -> None:
-        first = len(self._buffer)
-        KernelEmitter(kernel, tiling, self._schedule, self._uops, self._consts, self._places).emit()
-        self._spans.append(
-            LayerSpan(name=kernel.name, first=first, count=len(self._buffer) - first)
-        )
 
     def finish(self) -> Program:
         """End the program once everything is stored."""
-        with self._schedule.group(Module.COMPUTE, after=[self._schedule.last(Module.STORE)]):
-            self._buffer.finish()
-        consts = self._consts.content()
+        schedule, buffer = self._emission.schedule, self._emission.buffer
+        with schedule.group(Module.COMPUTE, after=[schedule.last(Module.STORE)]):
+            buffer.finish()
+        consts = self._emission.consts.content()
         regions = list(self._plan.regions)
         regions[CONST_REGION] = Region(name="consts", bytes=len(consts), kind=RegionKind.CONST)
         return Program(
             accelerator=self._accelerator,
-            instructions=self._buffer.encode(),
-            relocations=self._buffer.relocations,
+            instructions=buffer.encode(),
+            relocations=buffer.relocations,
             regions=tuple(regions),
             consts=consts,
             layers=tuple(self._spans),

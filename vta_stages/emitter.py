@@ -8,16 +8,14 @@ the slots allow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from vta_stages.block_loader import BlockLoader, Place, transfers
-from vta_stages.codec import encode_uops
-from vta_stages.consts import ConstBuilder
+from vta_stages.block_loader import BlockLoader, transfers
+from vta_stages.emission import Emission
 from vta_stages.gemm_sequence import Pairs, gemm_calls
-from vta_stages.isa import AluOp, Module
+from vta_stages.isa import AluOp, MemoryType, Module
 from vta_stages.kernel import (
     Accumulate,
     AddConstant,
@@ -32,24 +30,21 @@ from vta_stages.kernel import (
     Vector,
 )
 from vta_stages.patch import Patch, Products, Tile, patch_of, products_of
-from vta_stages.schedule import Group, Schedule
+from vta_stages.schedule import Extent
 from vta_stages.slots import Slot
-from vta_stages.tiling import AccLayout, Tiling, channel_chunks, tiles_of
-from vta_stages.uop_buffer import UopBuffer
+from vta_stages.tiling import (
+    SPARE_BASE,
+    AccLayout,
+    Tiling,
+    channel_chunks,
+    tiles_of,
+)
 from vta_stages.window_fold import Moves, WindowFold, window_fold
 
 SHORT_PIXELS = 64
 LONG_PIXELS = 512
 
 VectorStep = Reset | Immediate | Vector | Combine
-
-
-@dataclass(slots=True, eq=False)
-class AccSlot:
-    """A place for a tile in the accumulator; ``stored`` is the group that last read it."""
-
-    base: int
-    stored: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,59 +59,41 @@ class OutputTile:
 class KernelEmitter:
     """Emits one kernel. Use :meth:`emit` once."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        tiling: Tiling,
-        schedule: Schedule,
-        uops: UopBuffer,
-        consts: ConstBuilder,
-        places: Mapping[str, Place],
-    ) -> None:
-        self._accelerator = schedule.buffer.accelerator
-        self._kernel, self._tiling = kernel, tiling
-        self._schedule, self._buffer = schedule, schedule.buffer
-        self._uops, self._places = uops, places
+    def __init__(self, kernel: Kernel, tiling: Tiling, emission: Emission) -> None:
+        self._accelerator = emission.accelerator
+        self._kernel, self._tiling, self._emission = kernel, tiling, emission
+        self._schedule, self._buffer = emission.schedule, emission.buffer
         self._layout = AccLayout.of(self._accelerator, kernel, tiling)
-        self._loader = BlockLoader(kernel, tiling, schedule, consts, places)
+        self._loader = BlockLoader(kernel, tiling, emission)
         self._products: dict[tuple[Accumulate, Tile], Products] = {}
         self._folds: dict[tuple[FoldWindows, Tile], WindowFold] = {}
 
     def emit(self) -> None:
         """Append the kernel's instructions."""
-        self._constant_vector = self._loader.load_constant_vector()
-        self._start = self._emit_start()
+        if self._tiling.vectors_resident and len(self._kernel.vectors):
+            with self._schedule.group(Module.COMPUTE):
+                self._loader.load_vectors(0, self._kernel.co_blocks)
         pixels = tiles_of(self._kernel, self._tiling)
         chunks = channel_chunks(self._kernel, self._tiling.co)
         if self._tiling.channels_outer:
             tiles = [OutputTile(tile, *chunk) for chunk in chunks for tile in pixels]
         else:
             tiles = [OutputTile(tile, *chunk) for tile in pixels for chunk in chunks]
-        slots = [AccSlot(base) for base in self._layout.main]
+        size = self._layout.entries
+        slots = [Extent(MemoryType.OUT, base, size) for base in self._layout.main]
+        slots.sort(key=self._schedule.last_reader)
         for number, tile in enumerate(tiles):
-            self._emit_tile(tile, slots[number % len(slots)])
-
-    def _emit_start(self) -> Group:
-        """Wait until all earlier layers are stored, and give the spare entries a value.
-
-        Loads of tensors that the program computes wait for this group.
-        """
-        stored = self._schedule.last(Module.STORE)
-        with self._schedule.group(Module.COMPUTE, after=[stored]) as group:
-            spare = np.arange(self._accelerator.acc_hazard_steps) + self._layout.spare
-            begin = self._place(spare, 0, 0)
-            self._buffer.gemm(begin, begin + len(spare), reset=True)
-            if self._tiling.vectors_resident and len(self._kernel.vectors):
-                self._loader.load_vectors(0, self._kernel.co_blocks)
-        return group
+            self._emit_tile(tile, slots[number % len(slots)].first)
 
     def _place(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
-        """Return the uop buffer index of a sequence."""
-        table = np.empty((len(dst), 3), np.int64)
-        table[:, 0], table[:, 1], table[:, 2] = dst, src, wgt
-        return self._uops.place(encode_uops(self._accelerator, table))
+        return self._emission.place_uops(dst, src, wgt)
 
-    def _emit_tile(self, tile: OutputTile, slot: AccSlot) -> None:
+    def _touched(self, tile: OutputTile, slot: int, *regions: Region) -> list[Extent]:
+        """Return the entries of a tile's regions, whose low bits the out buffer has too."""
+        entries = tile.pixels.pixels * tile.count
+        return [Extent(MemoryType.OUT, self._base(region, slot), entries) for region in regions]
+
+    def _emit_tile(self, tile: OutputTile, slot: int) -> None:
         pending: list[VectorStep] = []
         for step in self._kernel.steps:
             if isinstance(step, Reset | Immediate | Vector | Combine):
@@ -133,19 +110,20 @@ class KernelEmitter:
         self._emit_vector_steps(pending, tile, slot)
         self._emit_store(tile, slot)
 
-    def _base(self, region: Region, slot: AccSlot) -> int:
-        return slot.base if region is Region.MAIN else self._layout.temp
+    def _base(self, region: Region, slot: int) -> int:
+        return slot if region is Region.MAIN else self._layout.temp
 
     # Vector operations.
 
-    def _emit_vector_steps(self, steps: list[VectorStep], tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_vector_steps(self, steps: list[VectorStep], tile: OutputTile, slot: int) -> None:
         if not steps:
             return
-        with self._schedule.group(Module.COMPUTE, after=[slot.stored]):
+        touched = self._touched(tile, slot, *{step.region for step in steps})
+        with self._schedule.group(Module.COMPUTE, *touched):
             for step in steps:
                 self._emit_vector_step(step, tile, slot)
 
-    def _emit_vector_step(self, step: VectorStep, tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_vector_step(self, step: VectorStep, tile: OutputTile, slot: int) -> None:
         """Run over all entries of a tile: long pixel runs as uops, the rest in the loops."""
         pixels = tile.pixels.pixels
         piece = _piece(pixels)
@@ -179,28 +157,29 @@ class KernelEmitter:
 
     def _vector_base(self, vector: int, tile: OutputTile) -> int:
         """Return the accumulator entry of a vector for the tile's first block."""
+        base = self._layout.vectors
         if self._tiling.vectors_resident:
-            return vector * self._kernel.co_blocks + tile.first
+            return base + vector * self._kernel.co_blocks + tile.first
         self._loader.load_vectors(tile.first, tile.count)
-        return vector * tile.count
+        return base + vector * tile.count
 
     # Products.
 
-    def _emit_constant(self, step: AddConstant, tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_constant(self, step: AddConstant, tile: OutputTile, slot: int) -> None:
         count = tile.pixels.pixels
+        vector = self._emission.constant_vector()
         constants, blocks = self._loader.load_constants(tile.first)
         offset = tile.first if blocks == self._kernel.co_blocks else 0
         products = Products(
             np.arange(count) + self._base(step.region, slot),
-            np.full(count, self._loader.constant_inp),
+            np.full(count, vector.first),
             np.full(count, constants.base + step.constant * blocks + offset),
         )
-        after = [self._constant_vector, constants.loaded, slot.stored]
-        with self._schedule.group(Module.COMPUTE, after=after) as group:
+        touched = self._touched(tile, slot, step.region)
+        with self._schedule.group(Module.COMPUTE, *touched, constants.filled, vector):
             self._emit_gemm(products, Pairs(co=tile.count, co_dst=count, co_wgt=1))
-        constants.used = group
 
-    def _emit_products(self, step: Accumulate, tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_products(self, step: Accumulate, tile: OutputTile, slot: int) -> None:
         source = self._kernel.sources[step.source]
         patch = patch_of(source, tile.pixels)
         if not patch.pixels:
@@ -210,14 +189,14 @@ class KernelEmitter:
             return
         if source.diagonal:
             weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
-            inputs = self._load_patch(source, patch, tile.first, tile.count)
+            inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
             pairs = Pairs(
                 co=tile.count,
                 co_dst=tile.pixels.pixels,
                 co_src=patch.pixels,
                 co_wgt=0 if source.shared else source.tile_count,
             )
-            self._emit_chunk(step, products, pairs, inputs, weights, slot)
+            self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
             return
         for first in range(0, source.ci_count, self._tiling.ci):
             count = min(self._tiling.ci, source.ci_count - first)
@@ -226,7 +205,10 @@ class KernelEmitter:
                 continue
             weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (first, count))
             start = int(source.ci_first[tile.first])
-            inputs = self._load_patch(source, patch, start + first, count)
+            inputs = self._loader.load_patch(source.tensor, patch, start + first, count)
+            following = min(count, source.ci_count - first - count)
+            if following:
+                self._loader.await_patch(source.tensor, patch, start + first + count, following)
             pairs = Pairs(
                 co=tile.count,
                 ci=count,
@@ -235,7 +217,7 @@ class KernelEmitter:
                 co_wgt=count * source.tile_count,
                 ci_wgt=source.tile_count,
             )
-            self._emit_chunk(step, products, pairs, inputs, weights, slot)
+            self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
 
     def _products_of(self, step: Accumulate, source: Source, tile: Tile, patch: Patch) -> Products:
         """Return the products of a step, made once per pixel tile."""
@@ -244,60 +226,59 @@ class KernelEmitter:
             known = self._products[step, tile] = products_of(source, tile, patch, step.part)
         return known
 
-    def _load_patch(self, source: Source, patch: Patch, first: int, count: int) -> Slot:
-        return self._loader.load_patch(source.tensor, patch, first, count, self._start)
-
     def _emit_chunk(
         self,
         step: Accumulate,
         products: Products,
         pairs: Pairs,
-        inputs: Slot,
-        weights: Slot,
-        slot: AccSlot,
+        operands: tuple[Slot, Slot],
+        tile: OutputTile,
+        slot: int,
     ) -> None:
         """Emit the products of one filled input slot with one filled weight slot."""
+        inputs, weights = operands
         shifted = Products(
             products.dst + self._base(step.region, slot),
             products.src + inputs.base,
             products.wgt + weights.base,
         )
-        after = [inputs.loaded, weights.loaded, slot.stored]
-        with self._schedule.group(Module.COMPUTE, after=after) as group:
+        touched = self._touched(tile, slot, step.region)
+        with self._schedule.group(Module.COMPUTE, *touched, inputs.filled, weights.filled):
             self._emit_gemm(shifted, pairs)
-        inputs.used = weights.used = group
 
-    def _emit_gemm(self, products: Products, pairs: Pairs) -> None:
+    def _emit_gemm(self, products: Products, pairs: Pairs, *, reset: bool = False) -> None:
+        """Emit products, or with ``reset`` clear what they would be added to."""
         for call in gemm_calls(
             products,
             pairs,
             hazard=self._accelerator.acc_hazard_steps,
-            longest=self._uops.longest,
-            spare=self._layout.spare,
+            longest=self._emission.uops.longest,
+            spare=SPARE_BASE,
         ):
             begin = self._place(call.uops.dst, call.uops.src, call.uops.wgt)
             self._buffer.gemm(
-                begin, begin + len(call.uops), iter_out=call.loops[0], iter_in=call.loops[1],
+                begin, begin + len(call.uops), reset=reset,
+                iter_out=call.loops[0], iter_in=call.loops[1],
                 dst_factors=call.dst_factors, src_factors=call.src_factors,
                 wgt_factors=call.wgt_factors,
             )  # fmt: skip
 
     # Poolings.
 
-    def _emit_windows(self, step: FoldWindows, tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_windows(self, step: FoldWindows, tile: OutputTile, slot: int) -> None:
         source = self._kernel.sources[step.source]
         patch = patch_of(source, tile.pixels)
         fold = self._folds.get((step, tile.pixels))
         if fold is None:
             fold = self._folds[step, tile.pixels] = window_fold(source, tile.pixels, patch)
         weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
-        inputs = self._load_patch(source, patch, tile.first, tile.count)
-        after = [inputs.loaded, weights.loaded, slot.stored]
+        inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
         pixels, temp = tile.pixels.pixels, self._layout.temp
-        with self._schedule.group(Module.COMPUTE, after=after) as group:
-            self._emit_clear(temp, patch.pixels * tile.count)
+        aside = Extent(MemoryType.OUT, temp, patch.pixels * tile.count)
+        touched = [*self._touched(tile, slot, Region.MAIN), aside, inputs.filled, weights.filled]
+        with self._schedule.group(Module.COMPUTE, *touched):
             for moves, base, plane in (
-                (fold.to_main, slot.base, pixels),
+                (fold.to_main, slot, pixels),
                 (fold.to_temp, temp, patch.pixels),
             ):
                 copies = Products(
@@ -307,22 +288,13 @@ class KernelEmitter:
                 )
                 if len(copies):
                     pairs = Pairs(co=tile.count, co_dst=plane, co_src=patch.pixels)
+                    if base == temp:
+                        self._emit_gemm(copies, pairs, reset=True)
                     self._emit_gemm(copies, pairs)
             for moves in fold.in_temp:
                 self._emit_fold(moves, temp, (patch.pixels, patch.pixels), tile.count)
             for moves in fold.into_main:
-                self._emit_fold(moves, slot.base, (pixels, patch.pixels), tile.count)
-        inputs.used = weights.used = group
-
-    def _emit_clear(self, first: int, count: int) -> None:
-        """Set consecutive accumulator entries to zero."""
-        for at, piece in _pieces(count):
-            begin = self._place(np.arange(piece) + first + at, 0, 0)
-            repeats = max(count // LONG_PIXELS, 1) if at == 0 else 1
-            self._buffer.gemm(
-                begin, begin + piece, reset=True, iter_in=repeats,
-                dst_factors=(0, piece if repeats > 1 else 0),
-            )  # fmt: skip
+                self._emit_fold(moves, slot, (pixels, patch.pixels), tile.count)
 
     def _emit_fold(self, moves: Moves, base: int, planes: tuple[int, int], blocks: int) -> None:
         begin = self._place(moves.dst + base, moves.src + self._layout.temp, 0)
@@ -334,38 +306,33 @@ class KernelEmitter:
 
     # The result.
 
-    def _emit_store(self, tile: OutputTile, slot: AccSlot) -> None:
+    def _emit_store(self, tile: OutputTile, slot: int) -> None:
         output, pixels = self._kernel.output, tile.pixels
-        place = self._places[output.name]
+        place = self._emission.places[output.name]
         plane = output.height * output.width
         start = place.element + tile.first * plane
         start += pixels.rows[0] * output.width + pixels.cols[0]
-        done = self._schedule.last(Module.COMPUTE)
-        with self._schedule.group(Module.STORE, after=[done]) as slot.stored:
-            for part in transfers(
-                blocks=tile.count,
-                rows=pixels.height,
-                cols=pixels.width,
-                pitch=output.width,
-                plane=plane,
-                contiguous=pixels.width == output.width,
-            ):
+        parts = transfers(
+            blocks=tile.count,
+            rows=pixels.height,
+            cols=pixels.width,
+            pitch=output.width,
+            plane=plane,
+            contiguous=pixels.width == output.width,
+        )
+        parts = [part.shifted(slot, start) for part in parts]
+        touched = self._touched(tile, slot, Region.MAIN)
+        with self._schedule.group(Module.STORE, *touched) as group:
+            for part in parts:
                 self._buffer.store(
-                    sram_base=slot.base + part.sram,
-                    dram_base=start + part.dram,
+                    sram_base=part.sram,
+                    dram_base=part.dram,
                     y_size=part.y_size,
                     x_size=part.x_size,
                     x_stride=part.x_stride,
                     region=place.region,
                 )
-
-
-def _pieces(count: int) -> list[tuple[int, int]]:
-    """Cut ``count`` entries into a piece that is repeated and a rest, as (first, length)."""
-    whole = count // LONG_PIXELS * LONG_PIXELS
-    if not whole:
-        return [(0, count)]
-    return [(0, LONG_PIXELS)] + ([(whole, count - whole)] if whole < count else [])
+        self._emission.note_store(place.region, parts, group)
 
 
 def _piece(pixels: int) -> int:

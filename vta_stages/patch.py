@@ -66,18 +66,29 @@ def axis_span(axis: AxisMap, low: int, high: int, *, strided: bool) -> Span:
     return Span(first, step, (last - first) // step + 1)
 
 
+def is_faster_whole(width: int, span_rows: int, rows: int, cols: int) -> bool:
+    """Tell whether all of ``span_rows`` rows of a tensor take less time than ``cols`` of ``rows``.
+
+    Whole rows follow each other and are one DMA row, where parts of rows are one each.
+    """
+    whole = ELEMENTS_PER_DMA_ROW + span_rows * width
+    return whole <= rows * (ELEMENTS_PER_DMA_ROW + cols)
+
+
 def patch_of(source: Source, tile: Tile) -> Patch:
     """Return the input pixels of a tile.
 
-    Rows that no product needs are skipped where that saves time: whole rows that follow each other
-    are one DMA row, so there a skipped row must outweigh the latency of another.
+    Those that no product needs are left out where that saves time. A tile as wide as the output may
+    take whole rows, a narrower one has no room for them.
     """
     cols = axis_span(source.cols, *tile.cols, strided=False)
-    skipping = axis_span(source.rows, *tile.rows, strided=True)
-    skipped_elements = (skipping.step - 1) * cols.count
-    if cols.count < source.tensor.width or skipped_elements > ELEMENTS_PER_DMA_ROW:
-        return Patch(skipping, cols)
-    return Patch(axis_span(source.rows, *tile.rows, strided=False), cols)
+    rows = axis_span(source.rows, *tile.rows, strided=True)
+    span = axis_span(source.rows, *tile.rows, strided=False)
+    width = source.tensor.width
+    widest = axis_span(source.cols, 0, int(source.cols.out.max(initial=-1)) + 1, strided=False)
+    if cols == widest and is_faster_whole(width, span.count, rows.count, cols.count):
+        return Patch(span, Span(0, 1, width))
+    return Patch(rows, cols)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,32 +5,38 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from vta_stages.schedule import Group
+from vta_stages.isa import MemoryType
+from vta_stages.schedule import Extent, Schedule
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A piece of a buffer. ``loaded`` filled it, ``used`` is the last compute group to read it."""
+    """A piece of a buffer; ``filled`` are the elements that its block takes."""
 
-    base: int
+    extent: Extent
+    filled: Extent
     key: Hashable = None
-    loaded: Group | None = None
-    used: Group | None = None
     turn: int = 0
+
+    @property
+    def base(self) -> int:
+        return self.extent.first
 
 
 class SlotRing:
     """Keeps the most recently used blocks on chip.
 
-    slot, hit = ring.take(key)      # hit: the block is there already
+    slot, hit = ring.take(key, elements)      # hit: the block is there already
     """
 
-    def __init__(self, slot_elements: int, count: int, used: Group | None, base: int = 0) -> None:
-        self._slots = [Slot(base + index * slot_elements, used=used) for index in range(count)]
+    def __init__(self, schedule: Schedule, memory: MemoryType, base: int, size: int, count: int):
+        """Cut ``count`` slots of ``size`` elements. Those that come free first are taken first."""
+        extents = [Extent(memory, base + index * size, size) for index in range(count)]
+        self._slots = [Slot(extent, extent) for extent in sorted(extents, key=schedule.last_reader)]
         self._by_key: dict[Hashable, Slot] = {}
         self._turn = 0
 
-    def take(self, key: Hashable) -> tuple[Slot, bool]:
+    def take(self, key: Hashable, elements: int) -> tuple[Slot, bool]:
         """Return the slot of a block, and whether it holds it; if not, the oldest slot is given."""
         self._turn += 1
         slot = self._by_key.get(key)
@@ -41,4 +47,5 @@ class SlotRing:
         self._by_key.pop(slot.key, None)
         self._by_key[key] = slot
         slot.key, slot.turn = key, self._turn
+        slot.filled = Extent(slot.extent.memory, slot.base, elements)
         return slot, False

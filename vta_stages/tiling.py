@@ -18,6 +18,9 @@ from vta_stages.kernel import (
 )
 from vta_stages.patch import Tile
 
+SPARE_BASE = 0
+"""Where the accumulator has ``acc_hazard_steps`` entries that nothing reads."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
@@ -49,28 +52,34 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class AccLayout:
-    """Where things lie in the accumulator: constants, spare entries, TEMP, the slots of tiles."""
+    """Where things lie in the accumulator: spare entries, vectors, TEMP, the slots of tiles."""
 
-    spare: int
+    vectors: int
     temp: int
     main: tuple[int, ...]
+    entries: int
     end: int
 
     @staticmethod
     def of(accelerator: Accelerator, kernel: Kernel, tiling: Tiling) -> AccLayout:
         """Lay out the accumulator of a tiling."""
         blocks = kernel.co_blocks if tiling.vectors_resident else tiling.co
-        spare = len(kernel.vectors) * blocks
-        temp = spare + accelerator.acc_hazard_steps
+        vectors = SPARE_BASE + accelerator.acc_hazard_steps
+        temp = vectors + len(kernel.vectors) * blocks
         entries = tiling.rows * tiling.cols * tiling.co
         first = temp + tiling.temp_entries
         main = tuple(first + slot * entries for slot in range(tiling.acc_slots))
-        return AccLayout(spare, temp, main, first + tiling.acc_slots * entries)
+        return AccLayout(vectors, temp, main, entries, first + tiling.acc_slots * entries)
 
 
-def inp_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
-    """Return the input elements that slots can have; constants take one element for themselves."""
-    return accelerator.inp_depth - int(len(kernel.constants) > 0)
+def constant_input(accelerator: Accelerator) -> int:
+    """Return the input element that tiles of constants are multiplied with, the last one."""
+    return accelerator.inp_depth - 1
+
+
+def inp_capacity(accelerator: Accelerator) -> int:
+    """Return the input elements that slots can have."""
+    return constant_input(accelerator)
 
 
 @dataclass(frozen=True, slots=True)

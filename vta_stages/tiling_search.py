@@ -10,6 +10,7 @@ import dataclasses
 from collections import deque
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from vta_stages.kernel import (
     Reset,
     Source,
 )
-from vta_stages.patch import ELEMENTS_PER_DMA_ROW
+from vta_stages.patch import is_faster_whole
 from vta_stages.tiling import (
     AccLayout,
     ConstantSlots,
@@ -38,8 +39,8 @@ from vta_stages.tiling import (
     wgt_capacity,
 )
 
-FOLD_INSTRUCTIONS = 12
-"""Instructions of a tile of folded windows: two clears, two copies, the folds, their loops."""
+FOLD_INSTRUCTIONS = 11
+"""Instructions of a tile of folded windows: a clear, two copies, the folds, their loops."""
 
 SAMPLED_WORKS = 48
 """How much of a kernel is played through to count its uop loads."""
@@ -63,8 +64,8 @@ def _least_need(accelerator: Accelerator, kernel: Kernel) -> str:
     needs = [
         (
             "input elements",
-            max(search.patch(index, 1, 1)[0] for index in range(len(kernel.sources))),
-            inp_capacity(accelerator, kernel),
+            max(search.patch(index, 1, 1).pixels for index in range(len(kernel.sources))),
+            inp_capacity(accelerator),
         ),
         (
             "weight tiles",
@@ -92,6 +93,14 @@ def _common_step(axis: AxisMap) -> int:
     return int(gaps[0]) if len(gaps) == 1 else 1
 
 
+class _PatchSize(NamedTuple):
+    """The input pixels of a tile, per block; ``whole_rows`` follow each other in DRAM."""
+
+    pixels: int
+    rows: int
+    whole_rows: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Works:
     """The loops of a kernel: pixel tiles, channel chunks, and the chunks of a tile's reduction.
@@ -101,10 +110,19 @@ class _Works:
     """
 
     pieces: int
+    col_pieces: int
     channel_pieces: int
     chunks: tuple[tuple[int, int], ...]
     parts: tuple[int, ...]
+    folded: tuple[int, ...]
     constant_slots: int
+
+    def rim(self, pixels: int) -> int:
+        """Return which rims of the picture a pixel tile has; folds differ there."""
+        row, col = divmod(pixels, self.col_pieces)
+        last_row, last_col = self.pieces // self.col_pieces - 1, self.col_pieces - 1
+        ends = (row == 0, row == last_row, col == 0, col == last_col)
+        return sum(end << bit for bit, end in enumerate(ends))
 
     @property
     def count(self) -> int:
@@ -140,8 +158,9 @@ class _Works:
                 inp = (outer * len(self.chunks) + number) % tiling.inp_slots
                 outer = channels if tiling.keep_wgt else tile
                 wgt = (outer * len(self.chunks) + number) % tiling.wgt_slots
+                rim = self.rim(pixels) if source in self.folded else 0
                 needed += [
-                    ((0 if part else acc, inp, wgt, source, part), uops)
+                    ((0 if part else acc, inp, wgt, source, part, rim), uops)
                     for part in range(self.parts[source])
                 ]
             for key, uops in needed:
@@ -215,26 +234,25 @@ class _Search:
             if self.best is not None and not self._folded:
                 return
 
-    def patch(self, index: int, rows: int, cols: int) -> tuple[int, int]:
-        """Return the most input pixels and rows that a tile of this size needs."""
+    def patch(self, index: int, rows: int, cols: int) -> _PatchSize:
+        """Return the most input that a tile of this size needs."""
         source = self.kernel.sources[index]
         tall = self._span(2 * index, source.rows, self.kernel.output.height, rows)
         wide = self._span(2 * index + 1, source.cols, self.kernel.output.width, cols)
-        step = self._steps[index]
+        rows = -(-tall // self._steps[index])
         # As patch_of decides for every tile.
-        if wide < source.tensor.width or (step - 1) * wide > ELEMENTS_PER_DMA_ROW:
-            tall = -(-tall // step)
-        return tall * wide, tall
+        width = source.tensor.width
+        if cols >= self.kernel.output.width and is_faster_whole(width, tall, rows, wide):
+            return _PatchSize(tall * width, tall, True)
+        return _PatchSize(rows * wide, rows, False)
 
     def _load_rows(self, index: int, rows: int, cols: int, blocks: int) -> tuple[int, int]:
         """Return the rows and the instructions of a transfer of that many blocks of a patch."""
         tensor = self.kernel.sources[index].tensor
-        pixels, tall = self.patch(index, rows, cols)
-        if pixels == tensor.height * tensor.width:
+        patch = self.patch(index, rows, cols)
+        if patch.pixels == tensor.height * tensor.width:
             return 1, 1
-        if pixels // max(tall, 1) < tensor.width or self._steps[index] > 1:
-            return blocks * tall, blocks
-        return blocks, 1
+        return (blocks, 1) if patch.whole_rows else (blocks * patch.rows, blocks)
 
     def _span(self, key: int, axis: AxisMap, extent: int, size: int) -> int:
         known = self._spans.get((key, extent, size))
@@ -263,7 +281,7 @@ class _Search:
         channel_pieces = len(channel_chunks(kernel, co))
         for index, source in enumerate(kernel.sources):
             blocks, chunks = self._chunks(source, co, ci)
-            inp_slot = max(inp_slot, self.patch(index, rows, cols)[0] * blocks)
+            inp_slot = max(inp_slot, self.patch(index, rows, cols).pixels * blocks)
             tiles = source.tile_count * (
                 1 if source.shared else co if source.diagonal else co * blocks
             )
@@ -272,8 +290,8 @@ class _Search:
             wgt_blocks += chunks
         temp_entries = rows * cols * co if kernel.uses_temp else 0
         for index in self._folded:
-            temp_entries = max(temp_entries, self.patch(index, rows, cols)[0] * co)
-        inp_depth = inp_capacity(accelerator, kernel) // inp_slot
+            temp_entries = max(temp_entries, self.patch(index, rows, cols).pixels * co)
+        inp_depth = inp_capacity(accelerator) // inp_slot
         if not inp_depth:
             return
         for products, repeats in zip(self._products, self._repeats, strict=True):
@@ -284,14 +302,16 @@ class _Search:
             blocks, chunks = self._chunks(source, co, ci)
             uops = self._products[index] / pieces / self._repeats[index]
             if index in self._folded:
-                uops = 2 * self.patch(index, rows, cols)[0] + self._folds(index, rows, cols)
+                uops = self.patch(index, rows, cols).pixels + self._folds(index, rows, cols)
             co_u, ci_u = loop_split(int(uops), co, 1 if source.diagonal else blocks)
             sequences += [(index, int(uops) * co_u * ci_u)] * chunks
         works = _Works(
             pieces,
+            -(-kernel.output.width // cols),
             channel_pieces,
             tuple(sequences),
             tuple(self._repeats),
+            tuple(self._folded),
             ConstantSlots.of(kernel, co, channels_outer=True).count if len(kernel.constants) else 0,
         )
         all_wgt = max(wgt_blocks * channel_pieces, 1)
@@ -338,15 +358,16 @@ class _Search:
     def _folds(self, index: int, rows: int, cols: int) -> int:
         """Return the vector operations that fold the windows of a tile's block."""
         source = self.kernel.sources[index]
-        _, height = self.patch(index, rows, cols)
+        height = self.patch(index, rows, cols).rows
         aside = (source.cols.taps - 1) * cols * max(height - rows, 0)
         return aside + rows * cols * (source.cols.taps + source.rows.taps - 2)
 
     def _fold_cycles(self, index: int, tiling: Tiling) -> float:
         """Return the cycles of clearing TEMP and of folding the windows of a tile's block."""
-        pixels, _ = self.patch(index, tiling.rows, tiling.cols)
+        pixels = self.patch(index, tiling.rows, tiling.cols).pixels
         folds = self._folds(index, tiling.rows, tiling.cols)
-        return pixels * self.cost.gemm_step_cycles + folds * self.cost.alu_step_cycles
+        cleared = max(pixels - tiling.rows * tiling.cols, 0)
+        return cleared * self.cost.gemm_step_cycles + folds * self.cost.alu_step_cycles
 
     def _consider(self, tiling: Tiling, works: _Works) -> None:
         """Cost a tiling: the slowest module, plus what cannot overlap."""
@@ -410,7 +431,7 @@ class _Search:
         cost, kernel, accelerator = self.cost, self.kernel, self.accelerator
         source, again = kernel.sources[index], self._repeats[index]
         blocks, chunks = self._chunks(source, tiling.co, tiling.ci)
-        pixels, _ = self.patch(index, tiling.rows, tiling.cols)
+        pixels = self.patch(index, tiling.rows, tiling.cols).pixels
         rows, instructions = self._load_rows(index, tiling.rows, tiling.cols, blocks)
         # Chunks that do not stay on chip are loaded again for every part.
         times = works.pieces * chunks * (again if chunks > tiling.inp_slots else 1)

@@ -11,7 +11,7 @@ from vta_stages.codec import InstructionBuffer
 from vta_stages.errors import VerificationError
 from vta_stages.isa import MemoryType, Module, Token
 from vta_stages.ordering import check_tokens, order_instructions
-from vta_stages.schedule import Group, Schedule
+from vta_stages.schedule import Extent, Group, Schedule
 
 
 def fill(buffer: InstructionBuffer, module: Module) -> None:
@@ -52,6 +52,45 @@ def test_a_wait_that_is_implied_takes_no_token() -> None:
         Token.POP_PREV,
         0,
     ]
+
+
+def touch(schedule: Schedule, module: Module, *touched: Extent) -> Group:
+    with schedule.group(module, *touched) as group:
+        fill(schedule.buffer, module)
+    return group
+
+
+def test_groups_wait_for_who_touched_the_same_elements() -> None:
+    buffer = InstructionBuffer(STOCK)
+    schedule = Schedule(buffer)
+    low, high = (Extent(MemoryType.WGT, first, 8) for first in (0, 8))
+    touch(schedule, Module.LOAD, low)
+    touch(schedule, Module.COMPUTE, low, Extent(MemoryType.OUT, 0, 4))
+    touch(schedule, Module.LOAD, high)  # nobody has used these
+    touch(schedule, Module.LOAD, Extent(MemoryType.WGT, 4, 1))  # overwrites what compute read
+    touch(schedule, Module.STORE, Extent(MemoryType.OUT, 3, 4))
+    touch(schedule, Module.COMPUTE, Extent(MemoryType.OUT, 7, 1))  # behind what is stored
+    touch(schedule, Module.COMPUTE, Extent(MemoryType.OUT, 6, 1))
+    assert [buffer.tokens(index) for index in range(7)] == [
+        Token.PUSH_NEXT,
+        Token.POP_PREV | Token.PUSH_PREV | Token.PUSH_NEXT,
+        0,
+        Token.POP_NEXT,
+        Token.POP_PREV | Token.PUSH_PREV,
+        0,
+        Token.POP_NEXT,
+    ]
+
+
+def test_uops_are_loaded_while_compute_waits() -> None:
+    buffer = InstructionBuffer(STOCK)
+    schedule = Schedule(buffer)
+    inputs = Extent(MemoryType.INP, 0, 1)
+    touch(schedule, Module.LOAD, inputs)
+    with schedule.group(Module.COMPUTE, inputs):
+        buffer.load(MemoryType.UOP, sram_base=0, dram_base=0, x_size=1)
+        buffer.gemm(0, 1)
+    assert [buffer.tokens(index) for index in range(3)] == [Token.PUSH_NEXT, 0, Token.POP_PREV]
 
 
 @settings(max_examples=60, deadline=None)

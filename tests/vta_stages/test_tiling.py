@@ -43,7 +43,7 @@ def test_tiles_fit_and_cover_the_output(
     layer = conv(rng, "c", source, outputs, kernel, pad=kernel // 2, leaky=leaky)
     kernel_ir = lower(layer, accelerator)
     tiling = choose_tiling(accelerator, kernel_ir, CostModel())
-    assert tiling.inp_slot * tiling.inp_slots <= inp_capacity(accelerator, kernel_ir)
+    assert tiling.inp_slot * tiling.inp_slots <= inp_capacity(accelerator)
     weights = wgt_capacity(accelerator, kernel_ir, tiling.co, channels_outer=tiling.channels_outer)
     assert tiling.wgt_slot * tiling.wgt_slots <= weights
     layout = AccLayout.of(accelerator, kernel_ir, tiling)
