@@ -7,6 +7,7 @@ factor is finer than int8 can say, and no clip can be proven superfluous.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -267,6 +268,15 @@ def yolov3_tiny_body() -> Workload:
     at = build.conv(build.concat(up, fine), 256, 3, leaky=True)
     build.conv(at, 255, 1, relu=False)
     return build.done("yolov3-tiny body")
+
+
+def mobilenet_v2_stem() -> Layer:
+    """Return the convolution in front of :func:`mobilenet_v2_body`."""
+    build = Builder()
+    output = build.conv(build.tensor("image", 3, 224, 224), 32, 3, stride=2)
+    return dataclasses.replace(
+        build.layers[0], name="stem", output=dataclasses.replace(output, name="x")
+    )
 
 
 def mobilenet_v2_body() -> Workload:

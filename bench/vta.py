@@ -14,10 +14,12 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench import networks
 from bench.figures import Figure, publish
@@ -25,9 +27,12 @@ from bench.models import EXAMPLES, description, model
 from bench.networks import Workload
 from edgepipe import boards
 from edgepipe import description as descriptions
+from edgepipe.boards import Board
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
-from edgepipe.partition.operators import match_operators
+from edgepipe.partition import depthwise
+from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.report.table import format_table
 from edgepipe.runtime.simulator import Simulator
@@ -36,7 +41,7 @@ from vta_stages.compiler import compile_program
 from vta_stages.cost_model import CostModel
 from vta_stages.isa import Module
 from vta_stages.layers import Layer
-from vta_stages.layout import activation_shape, pack_activation, unpack_activation
+from vta_stages.layout import activation_bytes, activation_shape, pack_activation, unpack_activation
 from vta_stages.pooled_conv import layer_inputs
 from vta_stages.program import Program
 from vta_stages.reference import run_layers
@@ -110,8 +115,13 @@ def run(
     )
 
 
-def check_bits(workload: Workload, accelerator: Accelerator, program: Program) -> None:
-    """Run a program on the simulator and compare all outputs with the reference, bit for bit."""
+def check_bits(
+    workload: Workload, accelerator: Accelerator, program: Program, *, kernel: str = ""
+) -> dict[str, NDArray[np.int8]]:
+    """Run a program on the simulator and compare all outputs with the reference, bit for bit.
+
+    Returns the inputs that it ran on, packed.
+    """
     rng = np.random.default_rng(5)
     specs = {spec.name: spec for layer in workload.layers for spec in layer_inputs(layer)}
     tensors = {}
@@ -120,7 +130,7 @@ def check_bits(workload: Workload, accelerator: Accelerator, program: Program) -
         tensors[name] = rng.integers(-128, 128, shape).astype(np.int8)
     expected = run_layers(workload.layers, tensors)
     packed = {name: pack_activation(accelerator, value[None]) for name, value in tensors.items()}
-    with Simulator(accelerator) as simulator:
+    with Simulator(accelerator, kernel=kernel) as simulator:
         found = simulator.run_program(program, packed)
     for name in workload.outputs:
         channels, height, width = expected[name].shape
@@ -128,6 +138,7 @@ def check_bits(workload: Workload, accelerator: Accelerator, program: Program) -
         result = unpack_activation(accelerator, found[name].view(np.int8).reshape(shape4), channels)
         if not np.array_equal(result[0], expected[name]):
             sys.exit(f"{workload.name}: output {name} differs from the reference")
+    return packed
 
 
 def nanodet_body() -> Workload:
@@ -238,29 +249,59 @@ def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
     return figures
 
 
-def mobilenet_figures(one: Run) -> list[Figure]:
-    """Return the share of depthwise layers: what ARM cores would have to be faster than."""
-    depthwise = {
-        layer.name
-        for layer in one.workload.layers
-        if networks.is_depthwise(layer) and networks.layer_macs(layer)
+def mobilenet_figures(one: Run, board: Board) -> list[Figure]:
+    """Return both places of the depthwise convolutions, and which one `edgepipe build` takes."""
+    layers = (networks.mobilenet_v2_stem(), *one.workload.layers)
+    operators = [
+        Operator(
+            name=layer.output.name,
+            kind=type(layer).__name__.lower(),
+            layer=layer,
+            inputs=tuple(spec.name for spec in layer_inputs(layer)),
+            output=layer.output.name,
+            bindings=(),
+        )
+        for layer in layers
+    ]
+    outputs = {layer.name: layer.output.name for layer in layers}
+    cycles = {outputs[timing.name]: float(timing.cycles) for timing in one.timing.layers}
+    sizes = {
+        spec.name: activation_bytes(one.accelerator, spec.channels, spec.height, spec.width)
+        for layer in layers
+        for spec in (*layer_inputs(layer), layer.output)
     }
-    there = sum(t.cycles for t in one.timing.layers if t.name in depthwise)
+
+    def arrange(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+        return segment(place(operators, lambda _: None, on_arm=on_arm))
+
     clock = one.accelerator.clock_hz
-    return [
+    moved = [layer for layer in one.workload.layers if depthwise.is_depthwise(layer)]
+    there = sum(cycles[layer.output.name] for layer in moved) / clock
+    here = sum(depthwise.arm_ms(layer, board) for layer in moved)
+    figures = [
+        Figure(name="mobilenet_v2: depthwise on VTA", value=1e3 * there, unit="ms"),
         Figure(
-            name="mobilenet_v2 body: depthwise on VTA",
-            value=1e3 * there / clock,
+            name="mobilenet_v2: depthwise on ARM",
+            value=here,
             unit="ms",
-            source="on ARM, all depthwise layers must take less than this",
-        ),
-        Figure(
-            name="mobilenet_v2 body: without depthwise",
-            value=1e3 * (one.timing.cycles - there) / clock,
-            unit="ms",
-            source=f"{len(depthwise)} more changes of device a frame with depthwise on ARM",
+            source="one core, by the model of the board file",
         ),
     ]
+    for wish in ("vta", "arm"):
+        chosen = depthwise.choose(arrange, cycles, sizes, board, wish)
+        estimate = depthwise.estimate(chosen.segments, cycles, sizes, board)
+        figures.append(
+            Figure(
+                name=f"mobilenet_v2: a frame every, depthwise on {wish.upper()}",
+                value=estimate.interval_ms,
+                unit="ms",
+                source=f"{len(chosen.segments)} stages, VTA {estimate.vta_ms:.1f} ms, "
+                f"ARM {estimate.arm_ms:.1f} ms on {board.arm_cores} cores, "
+                f"{estimate.slots_bytes >> 20} MiB of slots",
+            )
+        )
+    print(depthwise.choose(arrange, cycles, sizes, board).text)
+    return figures
 
 
 def other_figures(workloads: Sequence[Workload], cost: CostModel) -> list[Figure]:
@@ -297,7 +338,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (nanodet, 60.0, ""),
         (networks.mobilenet_v2_body(), None, ""),
     ]
-    extra = {"resnet18 body": resnet18_figures, "mobilenet_v2 body": mobilenet_figures}
+    extra = {
+        "resnet18 body": resnet18_figures,
+        "mobilenet_v2 body": partial(mobilenet_figures, board=board),
+    }
     figures = []
     for workload, bar, source in runs:
         one = run(workload, accelerator, cost)

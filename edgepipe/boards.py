@@ -35,13 +35,43 @@ class Threads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArmTiming:
+    """What convolutions cost on one ARM core, and stages beside their work. Decides placement only.
+
+    Multiplications of a cycle, of dense and of depthwise convolutions; ``handover_us`` wakes a
+    stage's thread, on the VTA through an interrupt. The defaults are estimates for a Cortex-A53:
+    docs/timing-model.md says where each comes from.
+    """
+
+    clock_hz: int = 1_200_000_000
+    macs_per_cycle: float = 2.2
+    depthwise_macs_per_cycle: float = 1.0
+    handover_us: float = 50.0
+
+    def __post_init__(self) -> None:
+        for name in ("clock_hz", "macs_per_cycle", "depthwise_macs_per_cycle"):
+            if getattr(self, name) <= 0:
+                raise BoardError(
+                    f"arm_timing: {name} is {getattr(self, name)}, expected > 0",
+                    hint="leave the key out for the default",
+                )
+        if self.handover_us < 0:
+            raise BoardError(
+                f"arm_timing: handover_us is {self.handover_us}, expected >= 0",
+                hint="leave the key out for the default",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
     """A board: its CPU cores, and the accelerator that its bitstream holds.
 
     ``cores`` is 0 when the machine itself tells; ``bitstream`` is a path in the known-bitstreams
     manifest, empty when none was published. ``timing`` holds what was calibrated on the board, or
-    estimates; it decides how programs are tiled, never what they compute. ``threads`` goes into
-    bundles for the board and counts where they run on its architecture.
+    estimates; it decides how programs are tiled, never what they compute; with ``arm_timing`` it
+    decides which device has depthwise convolutions, as far as the slots of the pipeline fit into
+    ``dma_bytes``, the contiguous memory. ``threads`` goes into bundles for the board and counts
+    where they run on its architecture.
     """
 
     name: str
@@ -53,7 +83,14 @@ class Board:
     bitstream: str
     accelerator: Accelerator
     timing: CostModel = field(default_factory=CostModel)
+    arm_timing: ArmTiming = ArmTiming()
+    dma_bytes: int = 128 << 20
     threads: Threads = Threads()
+
+    @property
+    def arm_cores(self) -> int:
+        """How many cores the ARM stages share, at least one."""
+        return max(len(self.threads.arm.cores) or self.cores, 1)
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:
@@ -61,8 +98,9 @@ class Board:
                 f"board {self.name}: architecture {self.architecture!r} is unknown",
                 hint=f"known architectures: {', '.join(ARCHITECTURES)}",
             )
-        if self.cores < 0:
-            raise BoardError(f"board {self.name}: cores is {self.cores}, expected >= 0")
+        for key, value in (("cores", self.cores), ("dma_bytes", self.dma_bytes)):
+            if value < 0:
+                raise BoardError(f"board {self.name}: {key} is {value}, expected >= 0")
         for device, threads in (("arm", self.threads.arm), ("vta", self.threads.vta)):
             where = f"board {self.name}: threads.{device}"
             missing = [c for c in threads.cores if c < 0 or (self.cores and c >= self.cores)]

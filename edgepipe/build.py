@@ -23,6 +23,7 @@ from edgepipe.errors import FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.names import suggest
+from edgepipe.partition import depthwise
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
@@ -38,6 +39,7 @@ Array = NDArray[np.generic]
 class BuildOptions:
     """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model.
 
+    ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` wins over it.
     ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails.
     """
 
@@ -47,6 +49,7 @@ class BuildOptions:
     output: Path
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
+    depthwise: str = "auto"
     description: Path | None = None
     calibration_frames: int = 64
     fallback: bool = False
@@ -86,7 +89,7 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
             progress.notice(notice)
 
     progress.step("placing operators")
-    segments = partition(quantized, network, options)
+    segments = partition(quantized, network, options, progress)
     stages = split_by_groups(
         quantized.module, [[p.operator.name for p in part.operators] for part in segments]
     )
@@ -163,18 +166,27 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
 
 
 def partition(
-    quantized: QuantizedNetwork, network: Network, options: BuildOptions
+    quantized: QuantizedNetwork, network: Network, options: BuildOptions, progress: Progress
 ) -> tuple[Segment, ...]:
     """Place the operators and group them into segments, one for each stage to be."""
     operators = match_operators(quantized.module)
     border, cuts = _border_and_cuts(operators, options.cuts)
-    placed = place(
-        operators,
-        VtaCheck(options.board.accelerator, network, operators, quantized.reasons),
-        border=border,
-        overrides=options.placement,
-    )
-    return segment(placed, cuts)
+    board = options.board
+    check = VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
+
+    def arrange(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+        placed = place(operators, check, border=border, overrides=options.placement, on_arm=on_arm)
+        return segment(placed, cuts)
+
+    tensor_bytes = {
+        name: int(np.prod(shape)) * np.dtype(dtype).itemsize
+        for name, (shape, dtype) in _types(quantized.module).items()
+        if dtype != "tuple"
+    }
+    choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, options.depthwise)
+    if choice.text:
+        progress.notice(choice.text)
+    return choice.segments
 
 
 def border_tensors(

@@ -11,6 +11,7 @@ from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
+from edgepipe.partition.depthwise import CHOICES
 from edgepipe.partition.placement import parse_overrides
 
 EPILOG = """\
@@ -66,6 +67,13 @@ def add_parser(commands: Any) -> None:
         help="run an operator on this device (repeatable)",
     )
     parser.add_argument(
+        "--depthwise",
+        choices=CHOICES,
+        default="auto",
+        help="where depthwise convolutions run; auto: where a model of the board says that frames "
+        "follow each other faster (default: %(default)s)",
+    )
+    parser.add_argument(
         "--fallback",
         action="store_true",
         help="add ARM kernels for the VTA stages; they take over when the accelerator fails",
@@ -94,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
             output=options.output,
             cuts=tuple(options.cut),
             placement=parse_overrides(options.place),
+            depthwise=options.depthwise,
             description=options.description,
             calibration_frames=options.calib_frames,
             fallback=options.fallback,

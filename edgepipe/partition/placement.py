@@ -35,13 +35,15 @@ def place(
     *,
     border: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    on_arm: Mapping[str, str] | None = None,
 ) -> tuple[PlacedOperator, ...]:
     """Decide the device of every operator; ``operators`` is in topological order.
 
     Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
     operator, that operator and all that it depends on. The rest goes to VTA where ``check`` raises
     no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
-    operator names to "arm" or "vta" and wins.
+    operator names to "arm" or "vta" and wins; ``on_arm`` has operators that are to be on ARM unless
+    ``overrides`` has them, with the reason.
     Raises ``PartitionError`` for unknown names and for a VTA placement that cannot be had.
     """
     overrides = dict(overrides or {})
@@ -62,8 +64,8 @@ def place(
             )
         if wish:
             device, reason = wish, "asked for with --place"
-        elif refusal:
-            device, reason = "arm", refusal
+        elif refusal or operator.name in (on_arm or {}):
+            device, reason = "arm", refusal or (on_arm or {})[operator.name]
         elif operator.name in front:
             where = "the given cut" if border else "the first convolution"
             device, reason = "arm", f"up to {where}: runs while the VTA has the previous frame"

@@ -9,6 +9,7 @@ from edgepipe.frontend.network import Network
 from edgepipe.partition.operators import PART, Operator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
+from vta_stages.cost_model import CostModel
 
 # Calls that only move or retype values: at the end of a network they put results into the form
 # that the application reads.
@@ -30,7 +31,8 @@ class VtaCheck:
     """Raises ``LayerError`` for operators that the VTA cannot run; ``placement.place`` calls it.
 
     ``operators`` are those of the whole module in order; ``reasons`` are the quantiser's, by tensor
-    (see ``QuantizedNetwork``).
+    (see ``QuantizedNetwork``). ``cycles`` has what operators that were called for are expected to
+    take on the VTA, by name.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class VtaCheck:
         network: Network,
         operators: Sequence[Operator],
         reasons: Mapping[str, str],
+        cost: CostModel | None = None,
     ) -> None:
-        self._accelerator = accelerator
+        self.cycles: dict[str, float] = {}
+        self._accelerator, self._cost = accelerator, cost
         self._types = _onnx_types(network)
         self._reasons = reasons
         self._operators = operators
@@ -48,8 +52,10 @@ class VtaCheck:
 
     def __call__(self, operator: Operator) -> None:
         """Raise ``LayerError`` with the reason, in one line, when ``operator`` needs the CPU."""
+        if operator.name in self.cycles:
+            return
         if operator.layer is not None:
-            check_layer(self._accelerator, operator.layer)
+            self.cycles[operator.name] = check_layer(self._accelerator, operator.layer, self._cost)
             return
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,10 +129,11 @@ class Simulator(Handle):
             machine.run_instructions(instructions)
             return machine.read(image, dram.nbytes)
 
-    def run_program(
+    @contextmanager
+    def loaded(
         self, program: Program | Path, inputs: Mapping[str, NDArray[np.generic]]
-    ) -> dict[str, UInt8Array]:
-        """Run a compiled program on one set of inputs; returns its outputs' bytes by name.
+    ) -> Iterator[LoadedProgram]:
+        """Place a compiled program and one set of inputs in device memory, to be run repeatedly.
 
         ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout).
         """
@@ -147,9 +149,11 @@ class Simulator(Handle):
                 f"program: inputs {sorted(inputs)} were given, expected {sorted(contents)}"
             )
         bases: dict[str, int] = {}
+        addresses: list[int] = []
         try:
             for region in program.regions:
                 bases[region.name] = self.allocate(region.bytes)
+                addresses.append(bases[region.name])
                 if region.kind is RegionKind.CONST:
                     self.write(bases[region.name], np.frombuffer(program.consts, dtype=np.uint8))
                 elif region.kind is RegionKind.INPUT:
@@ -160,11 +164,46 @@ class Simulator(Handle):
                             f"expected {region.bytes}"
                         )
                     self.write(bases[region.name], data)
-            self.run_instructions(program.relocate(bases))
-            return {r.name: self.read(bases[r.name], r.bytes) for r in program.outputs}
+            words = np.ascontiguousarray(program.relocate(bases), dtype="<u8")
+            addresses.append(self.allocate(words.nbytes))
+            self.write(addresses[-1], words)
+            outputs = {r.name: (bases[r.name], r.bytes) for r in program.outputs}
+            yield LoadedProgram(self, addresses[-1], len(words), outputs)
         finally:
-            for address in bases.values():
+            for address in addresses:
                 self.free(address)
+
+    def run_program(
+        self, program: Program | Path, inputs: Mapping[str, NDArray[np.generic]]
+    ) -> dict[str, UInt8Array]:
+        """Run a compiled program on one set of inputs; returns its outputs' bytes by name.
+
+        ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout).
+        """
+        with self.loaded(program, inputs) as loaded:
+            loaded.run()
+            return loaded.outputs()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProgram:
+    """A program in a simulator's memory; see :meth:`Simulator.loaded`."""
+
+    simulator: Simulator
+    address: int
+    count: int
+    regions: Mapping[str, tuple[int, int]]
+
+    def run(self) -> None:
+        """Run the program once. The first run also checks it, later ones know the verdict."""
+        self.simulator.run(self.address, self.count)
+
+    def outputs(self) -> dict[str, UInt8Array]:
+        """Return the outputs' bytes by name."""
+        return {
+            name: self.simulator.read(address, count)
+            for name, (address, count) in self.regions.items()
+        }
 
 
 def _accelerator_json(accelerator: Accelerator) -> str:

@@ -63,7 +63,7 @@ def test_everything_else_runs_on_the_vta(tmp_path: Path) -> None:
 def test_a_pool_that_does_not_fit_is_refused_with_numbers(tmp_path: Path) -> None:
     small = Accelerator(inp_buffer_bytes_log2=12)
     found = reasons(small_networks.upsampler(), tmp_path, small)
-    needs = "largest: one output pixel needs 400 input elements, of 256 that fit"
+    needs = "largest: one output pixel needs 400 input elements, of 255 that fit"
     assert found["largest"].startswith(needs)
 
 

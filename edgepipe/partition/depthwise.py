@@ -1,0 +1,160 @@
+"""Where depthwise convolutions run: the arrangement of the whole network that has more frames.
+
+A depthwise convolution uses one of 16 multipliers of the VTA. On ARM it may take longer, but the
+VTA has the next frame meanwhile; yet it makes two more stages, and every stage a further slot.
+
+    on vta   arm | vta                      interval: the VTA's time
+    on arm   arm | vta | arm | vta | ...    interval: the longer of the VTA's and the cores' time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgepipe.boards import Board
+from edgepipe.partition.operators import Operator
+from edgepipe.partition.placement import Segment
+from vta_stages.layers import Conv, Layer, TransposedConv
+
+CHOICES = ("auto", "arm", "vta")
+"""``auto`` is the arrangement with the shorter interval."""
+
+SLOTS_BESIDE_STAGES = 2
+"""The runtime's pipeline has one slot per stage and so many for the caller."""
+
+MEBIBYTE = 1 << 20
+
+
+def is_depthwise(layer: Layer | None) -> bool:
+    """Tell depthwise convolutions from others, and from average poolings, which have one weight."""
+    return (
+        isinstance(layer, Conv)
+        and layer.groups == layer.input.channels > 1
+        and bool((layer.weight != layer.weight.flat[0]).any())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """A network in segments, and what a model says of it.
+
+    ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, hand-overs included; ``slots``
+    hold ``slot_bytes`` each.
+    """
+
+    segments: tuple[Segment, ...]
+    vta_ms: float
+    arm_ms: float
+    interval_ms: float
+    slot_bytes: int
+
+    @property
+    def slots_bytes(self) -> int:
+        """The contiguous memory that the pipeline needs by default."""
+        return (len(self.segments) + SLOTS_BESIDE_STAGES) * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The arrangement to take, and both in one line."""
+
+    segments: tuple[Segment, ...]
+    text: str
+
+
+def choose(
+    arrange: Callable[[Mapping[str, str]], tuple[Segment, ...]],
+    cycles: Mapping[str, float],
+    tensor_bytes: Mapping[str, int],
+    board: Board,
+    wish: str = "auto",
+) -> Choice:
+    """Arrange a network with its depthwise convolutions on the VTA or on ARM.
+
+    ``arrange`` makes segments, given operators that are to be on ARM and why; ``cycles`` are those
+    on the VTA by operator, filled by the first call of ``arrange``. ``wish`` is one of ``CHOICES``.
+    The text is empty where there is nothing to choose.
+    """
+    on_vta = arrange({})
+    candidates = [
+        placed.operator.name
+        for part in on_vta
+        for placed in part.operators
+        if part.device == "vta" and is_depthwise(placed.operator.layer)
+    ]
+    if not candidates:
+        return Choice(segments=on_vta, text="")
+    reason = "asked for with --depthwise arm"
+    if wish == "auto":
+        reason = "depthwise: more frames a second than with it on vta, by the model"
+    there = estimate(on_vta, cycles, tensor_bytes, board)
+    here = estimate(arrange(dict.fromkeys(candidates, reason)), cycles, tensor_bytes, board)
+    fits = here.slots_bytes <= board.dma_bytes
+    faster = here.interval_ms < there.interval_ms
+    device = ("arm" if faster and fits else "vta") if wish == "auto" else wish
+    memory = f"{here.slots_bytes / MEBIBYTE:.0f} MiB of slots"
+    if not fits:
+        memory += f", more than the board's {board.dma_bytes / MEBIBYTE:.0f}"
+    text = (
+        f"{len(candidates)} depthwise convolutions on {device}; by the model a frame every "
+        f"{there.interval_ms:.1f} ms on vta, {here.interval_ms:.1f} ms on arm "
+        f"({len(here.segments)} stages, {memory})"
+    )
+    return Choice(segments=(here if device == "arm" else there).segments, text=text)
+
+
+def estimate(
+    segments: tuple[Segment, ...],
+    cycles: Mapping[str, float],
+    tensor_bytes: Mapping[str, int],
+    board: Board,
+) -> Arrangement:
+    """Return what a pipeline of these segments takes, every stage of another frame.
+
+    Operators that are no convolutions cost nothing on ARM; they are the same in all arrangements.
+    """
+    handover_ms = board.arm_timing.handover_us / 1e3
+    stages: dict[str, list[float]] = {"arm": [], "vta": []}
+    for part in segments:
+        work = sum(
+            1e3 * cycles[placed.operator.name] / board.accelerator.clock_hz
+            if part.device == "vta"
+            else arm_ms(placed.operator.layer, board)
+            for placed in part.operators
+        )
+        stages[part.device].append(work + handover_ms)
+    vta, arm = sum(stages["vta"]), sum(stages["arm"])
+    return Arrangement(
+        segments=segments,
+        vta_ms=vta,
+        arm_ms=arm,
+        interval_ms=max(vta, arm / board.arm_cores, *stages["arm"], 0.0),
+        slot_bytes=sum(tensor_bytes[name] for name in _handed_over(segments)),
+    )
+
+
+def arm_ms(layer: Layer | None, board: Board) -> float:
+    """Return what a convolution takes on one core."""
+    timing = board.arm_timing
+    if not isinstance(layer, Conv | TransposedConv):
+        return 0.0
+    pixels = layer.output if isinstance(layer, Conv) else layer.input
+    macs = layer.weight.size * pixels.height * pixels.width
+    rate = timing.depthwise_macs_per_cycle if is_depthwise(layer) else timing.macs_per_cycle
+    return 1e3 * macs / rate / timing.clock_hz
+
+
+def _handed_over(segments: Sequence[Segment]) -> list[str]:
+    """Return the tensors that go from one segment to another."""
+    operators: list[list[Operator]] = [[p.operator for p in part.operators] for part in segments]
+    made = {op.output: number for number, part in enumerate(operators) for op in part}
+    return list(
+        dict.fromkeys(
+            name
+            for number, part in enumerate(operators)
+            for op in part
+            for name in op.inputs
+            if made.get(name, -1) != number
+        )
+    )

@@ -1,0 +1,118 @@
+"""Depthwise convolutions go where frames follow each other faster, by a model of the board."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from edgepipe import boards
+from edgepipe.partition import depthwise
+from edgepipe.partition.operators import Operator
+from edgepipe.partition.placement import place, segment
+from vta_stages.layers import Conv, Epilogue, TensorSpec
+
+BOARD = boards.load("ultra96")
+MS = BOARD.accelerator.clock_hz // 1000
+
+
+def conv(name: str, source: str, channels: int, groups: int, extent: int = 100) -> Operator:
+    """A 3x3 convolution as wide as its input."""
+    spec = TensorSpec(name=source, channels=channels, height=extent, width=extent)
+    weight = np.arange(channels * channels // groups * 9).reshape(channels, -1, 3, 3) % 100
+    layer = Conv(
+        name=name,
+        input=spec,
+        output=dataclasses.replace(spec, name=name),
+        weight=weight.astype(np.int8),
+        epilogue=Epilogue(
+            bias=np.zeros(channels, np.int32),
+            shift=np.zeros(channels, np.int32),
+            low=-128,
+            high=127,
+        ),
+        padding=(1, 1, 1, 1),
+        groups=groups,
+    )
+    return Operator(name=name, kind="conv", layer=layer, inputs=(source,), output=name, bindings=())
+
+
+NETWORK = (
+    conv("stem", "image", 16, 1),
+    conv("wide", "stem", 16, 1),
+    conv("deep", "wide", 16, 16),
+    conv("last", "deep", 16, 1),
+)
+BYTES = dict.fromkeys(("image", "stem", "wide", "deep", "last"), 160000)
+CYCLES = {"stem": 9 * MS, "wide": 5 * MS, "deep": 30 * MS, "last": 5 * MS}
+ON_ARM_MS = 1e3 * 9 * 160_000 / 1.0 / 1_200_000_000
+STEM_MS = 1e3 * 9 * 16 * 160_000 / 2.2 / 1_200_000_000
+
+
+def choose(network=NETWORK, board=BOARD, wish="auto", overrides=None, cycles=CYCLES):
+    def arrange(on_arm):
+        return segment(place(network, lambda _: None, overrides=overrides, on_arm=on_arm))
+
+    return depthwise.choose(arrange, cycles, BYTES, board, wish)
+
+
+def device(choice, name):
+    placed = [p for part in choice.segments for p in part.operators if p.operator.name == name]
+    return placed[0].device
+
+
+def test_the_arrangement_with_more_frames_is_taken_and_said():
+    choice = choose()
+    assert device(choice, "deep") == "arm"
+    on_arm = max(10 + 2 * 0.05, STEM_MS + 0.05)
+    assert choice.text == (
+        f"1 depthwise convolutions on arm; by the model a frame every {40 + 0.05:.1f} ms on vta, "
+        f"{on_arm:.1f} ms on arm (4 stages, 4 MiB of slots)"
+    )
+
+
+def test_a_fast_accelerator_keeps_them():
+    choice = choose(cycles=CYCLES | {"deep": 0.01 * MS})
+    assert device(choice, "deep") == "vta"
+    assert choice.text.startswith(
+        "1 depthwise convolutions on vta; by the model a frame every 10.1"
+    )
+
+
+def test_slots_must_fit_into_the_contiguous_memory():
+    choice = choose(board=dataclasses.replace(BOARD, dma_bytes=1 << 20))
+    assert device(choice, "deep") == "vta"
+    assert choice.text.endswith("4 stages, 4 MiB of slots, more than the board's 1)")
+
+
+@pytest.mark.parametrize("wish", ["arm", "vta"])
+def test_a_wish_wins(wish):
+    assert device(choose(wish=wish), "deep") == wish
+
+
+def test_a_placement_by_name_wins_over_all():
+    choice = choose(wish="arm", overrides={"deep": "vta"})
+    assert device(choice, "deep") == "vta"
+
+
+def test_there_is_nothing_to_choose_without_depthwise_convolutions():
+    network = (*NETWORK[:2], conv("last", "wide", 16, 1))
+    assert choose(network).text == ""
+
+
+def test_an_average_pooling_is_no_depthwise_convolution():
+    layer = NETWORK[2].layer
+    average = dataclasses.replace(layer, weight=np.full_like(layer.weight, 3))
+    assert depthwise.is_depthwise(layer)
+    assert not depthwise.is_depthwise(average)
+
+
+def test_cores_share_the_work_but_not_a_stage():
+    choice = choose(wish="arm")
+    one = dataclasses.replace(BOARD, threads=boards.Threads(), cores=1)
+    cycles = dict.fromkeys(CYCLES, 0.0)
+    alone = depthwise.estimate(choice.segments, cycles, BYTES, one)
+    shared = depthwise.estimate(choice.segments, cycles, BYTES, BOARD)
+    assert alone.interval_ms == pytest.approx(STEM_MS + ON_ARM_MS + 0.1)
+    assert shared.interval_ms == pytest.approx(STEM_MS + 0.05)
