@@ -98,8 +98,12 @@ Status StageRunner::adopt(Graph graph) {
     return found;
   };
   for (const StageNode& node : graph_.nodes) {
-    Status status = node.stage->bind(kSlot, views(node.reads), views(node.writes));
-    if (!status.ok()) return status.with_context(std::string(node.stage->name()));
+    for (Stage* const stage : {node.stage.get(), node.fallback.get()}) {
+      if (stage == nullptr) continue;
+      Status status = stage->bind(kSlot, views(node.reads), views(node.writes));
+      if (!status.ok()) return status.with_context(std::string(stage->name()));
+    }
+    stages_.emplace_back(stages_.size(), node, RecoveringStage::OnFault());
   }
   times_.resize(graph_.nodes.size());
   return {};
@@ -135,12 +139,16 @@ std::string StageRunner::take_statistics() {
   Json stages = Json::array();
   for (std::size_t index = 0; index < times_.size(); ++index) {
     const Histogram times = std::exchange(times_[index], Histogram());
+    const RecoveringStage::Record record = stages_[index].record();
     stages.push_back({{"name", graph_.nodes[index].stage->name()},
                       {"runs", times.count()},
                       {"min_us", microseconds(times.min())},
                       {"median_us", microseconds(times.percentile(0.5))},
                       {"p99_us", microseconds(times.percentile(0.99))},
-                      {"max_us", microseconds(times.max())}});
+                      {"max_us", microseconds(times.max())},
+                      {"retries", record.retries},
+                      {"fallback_runs", record.fallback_frames},
+                      {"fault", record.fault}});
   }
   return stages.dump();
 }
@@ -190,11 +198,10 @@ Status StageRunner::run(std::size_t stage) {
                                        ", expected one below " +
                                        std::to_string(graph_.nodes.size()));
   }
-  Stage& one = *graph_.nodes[stage].stage;
   const auto start = std::chrono::steady_clock::now();
-  Status status = one.run(kSlot);
+  Status status = stages_[stage].run(kSlot, times_[stage].count());
   const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-  if (!status.ok()) return status.with_context(std::string(one.name()));
+  if (!status.ok()) return status.with_context(std::string(graph_.nodes[stage].stage->name()));
   times_[stage].add(static_cast<std::uint64_t>(time.count()));
   return {};
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -20,6 +21,7 @@
 #include "edgepipe/bundle.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/histogram.h"
+#include "edgepipe/recovering_stage.h"
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
 
@@ -69,7 +71,8 @@ class StageRunner {
   std::string name_;
   std::vector<Buffer> buffers_;  // by tensor
   Graph graph_;
-  std::vector<Histogram> times_;  // by stage
+  std::deque<RecoveringStage> stages_;  // of graph_; a deque, because they cannot move
+  std::vector<Histogram> times_;        // by stage
 };
 
 }  // namespace edgepipe::binding

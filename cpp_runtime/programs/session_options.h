@@ -28,6 +28,8 @@ constexpr const char* kSessionHelp =
                   in every N-th run (repeatable)
   --cores LIST    e.g. 0,1-3: stage k runs on the k-th core, or set of cores, of the list,
                   round and round (default: as the board's file says, else one core each)
+  --priority P    realtime priority of the stages' threads, 1 to 99 (SCHED_FIFO), or 0 for
+                  none (default: as the board's file says, else 0)
   --no-pin        let the scheduler place the threads
 )";
 
@@ -78,6 +80,10 @@ inline std::optional<std::string> set_session_option(std::string_view name,
     options.faults.push_back(*fault);
   } else if (name == "--cores") {
     if (!parse_cores(value, options.pipeline.threads)) return refuse("core numbers, e.g. 0,1-3");
+  } else if (name == "--priority") {
+    int priority = -1;
+    if (!parse_number(value, priority) || priority < 0 || priority > 99) return refuse("0 to 99");
+    options.pipeline.realtime_priority = priority;
   } else {
     return std::nullopt;
   }

@@ -97,6 +97,7 @@ Status Pipeline::start_workers() {
       wanted.realtime_priority = as.realtime_priority;
       if (options_.pinning != Pinning::kOff) wanted.cores = as.cores;
     }
+    wanted.realtime_priority = options_.realtime_priority.value_or(wanted.realtime_priority);
     Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
     if (!thread.ok() && options_.pinning == Pinning::kPreferred && !wanted.cores.empty()) {
       wanted.cores.clear();

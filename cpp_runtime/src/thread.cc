@@ -1,8 +1,10 @@
 #include "edgepipe/thread.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <system_error>
 
@@ -37,6 +39,15 @@ std::string text_of(const std::vector<int>& cores) {
   std::string text;
   for (const int core : cores) text += (text.empty() ? "" : ", ") + std::to_string(core);
   return text;
+}
+
+/// What RLIMIT_RTPRIO allows this process, in words.
+std::string most_realtime_priority() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_RTPRIO, &limit);
+  return limit.rlim_cur == 0
+             ? "the rtprio limit of this process is 0, so it may have none"
+             : "the rtprio limit of this process is " + std::to_string(limit.rlim_cur);
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -91,6 +102,11 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   start->name = options.name.substr(0, 15);
   pthread_t handle{};
   const int error = pthread_create(&handle, attributes.get(), run_body, start.get());
+  if (error == EPERM && options.realtime_priority > 0) {
+    return Status(Code::kUnsupported,
+                  wanted + " is not allowed, " + most_realtime_priority() +
+                      "; raise it (ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf)");
+  }
   if (error != 0) {
     return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error));
   }

@@ -152,7 +152,19 @@ function showStatistics(now) {
     return row;
   });
   element("stages").replaceChildren(...rows);
+  showFaults(pipeline.stages);
   drawLatencies();
+}
+
+function showFaults(stages) {
+  const entries = stages.filter(({ fault }) => fault).map((stage) => {
+    const entry = document.createElement("li");
+    entry.textContent = `${stage.name}: ${stage.retries} frames run once more after a reset, ` +
+      `${stage.fallback_frames} by its fallback`;
+    entry.appendChild(document.createElement("small")).textContent = stage.fault;
+    return entry;
+  });
+  element("faults").replaceChildren(...entries);
 }
 
 // ---- events

@@ -109,6 +109,9 @@ def run_golden(options: argparse.Namespace) -> int:
         for time in report.stages
     ]
     print(format_table(["stage", "kind", "runs", "min us", "median us", "max us"], rows))
+    for time in report.stages:
+        if time.fault:
+            print(f"{time.name}: {time.fallback_runs} runs by its fallback: {time.fault}")
     print(
         f"{report.network}: golden output bit-equal on {machine['host']} ({machine['machine']}); "
         f"VTA stages ran on: {report.device}"

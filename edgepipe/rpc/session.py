@@ -21,7 +21,10 @@ _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """How long a stage took at the other end, over ``runs`` runs, in microseconds."""
+    """How long a stage took at the other end, over ``runs`` runs, in microseconds.
+
+    ``fault`` is what its device did last; its fallback then ran ``fallback_runs`` times.
+    """
 
     name: str
     kind: str
@@ -29,6 +32,8 @@ class StageTime:
     min_us: float
     median_us: float
     max_us: float
+    fallback_runs: int
+    fault: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +108,8 @@ class Session(Closing):
                     min_us=time["min_us"],
                     median_us=time["median_us"],
                     max_us=time["max_us"],
+                    fallback_runs=time["fallback_runs"],
+                    fault=time["fault"],
                 )
                 for stage, time in zip(description["stages"], times, strict=True)
             ),

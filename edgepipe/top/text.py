@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgepipe.report.table import format_table
-from edgepipe.runtime.pipeline import Durations
+from edgepipe.runtime.pipeline import Durations, StageStatistics
 from edgepipe.top.snapshot import Rates, Snapshot
 
 
@@ -18,7 +18,7 @@ def line(snapshot: Snapshot, rates: Rates) -> str:
     """Return one line: who, frames per second, latency, and each stage's share of the time."""
     statistics = snapshot.statistics
     stages = ", ".join(
-        f"{stage.name} {busy:.0%} ({stage.waiting} waiting)"
+        f"{stage.name} {busy:.0%} ({stage.waiting} waiting{_recovered(stage)})"
         for stage, busy in zip(statistics.stages, rates.busy, strict=True)
     )
     return (
@@ -68,6 +68,12 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
 def _times(times: Durations) -> list[str]:
     values = (times.min_ms, times.median_ms, times.p95_ms, times.p99_ms)
     return [str(times.count), *(f"{value:.3f}" for value in values)]
+
+
+def _recovered(stage: StageStatistics) -> str:
+    if not stage.fault:
+        return ""
+    return f", {stage.retries} run once more, {stage.fallback_frames} by its fallback"
 
 
 def _stall(snapshot: Snapshot) -> str:

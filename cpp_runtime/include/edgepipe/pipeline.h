@@ -79,6 +79,8 @@ class Pipeline {
     Pinning pinning = Pinning::kRequired;
     // Stage k runs as threads[k % n] says; empty: on one of the process's cores each.
     std::vector<StageThread> threads;
+    // Of every stage's thread, instead of what `threads` says.
+    std::optional<int> realtime_priority = std::nullopt;
     // How long a stage's thread polls for its next frame before it sleeps. Polling takes its core
     // all the time and a hand-over then a fraction of a microsecond instead of a wake-up.
     std::chrono::microseconds spin{0};

@@ -1,7 +1,7 @@
 // A driver as somebody else would write it: the functions of vta/driver.h around a simulator.
 //
 // The accelerator is the JSON in EDGEPIPE_TEST_ACCELERATOR; such a library knows its own, and
-// nothing in the interface tells it. Its memory is out of the CPU's reach until it is copied: what
+// nothing in the interface tells it. With EDGEPIPE_TEST_BROKEN set, no run succeeds. Its memory is out of the CPU's reach until it is copied: what
 // VTAMemAlloc returns are physical addresses.
 #include <cstdint>
 #include <cstdlib>
@@ -82,6 +82,7 @@ EXPORT void VTADeviceFree(void* handle) { delete static_cast<edgepipe::Simulator
 
 EXPORT int VTADeviceRun(void* handle, std::uint32_t address, std::uint32_t count,
                         std::uint32_t /*wait_cycles*/) {
+  if (std::getenv("EDGEPIPE_TEST_BROKEN") != nullptr) return 1;
   const auto status =
       static_cast<edgepipe::Simulator*>(handle)->run({.address = address, .count = count});
   return status.ok() ? 0 : 1;

@@ -43,9 +43,13 @@ def test_build_inspect_and_run(project, capsys):
         run(
             *("run", project / "out", "--input", project / "pictures"),
             *("--output", results, "--compare", 2),
+            *("--trace", project / "trace.json"),
         )
         == 0
     )
+    events = json.loads((project / "trace.json").read_text())["traceEvents"]
+    ran = [event["args"]["frame"] for event in events if event["name"] == "vta1"]
+    assert ran == [0, 1, 2, 3]
     table = capsys.readouterr().out
     assert "serial" in table
     assert "bound" in table

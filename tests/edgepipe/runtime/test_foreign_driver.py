@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import os
@@ -10,6 +11,8 @@ import subprocess
 import pipeline_bundles as bundles
 import pytest
 from needs import BUILD, built, lacking
+
+from edgepipe.cli import rpc_command
 
 pytestmark = pytest.mark.sim
 
@@ -72,3 +75,27 @@ def test_a_device_without_a_path_is_wrong_use(bundle):
     ran = run(bundle, "")
     assert ran.returncode == 2
     assert "expected auto, simulator, timed, uio, model, perhaps with" in ran.stderr
+
+
+def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
+    tmp_path, monkeypatch, capsys
+):
+    network = bundles.make_network()
+    files = bundles.compile_files(network) | bundles.compile_fallback(network)
+    golden = {"frame": FRAME, "scores": network.run(FRAME)}
+    bundle = bundles.write_bundle(tmp_path / "tiny", files, golden)
+    accelerator = json.loads((bundle / "manifest.json").read_text())["accelerator"]
+    monkeypatch.setenv("EDGEPIPE_TEST_ACCELERATOR", json.dumps(accelerator))
+    monkeypatch.setenv("EDGEPIPE_TEST_BROKEN", "1")
+    options = argparse.Namespace(
+        bundle=bundle,
+        device=f"driver:{driver('simulator_driver')}",
+        repeat=3,
+        json=False,
+        host=None,
+        server=str(built("edgepipe-rpcd")),
+    )
+    assert rpc_command.run_golden(options) == 0
+    shown = capsys.readouterr().out
+    assert "body: 4 runs by its fallback: stage 1 'body' at frame 0: " in shown
+    assert "golden output bit-equal" in shown

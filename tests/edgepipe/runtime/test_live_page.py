@@ -1,6 +1,7 @@
 """The live page of edgepipe-cam in a real browser."""
 
 import cam_programs as cam
+import pipeline_bundles as bundles
 import pytest
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
 
@@ -42,3 +43,20 @@ def test_frames_statistics_and_results_are_live(browser, tmp_path):
     boxes = browser.execute_script("return document.getElementById('picture').dataset.boxes")
     assert boxes == "1"
     assert text("found").startswith("cat")
+
+
+def test_what_the_accelerator_did_and_what_was_done_is_shown(browser, tmp_path):
+    network = bundles.make_network()
+    (frame,) = bundles.frames(1)
+    files = bundles.compile_files(network) | bundles.compile_fallback(network)
+    golden = {"frame": frame, "scores": network.run(frame)}
+    bundle = bundles.write_bundle(tmp_path / "tiny", files, golden)
+    options = ["--source", "synthetic", "--device", "model", "--fault", "hang=1"]
+    with cam.serving(bundle, [*options, "--device-timeout", "0.1"]) as (url, _):
+        browser.get(url)
+        browser.get_log("browser")  # forgets that the server of the test before went
+        wait_until(browser, lambda: "by its fallback" in text_of(browser, "faults"))
+        shown = text_of(browser, "faults")
+        assert shown.startswith("body: 1 frames run once more after a reset, ")
+        assert "stage 1 'body' at frame 0: stage body: vta: hangs" in shown
+        assert browser.get_log("browser") == []

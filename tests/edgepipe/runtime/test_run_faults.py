@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 from pathlib import Path
 
 import pipeline_bundles as bundles
 import pytest
-from needs import built
+from needs import built, installed
 
 pytestmark = pytest.mark.sim
 
@@ -122,6 +123,7 @@ def test_the_camera_program_recovers_and_counts_alike(with_fallback):
         (("--device", "gpu"), "--device: found 'gpu', expected auto, simulator, timed, uio, model"),
         (("--device", "uio:"), "--device: found 'uio:', expected auto"),
         (("--device", "uio:0+0"), "--device: found 'uio:0+0', expected auto"),
+        (("--priority", "100"), "--priority: found '100', expected 0 to 99"),
         (("--device-timeout", "0"), "--device-timeout: found '0', expected seconds"),
         (("--fault", "fire=1"), "--fault: found 'fire=1', expected hang=N"),
         (("--fault", "hang=1"), "--fault goes with --device model"),
@@ -131,6 +133,26 @@ def test_wrong_use_says_what_is_expected(plain, arguments, text):
     ran = run(plain, *arguments)
     assert ran.returncode == 2
     assert text in ran.stderr
+
+
+@pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam"])
+def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, program):
+    frames = ["--golden"] if program == "edgepipe-run" else ["--source", "synthetic", "--headless"]
+    command = [str(built(program)), str(plain), *frames, "--no-pin", "--priority", "7"]
+    # Without the capability that root has, in a user namespace, the limit is what counts.
+    ran = subprocess.run(
+        [installed("unshare", "util-linux"), "--user", *command],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "at realtime priority 7 is not allowed, the rtprio limit of this process is 0" in (
+        ran.stderr
+    )
+    assert "LimitRTPRIO=" in ran.stderr
 
 
 def test_an_accelerator_that_is_not_there_is_an_error(plain):

@@ -81,7 +81,8 @@ def test_once_prints_one_line_per_pipeline(tmp_path, capsys):
     assert top(tmp_path, "--once") == 0
     assert capsys.readouterr().out == (
         f"edgepipe-cam[{os.getpid()}] nanodet: 40 frames, 20.50/s, latency 2.00 ms (median) "
-        "4.00 ms (p99), 4 of 5 under way; arm0 5% (0 waiting), vta1 95% (3 waiting)\n"
+        "4.00 ms (p99), 4 of 5 under way; arm0 5% (0 waiting), "
+        "vta1 95% (3 waiting, 2 run once more, 7 by its fallback)\n"
     )
 
 
