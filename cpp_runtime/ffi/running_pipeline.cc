@@ -28,6 +28,15 @@ Json describe_tensors(const Graph& graph, const std::vector<std::size_t>& indice
   return list;
 }
 
+/// What pipeline.json says of the parameters of a Relax stage, run here or on a server.
+Json parameters_of(const Json& stages, const Json& name) {
+  for (const Json& stage : stages) {
+    if (stage.at("name") == name)
+      return stage.value("stage", stage).value("parameters", Json::array());
+  }
+  return Json::array();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RunningPipeline>> RunningPipeline::open(const std::filesystem::path& path,
@@ -85,7 +94,7 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
       tvm_stages_.emplace(stage.name, *std::move(opened));
     }
   }
-  groups_ = json.value("parameter_groups", groups_);
+  if (Status status = read_groups(json); !status.ok()) return status.with_context(file.string());
   Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open(folder, hosted, options);
   if (!session.ok()) return session.status();
   exported_ = *std::move(session);
@@ -95,10 +104,26 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
   return {};
 }
 
+Status RunningPipeline::read_groups(const Json& description) {
+  try {
+    const Json groups = description.value("parameter_groups", Json::object());
+    for (const auto& [group, stage] : groups.items()) {
+      groups_[group] = {.stage = stage, .parameters = parameters_of(description["stages"], stage)};
+    }
+  } catch (const Json::exception& error) {
+    return Status(Code::kCorrupt, std::string("parameter_groups: ") + error.what());
+  }
+  return {};
+}
+
 std::string RunningPipeline::describe() const {
   const Graph& graph = pipeline_->graph();
   Json stages = Json::array();
   for (const StageNode& node : graph.nodes) stages.push_back(node.stage->name());
+  Json groups = Json::object();
+  for (const auto& [name, group] : groups_) {
+    groups[name] = {{"stage", group.stage}, {"parameters", group.parameters}};
+  }
   return Json{{"name", name_},
               {"device", device_},
               {"slots", pipeline_->slots()},
@@ -106,7 +131,7 @@ std::string RunningPipeline::describe() const {
               {"inputs", describe_tensors(graph, graph.inputs)},
               {"outputs", describe_tensors(graph, graph.outputs)},
               {"labels", bundle_ ? bundle_->postprocessor().labels() : std::vector<std::string>()},
-              {"parameter_groups", groups_}}
+              {"parameter_groups", std::move(groups)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -143,7 +168,8 @@ Result<std::string> RunningPipeline::get_input(const std::string& name) const {
 Status RunningPipeline::set_parameter(const std::string& group, const std::string& parameter,
                                       Bytes content) {
   const auto found = groups_.find(group);
-  const auto stage = found == groups_.end() ? tvm_stages_.end() : tvm_stages_.find(found->second);
+  const auto stage =
+      found == groups_.end() ? tvm_stages_.end() : tvm_stages_.find(found->second.stage);
   if (stage == tvm_stages_.end()) {
     std::string known;
     for (const auto& [name, unused] : groups_) known += (known.empty() ? "" : ", ") + name;

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,10 +76,16 @@ class RunningPipeline {
   [[nodiscard]] Pipeline& pipeline() const { return *pipeline_; }
 
  private:
+  struct ParameterGroup {
+    std::string stage;
+    nlohmann::json parameters;  // their names, dtypes and shapes
+  };
+
   RunningPipeline() = default;
   Status open_bundle(const std::filesystem::path& path, const Session::Options& options);
   Status open_exported(const std::filesystem::path& folder, const Session::Options& options,
                        const Functions& functions);
+  Status read_groups(const nlohmann::json& description);
 
   // Destroyed from the bottom up: the pipeline goes before the stages that it calls.
   std::map<std::string, std::unique_ptr<TvmStage>> tvm_stages_;  // by name
@@ -88,7 +95,7 @@ class RunningPipeline {
   Pipeline* pipeline_ = nullptr;
   std::string name_;
   std::string device_;
-  std::map<std::string, std::string> groups_;  // parameter group -> stage
+  std::map<std::string, ParameterGroup> groups_;  // by name
   std::uint64_t submitted_ = 0;
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<const std::string>> values_

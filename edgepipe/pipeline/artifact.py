@@ -28,6 +28,7 @@ from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
 from edgepipe.pipeline.running import RunningPipeline
 from edgepipe.pipeline.stages import PythonStage, Stage
 from edgepipe.rpc.link import RpcServer
+from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import Pinning
 
 FORMAT = 1
@@ -85,20 +86,14 @@ class BuiltPipeline:
                             name=entry["name"], inputs=inputs, outputs=outputs, runner=runner
                         )
                     )
-            runners = {stage.name: stage.runner for stage in hosted}
-            return RunningPipeline(
-                self.folder,
-                keep=self,
-                inputs=tuple(ports[name] for name in found["inputs"]),
-                outputs=tuple(ports[name] for name in found["outputs"]),
-                hosted=hosted,
-                parameter_groups={
-                    group: runners[stage] for group, stage in found["parameter_groups"].items()
-                },
-                serial=serial,
-                slots=slots or len(found["stages"]) + 8,
-                pinning=pinning,
-            )
+            options = {
+                "serial": serial,
+                "slots": slots or len(found["stages"]) + 8,
+                "pinning": pinning,
+            }
+            functions = [part for stage in hosted for part in (stage.name, stage)]
+            module = call("load_pipeline", str(self.folder), json.dumps(options), *functions)
+            return RunningPipeline(module, hosted=hosted, keep=self)
         except BaseException:
             for host in hosts.values():
                 host.close()
@@ -111,7 +106,7 @@ class BuiltPipeline:
         hosts: dict[RpcServer, RemoteHost],
     ) -> Runner | None:
         """Return what runs a stage from Python, None for one that C++ runs."""
-        if entry["kind"] == "tvm":
+        if entry["kind"] == "tvm" and entry["device_kind"] != "cpu":
             return TvmRunner.load(self.folder, entry)
         if entry["kind"] == "python":
             return PythonRunner(self._functions[entry["name"]])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import PipelineError
 from edgepipe.pipeline.ports import Port, dense_port
-from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE, check_parameters
+from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE
 from edgepipe.runtime.library import as_array
 from edgepipe.tvm_executable import Executable, ExecutableError
 
@@ -81,14 +81,10 @@ class TvmRunner(Runner):
     """A Relax executable. Its parameters can be replaced, from a given frame on."""
 
     def __init__(
-        self, name: str, machine: Machine, order: Sequence[str], parameters: Mapping[str, Array]
+        self, machine: Machine, order: Sequence[str], parameters: Mapping[str, Array]
     ) -> None:
-        self._name = name
         self._machine = machine
         self._order = tuple(order)
-        self._ports = {
-            key: dense_port(key, str(array.dtype), array.shape) for key, array in parameters.items()
-        }
         self._lock = threading.Lock()
         self._arrays = dict(parameters)  # the newest
         self._versions = deque([(0, self._uploaded(parameters))])  # (first frame, ...), ascending
@@ -102,7 +98,7 @@ class TvmRunner(Runner):
             executable = Executable(library, entry["device_kind"], entry["device_index"])
         except ExecutableError as cause:
             raise PipelineError(f"stage {entry['name']!r}: {cause}") from cause
-        return cls(entry["name"], executable, entry["order"], load_parameters(root, entry))
+        return cls(executable, entry["order"], load_parameters(root, entry))
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Run the module with the parameters that count for this frame."""
@@ -117,13 +113,7 @@ class TvmRunner(Runner):
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
         """Use ``parameters`` (others stay as they are) from frame ``first_frame`` on."""
-        if not parameters:
-            raise PipelineError(
-                f"stage {self._name!r}: no parameters are given",
-                hint=f"it has: {', '.join(self._ports)}",
-            )
         arrays = {key: np.array(array) for key, array in parameters.items()}
-        check_parameters(f"stage {self._name!r}", arrays, self._ports)
         uploaded = self._uploaded(arrays)
         with self._lock:
             self._arrays |= arrays

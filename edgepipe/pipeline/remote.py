@@ -186,7 +186,7 @@ class RemoteRunner(Runner):
                 self._stage["device_index"],
             )
             parameters = load_parameters(self._root, self._stage)
-            return TvmRunner(self._name, executable, self._stage["order"], parameters)
+            return TvmRunner(executable, self._stage["order"], parameters)
         return _RemoteModule(self._link.remote, self._root, self._name, self._stage, self._outputs)
 
 

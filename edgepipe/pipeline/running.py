@@ -13,7 +13,6 @@ Any thread may call anything. Frames are delivered in the order of submission.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 import weakref
@@ -22,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import methodcaller
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +28,13 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
 from edgepipe.names import suggest
-from edgepipe.pipeline.hosted import HostedStage, Runner, array_shape, check_array
-from edgepipe.pipeline.ports import Port
-from edgepipe.runtime.frames import read_frame
+from edgepipe.pipeline.hosted import HostedStage, Runner, array_shape, as_port, check_array
+from edgepipe.pipeline.ports import Port, dense_port
+from edgepipe.pipeline.stages import check_parameters
+from edgepipe.runtime.frames import TakenFrame, read_frame
 from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import as_tensor, call
-from edgepipe.runtime.pipeline import TIMEOUT_S, Pinning, Statistics, statistics_from_json
+from edgepipe.runtime.library import as_tensor
+from edgepipe.runtime.pipeline import TIMEOUT_S, Statistics, statistics_from_json
 
 Array = NDArray[Any]
 
@@ -58,6 +57,28 @@ class PipelineResult:
     frame: int
     latency_ms: float
     outputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ParameterGroup:
+    """A Relax stage whose parameters can be replaced."""
+
+    stage: str
+    ports: Mapping[str, Port]
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> _ParameterGroup:
+        ports = [dense_port(p["name"], p["dtype"], p["shape"]) for p in entry["parameters"]]
+        return cls(entry["stage"], {port.name: port for port in ports})
+
+    def check(self, parameters: Mapping[str, Array]) -> None:
+        """Raise PipelineError unless these are some of the group's parameters."""
+        if not parameters:
+            raise PipelineError(
+                f"stage {self.stage!r}: no parameters are given",
+                hint=f"it has: {', '.join(self.ports)}",
+            )
+        check_parameters(f"stage {self.stage!r}", parameters, self.ports)
 
 
 class FrameFuture:
@@ -97,37 +118,37 @@ class RunningPipeline(Handle):
 
     def __init__(
         self,
-        folder: Path,
+        module: Any,
         *,
-        keep: object,
-        inputs: tuple[Port, ...],
-        outputs: tuple[Port, ...],
-        hosted: Sequence[HostedStage],
-        parameter_groups: Mapping[str, Runner],
-        serial: bool,
-        slots: int,
-        pinning: Pinning,
+        hosted: Sequence[HostedStage] = (),
+        end: str = "close",
+        keep: object = None,
     ) -> None:
-        self.inputs = {port.name: port for port in inputs}
-        self.outputs = outputs
-        self._runners = tuple(stage.runner for stage in hosted)
-        self._groups = dict(parameter_groups)
-        self._values: dict[str, Array] = {}
+        """Take a module of ``load_pipeline`` over, and the stages that it was given."""
+        self._runners = {stage.name: stage.runner for stage in hosted}
         self._submitting = threading.Lock()
         self._taking = threading.Lock()
         self._submitted = 0
         self._futures: dict[int, weakref.ref[FrameFuture]] = {}
         self._spare: tuple[Array, ...] | None = None
         self._passed: deque[PipelineResult] = deque()  # taken on the way to a future's frame
-        options = {"serial": serial, "slots": slots, "pinning": pinning}
-        functions = [part for stage in hosted for part in (stage.name, stage)]
-        module = call("load_pipeline", os.fspath(folder), json.dumps(options), *functions)
         # Finalizers run in the reverse order: connections are cut, the C++ side ends, what is left
         # of the runners goes.
-        self._ended = weakref.finalize(self, _each, self._runners, methodcaller("close"))
-        super().__init__("pipeline", module, end="close", keep=keep)
-        self._slots = int(json.loads(self._call("describe"))["slots"])
-        self._interrupted = weakref.finalize(self, _each, self._runners, methodcaller("interrupt"))
+        runners = tuple(self._runners.values())
+        self._ended = weakref.finalize(self, _each, runners, methodcaller("close"))
+        super().__init__("pipeline", module, end=end, keep=keep)
+        self._interrupted = weakref.finalize(self, _each, runners, methodcaller("interrupt"))
+        found = json.loads(self._call("describe"))
+        self.name: str = found["name"]
+        self.device: str = found["device"]
+        self.stages: tuple[str, ...] = tuple(found["stages"])
+        self.inputs = {entry["name"]: _port(entry) for entry in found["inputs"]}
+        self.outputs = tuple(_port(entry) for entry in found["outputs"])
+        self.parameter_groups = {
+            group: _ParameterGroup.read(entry) for group, entry in found["parameter_groups"].items()
+        }
+        self._slots = int(found["slots"])
+        self._set: set[str] = set()  # inputs that set_input has set
 
     def close(self) -> None:
         """Drop what has not been taken and free everything; waits for stages that are running."""
@@ -163,15 +184,16 @@ class RunningPipeline(Handle):
         Raises PipelineError for an unknown name and for a wrong dtype, rank or shape.
         """
         self._check_input(name, array)
-        self._values[name] = np.array(array, order="C")
+        self._call("set_input", name, self._sent(array))
+        self._set.add(name)
 
     def get_input(self, name: str) -> Array:
         """Return a copy of what ``set_input`` has set."""
-        if name not in self._values:
+        if name not in self._set:
             raise PipelineError(
                 f"input {name!r}: has not been set", hint=suggest(name, list(self.inputs))
             )
-        return self._values[name].copy()
+        return split_arrays(bytes(self._call("get_input", name)), (self.inputs[name],))[0]
 
     def run(self, *, timeout_s: float = 0.0, **inputs: Array) -> int:
         """Send one frame on its way and return its number, counted from 0.
@@ -191,20 +213,18 @@ class RunningPipeline(Handle):
     def _run(self, timeout_s: float, given: Mapping[str, Array], future: FrameFuture | None) -> int:
         for name, array in given.items():
             self._check_input(name, array)
-        values = self._values | {n: np.ascontiguousarray(a) for n, a in given.items()}
-        if missing := [name for name in self.inputs if name not in values]:
+        if missing := [n for n in self.inputs if n not in given and n not in self._set]:
             raise PipelineError(
                 f"input {missing[0]!r}: has not been set", hint="set_input() or run(name=array)"
             )
-        arrays = [values[name] for name in self.inputs]
-        tensors = [as_tensor(array) for array in arrays]
+        sent = [self._sent(given[n]) if n in given else None for n in self.inputs]
         deadline = time.monotonic() + timeout_s
         with _locked(self._submitting, timeout_s, "another thread waits for a free slot"):
             if future is not None:  # known before its frame can be finished
                 future.frame = self._submitted
                 self._futures[future.frame] = weakref.ref(future)
             try:
-                number = int(self._call("run", deadline - time.monotonic(), *tensors))
+                number = int(self._wait("run", deadline - time.monotonic(), *sent))
             except BaseException:
                 if future is not None:
                     self._futures.pop(future.frame, None)
@@ -218,13 +238,19 @@ class RunningPipeline(Handle):
         Frames that are under way keep the old ones. Raises PipelineError for an unknown group, no
         parameters, an unknown parameter or a wrong dtype or shape.
         """
-        runner = self._groups.get(group)
-        if runner is None:
+        found = self.parameter_groups.get(group)
+        if found is None:
             raise PipelineError(
-                f"parameter group {group!r} is unknown", hint=suggest(group, list(self._groups))
+                f"parameter group {group!r} is unknown",
+                hint=suggest(group, list(self.parameter_groups)),
             )
+        found.check(parameters)
         with _locked(self._submitting, TIMEOUT_S, "another thread waits for a free slot"):
-            runner.replace(parameters, self._submitted)
+            if runner := self._runners.get(found.stage):
+                runner.replace(parameters, self._submitted)
+                return
+            for name, array in parameters.items():
+                self._call("set_parameter", group, name, self._sent(array))
 
     # ---- results out
 
@@ -272,18 +298,33 @@ class RunningPipeline(Handle):
 
     def _take(self, timeout_s: float) -> tuple[PipelineResult, bool]:
         """Take one frame and hand it to its future, if it has one. Needs ``_taking``."""
-        arrays = self._spare or tuple(
-            np.empty(array_shape(port), np.dtype(port.dtype)) for port in self.outputs
-        )
-        self._spare = arrays  # used again when no frame comes
-        found = read_frame(self._call("get_output", timeout_s, *map(as_tensor, arrays)))
-        self._spare = None
+        found, arrays = self._receive(timeout_s)
         result = PipelineResult(frame=found.frame, latency_ms=found.latency_ms, outputs=arrays)
         reference = self._futures.pop(found.frame, None)
         future = reference() if reference is not None else None
         if future is not None:
             future._result = result
         return result, reference is not None
+
+    # ---- the way to C++, which is another one for a pipeline elsewhere
+
+    def _sent(self, array: Array) -> Any:
+        """Return an input as the functions take it."""
+        return as_tensor(np.ascontiguousarray(array))
+
+    def _receive(self, timeout_s: float) -> tuple[TakenFrame, tuple[Array, ...]]:
+        """Wait for the next frame and return it with its outputs. Needs ``_taking``."""
+        arrays = self._spare or tuple(
+            np.empty(array_shape(port), np.dtype(port.dtype)) for port in self.outputs
+        )
+        self._spare = arrays  # used again when no frame comes
+        found = read_frame(self._wait("get_output", timeout_s, *map(as_tensor, arrays)))
+        self._spare = None
+        return found, arrays
+
+    def _wait(self, function: str, timeout_s: float, *arguments: object) -> Any:
+        """Call a function that may wait."""
+        return self._call(function, timeout_s, *arguments)
 
     # ---- end and numbers
 
@@ -292,11 +333,11 @@ class RunningPipeline(Handle):
 
         Raises DeadlinePassed that names the stage at work, or a stage's failure.
         """
-        self._call("drain", timeout_s)
+        self._wait("drain", timeout_s)
 
     def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Take no more frames and wait until those run are finished; they can still be taken."""
-        self._call("stop", timeout_s)
+        self._wait("stop", timeout_s)
 
     def cancel(self) -> None:
         """Drop every frame that has not been taken; whoever waits gets PipelineEnded."""
@@ -312,8 +353,8 @@ class RunningPipeline(Handle):
             _locked(self._submitting, timeout_s, "another thread waits for a free slot"),
             _locked(self._taking, timeout_s, "another thread waits for the next frame"),
         ):
-            self._call("restart", timeout_s)
-            for runner in self._runners:
+            self._wait("restart", timeout_s)
+            for runner in self._runners.values():
                 runner.restart()
             for reference in self._futures.values():
                 if future := reference():
@@ -349,3 +390,18 @@ def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[
 def _each(runners: Sequence[Runner], action: Callable[[Runner], None]) -> None:
     for runner in runners:
         action(runner)
+
+
+def _port(entry: Mapping[str, Any]) -> Port:
+    return Port(**{**entry, "shape": tuple(entry["shape"])})
+
+
+def split_arrays(content: bytes | memoryview, ports: tuple[Port, ...]) -> tuple[Array, ...]:
+    """Return one array for each port from their bytes, one after the other."""
+    found: list[Array] = []
+    offset = 0
+    for port in ports:
+        memory = np.frombuffer(content, np.uint8, port.bytes, offset)
+        found.append(as_port(memory, port).copy())
+        offset += port.bytes
+    return tuple(found)

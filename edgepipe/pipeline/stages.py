@@ -64,7 +64,10 @@ class Stage(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RelaxStage(Stage):
-    """A Relax module, compiled by stock TVM and run by its virtual machine from Python."""
+    """A Relax module, compiled by stock TVM and run by its virtual machine.
+
+    On the CPU of this process the C++ side calls that, on other devices Python does.
+    """
 
     module: IRModule
     target: Target

@@ -15,6 +15,8 @@ from small_networks import build_small_bundle
 
 from edgepipe import rpc
 from edgepipe.errors import RpcError, RuntimeFailure
+from edgepipe.pipeline import PipelineConfig, python_stage
+from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.runtime import library
 from edgepipe.runtime.frames import read_frame
 from edgepipe.runtime.pipeline import Pipeline
@@ -127,6 +129,20 @@ def test_unknown_options_are_refused(bundle, options, text):
 def test_options_that_are_no_json_are_refused(bundle):
     with pytest.raises(RuntimeFailure, match="found 'slots=3', expected a JSON object"):
         library.call("load_pipeline", str(bundle), "slots=3")
+
+
+@pytest.mark.parametrize("groups", [5, {"weights": 5}])
+def test_damaged_parameter_groups_are_told(tmp_path, groups):
+    config = PipelineConfig()
+    ports = {"inputs": {"x": ("int32", (1, 8))}, "outputs": {"y": ("int32", (1, 8))}}
+    stage = python_stage(np.negative, name="negative", **ports)
+    config.inputs["data"] = (stage, "x")
+    config.outputs.append((stage, 0))
+    exported = config.build().export(tmp_path / "exported")
+    file = exported / DESCRIPTION_FILE
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"parameter_groups": groups}))
+    with pytest.raises(RuntimeFailure, match=r"pipeline\.json: parameter_groups: "):
+        library.call("load_pipeline", str(exported), "{}", "negative", np.negative)
 
 
 def test_closing_ends_the_wait_of_another_thread(bundle):
