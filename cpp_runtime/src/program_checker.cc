@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "dram_ledger.h"
+#include "dram_span.h"
 #include "gemm_kernel.h"
 #include "module_schedule.h"
+#include "step_footprints.h"
 
 namespace edgepipe {
 namespace {
@@ -38,26 +40,6 @@ struct OutEntry {
   bool mirrors_acc = false;  // still the low 8 bits of acc: no ACC load since
 };
 
-// Device memory from the first to the last row of a transfer that has rows.
-struct DramSpan {
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;
-};
-
-DramSpan dram_span(const Accelerator& accelerator, const Instruction& i) {
-  const std::uint64_t unit = accelerator.element_bytes(i.memory_type);
-  return {.address = i.dram_base * unit,
-          .bytes = (std::uint64_t{i.y_size - 1} * i.x_stride + i.x_size) * unit};
-}
-
-Result<std::byte*> translate(const DeviceMemory& memory, const DramSpan& span) {
-  // No allocation is larger than what a size_t counts; the span of an instruction may be.
-  const auto bytes = static_cast<std::size_t>(span.bytes);
-  if (bytes == span.bytes) return memory.translate(span.address, bytes);
-  return Status(Code::kDevice, number(span.bytes) + " bytes at " + number(span.address) +
-                                   " are not inside one allocation");
-}
-
 // Adding or shifting by 0 leaves acc as it was: programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
@@ -78,7 +60,8 @@ class Checker {
         inp_(accelerator.inp_depth()),
         wgt_(accelerator.wgt_depth()),
         acc_(accelerator.acc_depth()),
-        out_(accelerator.acc_depth()) {}
+        out_(accelerator.acc_depth()),
+        footprints_(accelerator) {}
 
   Result<CheckedProgram> run(std::span<const InstructionWord> words) {
     checked_.words.assign(words.begin(), words.end());
@@ -303,6 +286,12 @@ class Checker {
   Status check_gemm(const Instruction& i) {
     if (Status status = check_uops(i); !status.ok()) return status;
     const bool reads = i.reset == 0;
+    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    if (touched.in_range && !touched.hazardous &&
+        (!reads || (read_tiles(inp_, touched.src) && read_tiles(wgt_, touched.wgt))) &&
+        write_accs(touched.dst, reads, reads)) {
+      return {};
+    }
     bool good = true;
     for_each_step(
         i, uop_.data() + i.uop_begin, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
@@ -317,6 +306,11 @@ class Checker {
     if (i.reset != 0) return broken("reset on an ALU instruction, which has none");
     if (Status status = check_uops(i); !status.ok()) return status;
     const bool reads = i.use_imm == 0;
+    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
+        write_accs(touched.dst, true, true)) {
+      return {};
+    }
     bool good = true;
     for_each_step(i, uop_.data() + i.uop_begin,
                   [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
@@ -326,11 +320,59 @@ class Checker {
     return good ? Status() : std::move(error_);
   }
 
+  [[nodiscard]] std::span<const Uop> uops_of(const Instruction& i) const {
+    return std::span(uop_).subspan(i.uop_begin, i.uop_end - i.uop_begin);
+  }
+
+  // The rules for all steps of a GEMM or ALU at once, each entry once. Within an instruction they
+  // do not depend on the steps' order, but for hazards, which its footprint tells. False when one
+  // is broken: then the steps are gone through one by one to find the first that breaks it, and
+  // how.
+
+  bool read_tiles(std::vector<Touch>& buffer, std::span<const Interval> touched) {
+    const std::uint32_t known = now_.clock[kLoadClock];
+    bool bad = false;
+    for (const Interval& interval : touched) {
+      for (Touch& touch :
+           std::span(buffer).subspan(interval.begin, interval.end - interval.begin)) {
+        bad |= touch.written - 1 >= known;  // nobody's is the largest of all
+        touch.read = now_.sequence + 1;
+      }
+    }
+    return !bad;
+  }
+
+  [[nodiscard]] bool read_accs(std::span<const Interval> touched) const {
+    bool good = true;
+    for (const Interval& interval : touched) {
+      for (std::uint32_t n = interval.begin; n < interval.end; ++n) good &= acc_[n].initialised;
+    }
+    return good;
+  }
+
+  bool write_accs(std::span<const Interval> touched, bool reads_it, bool defines_out) {
+    const bool identity = is_identity(checked_.steps.back().instruction);
+    const std::uint32_t known = now_.clock[kStoreClock];
+    const auto writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
+    for (const Interval& interval : touched) {
+      for (std::uint32_t n = interval.begin; n < interval.end; ++n) {
+        if (reads_it && !acc_[n].initialised) return false;
+        acc_[n].initialised = true;
+        OutEntry& out = out_[n];
+        if (out.mirrors_acc && identity) continue;
+        if (out.touch.read > known) return false;
+        out.touch.written = now_.sequence + 1;
+        out.writer = writer;
+        out.defined = out.mirrors_acc = defines_out;
+      }
+    }
+    return true;
+  }
+
   // Between instructions the pipeline drains: the next one's steps are far from this one's.
   void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
 
-  // One call for each step of a GEMM or ALU, millions in a program: what is wrong is left in
-  // error_, because even an empty Status costs more than the check.
+  // The same for one step. What is wrong is left in error_.
 
   bool fail(Status status) {
     error_ = std::move(status);
@@ -454,33 +496,12 @@ class Checker {
   std::vector<Touch> wgt_;
   std::vector<AccEntry> acc_;
   std::vector<OutEntry> out_;
+  StepFootprints footprints_;
   // Starts beyond the hazard distance from last_write_step's 0.
   std::uint64_t step_ = std::uint64_t{1} << 32;
 };
 
 }  // namespace
-
-bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory& memory) {
-  if (const std::uint64_t generation = memory.generation(); generation != memory_generation) {
-    for (CheckedInstruction& step : steps) {
-      if (step.dram == nullptr) continue;
-      const DramSpan span = dram_span(accelerator, step.instruction);
-      Result<std::byte*> pointer = translate(memory, span);
-      if (!pointer.ok()) return false;
-      step.dram = *pointer;
-    }
-    memory_generation = generation;
-  }
-  return uops_are_those_in_memory();
-}
-
-bool CheckedProgram::uops_are_those_in_memory() const {
-  return std::all_of(uop_sources.begin(), uop_sources.end(), [this](const UopSource& source) {
-    const CheckedInstruction& load = steps[source.step];
-    return std::memcmp(load.dram, uops.data() + source.first,
-                       load.instruction.x_size * sizeof(std::uint32_t)) == 0;
-  });
-}
 
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
