@@ -47,9 +47,11 @@ Result<double> efficiency(DeviceMemory& memory, Clock::duration work, int frames
   };
   Result<std::unique_ptr<Pipeline>> pipeline = two_stages(memory, compute, compute);
   if (!pipeline.ok()) return pipeline.status();
+  // The ring is kept full, so that a stage which was late once can catch up.
+  const int slots = static_cast<int>((*pipeline)->slots());
   int submitted = 0;
   for (int taken = 0; taken < frames; ++taken) {
-    while (submitted < frames && submitted < taken + 3) {
+    while (submitted < frames && submitted < taken + slots) {
       if (Status status = send(**pipeline); !status.ok()) return status;
       ++submitted;
     }

@@ -20,13 +20,18 @@ using ::testing::ElementsAre;
 struct Seen {
   std::string name;
   std::vector<int> cores;
+  int priority = 0;  // 0: the normal scheduler
 };
 
 /// What the kernel says of the calling thread.
 Seen this_thread() {
   std::array<char, 16> name{};
   pthread_getname_np(pthread_self(), name.data(), name.size());
-  return {.name = name.data(), .cores = Thread::cores()};
+  sched_param parameters{};
+  sched_getparam(0, &parameters);
+  return {.name = name.data(),
+          .cores = Thread::cores(),
+          .priority = sched_getscheduler(0) == SCHED_FIFO ? parameters.sched_priority : 0};
 }
 
 FunctionStage::Body look(Seen& seen) {
@@ -57,6 +62,27 @@ TEST(ThreadTest, EveryStageRunsOnItsOwnCoreUnderItsOwnName) {
   EXPECT_EQ(seen[1].name, "stage1");
   EXPECT_THAT(seen[0].cores, ElementsAre(last));
   EXPECT_THAT(seen[1].cores, ElementsAre(first));
+}
+
+TEST(ThreadTest, APriorityOverridesWhatTheThreadsSay) {
+  const std::vector<Pipeline::StageThread> threads = {{.cores = {}, .realtime_priority = 5}};
+  for (const Seen& seen : run_two_stages({.threads = threads, .realtime_priority = 0})) {
+    EXPECT_EQ(seen.priority, 0);
+  }
+}
+
+TEST(ThreadTest, APriorityIsTakenOrTheLimitThatForbidsItIsNamed) {
+  int priority = -1;
+  Result<Thread> thread = Thread::start({.name = "urgent", .cores = {}, .realtime_priority = 7},
+                                        [&priority] { priority = this_thread().priority; });
+  if (thread.ok()) {
+    thread->join();
+    EXPECT_EQ(priority, 7);
+  } else {
+    EXPECT_THAT(thread.status().message(),
+                ::testing::HasSubstr("the rtprio limit of this process"));
+    EXPECT_EQ(priority, -1);
+  }
 }
 
 TEST(ThreadTest, StagesOfASerialPipelineShareOnePinnedThread) {
