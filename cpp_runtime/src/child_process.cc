@@ -22,7 +22,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kPoll{5};
-constexpr int kPipeBytes = 1 << 20;  // the most that a user may have by default
 
 /// The settings of posix_spawn, freed at the end.
 struct Spawn {
@@ -54,7 +53,6 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe", errno);
   FileDescriptor output(ends[0]);
   const FileDescriptor input(ends[1]);
-  ::fcntl(input.number(), F_SETPIPE_SZ, kPipeBytes);  // fewer wake-ups; any size will do
   FileDescriptor errors(::memfd_create("errors", MFD_CLOEXEC));
   if (!errors.valid()) return failed("memfd_create", errno);
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "allocation_counter.h"
 #include "edgepipe/frame_loop.h"
 #include "pipeline_test_stages.h"
 
@@ -197,6 +198,20 @@ TEST_F(PictureInputTest,
   EXPECT_EQ(driver_->lent(), 0u);
   EXPECT_EQ(driver_->given_back_by(), stage_thread_);
   EXPECT_NE(stage_thread_, std::this_thread::get_id());
+}
+
+TEST_F(PictureInputTest, NoPictureAllocates) {
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 1000)).ok());
+  const auto run = [&](int frames) {
+    for (int frame = 0; frame < frames; ++frame) {
+      ASSERT_TRUE(send().ok());
+      ASSERT_TRUE(pipeline_->next(soon()).ok());
+    }
+  };
+  run(10);
+  const long before = testing::allocation_count();
+  run(100);
+  EXPECT_EQ(testing::allocation_count() - before, 0);
 }
 
 TEST_F(PictureInputTest, OnePictureWaitsAtMostSoTheNextIsTakenLate) {
