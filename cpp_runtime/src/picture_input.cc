@@ -122,7 +122,8 @@ Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
   const Status status = fitter_.fit(lease.picture(), frame);
   const bool skip = status.code() == Code::kCorrupt && source_->live();
   damaged_[slot] = skip ? 1 : 0;
-  return skip ? Status() : status.with_context(source_->description());
+  if (status.ok() || skip) return {};
+  return status.with_context(source_->description());
 }
 
 }  // namespace edgepipe
