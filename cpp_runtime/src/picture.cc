@@ -61,10 +61,10 @@ std::size_t packed_bytes(PixelFormat format, int width, int height) {
 }
 
 Status check(const Picture& picture) {
-  const std::string name = "picture " + std::string(name_of(picture.format)) + " " +
-                           std::to_string(picture.width) + "x" + std::to_string(picture.height);
   const auto refuse = [&](const std::string& text) {
-    return Status(Code::kInvalidArgument, name + ": " + text);
+    return Status(Code::kInvalidArgument, "picture " + std::string(name_of(picture.format)) + " " +
+                                              std::to_string(picture.width) + "x" +
+                                              std::to_string(picture.height) + ": " + text);
   };
   if (picture.format == PixelFormat::kJpeg) {
     return picture.bytes.empty() ? refuse("has no bytes") : Status();
