@@ -216,8 +216,9 @@ free=$(sed -n 's/^CmaTotal: *\([0-9]*\) kB$/\1/p' "$system/proc/meminfo" 2>/dev/
         "add cma=128M to the kernel's command line, in the boot loader or bootargs"
 
 if [ "$changed" != 0 ] && [ -z "$dry" ]; then
+    # In an image that is not running there is nobody to tell.
     udevadm control --reload 2>/dev/null || true
-    systemctl daemon-reload
+    systemctl daemon-reload 2>/dev/null || true
     systemctl enable --quiet edgepipe-overlay.service edgepipe.service
 fi
 

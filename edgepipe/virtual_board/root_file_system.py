@@ -15,9 +15,7 @@ IMAGE_BYTES = 512 << 20
 
 _EXT4_OPTIONS = ("-O", "^metadata_csum", "-E", "root_owner=0:0")
 _LEFT_OUT = (
-    "./lib/systemd/*",
     "./usr/lib/aarch64-linux-gnu/gconv/*",
-    "./usr/lib/systemd/*",
     "./usr/share/bash-completion/*",
     "./usr/share/doc/*",
     "./usr/share/i18n/*",
@@ -34,9 +32,14 @@ _FOLDERS = (
 _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"
     "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+    "messagebus:x:101:106::/nonexistent:/usr/sbin/nologin\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-    "etc/group": "root:x:0:\ntty:x:5:\nvideo:x:44:\nnogroup:x:65534:\n",
+    "etc/group": "root:x:0:\ntty:x:5:\ndisk:x:6:\ndialout:x:20:\naudio:x:29:\nvideo:x:44:\n"
+    "input:x:104:\nrender:x:105:\nmessagebus:x:106:\nnogroup:x:65534:\n",
     "etc/shadow": "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n",
+    "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+    "etc/pam.d/sudo": "auth required pam_deny.so\naccount required pam_permit.so\n"
+    "session required pam_permit.so\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
     "etc/hosts": f"127.0.0.1 localhost {HOST_NAME}\n",
     "etc/hostname": f"{HOST_NAME}\n",
@@ -44,6 +47,9 @@ _FILES = {
     "etc/modprobe.d/vivid.conf": "options vivid n_devs=1 node_types=0x1 num_inputs=1"
     " input_types=0\n",
 }
+_KMOD = ("depmod", "insmod", "lsmod", "modinfo", "modprobe", "rmmod")
+_UNITS = "etc/systemd/system"
+_STARTED = ("ssh.service", "virtual-board-devices.service")
 _PRIVATE = ("etc/shadow", "etc/ssh/ssh_host_ed25519_key", "root/.ssh/authorized_keys")
 
 
@@ -95,22 +101,34 @@ def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None
         "etc/ssh/ssh_host_ed25519_key": host_key.read_text(),
         "root/.ssh/authorized_keys": public_key.read_text(),
         "usr/sbin/init": (guest / "init").read_text(),
+        "usr/local/sbin/virtual-board-devices": (guest / "devices").read_text(),
+        f"{_UNITS}/virtual-board-devices.service": (guest / "devices.service").read_text(),
+        f"{_UNITS}/ssh.service": (guest / "ssh.service").read_text(),
     }
     for name, content in files.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
         file.chmod(0o600 if name in _PRIVATE else 0o644)
-    (root / "usr/sbin/init").chmod(0o755)
+    for program in ("usr/sbin/init", "usr/local/sbin/virtual-board-devices"):
+        (root / program).chmod(0o755)
     for folder in ("root", "root/.ssh"):
         (root / folder).chmod(0o700)
     # Links that packages' own scripts would make.
-    for name in ("depmod", "insmod", "lsmod", "modprobe", "rmmod"):
-        link = root / "usr/sbin" / name
+    links = {
+        **{f"usr/sbin/{name}": "/bin/kmod" for name in _KMOD},
+        "usr/bin/awk": "mawk",
+        f"{_UNITS}/default.target": "/lib/systemd/system/multi-user.target",
+        # Nobody logs in on the console.
+        f"{_UNITS}/serial-getty@ttyPS0.service": "/dev/null",
+        f"{_UNITS}/getty.target": "/dev/null",
+        **{f"{_UNITS}/multi-user.target.wants/{name}": f"../{name}" for name in _STARTED},
+    }
+    for name, target in links.items():
+        link = root / name
         if not link.is_symlink():
-            link.symlink_to("/bin/kmod")
-    if not (root / "usr/bin/awk").is_symlink():
-        (root / "usr/bin/awk").symlink_to("mawk")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
 
 
 def make_image(root: Path, image: Path, *, log: Path) -> None:

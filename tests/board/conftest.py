@@ -94,6 +94,8 @@ def any_board(request):
     else:
         virtual = request.getfixturevalue("virtual_board")
         found = Board(host=SSH_HOST, ssh_config=virtual.ssh_config)
+    # Also what a run that was killed has left.
+    found.run([f"rm -rf {FOLDER}"])
     yield found
     if REAL_BOARD:
         found.run([f"rm -rf {FOLDER}"])

@@ -119,6 +119,6 @@ def test_the_server_is_sent_once(port, board):
 
 
 def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):
-    where = ["--host", board.host, "--ssh-config", str(board.ssh_config)]
-    assert main(["rpc", "run", str(resnet8), "--repeat", "1", "--device", "uio", *where]) == 0
+    command = ["rpc", "run", str(resnet8), "--repeat", "1", "--device", "uio", *board.options]
+    assert main(command) == 0
     assert "VTA stages ran on: uio" in capsys.readouterr().out

@@ -1,0 +1,151 @@
+"""setup.sh, the udev rules, the systemd unit and a user who is not root, under a real systemd."""
+
+import io
+import subprocess
+import tarfile
+import time
+
+import pytest
+from needs import installed
+from small_networks import build_small_bundle
+
+from edgepipe import boards, resources
+from edgepipe.bitstream import record
+from edgepipe.bitstream.record import BitstreamRecord
+from edgepipe.deploy import deployment
+from edgepipe.deploy.connection import Target
+from edgepipe.virtual_board.board import SSH_HOST
+from edgepipe.virtual_board.fpga_model import FpgaOptions
+
+pytestmark = pytest.mark.board
+
+ULTRA96 = boards.load("ultra96")
+USER = "xilinx"
+# The page that stands in for the PL's reset line, which no real board has.
+RESET_RULE = 'SUBSYSTEM=="uio", ATTR{name}=="vta-reset", GROUP="edgepipe", MODE="0660"'
+# The virtual board's system is unpacked, not installed: owners and modes that packages' own scripts
+# give, and a user as on a PYNQ image.
+INSTALL = f"""
+    find / -xdev ! -uid 0 -exec chown -h 0:0 {{}} +
+    chmod 4755 /usr/bin/sudo
+    chmod 0440 /etc/sudoers
+    useradd -m -p '*' -s /bin/bash {USER}
+    mkdir -p /home/{USER}/.ssh
+    cp /root/.ssh/authorized_keys /home/{USER}/.ssh/
+    chown -R {USER}: /home/{USER}
+    ln -sfn /lib/systemd/systemd /usr/sbin/init
+    echo '{RESET_RULE}' > /etc/udev/rules.d/71-virtual-board.rules
+"""
+
+
+@pytest.fixture(scope="module")
+def board(virtual_board, tmp_path_factory):
+    """Yield the virtual board, set up by setup.sh and started anew with systemd as process 1."""
+    virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96.accelerator))
+    setup = make_setup_folder(tmp_path_factory.mktemp("setup"))
+    must(virtual_board, f"cp -p /usr/sbin/init /usr/sbin/init.before; set -e; {INSTALL}")
+    must(virtual_board, "tar -x -C /root", stdin=setup)
+    said = must(virtual_board, f"sh /root/board/setup.sh --board ultra96 --user {USER} && sync")
+    assert f"restart the board, then: edgepipe doctor --host {USER}@BOARD" in said
+    virtual_board.reset()
+    yield virtual_board
+    must(virtual_board, "mv /usr/sbin/init.before /usr/sbin/init; rm -rf /etc/udev/rules.d/*; sync")
+    virtual_board.reset()
+
+
+def make_setup_folder(folder):
+    """Return board/ as `make board` leaves it, with the overlay compiled, as a tar archive."""
+    source = resources.folder("board")
+    overlay = folder / "ultra96-overlay.dtbo"
+    dtc = installed("dtc", "device-tree-compiler")
+    command = [dtc, "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay]
+    subprocess.run([*command, source / "ultra96-overlay.dts"], check=True)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for file in [*sorted(source.iterdir()), overlay]:
+            tar.add(file, f"board/{file.name}")
+    return archive.getvalue()
+
+
+def must(board, command, stdin=b""):
+    done = board.run([command], stdin=stdin, deadline_s=120)
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+    return done.stdout.decode()
+
+
+def unit(board, name):
+    return must(board, f"systemctl show --value -p {name} edgepipe").strip()
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.5)
+
+
+def test_the_board_starts_with_what_setup_installed(board):
+    assert must(board, "cat /proc/1/comm") == "systemd\n"
+    assert must(board, "systemctl list-units --failed --no-legend") == ""
+    assert unit(board, "ConditionResult") == "no"  # nothing is deployed or programmed yet
+    registers = must(board, "grep -lx vta /sys/class/uio/*/name").split("/")[4]
+    rights = must(board, f"stat -c '%A %G' /dev/{registers} /dev/udmabuf0")
+    assert rights == "crw-rw---- edgepipe\n" * 2
+
+
+def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(board, tmp_path):
+    accelerator = ULTRA96.accelerator
+    programmed = BitstreamRecord(
+        path="",
+        sha256="0" * 64,
+        part=ULTRA96.part,
+        configuration=accelerator.configuration,
+        revision=accelerator.revision,
+        clock_hz=accelerator.clock_hz,
+        installed_by="tester@host",
+        installer_version="0.1.0",
+    )
+    must(
+        board,
+        "mkdir -p /run/edgepipe; cat > /run/edgepipe/bitstream.json",
+        stdin=record.to_json(programmed).encode(),
+    )
+    bundle = build_small_bundle(tmp_path, board="ultra96")
+    target = Target(host=f"{USER}@{SSH_HOST}", root="edgepipe", ssh_config=board.ssh_config)
+    options = deployment.DeployOptions(operator="tester@host", golden_timeout_s=120)
+    outcome = deployment.deploy(target, deployment.open_source(bundle), options)
+    assert (outcome.result, outcome.unit) == ("deployed", "restarted")
+    assert unit(board, "ActiveState") == "active"
+    process = unit(board, "MainPID")
+    assert must(board, f"stat -c %U /proc/{process}").strip() == USER
+    assert "Cpus_allowed_list:\t0-3\n" in must(board, f"cat /proc/{process}/status")
+    assert "/dev/uio" in must(board, f"ls -l /proc/{process}/fd")
+    wait_until(lambda: "frames" in unit(board, "StatusText"), "the unit tells of no frames")
+    again = deployment.deploy(target, deployment.open_source(bundle), options)
+    assert (again.result, again.unit) == ("unchanged", "active")
+
+
+def test_a_release_that_dies_or_hangs_is_started_again(board):
+    for signal, within in (("KILL", 60), ("STOP", 5)):
+        drop_in = f"[Service]\\nWatchdogSec={within}\\n"
+        must(
+            board,
+            "mkdir -p /run/systemd/system/edgepipe.service.d;"
+            f" printf '{drop_in}' > /run/systemd/system/edgepipe.service.d/watchdog.conf;"
+            " systemctl daemon-reload; systemctl restart edgepipe",
+        )
+        process = unit(board, "MainPID")
+        must(board, f"kill -{signal} {process}")
+        wait_until(
+            lambda before=process: (
+                unit(board, "ActiveState") == "active" and unit(board, "MainPID") != before
+            ),
+            f"the unit was not started again after SIG{signal}",
+        )
+    assert "Watchdog timeout" in must(board, "journalctl -u edgepipe --no-pager")
+
+
+def test_sudo_is_for_the_unit_alone(board):
+    command = f"setpriv --reuid {USER} --regid {USER} --init-groups sudo -n systemctl stop ssh"
+    assert board.run([command]).returncode == 1
+    assert unit(board, "ActiveState") == "active"
