@@ -129,7 +129,7 @@ TEST_F(FrameLoopTest, AFrameThatTakesTooLongIsAnErrorThatNamesTheStage) {
 
 TEST_F(FrameLoopTest, ASlowSourceIsNoStuckPipeline) {
   FrameLoop loop = counting(2);
-  loop.deadline = 10ms;
+  loop.deadline = 100ms;
   loop.fill = [good = loop.fill](const InputFrame& frame) {
     std::this_thread::sleep_for(250ms);
     return good(frame);
