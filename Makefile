@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-pipeline bench-sim bench-vta bench-runtime bench-deploy packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    deploys to an emulated Ultra96, the first and an unchanged one"
+	@echo "make bench-counts    first convolutions in a Cortex-A53's instructions, beside onnxruntime and ncnn"
 	@echo "make bench-sim       the simulator's time for a frame of ResNet-18 on one core"
 	@echo "make bench-vta       VTA programs by the timing model, beside published figures"
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
@@ -114,6 +115,10 @@ format: $(VENV)/.installed
 
 bench-accuracy bench-arm bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+bench-counts: $(VENV)/.installed $(AARCH64)/.built
+	cross/packages.sh counts
+	$(PYTHON) -m bench.counts
 
 bench-deploy: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m bench.deploy

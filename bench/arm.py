@@ -95,8 +95,8 @@ def relax_stage(layer: Conv) -> IRModule:
     return builder.finish(["features"])
 
 
-def onnx_session(layer: Conv) -> onnxruntime.InferenceSession:
-    """Return a session of one thread with the layer as QLinearConv: uint8 in, uint8 out."""
+def onnx_model(layer: Conv) -> bytes:
+    """Return the layer as a model with one QLinearConv: uint8 in, uint8 out."""
     epilogue = layer.epilogue
     half = np.where(epilogue.shift > 0, 1 << (epilogue.shift - 1), 0)
     constants = {
@@ -124,10 +124,15 @@ def onnx_session(layer: Conv) -> onnxruntime.InferenceSession:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def onnx_session(layer: Conv) -> onnxruntime.InferenceSession:
+    """Return a session of one thread with the layer as QLinearConv: uint8 in, uint8 out."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        onnx_model(layer), options, providers=["CPUExecutionProvider"]
     )
 
 

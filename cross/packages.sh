@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install the Debian packages that edgepipe builds and tests with; does nothing when all are there.
-# With a word, those that only `make bench-runtime` (bench) or `make fuzz` (fuzz) needs.
+# With a word, those that only `make bench-runtime` (bench), `make bench-counts` (counts) or
+# `make fuzz` (fuzz) needs.
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
@@ -9,6 +10,7 @@ packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf py
     cpio device-tree-compiler e2fsprogs shellcheck systemd clang-format clang-tidy dataset-fashion-mnist"
 case ${1:-} in
 bench) packages="libboost-dev libgstreamer1.0-dev pkg-config" ;;
+counts) packages="qemu-user debian-archive-keyring" ;;
 fuzz) packages="clang libclang-rt-14-dev" ;;
 esac
 
