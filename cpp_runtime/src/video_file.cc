@@ -20,7 +20,8 @@ std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop
   // A name is a name, not a protocol or an option.
   arguments.insert(arguments.end(), {"-i", "file:" + path.string(), "-map", "0:v:0"});
   arguments.insert(arguments.end(), {"-vf", "settb=1/25,setpts=N", "-r", "25"});
-  arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-"});
+  // Of deeper colours (HDR, gray16) ffmpeg would make pictures with 16 bits a channel.
+  arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"});
   return arguments;
 }
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import subprocess
 import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -86,6 +87,18 @@ def test_a_video_file_becomes_frames_without_a_drop_and_ends_the_run(bundle, tmp
     assert f"{count} submitted = {count} delivered + 0 dropped + 0 failed" in account
     frames = np.stack(recorded(tmp_path, count)).astype(int)
     assert np.abs(frames - np.stack(expected)).max() <= 2
+
+
+@pytest.mark.parametrize("pixels", ["yuv420p10le", "gray16le", "rgba64le", "gray"])
+def test_a_video_of_any_depth_becomes_frames_of_8_bits(bundle, tmp_path, pixels):
+    ffmpeg = needs.installed("ffmpeg", "ffmpeg")
+    video = tmp_path / "deep.mkv"
+    made = ["-f", "lavfi", "-i", "color=gray:size=32x32", "-frames:v", "3", "-c:v", "ffv1"]
+    subprocess.run([ffmpeg, "-loglevel", "error", *made, "-pix_fmt", pixels, video], check=True)
+    done = cam.run(bundle, ["--source", str(video), "--headless", "--record", str(tmp_path)])
+    assert done.returncode == 0, done.stderr.decode()
+    for frame in recorded(tmp_path, 3):
+        assert np.abs(frame.astype(int) - 128).max() <= 2
 
 
 def test_a_video_file_can_go_round_and_round(bundle):
