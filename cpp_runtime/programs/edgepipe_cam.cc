@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "command_line.h"
@@ -202,7 +203,8 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
     return edgepipe::make_synthetic_pictures(width, height, pace);
   }
   const std::filesystem::path path = *options.source;
-  if (std::filesystem::is_regular_file(path) && !edgepipe::is_picture_path(path)) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error) && !edgepipe::is_picture_path(path)) {
     return edgepipe::open_video_file(path, pace, interrupted);
   }
   return edgepipe::open_picture_folder(path, pace);

@@ -133,7 +133,8 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
                     path.string() + ": found no pictures, expected .ppm, .pgm, .jpg or .jpeg");
     }
   } else if (!std::filesystem::exists(path, error)) {
-    return Status(Code::kNotFound, path.string() + ": no such folder or picture");
+    const std::string reason = error ? error.message() : "no such folder or picture";
+    return Status(Code::kNotFound, path.string() + ": " + reason);
   } else if (!is_picture(path)) {
     return Status(Code::kUnsupported,
                   path.string() + ": not a picture, expected .ppm, .pgm, .jpg or .jpeg");

@@ -154,6 +154,7 @@ def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):
         (["--camera", "/dev/no-such"], 1, "/dev/no-such: cannot be opened: No such file"),
         (["--camera", "/dev/null"], 1, "/dev/null: not a V4L2 device"),
         (["--source", "/no/such"], 1, "/no/such: no such folder or picture"),
+        (["--source", "x" * 300], 1, "xxx: File name too long"),
         (["--source", "-"], 1, "frame 0: the input ends after 5 of 768 bytes"),
     ],
 )
