@@ -90,7 +90,7 @@ def rates(now: Snapshot, before: Snapshot | None) -> Rates:
 def read_here(folder: str = FOLDER) -> Reading:
     """Read every pipeline of this machine."""
     done = subprocess.run(
-        ["sh", "-c", board_script.read(BOARD_SIDE), "edgepipe", "snapshots", ".", folder],
+        ["sh", "-c", board_script.read(BOARD_SIDE), "edgepipe", "snapshots", "/", folder],
         capture_output=True,
         text=True,
         check=True,

@@ -92,6 +92,12 @@ def test_json_is_what_was_published(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == record
 
 
+def test_a_process_without_a_home_folder_sees_them_too(tmp_path, monkeypatch):
+    publish(tmp_path)
+    monkeypatch.delenv("HOME", raising=False)
+    assert len(snapshot.read_here(str(tmp_path)).snapshots) == 1
+
+
 def test_no_pipeline_is_a_clear_error(tmp_path):
     with pytest.raises(RuntimeFailure, match="this machine: no pipeline runs") as error:
         top(tmp_path, "--once")
