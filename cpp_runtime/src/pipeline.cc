@@ -179,7 +179,12 @@ Status Pipeline::restart(Clock::time_point deadline) {
   for (RecoveringStage& stage : stages_) stage.reset();
   schedule_->reset();
   Status status = start_workers();
-  if (!status.ok()) cancel();
+  if (!status.ok()) {
+    cancel();
+    for (const Worker& worker : workers_) {
+      if (!worker.thread) schedule_->end_worker();  // it never began
+    }
+  }
   return status;
 }
 

@@ -1,6 +1,7 @@
 // What happens after a pipeline's end, and waiting for frames without ending it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 
@@ -132,6 +133,29 @@ TEST_P(PipelineRestartTest, DrainTellsWhatHoldsItUpAndWhatFailed) {
   open = true;
   open.notify_all();
   EXPECT_EQ(pipeline->drain(soon()).message(), "stage 0 'stage0' at frame 0: broken");
+}
+
+TEST_P(PipelineRestartTest, ARestartThatCannotPinItsThreadsMayBeTriedAgain) {
+  const int here = Thread::cores().front();
+  const int there = Thread::cores().back();
+  if (here == there) GTEST_SKIP() << "a core can be taken away only where there are two";
+  Result<std::unique_ptr<Pipeline>> pipeline =
+      Pipeline::create(chain({affine(1), affine(2)}), *memory_,
+                       {.mode = GetParam(), .threads = {{.cores = {there}}}});
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status().message();
+  (*pipeline)->cancel();
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(static_cast<std::size_t>(here), &only);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(only), &only), 0);
+  EXPECT_EQ((*pipeline)->restart(soon()).code(), Code::kUnsupported);
+  EXPECT_EQ(submit(**pipeline, 1).status().code(), Code::kCancelled);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  const Status again = (*pipeline)->restart(Clock::now() + 2s);
+  ASSERT_TRUE(again.ok()) << again.message();
+  expect_fresh(**pipeline, 1, (1 * 1 + 1) * 2 + 1);
 }
 
 TEST_P(PipelineRestartTest, AStageWithoutCoresIsLeftUnpinned) {
