@@ -46,13 +46,11 @@ FrameSchedule::FrameSchedule(Options options)
 
 Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  if (filling_) {
-    return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
-                                              " is already being filled; submit or release it");
-  }
-  const std::size_t slot = slot_of(submitted_);
-  while (limit_ == UINT64_MAX && slots_[slot].in_use) {
-    if (!slot_freed_.wait_until(lock, deadline) && limit_ == UINT64_MAX && slots_[slot].in_use) {
+  const auto full = [this]() EDGEPIPE_REQUIRES(mutex_) {
+    return limit_ == UINT64_MAX && !filling_ && slots_[slot_of(submitted_)].in_use;
+  };
+  while (full()) {
+    if (!slot_freed_.wait_until(lock, deadline) && full()) {
       const std::uint64_t frame = submitted_ - slots_.size();
       return Status(Code::kDeadline,
                     "no free slot before the deadline: all " + std::to_string(slots_.size()) +
@@ -62,7 +60,12 @@ Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
                              : holder(frame)));
     }
   }
+  if (filling_) {  // before the wait or since
+    return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
+                                              " is already being filled; submit or release it");
+  }
   if (limit_ != UINT64_MAX) return end_status();
+  const std::size_t slot = slot_of(submitted_);
   slots_[slot].in_use = true;
   if (spans_.enabled()) slots_[slot].acquired = Clock::now();
   filling_ = true;

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <latch>
+#include <optional>
 #include <thread>
 
 #include "pipeline_test_stages.h"
@@ -22,6 +26,7 @@ using ::testing::HasSubstr;
 using testing::number;
 using testing::soon;
 using testing::submit;
+using ::testing::UnorderedElementsAre;
 using testing::value;
 using namespace std::chrono_literals;
 
@@ -328,6 +333,31 @@ TEST_P(PipelineTest, LeasesMayBeReleasedOutOfOrder) {
   first.reset();
   EXPECT_TRUE(submit(*pipeline, 2).ok());
   EXPECT_TRUE(submit(*pipeline, 3).ok());
+}
+
+TEST_P(PipelineTest, OfTwoThreadsThatWaitForASlotOneIsRefused) {
+  const auto pipeline = make(chain({affine(1)}), 1);
+  ASSERT_TRUE(submit(*pipeline, 1).ok());
+  std::optional<OutputFrame> taken;
+  taken.emplace(*pipeline->next(soon()));
+  std::array<Code, 2> codes{};
+  std::latch refused(1);
+  const auto acquire = [&](Code& code) {
+    const Result<InputFrame> frame = pipeline->acquire(soon());
+    code = frame.status().code();
+    if (frame.ok()) {
+      refused.wait();  // holds the lease until then
+    } else {
+      refused.count_down();
+    }
+  };
+  std::thread first(acquire, std::ref(codes[0]));
+  std::thread second(acquire, std::ref(codes[1]));
+  std::this_thread::sleep_for(20ms);
+  taken.reset();
+  first.join();
+  second.join();
+  EXPECT_THAT(codes, UnorderedElementsAre(Code::kOk, Code::kInvalidArgument));
 }
 
 TEST_P(PipelineTest, AnInputLeaseIsExclusiveAndCanBeGivenBack) {
