@@ -1,6 +1,7 @@
 #include "array.h"
 
 #include <string>
+#include <utility>
 
 #include "edgepipe/status.h"
 #include "status_error.h"
@@ -39,8 +40,8 @@ std::span<const std::byte> Content::bytes() const {
   return memory_;
 }
 
-ffi::Tensor borrow(std::span<std::byte> memory) {
-  return ffi::Tensor::FromNDAlloc(Borrowed{memory.data()},
+ffi::Tensor borrow(std::span<std::byte> memory, std::shared_ptr<const void> owner) {
+  return ffi::Tensor::FromNDAlloc(Borrowed{memory.data(), std::move(owner)},
                                   ffi::Shape{static_cast<std::int64_t>(memory.size())},
                                   DLDataType{kDLUInt, 8, 1}, DLDevice{kDLCPU, 0});
 }

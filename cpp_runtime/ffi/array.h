@@ -9,6 +9,7 @@
 #include <tvm/ffi/string.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -29,14 +30,16 @@ class Content {
   std::span<const std::byte> memory_;
 };
 
-/// Memory that somebody else owns and that outlives the tensor: for Tensor::FromNDAlloc.
+/// Memory that somebody else owns and that outlives the tensor, or lives as long as `owner`: for
+/// Tensor::FromNDAlloc.
 struct Borrowed {
   void* data;
+  std::shared_ptr<const void> owner = nullptr;
   void AllocData(DLTensor* tensor) const { tensor->data = data; }  // NOLINT: TVM's own names
   void FreeData(DLTensor*) const {}                                // NOLINT
 };
 
-/// A tensor of bytes over memory that outlives it.
-tvm::ffi::Tensor borrow(std::span<std::byte> memory);
+/// A tensor of bytes over memory that lives as long as `owner`, which the tensor keeps.
+tvm::ffi::Tensor borrow(std::span<std::byte> memory, std::shared_ptr<const void> owner);
 
 }  // namespace edgepipe::binding

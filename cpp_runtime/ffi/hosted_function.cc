@@ -18,18 +18,19 @@ int HostedFunction::call(void* context, const EpStageBuffer* inputs, std::uint32
                          std::uint64_t error_bytes) {
   return guarded(
       [&] {
+        const auto& hosted = *static_cast<const HostedFunction*>(context);
         std::vector<ffi::Any> tensors;
         tensors.reserve(std::size_t{input_count} + output_count);
         const auto add = [&](const EpStageBuffer& buffer) {
           tensors.emplace_back(
-              borrow(std::as_writable_bytes(std::span(buffer.data, buffer.bytes))));
+              borrow(std::as_writable_bytes(std::span(buffer.data, buffer.bytes)), hosted.memory_));
         };
         for (const EpStageBuffer& buffer : std::span(inputs, input_count)) add(buffer);
         for (const EpStageBuffer& buffer : std::span(outputs, output_count)) add(buffer);
         const std::vector<ffi::AnyView> arguments(tensors.begin(), tensors.end());
         ffi::Any result;
-        static_cast<HostedFunction*>(context)->function_.CallPacked(
-            arguments.data(), static_cast<std::int32_t>(arguments.size()), &result);
+        hosted.function_.CallPacked(arguments.data(), static_cast<std::int32_t>(arguments.size()),
+                                    &result);
       },
       error, error_bytes);
 }

@@ -7,6 +7,7 @@
 #include <tvm/ffi/function.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "edgepipe/stage_function.h"
@@ -16,8 +17,12 @@ namespace edgepipe::binding {
 class HostedFunction {
  public:
   /// `function` gets a tensor of bytes for each input, then for each output: the pipeline's own
-  /// memory, for the time of the call. What it throws is the frame's error.
+  /// memory, which is another frame's after the call. What it throws is the frame's error.
   explicit HostedFunction(tvm::ffi::Function function) : function_(std::move(function)) {}
+
+  /// What the tensors keep alive, so that reading one that a function has kept is no crash after
+  /// the pipeline's end. Before the first call.
+  void set_memory(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
 
   /// An EpStageFunction; `context` is the object.
   static int call(void* context, const EpStageBuffer* inputs, std::uint32_t input_count,
@@ -26,6 +31,7 @@ class HostedFunction {
 
  private:
   tvm::ffi::Function function_;
+  std::shared_ptr<const void> memory_;
 };
 
 }  // namespace edgepipe::binding

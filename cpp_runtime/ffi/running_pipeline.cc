@@ -98,6 +98,7 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
   Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open(folder, hosted, options);
   if (!session.ok()) return session.status();
   exported_ = *std::move(session);
+  for (auto& [name, function] : hosted_) function.set_memory(exported_->memory());
   pipeline_ = &exported_->pipeline();
   name_ = exported_->description().name;
   device_ = exported_->device_name();

@@ -144,7 +144,7 @@ class HostedStage:
     runner: Runner
 
     def __call__(self, *tensors: Any) -> None:
-        """Compute the outputs from the inputs: tensors of bytes, valid during the call.
+        """Compute the outputs from the inputs: tensors of bytes, other frames' after the call.
 
         Raises PipelineError with the frame's error, whatever the runner has raised.
         """

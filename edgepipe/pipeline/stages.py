@@ -268,9 +268,10 @@ def python_stage(
 ) -> PythonStage:
     """Make a stage of a function that takes one array per input and returns one per output.
 
-    The arrays are read-only and valid during the call; a result is an array, or a tuple of arrays
-    where there are several outputs. The function runs on the stage's thread and needs the
-    interpreter lock, so Python stages overlap only while they are in code that releases it.
+    The arrays are read-only and the pipeline's own memory, which later frames overwrite: copy what
+    is to be kept. A result is an array, or a tuple of arrays where there are several outputs. The
+    function runs on the stage's thread and needs the interpreter lock, so Python stages overlap
+    only while they are in code that releases it.
     """
     return PythonStage(
         name=name or str(getattr(function, "__name__", "function")),

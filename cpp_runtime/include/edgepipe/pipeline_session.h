@@ -46,6 +46,9 @@ class PipelineSession {
   /// What runs the VTA stages: "simulator", "uio", or "none" when there are no such stages.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
+  /// What keeps the slots' memory after the session's end; none when the device brings its own.
+  [[nodiscard]] std::shared_ptr<const void> memory() const { return hardware_.own_memory; }
+
  private:
   struct OpenBundle {
     std::string path;

@@ -55,7 +55,7 @@ class Session {
  public:
   /// The memory of a pipeline's slots and what runs its VTA stages; in the order of construction.
   struct Hardware {
-    std::unique_ptr<DeviceMemory> own_memory;      // none when the device brings its own
+    std::shared_ptr<DeviceMemory> own_memory;      // none when the device brings its own
     std::vector<std::unique_ptr<Device>> devices;  // none when no stage needs one
     std::string_view name = "none";
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import threading
 import weakref
@@ -549,6 +550,41 @@ def test_a_serial_pipeline_gives_the_same(start: Start) -> None:
         pipeline.next().outputs, sequential(vector(1), vector(2)), strict=True
     ):
         assert_array_equal(found, expected)
+
+
+def test_an_array_that_a_stage_has_kept_can_be_read_after_the_end(start: Start) -> None:
+    kept: list[made.Array] = []
+
+    def keep(x: made.Array) -> made.Array:
+        kept.append(x)
+        return x
+
+    stage = python_stage(keep, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
+    with start(chain(stage)) as pipeline:
+        pipeline.run(data=vector(5))
+        pipeline.next()
+        assert_array_equal(kept[0], vector(5))
+    kept[0].copy()  # its memory is still there, whatever is in it
+
+
+def test_a_wait_may_be_for_ever(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    pipeline.run(timeout_s=math.inf, data=vector(1))
+    assert_array_equal(pipeline.next(timeout_s=math.inf).outputs[0], vector(2))
+
+
+def test_a_pipeline_that_another_thread_closes_meanwhile_says_so(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    check = pipeline._check_open
+
+    def closed_after_the_check() -> None:
+        check()
+        pipeline._check_open = check  # type: ignore[method-assign]
+        pipeline.close()
+
+    pipeline._check_open = closed_after_the_check  # type: ignore[method-assign]
+    with pytest.raises(RuntimeFailure, match="pipeline: used after close"):
+        pipeline.run(data=vector(0))
 
 
 def test_a_closed_pipeline_says_so(start: Start) -> None:
