@@ -379,7 +379,7 @@ class RunningPipeline(Handle):
 @contextmanager
 def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[None]:
     """Hold a lock; DeadlinePassed when another thread keeps it for longer than ``timeout_s``."""
-    if not lock.acquire(timeout=max(timeout_s, 0.0)):
+    if not lock.acquire(timeout=min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)):
         raise DeadlinePassed(otherwise)
     try:
         yield

@@ -23,7 +23,7 @@ class Handle(Closing):
 
     def __init__(self, what: str, module: Any, *, end: str = "", keep: Any = None) -> None:
         self._what = what
-        self._functions = _Functions(module)
+        self._functions = _Functions(what, module)
         self._finalizer = weakref.finalize(self, _let_go, self._functions, end, keep)
 
     def close(self) -> None:
@@ -32,7 +32,7 @@ class Handle(Closing):
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
-            raise RuntimeFailure(f"{self._what}: used after close()")
+            raise _used_after_close(self._what)
 
     def _call(self, function: str, *arguments: object) -> Any:
         """Call one of the object's functions; raise RuntimeFailure when its status failed."""
@@ -46,14 +46,22 @@ class Handle(Closing):
 class _Functions(dict[str, Function]):
     """A module's functions, each fetched when it is first called."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, what: str, module: Any) -> None:
         super().__init__()
+        self._what = what
         self.module = module
 
     def __missing__(self, name: str) -> Function:
-        found: Function = self.module.get_function(name)
+        module = self.module
+        if module is None:  # another thread has closed it since _check_open
+            raise _used_after_close(self._what)
+        found: Function = module.get_function(name)
         self[name] = found
         return found
+
+
+def _used_after_close(what: str) -> RuntimeFailure:
+    return RuntimeFailure(f"{what}: used after close()")
 
 
 def _let_go(functions: _Functions, end: str, _keep: Any) -> None:
