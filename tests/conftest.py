@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from needs import lacking
 from numpy.typing import NDArray
+from xdist.scheduler import LoadFileScheduling
 
 from bench import models
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Share test files out among workers, all of ``board/`` to one: it boots the board once."""
+    return _ByFileOrBoard(config, log)
+
+
+class _ByFileOrBoard(LoadFileScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/board" if nodeid.startswith("tests/board/") else super()._split_scope(nodeid)
 
 
 @pytest.fixture(scope="session")
