@@ -106,7 +106,7 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/mypy
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
-	shellcheck --severity=warning edgepipe/virtual_board/guest/*init
+	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
 	find cpp_runtime/src cpp_runtime/ffi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
 	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
 

@@ -82,12 +82,13 @@ class Emulated:
         )  # fmt: skip
         for wheel in wheels.glob("*.whl"):
             zipfile.ZipFile(wheel).extractall(self._root / "site")
-        files = {"proc/cpuinfo": CPU, "complete": ""}
+        files = {"proc/cpuinfo": CPU}
         files |= {f"sys/devices/system/cpu/{name}": "0\n" for name in ("possible", "present")}
         for name, text in files.items():
             path = self._root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        (self._root / "complete").touch()
 
     def _count(self, root: Path, *command: object) -> int:
         environment = ["-E", f"PYTHONPATH={self._root / 'site'}", "-E", "PYTHONHASHSEED=0"]

@@ -92,8 +92,9 @@ readings() {
     for raw in "$1"/sys/bus/iio/devices/iio:device*/in_temp*_raw; do
         value=$(first "$raw")
         stem=${raw%_raw} name=${raw##*/in_}
-        [ -z "$value" ] || echo "temperature $(echo "$value $(first "${stem}_offset")" \
-            "$(first "${stem}_scale")" | awk '{ printf "%d", ($1 + $2) * $3 }') ${name%_raw}"
+        offset=$(first "${stem}_offset") scale=$(first "${stem}_scale")
+        [ -z "$value" ] || echo "temperature $(echo "$value ${offset:-0} ${scale:-1}" |
+            awk '{ printf "%d", ($1 + $2) * $3 }') ${name%_raw}"
     done
     for folder in "$1"/sys/class/hwmon/hwmon*; do
         name=$(first "$folder/name")

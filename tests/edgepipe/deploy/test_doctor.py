@@ -150,6 +150,15 @@ def test_a_good_board_has_nothing_that_fails(examine):
             "warn",
             "91.1 C",
         ),
+        (  # a converter without an offset
+            {
+                "sys/bus/iio/devices/iio:device1/in_temp_raw": "1456",
+                "sys/bus/iio/devices/iio:device1/in_temp_scale": "62.5",
+            },
+            "temperature",
+            "warn",
+            "91.0 C",
+        ),
         (
             {"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "299999"},
             "clocks",
