@@ -13,6 +13,7 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class ServedPipeline(RunningPipeline):
 
     def __init__(self, session: Session, module: Any) -> None:
         self._calling = threading.Lock()
+        self._next = threading.Lock()  # held by the thread that calls next
         super().__init__(_Kept(session, module), end="")
 
     def close(self) -> None:
@@ -86,9 +88,21 @@ class ServedPipeline(RunningPipeline):
                 if left <= _SLICE_S:
                     raise
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the session; a thread that waits in slices lets others call between two of them."""
+        # A lock that is given back and wanted again at once stays where it was; with two, whoever
+        # waits for the first one goes before.
+        with self._next:
+            self._calling.acquire()
+        try:
+            yield
+        finally:
+            self._calling.release()
+
     def _call(self, function: str, *arguments: object) -> Any:
         try:
-            with self._calling:
+            with self._turn():
                 return super()._call(function, *arguments)
         except tvm_adapter.RPC_ERRORS as cause:
             found = status_failure(str(cause), self._kinds)

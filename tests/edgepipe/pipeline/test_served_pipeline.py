@@ -1,6 +1,7 @@
 """Whole pipelines run by a real edgepipe-rpcd: the functions of edgepipe.pipeline answer by RPC."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -63,6 +64,26 @@ def exported(tmp_path_factory):
     config.outputs.append((stage, 1))
     config.parameter_groups["weights"] = stage
     return config.build().export(tmp_path_factory.mktemp("exported") / "pipeline")
+
+
+def test_a_thread_that_waits_for_a_frame_lets_another_run_it(session, exported):
+    pipeline = load_on(session, exported)
+    slices = []
+    get_output = pipeline._functions["get_output"]
+    pipeline._functions["get_output"] = lambda *wanted: slices.append(0) or get_output(*wanted)
+    results = []
+    for number in range(5):
+        taker = threading.Thread(target=lambda: results.append(pipeline.next(timeout_s=60)))
+        taker.start()
+        begun = len(slices)
+        while len(slices) < begun + 2:
+            time.sleep(0.001)
+        before = len(slices)
+        pipeline.run(data=vector(number))
+        assert len(slices) - before < 10  # the one at work, and few while this thread gets there
+        taker.join()
+    assert [result.frame for result in results] == [0, 1, 2, 3, 4]
+    pipeline.close()
 
 
 def test_load_set_input_run_and_get_output_answer(session, exported):
