@@ -8,6 +8,9 @@
 namespace edgepipe {
 namespace {
 
+/// Networks have hundreds of kinds of loops; a program made to have more costs time, not memory.
+constexpr std::size_t kMostKnown = 4096;
+
 /// Whether the second operand is read, and from acc.
 bool reads_inp(const Instruction& i) { return i.opcode == Opcode::kGemm && i.reset == 0; }
 bool reads_acc(const Instruction& i) { return i.opcode == Opcode::kAlu && i.use_imm == 0; }
@@ -54,6 +57,7 @@ const StepFootprint& StepFootprints::of(const Instruction& i, std::span<const Uo
   key_.append(reinterpret_cast<const char*>(uops.data()), uops.size_bytes());
   const auto known = known_.find(key_);
   if (known != known_.end()) return known->second;
+  if (known_.size() >= kMostKnown) known_.clear();
   return known_.emplace(key_, find(i, uops)).first->second;
 }
 

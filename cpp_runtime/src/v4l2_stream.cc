@@ -130,7 +130,8 @@ Status V4l2Stream::map_buffers(unsigned count) {
   request.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   request.memory = V4L2_MEMORY_MMAP;
   if (calls_.ioctl(file_, VIDIOC_REQBUFS, &request) < 0) return failed("gives no buffers");
-  // One is with the reader, one is the newest, and the driver needs one to fill.
+  // The newest, one to fill, and one or, while a stage still fits its picture, two with the reader:
+  // of three, the driver has none to fill then and misses a picture.
   if (request.count < 3) {
     return Status(Code::kDevice, path_ + ": gives " + std::to_string(request.count) +
                                      " buffers, expected at least 3");

@@ -125,11 +125,11 @@ golden() {
     wait $! || status=$?
     said=$(sed -n 's/^edgepipe-run: error: //p' "$errors" | tail -n 1)
     [ -n "$said" ] || said=$(tail -n 3 "$errors" | tr '\n' ';')
-    rm -f "$errors"
     case $status in
-    0) said=equal ;;
+    0) said=equal$(sed -n 's/^edgepipe-run: / /p' "$errors" | tail -n 1) ;;  # and after which fault
     124) said="$said no result after $2 s" ;;
     esac
+    rm -f "$errors"
     echo "golden ${said:-exit code $status}"
 }
 

@@ -284,7 +284,10 @@ def _golden(session: StepSession, host: str, options: DeployOptions, progress: P
     progress.step("golden run on the board")
     said = session.read_until("golden", timeout_s=options.golden_timeout_s + 60.0)
     verdict = said.splitlines()[-1].removeprefix("golden ").strip(" ;")
-    if verdict == "equal":
+    outcome, _, fault = verdict.partition(" ")
+    if outcome == "equal":
+        if fault:
+            progress.notice(f"{host}: the golden run passed, but {fault}")
         return
     session.send(b"n")
     with contextlib.suppress(DeployError):

@@ -111,10 +111,11 @@ class VirtualBoard:
             fpga = model.options()
             model.stop()
             boots = self._boots()
-            if not qemu.order(self.run_folder, "system_reset"):
-                raise VirtualBoardError("virtual board: QEMU does not reset it")
+            resets = qemu.order(self.run_folder, "system_reset")
             if fpga is not None:
                 model.start(fpga, Path(state.memory_file))
+            if not resets:
+                raise VirtualBoardError("virtual board: QEMU does not reset it")
             self._wait_for_login(state, progress or Silent(), boots=boots + 1)
 
     def status(self) -> Status:

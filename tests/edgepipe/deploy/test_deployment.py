@@ -13,11 +13,13 @@ from edgepipe.deploy import deployment, plan
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.deploy.session import GoldenError
 from edgepipe.errors import DeployError
+from edgepipe.progress import Silent
 
 
-def deploy(board, bundle, options, **changes):
+def deploy(board, bundle, options, progress=None, **changes):
     source = deployment.open_source(bundle)
-    return deployment.deploy(board.target(), source, dataclasses.replace(options, **changes))
+    options = dataclasses.replace(options, **changes)
+    return deployment.deploy(board.target(), source, options, progress)
 
 
 def current(board):
@@ -108,6 +110,16 @@ def test_a_failed_golden_run_leaves_the_old_release_and_no_trace(board, make_bun
     assert "bitstream" in caught.value.hint
     assert current(board) == "releases/1"
     assert tree(board.root / "releases") == before
+
+
+def test_a_golden_run_that_needed_a_fallback_is_told(board, make_bundle, options):
+    notices = []
+    progress = Silent()
+    progress.notice = notices.append
+    assert deploy(board, make_bundle(verdict="fallback"), options, progress).result == "deployed"
+    assert notices == [
+        "board: the golden run passed, but frame 0, stage 'vta1': hung; its fallback takes over"
+    ]
 
 
 def test_a_golden_run_that_hangs_is_ended(board, make_bundle, options):
