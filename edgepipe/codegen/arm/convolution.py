@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgepipe.codegen.arm.epilogue import Tail
-from edgepipe.codegen.arm.intrinsics import pair_product
+from edgepipe.codegen.arm.intrinsics import Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
 from edgepipe.codegen.arm.targets import NEON, Architecture
@@ -26,6 +26,7 @@ from vta_stages.layers import Conv, Int8Array, TransposedConv
 
 # int32 accumulators of a register tile, in lanes: what 16 AVX2 or 32 NEON registers leave free.
 _TILE_LANES = {8: 104, 16: 80}
+_LONGEST_RUN = 15  # pairs of an odd run that are unrolled
 _GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
 
 
@@ -156,7 +157,7 @@ class ConvolutionKernel:
         ty, run = te.reduce_axis((0, y_axis.taps), "ty"), te.reduce_axis((0, self.runs), "run")
         pair, half = te.reduce_axis((0, self.run_pairs), "pair"), te.reduce_axis((0, 2), "half")
 
-        def product(qy: Expr, py: Expr, qx: Expr, px: Expr, outer: Expr, lane: Expr) -> Expr:
+        def product(qy: Expr, py: Expr, px: Expr, outer: Expr, qx: Expr, lane: Expr) -> Expr:
             row = qy * y_axis.step + y_axis.offset(py) + ty * y_axis.dilation
             column = qx * x_axis.step + x_axis.offset(px) + run * x_axis.dilation
             group: Expr = 0
@@ -171,7 +172,7 @@ class ConvolutionKernel:
 
         surplus = math.ceil(x_axis.positions / tile) * tile
         acc = te.compute(
-            (y_axis.positions, y_axis.phases, surplus, x_axis.phases, *self._vectors, vector),
+            (y_axis.positions, y_axis.phases, x_axis.phases, *self._vectors, surplus, vector),
             product,
             name="acc",
         )
@@ -180,9 +181,9 @@ class ConvolutionKernel:
             found = acc[
                 tirx.floordiv(y, y_axis.phases),
                 tirx.floormod(y, y_axis.phases),
-                tirx.floordiv(x, x_axis.phases),
                 tirx.floormod(x, x_axis.phases),
                 tirx.floordiv(c, vector),
+                tirx.floordiv(x, x_axis.phases),
                 tirx.floormod(c, vector),
             ]
             return self.tail.apply(found, params, c, y, x)
@@ -194,8 +195,28 @@ class ConvolutionKernel:
     def _vectors(self) -> tuple[int]:
         return (self.output.lanes // self.output.vector,)
 
+    def _step(self, arch: Architecture) -> Step:
+        """Return what is done at once: two pairs where NEON can double them, or an odd run."""
+        is_doubled = arch in NEON and not self.has_lowest_weight
+        pairs = 1
+        if is_doubled and self.run_pairs % 2 == 0:
+            pairs = 2
+        elif is_doubled and self.run_pairs <= _LONGEST_RUN:
+            pairs = self.run_pairs
+        return Step(
+            pixels=self.tile,
+            stride=self.x.step * self.input.lanes,
+            lanes=self.output.vector,
+            pairs=pairs,
+            is_doubled=is_doubled,
+        )
+
     def _schedule(self, arguments: list[te.Tensor], arch: Architecture) -> PrimFunc:
-        """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers."""
+        """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers.
+
+        The tile has no memory scope of its own: TVM gives only "global" ones of its size the stack,
+        where LLVM turns them into registers; others it would also store.
+        """
         sch = schedule(arguments)
         outer, y, x, lanes = self.output.split_loops(sch, "out")
         staging = self.staging
@@ -204,24 +225,21 @@ class ConvolutionKernel:
         x_tile, x_pixel, x_phase = sch.split(x, [None, self.tile, self.x.phases])
         sch.reorder(y_band, *outer, y_row, y_phase, x_tile, x_pixel, x_phase, lanes)
         acc = sch.get_sblock("acc")
-        sch.set_scope(acc, 0, "local")
         sch.compute_at(acc, x_tile, preserve_unit_loops=True)
-        *_, pixel, phase, _, lane, ty, run, pair, half = sch.get_loops(acc)
+        *_, phase, _, pixel, lane, ty, run, pair, half = sch.get_loops(acc)
         staging.place(sch, y_band)
-        # smlal in int16 needs two pairs a step and no product of 2**14 twice.
-        doubles = arch in NEON and self.run_pairs % 2 == 0 and not self.has_lowest_weight
+        step = self._step(arch)
         inner = [half]
-        if doubles:
-            pair, step = sch.split(pair, [None, 2])
-            inner = [step, half]
+        if step.pairs > 1:  # loops of one would not match the intrinsic
+            pair, step_pair = sch.split(pair, [None, step.pairs])
+            inner = [step_pair, half]
         sch.reorder(ty, run, pair, phase, pixel, lane, *inner)
         sch.unroll(phase)
-        sch.unroll(pixel)
-        *_, init_phase, init_pixel, init_lane = sch.get_loops(sch.decompose_reduction(acc, ty))
+        *_, init_phase, _, init_pixel, init_lane = sch.get_loops(sch.decompose_reduction(acc, ty))
         sch.unroll(init_phase)
         sch.unroll(init_pixel)
         sch.vectorize(init_lane)
-        sch.tensorize(lane, pair_product(arch, self.output.vector, len(inner)))
+        sch.tensorize(pixel if step.pixels > 1 else lane, step.intrinsic(arch))
         sch.unroll(x_pixel)
         sch.unroll(x_phase)
         sch.vectorize(lanes)

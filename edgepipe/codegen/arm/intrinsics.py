@@ -1,115 +1,158 @@
 """Tensor intrinsics: one step of an int8 convolution in registers.
 
-``C[lane] += sum_k A[k] * B[lane, k]``: one pixel's ``A`` against the weights of
-``lanes`` output channels, kept in pairs along the reduction, because both instruction sets
-multiply vectors and add neighbouring products:
+``C[pixel, lane] += sum_k A[pixel * stride + k] * B[lane, k]``: a tile of pixels against the weights
+of ``lanes`` output channels. The reduction is kept in pairs, because both instruction sets multiply
+vectors and add neighbouring products:
 
 * x86-64 (AVX2): ``vpmaddwd`` on int16 pairs, exact for int8 values;
 * NEON without dot product (Cortex-A53; Cortex-A9 has other names for the same): ``smull`` to int16,
-  then ``sadalp`` adds neighbours into int32. With two pairs a step, ``smlal`` first adds two
-  products in int16. That is exact unless both are (-128) * (-128), so it needs weights above -128.
+  then ``sadalp`` adds neighbours into int32. Where two pairs of a step are ``doubled``, ``smlal``
+  first adds their products in int16. That is exact unless both are (-128) * (-128), so it needs
+  weights above -128. The last pair of an odd number goes alone.
+
+Pixels are inside a pair, so its weights are loaded once.
 """
 
 # TVMScript: buffers and their matrices have capital letters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgepipe.codegen.arm.targets import AARCH64, ARMHF, X86_64, Architecture
-from edgepipe.codegen.arm.tensor_ir import Expr, TensorIntrin
+from edgepipe.codegen.arm.targets import AARCH64, X86_64, Architecture
+from edgepipe.codegen.arm.tensor_ir import Expr, TensorIntrin, tirx
 from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript's name for it
 
 
-def pair_product(arch: Architecture, lanes: int, pairs: int) -> str:
-    """Register (once) and return the name of the intrinsic for ``lanes`` channels."""
-    name = f"edgepipe.{arch.name}.pair_product_{lanes}x{pairs}"
-    if TensorIntrin.get(name, allow_missing=True) is None:
-        describe, make = _FORMS[arch.name, pairs]
-        TensorIntrin.register(name, describe(lanes, arch.staged_dtype), make(lanes))
-    return name
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The sizes of one step: ``stride`` is the distance of two pixels in ``A``, in elements."""
+
+    pixels: int
+    stride: int
+    lanes: int
+    pairs: int
+    is_doubled: bool
+
+    @property
+    def span(self) -> int:
+        """Elements of ``A`` from the first to the last that is read."""
+        return (self.pixels - 1) * self.stride + self.pairs * 2
+
+    def intrinsic(self, arch: Architecture) -> str:
+        """Register (once) and return the name of the tensor intrinsic."""
+        sizes = f"{self.pixels}x{self.stride}x{self.lanes}x{self.pairs}"
+        name = f"edgepipe.{arch.name}.step_{sizes}{'_doubled' if self.is_doubled else ''}"
+        if TensorIntrin.get(name, allow_missing=True) is None:
+            made = _avx2(self) if arch == X86_64 else _neon(self, _A64 if arch == AARCH64 else _A32)
+            TensorIntrin.register(name, _describe(self, arch.staged_dtype), made)
+        return name
 
 
-def _one_pair(lanes: int, dtype: str) -> Any:
+def _describe(step: Step, dtype: str) -> Any:
+    pixels, stride, lanes, pairs, span = step.pixels, step.stride, step.lanes, step.pairs, step.span
+    # TVM drops loops of one from a block before it compares it with this.
+    axes = [(n, kind) for n, kind in ((pixels, "S"), (lanes, "S"), (pairs, "R"), (2, "R")) if n > 1]
+    extents, kinds = [n for n, _ in axes], "".join(kind for _, kind in axes)
+
+    def element(at: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
+        """Return the elements of A, B and C that belong together: their indices."""
+        given = iter(at)
+        p, i, j, k = (next(given) if n > 1 else 0 for n in (pixels, lanes, pairs, 2))
+        return p * stride + j * 2 + k, (j, i, k), (p, i)
+
     @T.prim_func(s_tir=True)
     def description(
-        A: T.Buffer((2,), dtype, offset_factor=1),
-        B: T.Buffer((lanes, 2), "int8", offset_factor=1),
-        C: T.Buffer((lanes,), "int32", offset_factor=1, scope="local"),
+        A: T.Buffer((span,), dtype, offset_factor=1),
+        B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
+        C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
     ) -> None:
         with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, 2):
+            T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
+            T.writes(C[0:pixels, 0:lanes])
+            for loops in T.grid(*extents):
                 with T.sblock("update"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(A[vk], "int32") * T.cast(B[vi, vk], "int32")
+                    at = T.meta_var(T.axis.remap(kinds, loops))
+                    C[element(at)[2]] = C[element(at)[2]] + T.cast(
+                        A[element(at)[0]], "int32"
+                    ) * T.cast(B[element(at)[1]], "int32")
 
     return description
 
 
-def _two_pairs(lanes: int, dtype: str) -> Any:
-    @T.prim_func(s_tir=True)
-    def description(
-        A: T.Buffer((4,), dtype, offset_factor=1),
-        B: T.Buffer((2, lanes, 2), "int8", offset_factor=1),
-        C: T.Buffer((lanes,), "int32", offset_factor=1, scope="local"),
-    ) -> None:
-        with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:2, 0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            for i, j, k in T.grid(lanes, 2, 2):
-                with T.sblock("update"):
-                    vi, vj, vk = T.axis.remap("SRR", [i, j, k])
-                    C[vi] = C[vi] + T.cast(A[vj * 2 + vk], "int32") * T.cast(B[vj, vi, vk], "int32")
+def _avx2(step: Step) -> Any:
+    pixels, stride, lanes, pairs, span = step.pixels, step.stride, step.lanes, step.pairs, step.span
 
-    return description
-
-
-def _avx2(lanes: int) -> Any:
     @T.prim_func(s_tir=True)
     def product(
-        A: T.Buffer((2,), "int16", offset_factor=1),
-        B: T.Buffer((lanes, 2), "int8", offset_factor=1),
-        C: T.Buffer((lanes,), "int32", offset_factor=1, scope="local"),
+        A: T.Buffer((span,), "int16", offset_factor=1),
+        B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
+        C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
     ) -> None:
         with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            for g in T.unroll(lanes // 8):
-                C[T.ramp(g * 8, 1, 8)] += T.call_llvm_pure_intrin(
-                    T.llvm_lookup_intrinsic_id("llvm.x86.avx2.pmadd.wd"),
-                    T.reinterpret(
-                        T.broadcast(T.reinterpret(A.vload([0], "int16x2"), dtype="int32"), 8),
-                        dtype="int16x16",
-                    ),
-                    T.cast(B.vload([g * 8, 0], dtype="int8x16"), "int16x16"),
-                    dtype="int32x8",
-                )
+            T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
+            T.writes(C[0:pixels, 0:lanes])
+            for j in T.unroll(pairs):
+                for p in T.unroll(pixels):
+                    for g in T.unroll(lanes // 8):
+                        C[p, T.ramp(g * 8, 1, 8)] += T.call_llvm_pure_intrin(
+                            T.llvm_lookup_intrinsic_id("llvm.x86.avx2.pmadd.wd"),
+                            T.reinterpret(
+                                T.broadcast(
+                                    T.reinterpret(
+                                        A.vload([p * stride + j * 2], "int16x2"), dtype="int32"
+                                    ),
+                                    8,
+                                ),
+                                dtype="int16x16",
+                            ),
+                            T.cast(B.vload([j, g * 8, 0], dtype="int8x16"), "int16x16"),
+                            dtype="int32x8",
+                        )
 
     return product
 
 
+LOW, HIGH = "low", "high"
+
+
 @dataclass(frozen=True, slots=True)
 class _Neon:
-    """The names that LLVM gives the two NEON instructions on one architecture."""
+    """The names that LLVM gives the two NEON instructions on one architecture.
+
+    Weights are loaded for eight channels, int8x16, and multiplied four channels at a time.
+    """
 
     multiply: str
     pairwise_add: str
 
-    def smull(self, pair: Expr, weights: Expr) -> Expr:
-        """Multiply four copies of an int8 pair with four channels' weight pairs: int16x8."""
+    def one_pair(self, pair: Expr, weights: Expr, channels: str) -> Expr:
+        """Return an int8x2 pair's products with four of the weights' channels: int32x4."""
         copies = T.broadcast(T.reinterpret(pair, dtype="int16"), 4)
+        return self._add_neighbours(self._smull(copies, weights, channels))
+
+    def two_pairs(self, pairs: Expr, first: Expr, second: Expr, channels: str) -> Expr:
+        """Likewise of two pairs, int8x4, which are loaded at once and added up in int16."""
+        both = T.reinterpret(pairs, dtype="int16x2")
+        products = [
+            self._smull(tirx.Shuffle([both, both], [index] * 4), weights, channels)
+            for index, weights in enumerate((first, second))
+        ]
+        return self._add_neighbours(products[0] + products[1])
+
+    def _smull(self, copies: Expr, weights: Expr, channels: str) -> Expr:
+        """Multiply four copies of an int8 pair, int16x4, with four channels' pairs: int16x8."""
+        part = T.vectorlow if channels == LOW else T.vectorhigh
         return T.call_llvm_pure_intrin(
             T.llvm_lookup_intrinsic_id(self.multiply),
             T.reinterpret(copies, dtype="int8x8"),
-            weights,
+            part(weights, dtype="int8x8"),
             dtype="int16x8",
         )
 
-    def add_neighbours(self, products: Expr) -> Expr:
+    def _add_neighbours(self, products: Expr) -> Expr:
         """Add neighbouring int16 lanes into int32x4; LLVM fuses the addition after it (sadalp)."""
         return T.call_llvm_pure_intrin(
             T.llvm_lookup_intrinsic_id(self.pairwise_add), products, dtype="int32x4"
@@ -120,48 +163,47 @@ _A64 = _Neon("llvm.aarch64.neon.smull.v8i16", "llvm.aarch64.neon.saddlp.v4i32.v8
 _A32 = _Neon("llvm.arm.neon.vmulls.v8i16", "llvm.arm.neon.vpaddls.v4i32.v8i16")
 
 
-def _neon(lanes: int, neon: _Neon) -> Any:
+def _neon(step: Step, neon: _Neon) -> Any:
+    pixels, stride, lanes, pairs, span = step.pixels, step.stride, step.lanes, step.pairs, step.span
+    doubled = pairs // 2 * 2 if step.is_doubled else 0
+
+    # The order of loops is the one in which LLVM spills the fewest registers.
     @T.prim_func(s_tir=True)
     def product(
-        A: T.Buffer((2,), "int8", offset_factor=1),
-        B: T.Buffer((lanes, 2), "int8", offset_factor=1),
-        C: T.Buffer((lanes,), "int32", offset_factor=1, scope="local"),
+        A: T.Buffer((span,), "int8", offset_factor=1),
+        B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
+        C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
     ) -> None:
         with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            for g in T.unroll(lanes // 4):
-                C[T.ramp(g * 4, 1, 4)] += neon.add_neighbours(
-                    neon.smull(A.vload([0], "int8x2"), B.vload([g * 4, 0], "int8x8"))
-                )
+            T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
+            T.writes(C[0:pixels, 0:lanes])
+            for j in T.unroll(doubled // 2):
+                for p in T.unroll(pixels):
+                    for g in T.unroll(lanes // 8):
+                        C[p, T.ramp(g * 8, 1, 4)] += neon.two_pairs(
+                            A.vload([p * stride + j * 4], "int8x4"),
+                            B.vload([j * 2, g * 8, 0], "int8x16"),
+                            B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
+                            LOW,
+                        )
+                        C[p, T.ramp(g * 8 + 4, 1, 4)] += neon.two_pairs(
+                            A.vload([p * stride + j * 4], "int8x4"),
+                            B.vload([j * 2, g * 8, 0], "int8x16"),
+                            B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
+                            HIGH,
+                        )
+            for j in T.unroll(pairs - doubled):
+                for g in T.unroll(lanes // 8):
+                    for p in T.unroll(pixels):
+                        C[p, T.ramp(g * 8, 1, 4)] += neon.one_pair(
+                            A.vload([p * stride + (doubled + j) * 2], "int8x2"),
+                            B.vload([doubled + j, g * 8, 0], "int8x16"),
+                            LOW,
+                        )
+                        C[p, T.ramp(g * 8 + 4, 1, 4)] += neon.one_pair(
+                            A.vload([p * stride + (doubled + j) * 2], "int8x2"),
+                            B.vload([doubled + j, g * 8, 0], "int8x16"),
+                            HIGH,
+                        )
 
     return product
-
-
-def _neon_two_pairs(lanes: int, neon: _Neon) -> Any:
-    @T.prim_func(s_tir=True)
-    def product(
-        A: T.Buffer((4,), "int8", offset_factor=1),
-        B: T.Buffer((2, lanes, 2), "int8", offset_factor=1),
-        C: T.Buffer((lanes,), "int32", offset_factor=1, scope="local"),
-    ) -> None:
-        with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:2, 0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            for g in T.unroll(lanes // 4):
-                C[T.ramp(g * 4, 1, 4)] += neon.add_neighbours(
-                    neon.smull(A.vload([0], "int8x2"), B.vload([0, g * 4, 0], "int8x8"))
-                    + neon.smull(A.vload([2], "int8x2"), B.vload([1, g * 4, 0], "int8x8"))
-                )
-
-    return product
-
-
-# (architecture, pairs a step) -> (what the step means, how it is done)
-_FORMS: dict[tuple[str, int], tuple[Callable[[int, str], Any], Callable[[int], Any]]] = {
-    (X86_64.name, 1): (_one_pair, _avx2),
-    (AARCH64.name, 1): (_one_pair, lambda lanes: _neon(lanes, _A64)),
-    (AARCH64.name, 2): (_two_pairs, lambda lanes: _neon_two_pairs(lanes, _A64)),
-    (ARMHF.name, 1): (_one_pair, lambda lanes: _neon(lanes, _A32)),
-    (ARMHF.name, 2): (_two_pairs, lambda lanes: _neon_two_pairs(lanes, _A32)),
-}

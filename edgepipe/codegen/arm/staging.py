@@ -80,12 +80,21 @@ class Staging:
         sch.transform_layout(
             block, ("write", 0), lambda row, column, c: (row, column * channels + c)
         )
-        channel = sch.get_loops(block)[-1]
+        *_, column, channel = sch.get_loops(block)
         if self.is_camera:
             sch.unroll(channel)
+            self._split_off_border(sch, column)
             return
         for lanes in (32, 16, 8):
             if self.channels % lanes == 0:
                 _, vector = sch.split(channel, [None, lanes])
                 sch.vectorize(vector)
                 return
+
+    def _split_off_border(self, sch: Schedule, column: Loop) -> None:
+        """Make loops of their own of the columns left and right of the picture: no test inside."""
+        before = min(max(0, -self.first_column), self.columns)
+        inside = min(self.columns - before, self.input.width)
+        parts = [n for n in (before, inside, self.columns - before - inside) if n > 0]
+        if len(parts) > 1:
+            sch.loop_partition(column, [*parts[:-1], None])
