@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kPoll{5};
+constexpr int kNotStarted =
+    127;  // of a child that posix_spawn could not make the program of (POSIX)
 
 /// The settings of posix_spawn, freed at the end.
 struct Spawn {
@@ -119,6 +121,9 @@ Status ChildProcess::wait(Clock::time_point deadline) {
   if (WIFSIGNALED(wait_status_)) {
     return Status(Code::kCorrupt,
                   name_ + " was ended by signal " + std::to_string(WTERMSIG(wait_status_)));
+  }
+  if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == kNotStarted) {
+    return Status(Code::kNotFound, name_ + " cannot be started");
   }
   return Status(Code::kCorrupt, name_ + ": " + last_words());
 }

@@ -11,6 +11,7 @@
 
 #include "allocation_counter.h"
 #include "edgepipe/frame_loop.h"
+#include "jpeg_lacks.h"
 #include "pipeline_test_stages.h"
 
 namespace edgepipe {
@@ -256,6 +257,7 @@ TEST_F(PictureInputTest, TheFallbackRunsOnTheFrameThatWasFittedAndFitsTheLaterOn
 }
 
 TEST_F(PictureInputTest, ADamagedPictureOfALiveSourceIsMarkedAndTheRunGoesOn) {
+  if (const std::string why = testing::jpeg_lacks(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 2, true, 1)).ok());
   for (const bool damaged : {true, false}) {
     ASSERT_TRUE(send().ok());
@@ -266,6 +268,7 @@ TEST_F(PictureInputTest, ADamagedPictureOfALiveSourceIsMarkedAndTheRunGoesOn) {
 }
 
 TEST_F(PictureInputTest, ADamagedPictureOfAFileEndsTheRunAndNamesTheSource) {
+  if (const std::string why = testing::jpeg_lacks(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 1, false, 1)).ok());
   ASSERT_TRUE(send().ok());
   const Status status = pipeline_->next(soon()).status();
