@@ -6,9 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "array.h"
 #include "edgepipe/classify.h"
 #include "edgepipe/detect.h"
+#include "edgepipe/sync.h"
 #include "methods.h"
 #include "status_error.h"
 
@@ -75,15 +74,26 @@ class PipelineModule final : public Methods<PipelineModule> {
   /// Holds the pipeline against close() for the time of a call.
   class Use {
    public:
-    explicit Use(PipelineModule& module) : lock_(module.gate_), pipeline_(module.pipeline_.get()) {
-      if (pipeline_ == nullptr) {
+    explicit Use(PipelineModule& module) : module_(module) {
+      MutexLock lock(module.mutex_);
+      if (module.closing_) {
         check(Status(Code::kInvalidArgument, "pipeline: used after close()"));
       }
+      ++module.users_;
+      pipeline_ = module.pipeline_.get();
     }
+    ~Use() {
+      MutexLock lock(module_.mutex_);
+      --module_.users_;
+      module_.changed_.notify();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
     RunningPipeline* operator->() const { return pipeline_; }
 
    private:
-    std::shared_lock<std::shared_timed_mutex> lock_;
+    PipelineModule& module_;
     RunningPipeline* pipeline_;
   };
 
@@ -150,13 +160,17 @@ class PipelineModule final : public Methods<PipelineModule> {
   void restart(double timeout_s) { check(Use(*this)->restart(after(timeout_s))); }
 
   void close() {
-    std::unique_lock lock(gate_, std::defer_lock);
-    do {  // once more, as a restart may have come in between
-      const std::shared_lock use(gate_);
-      if (!pipeline_) return;
-      pipeline_->pipeline().cancel();
-    } while (!lock.try_lock_for(kCloseRetry));
-    pipeline_.reset();
+    std::unique_ptr<RunningPipeline> ended;  // after the lock: it waits for its stages
+    MutexLock lock(mutex_);
+    closing_ = true;
+    while (pipeline_) {
+      pipeline_->pipeline().cancel();  // each time, as a restart may have come in between
+      if (users_ == 0) {
+        ended = std::move(pipeline_);
+      } else {
+        changed_.wait_until(lock, Clock::now() + kCloseRetry);
+      }
+    }
   }
 
   std::string statistics() { return Use(*this)->pipeline().statistics().json(); }
@@ -177,8 +191,11 @@ class PipelineModule final : public Methods<PipelineModule> {
     }
   }
 
-  std::shared_timed_mutex gate_;  // shared: in use; exclusive: being closed
-  std::unique_ptr<RunningPipeline> pipeline_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool closing_ EDGEPIPE_GUARDED_BY(mutex_) = false;
+  int users_ EDGEPIPE_GUARDED_BY(mutex_) = 0;  // calls under way
+  std::unique_ptr<RunningPipeline> pipeline_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace
