@@ -80,10 +80,9 @@ Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& option
                                        "/dma_heap; does the kernel have CONFIG_DMABUF_HEAPS_CMA?");
   }
   if (!options.coherent && !kMaintainsCaches) {
-    return Status(Code::kDevice,
-                  "memory: " + heap +
-                      ": this processor lets no program maintain its caches; load " +
-                      "the kernel module u-dma-buf instead");
+    return Status(Code::kDevice, "memory: " + heap +
+                                     ": this processor lets no program maintain its caches; load " +
+                                     "the kernel module u-dma-buf instead");
   }
   const FileDescriptor file(::open(heap.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid())
