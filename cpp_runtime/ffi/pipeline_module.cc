@@ -175,8 +175,8 @@ class PipelineModule final : public Methods<PipelineModule> {
 
   std::string statistics() { return Use(*this)->pipeline().statistics().json(); }
 
-  void write_trace(const ffi::String& path) {
-    check(Use(*this)->pipeline().trace().write(std::string(path)));
+  void write_trace(const std::string& path) {  // as bytes too: a file's name need not be UTF-8
+    check(Use(*this)->pipeline().trace().write(path));
   }
 
   static void check_outputs(const Graph& graph, std::span<const std::span<std::byte>> wanted) {

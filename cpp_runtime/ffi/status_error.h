@@ -3,6 +3,7 @@
 
 #include <tvm/ffi/error.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -13,13 +14,20 @@ namespace edgepipe::binding {
 /// The exception's kind. RPC hands on the message only, so that the message has the code.
 inline constexpr const char* kStatusError = "edgepipe.Status";
 
+/// The text with U+FFFD in the place of what is no UTF-8, such as a file's name: Python's strings
+/// and JSON take nothing else.
+inline std::string utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace))
+      .get<std::string>();
+}
+
 /// Throws "status CODE: TEXT" unless it is ok. Without a backtrace: a wait that has ended is no
 /// fault, and finding one takes longer than a frame.
 inline void check(const Status& status) {
   if (status.ok()) return;
-  throw tvm::ffi::Error(
-      kStatusError,
-      "status " + std::to_string(static_cast<int>(status.code())) + ": " + status.message(), "");
+  const std::string code = std::to_string(static_cast<int>(status.code()));
+  throw tvm::ffi::Error(kStatusError, "status " + code + ": " + utf8(status.message()), "");
 }
 
 template <typename T>

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import operator
+import os
 import shutil
 import tempfile
 import weakref
@@ -92,7 +93,9 @@ class BuiltPipeline:
                 "pinning": pinning,
             }
             functions = [part for stage in hosted for part in (stage.name, stage)]
-            module = call("load_pipeline", str(self.folder), json.dumps(options), *functions)
+            module = call(
+                "load_pipeline", os.fsencode(self.folder), json.dumps(options), *functions
+            )
             return RunningPipeline(module, hosted=hosted, keep=self)
         except BaseException:
             for host in hosts.values():

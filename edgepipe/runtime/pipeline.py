@@ -165,7 +165,7 @@ class Pipeline(Handle):
             "cores": [*(cores or ())],
             "trace_spans": _TRACE_SPANS if trace else 0,
         }
-        return cls(call("load_pipeline", os.fspath(bundle), json.dumps(options)))
+        return cls(call("load_pipeline", os.fsencode(bundle), json.dumps(options)))
 
     # ---- frames --------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Pipeline(Handle):
 
         Raises RuntimeFailure when the file cannot be written.
         """
-        self._call("write_trace", os.fspath(path))
+        self._call("write_trace", os.fsencode(path))
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from edgepipe.doctor import checks
+from edgepipe.doctor import checks, memory
 
 BOARD = Path(__file__).parents[2] / "board"
 
@@ -19,6 +19,6 @@ def test_an_overlay_compiles_and_has_the_drivers_names(board, address):
         [dtc, "-@", "-I", "dts", "-O", "dtb", overlay], capture_output=True, check=True
     )
     assert done.stderr == b""
-    names = (f"{checks.REGISTERS}@{address}", checks.BUFFER, "generic-uio", "ikwzm,u-dma-buf")
+    names = (f"{checks.REGISTERS}@{address}", memory.BUFFER, "generic-uio", "ikwzm,u-dma-buf")
     for name in names:
         assert name.encode() + b"\0" in done.stdout

@@ -115,9 +115,12 @@ def test_names_that_are_not_utf_8(built, project):
     (project / "pictures").rename(pictures)
     (pictures / "0.png").rename(pictures / f"{name}.png")
     assert run_program("inspect", bundle).returncode == 0
-    ran = run_program("run", bundle, "--input", pictures, "--compare", 0)
+    trace = pictures / f"{name}.json"
+    ran = run_program("run", bundle, "--input", pictures, "--compare", 0, "--trace", trace)
     assert ran.returncode == 0, ran.stderr
     assert len(ran.stdout.splitlines()) == 4
+    assert trace.exists()
+    trace.unlink()
     ran = run_program("run", bundle, "--input", pictures, "--output", project / name / "out")
     assert_error(ran.stderr, ran.returncode, "the name is not UTF-8", "rename")
     assert list((pictures / "out").iterdir()) == []
