@@ -95,7 +95,8 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
     }
   }
   if (Status status = read_groups(json); !status.ok()) return status.with_context(file.string());
-  Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open(folder, hosted, options);
+  Result<std::unique_ptr<PipelineSession>> session =
+      PipelineSession::open(folder, *std::move(description), hosted, options);
   if (!session.ok()) return session.status();
   exported_ = *std::move(session);
   for (auto& [name, function] : hosted_) function.set_memory(exported_->memory());

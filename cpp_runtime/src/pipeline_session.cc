@@ -5,13 +5,10 @@
 
 #include "edgepipe/arm_stage.h"
 #include "edgepipe/function_stage.h"
-#include "edgepipe/mapped_file.h"
 #include "stage_loader.h"
 
 namespace edgepipe {
 namespace {
-
-constexpr const char* kDescriptionFile = "pipeline.json";
 
 /// The tensors of a bundle's stage and of the description must have the same sizes, in order.
 Status check_sizes(const char* role, const std::vector<std::size_t>& found,
@@ -40,16 +37,9 @@ Result<StageNode> as_node(Result<std::unique_ptr<T>> stage) {
 }  // namespace
 
 Result<std::unique_ptr<PipelineSession>> PipelineSession::open(
-    const std::filesystem::path& folder, const std::vector<HostedStage>& hosted,
-    const Session::Options& options) {
-  const std::filesystem::path file = folder / kDescriptionFile;
-  Result<MappedFile> text = MappedFile::open(file);
-  if (!text.ok()) return text.status();
-  Result<PipelineDescription> description =
-      PipelineDescription::parse(text->bytes(), file.string());
-  if (!description.ok()) return description.status();
-
-  std::unique_ptr<PipelineSession> session(new PipelineSession(*std::move(description)));
+    const std::filesystem::path& folder, PipelineDescription description,
+    const std::vector<HostedStage>& hosted, const Session::Options& options) {
+  std::unique_ptr<PipelineSession> session(new PipelineSession(std::move(description)));
   const PipelineDescription& wanted = session->description_;
   if (Status status = session->open_bundles(folder); !status.ok()) return status;
   if (Status status = session->open_hardware(options); !status.ok()) return status;

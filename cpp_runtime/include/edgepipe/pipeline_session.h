@@ -1,6 +1,7 @@
 // PipelineSession: an exported pipeline's folder, ready to run: stages of any kind in any graph.
 //
-//   Result<std::unique_ptr<PipelineSession>> session = PipelineSession::open("exported", {}, {});
+//   Result<std::unique_ptr<PipelineSession>> session =
+//       PipelineSession::open("exported", description, {}, {});
 //   (*session)->pipeline().submit(frames, deadline);
 //
 // Compiled stages, stages of bundles and functions of shared libraries are loaded from the folder.
@@ -33,10 +34,11 @@ class PipelineSession {
     void* context;
   };
 
-  /// Reads pipeline.json, loads the stages and starts the pipeline; a stage runs on the core that
-  /// the description gives, whatever `options.pipeline.threads` says. Blocks meanwhile. kNotFound
+  /// Loads the stages that the folder's description names and starts the pipeline; a stage runs on
+  /// the core that it gives, whatever `options.pipeline.threads` says. Blocks meanwhile. kNotFound
   /// for a missing file or stage, kUnsupported for a kind that nothing here or in `hosted` runs.
   static Result<std::unique_ptr<PipelineSession>> open(const std::filesystem::path& folder,
+                                                       PipelineDescription description,
                                                        const std::vector<HostedStage>& hosted,
                                                        const Session::Options& options);
 

@@ -18,19 +18,14 @@ pytestmark = pytest.mark.sim
 SCORES = ("float32", (1, bundles.CLASSES))
 
 
-@pytest.fixture(scope="module")
-def network() -> bundles.Network:
-    return bundles.make_network()
-
-
 @pytest.fixture(scope="module", params=["folder", "archive.edgepipe"])
 def bundle(
     request: pytest.FixtureRequest,
-    network: bundles.Network,
+    files: bundles.Files,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     path = tmp_path_factory.mktemp("bundle") / str(request.param)
-    return bundles.write_bundle(path, bundles.compile_files(network), {})
+    return bundles.write_bundle(path, files, {})
 
 
 def best(scores: NDArray[Any]) -> NDArray[Any]:

@@ -22,16 +22,6 @@ from edgepipe.top import snapshot
 pytestmark = pytest.mark.sim
 
 
-@pytest.fixture(scope="module")
-def network():
-    return bundles.make_network()
-
-
-@pytest.fixture(scope="module")
-def files(network):
-    return bundles.compile_files(network)
-
-
 @pytest.fixture(scope="module", params=["tiny", "tiny.edgepipe"], ids=["folder", "archive"])
 def bundle(request, tmp_path_factory, network, files):
     frame = bundles.frames(1)[0]

@@ -24,11 +24,10 @@ ENDLESS = ("--source", "synthetic", "--rate", "200", "--headless")
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    network = bundles.make_network()
+def bundle(tmp_path_factory, network, files):
     golden = {"frame": bundles.frames(1)[0], "scores": network.run(bundles.frames(1)[0])}
     path = tmp_path_factory.mktemp("account") / "tiny"
-    return bundles.write_bundle(path, bundles.compile_files(network), golden)
+    return bundles.write_bundle(path, files, golden)
 
 
 def account(report: str) -> tuple[int, int, int, int]:

@@ -18,16 +18,6 @@ TIME_LIMIT = ("--device-timeout", "0.3")
 
 
 @pytest.fixture(scope="module")
-def network():
-    return bundles.make_network()
-
-
-@pytest.fixture(scope="module")
-def files(network):
-    return bundles.compile_files(network)
-
-
-@pytest.fixture(scope="module")
 def plain(tmp_path_factory, network, files):
     """Return a bundle without a fallback."""
     path = tmp_path_factory.mktemp("faults") / "plain"

@@ -23,16 +23,6 @@ FRAME = bundles.frames(1)[0]
 
 
 @pytest.fixture(scope="module")
-def network():
-    return bundles.make_network()
-
-
-@pytest.fixture(scope="module")
-def files(network):
-    return bundles.compile_files(network)
-
-
-@pytest.fixture(scope="module")
 def bundle(tmp_path_factory, network, files):
     golden = {"frame": FRAME, "scores": network.run(FRAME)}
     path = tmp_path_factory.mktemp("run") / "tiny.edgepipe"
