@@ -2,16 +2,19 @@
 
 All run under qemu-user with a plugin that counts; a run is the difference between few and more.
 Ours starts from the camera's interleaved bytes, the others from planes of 8-bit pixels. The
-features must agree to one step first. Downloads Debian's Python for arm64 and the wheels once.
+features must agree to one step first. Downloads Debian's Python for arm64 and the wheels of
+``emulated_wheels.txt`` once.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +37,8 @@ PACKAGES = (
     "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3", "liblzma5", "libbz2-1.0", "libuuid1",
     "libgomp1",
 )  # fmt: skip
-WHEELS = ("numpy", "onnxruntime", "ncnn")
+OTHERS = ("onnxruntime", "ncnn")
+WHEELS = Path(__file__).with_name("emulated_wheels.txt")
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64")
 # onnxruntime asks /proc/cpuinfo what it runs on and does not survive a PC's; a Cortex-A53's:
 CPU = (
@@ -44,6 +48,11 @@ CPU = (
 )
 NCNN_INT8 = 0x000D4B38
 """What a block of int8 weights in ncnn's .bin files begins with."""
+
+
+def pinned_versions() -> dict[str, str]:
+    """Return the version of every wheel by its name."""
+    return dict(re.findall(r"^(\w+)==(\S+)", WHEELS.read_text(), re.MULTILINE))
 
 
 class Emulated:
@@ -61,22 +70,26 @@ class Emulated:
         self._plugin = folder / "count_instructions.so"
         source = Path(__file__).with_name("count_instructions.c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", self._plugin, source], check=True)
-        if not (self._root / "complete").is_file():
+        complete = self._root / "complete"
+        if not complete.is_file() or complete.read_text() != WHEELS.read_text():
             self._make_root()
+            complete.write_text(WHEELS.read_text())
 
     def _make_root(self) -> None:
         print("downloading an aarch64 Python, onnxruntime and ncnn", file=sys.stderr, flush=True)
-        shutil.rmtree(self._root, ignore_errors=True)
+        wheels = self._folder / "wheels"
+        for stale in (self._root, wheels):
+            shutil.rmtree(stale, ignore_errors=True)
         store = PackageStore(folder=self._folder / "debian", log=self._folder / "apt.log")
         store.update()
         for file in store.download([f"{name}:arm64" for name in PACKAGES]).values():
             subprocess.run(["dpkg-deb", "-x", file, self._root], check=True)
-        wheels = self._folder / "wheels"
         platforms = [word for name in PLATFORMS for word in ("--platform", name)]
         subprocess.run(
             [
                 sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", wheels,
-                "--only-binary=:all:", "--python-version", "311", *platforms, *WHEELS,
+                "--only-binary=:all:", "--python-version", "311", *platforms,
+                "--require-hashes", "--requirement", WHEELS,
             ],
             check=True,
         )  # fmt: skip
@@ -88,7 +101,6 @@ class Emulated:
             path = self._root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        (self._root / "complete").touch()
 
     def _count(self, root: Path, *command: object) -> int:
         environment = ["-E", f"PYTHONPATH={self._root / 'site'}", "-E", "PYTHONHASHSEED=0"]
@@ -155,23 +167,36 @@ def measure(stem: Stem, emulated: Emulated, folder: Path) -> list[Figure]:
     ours = unpack_activation(
         Accelerator(), packed.reshape(-1, extent, extent, 1, BLOCK), stem.channels
     )[0]
-    for way in WHEELS[1:]:
+    for way in OTHERS:
         print(f"{stem.name}: {way}", file=sys.stderr, flush=True)
         counts[way] = emulated.python(way, folder)
         check(stem, way, ours, np.load(folder / "features.npy"))
+    return figures_of(stem.name, counts)
+
+
+def figures_of(stem: str, counts: Mapping[str, float]) -> list[Figure]:
+    """Return the instructions of every way, and ours as a part of each of the others."""
+    versions = pinned_versions()
+    sources = {way: f"{way} {versions[way]}" for way in OTHERS}
     return [
         *(
-            Figure(name=f"{stem.name}: {way}", value=count / 1e6, unit="M instructions")
+            Figure(
+                name=f"{stem}: {way}",
+                value=count / 1e6,
+                unit="M instructions",
+                source=sources.get(way, ""),
+            )
             for way, count in counts.items()
         ),
         *(
             Figure(
-                name=f"{stem.name}: edgepipe / {way}",
+                name=f"{stem}: edgepipe / {way}",
                 value=counts["edgepipe"] / counts[way],
                 unit="x",
                 at_most=1.0,
+                source=sources[way],
             )
-            for way in WHEELS[1:]
+            for way in OTHERS
         ),
     ]
 
