@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
@@ -55,13 +53,13 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe", errno);
   FileDescriptor output(ends[0]);
   const FileDescriptor input(ends[1]);
-  FileDescriptor errors(::memfd_create("errors", MFD_CLOEXEC));
-  if (!errors.valid()) return failed("memfd_create", errno);
+  Result<std::unique_ptr<LastWords>> words = LastWords::listen();
+  if (!words.ok()) return words.status();
 
   Spawn spawn;
   ::posix_spawn_file_actions_addopen(&spawn.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&spawn.files, input.number(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&spawn.files, errors.number(), STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.files, (*words)->writer(), STDERR_FILENO);
   sigset_t signals;
   ::sigemptyset(&signals);
   ::posix_spawnattr_setsigmask(&spawn.attributes, &signals);
@@ -80,7 +78,8 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   const int error =
       ::posix_spawnp(&id, name.c_str(), &spawn.files, &spawn.attributes, texts.data(), environ);
   if (error != 0) return failed(name, error);
-  return ChildProcess(id, name, std::move(output), std::move(errors));
+  (*words)->close_writer();
+  return ChildProcess(id, name, std::move(output), *std::move(words));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
@@ -88,7 +87,7 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       wait_status_(other.wait_status_),
       name_(std::move(other.name_)),
       output_(std::move(other.output_)),
-      errors_(std::move(other.errors_)) {}
+      words_(std::move(other.words_)) {}
 
 ChildProcess::~ChildProcess() {
   if (id_ == 0) return;
@@ -125,19 +124,9 @@ Status ChildProcess::wait(Clock::time_point deadline) {
   if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == kNotStarted) {
     return Status(Code::kNotFound, name_ + " cannot be started");
   }
-  return Status(Code::kCorrupt, name_ + ": " + last_words());
-}
-
-/// The last line that it wrote to standard error.
-std::string ChildProcess::last_words() const {
-  std::array<char, 512> end{};
-  const off_t bytes = ::lseek(errors_.number(), 0, SEEK_END);
-  const off_t from = std::max<off_t>(0, bytes - static_cast<off_t>(end.size()));
-  const ssize_t count = ::pread(errors_.number(), end.data(), end.size(), from);
-  std::string text(end.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  text.erase(0, text.rfind('\n') + 1);
-  return text.empty() ? "it failed without a word" : text;
+  const std::string words = words_->last_line();
+  return Status(Code::kCorrupt,
+                name_ + ": " + (words.empty() ? "it failed without a word" : words));
 }
 
 }  // namespace edgepipe

@@ -9,6 +9,7 @@
 // then ends both in order. When this process dies, the child's next write fails.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "edgepipe/file_descriptor.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
+#include "last_words.h"
 
 namespace edgepipe {
 
@@ -37,16 +39,15 @@ class ChildProcess {
   Status wait(Clock::time_point deadline);
 
  private:
-  ChildProcess(int id, std::string name, FileDescriptor output, FileDescriptor errors)
-      : id_(id), name_(std::move(name)), output_(std::move(output)), errors_(std::move(errors)) {}
+  ChildProcess(int id, std::string name, FileDescriptor output, std::unique_ptr<LastWords> words)
+      : id_(id), name_(std::move(name)), output_(std::move(output)), words_(std::move(words)) {}
   bool ended_before(Clock::time_point deadline);
-  [[nodiscard]] std::string last_words() const;
 
   int id_;  // 0: it has ended
   int wait_status_ = 0;
   std::string name_;
   FileDescriptor output_;
-  FileDescriptor errors_;  // a file in memory
+  std::unique_ptr<LastWords> words_;
 };
 
 }  // namespace edgepipe

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 #include "edgepipe/byte_stream.h"
@@ -28,6 +30,15 @@ std::string first_line(ChildProcess& child) {
   }
 }
 
+/// Pages of memory that this process has.
+long resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  long all = 0;
+  long resident = 0;
+  file >> all >> resident;
+  return resident;
+}
+
 TEST(ChildProcessTest, GivesItsOutputAndEndsWell) {
   Result<ChildProcess> child = shell("echo one; cat");  // with nothing to read
   ASSERT_TRUE(child.ok()) << child.status().message();
@@ -41,6 +52,25 @@ TEST(ChildProcessTest, ItsLastWordsAreTheError) {
   const Status status = child->wait(soon());
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_EQ(status.message(), "sh: the disc is broken");
+}
+
+TEST(ChildProcessTest, OfEndlessComplaintsOnlyTheLastAreKept) {
+  const long before = resident_pages();
+  Result<ChildProcess> child = shell(
+      "yes the disc has a scratch | head -c 64M >&2; stat -L -c %s /proc/self/fd/2;"
+      "echo >&2; echo the disc is broken >&2; exit 3");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(first_line(*child), "0") << "bytes that a file behind its standard error keeps";
+  EXPECT_EQ(child->wait(soon()).message(), "sh: the disc is broken");
+  EXPECT_LT((resident_pages() - before) * ::sysconf(_SC_PAGESIZE), 32 << 20);
+}
+
+TEST(ChildProcessTest, AChildOfItsOwnThatLivesOnHoldsNobodyUp) {
+  Result<ChildProcess> child = shell("echo the disc is broken >&2; sleep 60 & echo $!; exit 3");
+  ASSERT_TRUE(child.ok());
+  const pid_t grandchild = std::stoi(first_line(*child));
+  EXPECT_EQ(child->wait(soon()).message(), "sh: the disc is broken");
+  EXPECT_EQ(::kill(grandchild, SIGKILL), 0);
 }
 
 TEST(ChildProcessTest, AnEndBySignalIsTold) {
