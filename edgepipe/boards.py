@@ -92,6 +92,16 @@ class Board:
         """How many cores the ARM stages share, at least one."""
         return max(len(self.threads.arm.cores) or self.cores, 1)
 
+    def slots(self, stages: int) -> int:
+        """Return how many frames of a pipeline are to be under way at once.
+
+        One per stage and two for the caller; where stages outnumber what works at the same time,
+        the accelerator and the cores, two frames for each of these keep all of them busy
+        (docs/timing-model.md).
+        """
+        everyone = stages + 2
+        return min(everyone, 2 * (self.arm_cores + 1)) if self.cores else everyone
+
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:
             raise BoardError(

@@ -137,6 +137,7 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
             inputs=(quantized.input_name,),
             outputs=quantized.output_names,
             stages=tuple(stage.entry for stage in compiled),
+            slots=options.board.slots(len(compiled)),
             placement=_placements(segments, compiled),
             preprocess=described.preprocess,
             postprocess=described.postprocess.in_bundle(),

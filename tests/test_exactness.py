@@ -98,7 +98,7 @@ def reference(model_path, calibration):
 
 @pytest.fixture(scope="module")
 def bundle(reference, tmp_path_factory):
-    """Build a network's bundle, placed by default or all on ARM, or with cuts."""
+    """Build a bundle: by default, with depthwise on the VTA, or all on ARM; or with cuts."""
     made = {}
 
     def of(name, placement="default", cuts=()):
@@ -107,7 +107,12 @@ def bundle(reference, tmp_path_factory):
             path = tmp_path_factory.mktemp("bundle") / f"{name}.edgepipe"
             ref = reference(name)
             places = dict.fromkeys(ref.operators, "arm") if placement == "arm" else {}
-            build_bundle(dataclasses.replace(ref.options, output=path, placement=places, cuts=cuts))
+            depthwise = "vta" if placement == "vta" else "auto"
+            build_bundle(
+                dataclasses.replace(
+                    ref.options, output=path, placement=places, depthwise=depthwise, cuts=cuts
+                )
+            )
             made[key] = path
         return made[key]
 
@@ -121,10 +126,19 @@ def assert_pipeline_equals_reference(path, ref):
                 assert result.outputs[name].tobytes() == expected[name].tobytes(), name
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_simulator_gives_the_bits_of_integer_relax(name, reference, bundle):
-    path = bundle(name)
-    assert [s.kind for s in storage.check(path).stages] == ["arm", "vta", "arm"]
+@pytest.mark.parametrize(
+    ("name", "placement", "kinds"),
+    [
+        ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
+        ("fmnist_resnet18", "default", ["arm", "vta", "arm"]),
+        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 17 + ["arm"]),
+        ("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
+        ("nanodet_g_coco_416", "default", ["arm", "vta", "arm"]),
+    ],
+)
+def test_the_simulator_gives_the_bits_of_integer_relax(name, placement, kinds, reference, bundle):
+    path = bundle(name, placement)
+    assert [s.kind for s in storage.check(path).stages] == kinds
     assert_pipeline_equals_reference(path, reference(name))
 
 

@@ -58,7 +58,7 @@ what to run
 
 how to run it
   --serial        all stages on one thread, one frame at a time
-  --slots N       frames under way at once (default: one per stage and two more)
+  --slots N       frames under way at once (default: what the bundle says)
   --spin US       a stage's thread polls so long for its next frame before it sleeps, in
                   microseconds: hand-overs get faster, its core is busy (default: 0)
   --timeout S     seconds that one frame may take (default: 30)

@@ -13,6 +13,7 @@ namespace edgepipe {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
+constexpr std::size_t kMostSlots = 1024;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
     {{"uint8", 1}, {"int8", 1}, {"int32", 4}, {"float32", 4}}};
 constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
@@ -267,6 +268,13 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   manifest.inputs = tensors_of(reader, "inputs", manifest);
   manifest.outputs = tensors_of(reader, "outputs", manifest);
   read_stages(reader, manifest);
+  if (reader.has("slots")) {
+    manifest.slots = reader.size("slots");
+    if (manifest.slots > kMostSlots) {
+      reader.fail("slots", "found " + std::to_string(manifest.slots) + ", expected " +
+                               std::to_string(kMostSlots) + " at most");
+    }
+  }
   if (!reader.status().ok()) return reader.status();
   reader.object("preprocess",
                 [&](JsonReader& item) { read_preprocess(item, manifest.preprocess); });

@@ -37,6 +37,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (pipeline_options.threads.empty()) {
     pipeline_options.threads = (*bundle)->board_threads();
   }
+  if (pipeline_options.slots == 0) pipeline_options.slots = (*bundle)->manifest().slots;
   Result<std::unique_ptr<Pipeline>> pipeline =
       Pipeline::create(std::move(*graph), hardware->memory(), pipeline_options);
   if (!pipeline.ok()) return pipeline.status();

@@ -97,7 +97,11 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All of ``manifest.json``."""
+    """All of ``manifest.json``.
+
+    ``slots`` is how many frames are under way at once unless a run says otherwise; 0: one per stage
+    and two for the caller.
+    """
 
     format: int
     name: str
@@ -110,6 +114,7 @@ class Manifest:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
+    slots: int = 0
     placement: tuple[Placement, ...]
     preprocess: Preprocess
     postprocess: Postprocess

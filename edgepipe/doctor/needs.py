@@ -10,7 +10,6 @@ from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 
 _PAGE_BYTES = 4096  # every buffer starts on a page (DeviceMemory::kAlignment)
-_SPARE_SLOTS = 2  # edgepipe-run's slots: one per stage and two more
 _FENCE_BYTES = 3 * _PAGE_BYTES
 
 
@@ -42,7 +41,7 @@ def read(bundle: Path) -> Needs:
     if programs == 0:
         return Needs(manifest=manifest, memory_bytes=0)
     slot = sum(_pages(tensor.bytes) for tensor in manifest.tensors)
-    slots = len(manifest.stages) + _SPARE_SLOTS
+    slots = manifest.slots or len(manifest.stages) + 2
     return Needs(manifest=manifest, memory_bytes=programs + slots * slot + _FENCE_BYTES)
 
 

@@ -1,7 +1,7 @@
 """Where depthwise convolutions run: the arrangement of the whole network that has more frames.
 
 A depthwise convolution uses one of 16 multipliers of the VTA. On ARM it may take longer, but the
-VTA has the next frame meanwhile; yet it makes two more stages, and every stage a further slot.
+VTA has the next frame meanwhile; yet it makes two more stages and tensors between them.
 
     on vta   arm | vta                      interval: the VTA's time
     on arm   arm | vta | arm | vta | ...    interval: the longer of the VTA's and the cores' time
@@ -20,9 +20,6 @@ from vta_stages.layers import Conv, Layer, TransposedConv
 CHOICES = ("auto", "arm", "vta")
 """``auto`` is the arrangement with the shorter interval."""
 
-SLOTS_BESIDE_STAGES = 2
-"""The runtime's pipeline has one slot per stage and so many for the caller."""
-
 MEBIBYTE = 1 << 20
 
 
@@ -39,20 +36,15 @@ def is_depthwise(layer: Layer | None) -> bool:
 class Arrangement:
     """A network in segments, and what a model says of it.
 
-    ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, hand-overs included; ``slots``
-    hold ``slot_bytes`` each.
+    ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, hand-overs included;
+    ``slots_bytes`` the contiguous memory of the board's usual number of slots.
     """
 
     segments: tuple[Segment, ...]
     vta_ms: float
     arm_ms: float
     interval_ms: float
-    slot_bytes: int
-
-    @property
-    def slots_bytes(self) -> int:
-        """The contiguous memory that the pipeline needs by default."""
-        return (len(self.segments) + SLOTS_BESIDE_STAGES) * self.slot_bytes
+    slots_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +122,8 @@ def estimate(
         vta_ms=vta,
         arm_ms=arm,
         interval_ms=max(vta, arm / board.arm_cores, *stages["arm"], 0.0),
-        slot_bytes=sum(tensor_bytes[name] for name in _handed_over(segments)),
+        slots_bytes=board.slots(len(segments))
+        * sum(tensor_bytes[name] for name in _handed_over(segments)),
     )
 
 

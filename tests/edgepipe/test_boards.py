@@ -36,6 +36,18 @@ def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_pat
     assert caught.value.hint == "the board's cores: 0, 1, 2, 3"
 
 
+@pytest.mark.parametrize(
+    ("name", "stages", "slots"),
+    [
+        ("ultra96", 2, 4),  # one per stage, two for the caller
+        ("ultra96", 34, 8),  # three cores for ARM stages and the accelerator, two frames each
+        ("host", 34, 36),  # nobody knows its cores
+    ],
+)
+def test_slots_keep_the_cores_and_the_accelerator_busy_and_no_more(name, stages, slots):
+    assert boards.load(name).slots(stages) == slots
+
+
 def test_unknown_board_lists_the_known_ones():
     with pytest.raises(BoardError, match="board 'ultra97' is unknown") as caught:
         boards.load("ultra97")

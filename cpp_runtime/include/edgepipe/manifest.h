@@ -87,6 +87,7 @@ struct Manifest {
   std::vector<std::size_t> inputs;
   std::vector<std::size_t> outputs;
   std::vector<StageSpec> stages;
+  std::size_t slots = 0;  // frames under way at once; 0: not told
   Preprocess preprocess;
   Postprocess postprocess;
   std::vector<GoldenFile> golden_inputs;

@@ -13,7 +13,7 @@ PAGE = 4096
 REGIONS = {"const": 10_000, "scratch": 1, "input": 1 << 30, "output": 1 << 30}
 
 
-def write(path, kind):
+def write(path, kind, slots=0):
     """Write a bundle of one stage with two tensors of less than a page."""
     accelerator = Accelerator()
     regions = [{"name": k, "kind": k, "bytes": count} for k, count in REGIONS.items()]
@@ -43,6 +43,7 @@ def write(path, kind):
             inputs=("x",),
             outputs=("y",),
             stages=(Stage(name="s", kind=kind, folder="stages/0", inputs=("x",), outputs=("y",)),),
+            slots=slots,
             placement=(),
             preprocess=Preprocess(width=8, height=8, order="GRAY", mean=(0.0,), std=(1.0,)),
             postprocess=Postprocess(kind="none"),
@@ -59,6 +60,12 @@ def test_constants_scratch_instructions_twice_slots_and_the_fence(tmp_path):
     programs = 3 * PAGE + PAGE + 2 * 2 * PAGE  # each copy of the instructions has room to grow
     slots = 3 * 2 * PAGE
     assert needed.memory_bytes == programs + slots + 3 * PAGE
+
+
+def test_slots_are_as_many_as_the_bundle_says(tmp_path):
+    usual = needs.read(write(tmp_path / "usual.edgepipe", "vta"))
+    told = needs.read(write(tmp_path / "told.edgepipe", "vta", slots=8))
+    assert told.memory_bytes - usual.memory_bytes == (8 - 3) * 2 * PAGE
 
 
 def test_a_bundle_without_vta_stages_needs_no_device_memory(tmp_path):

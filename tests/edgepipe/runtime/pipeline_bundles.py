@@ -165,6 +165,7 @@ def write_bundle(
     inputs: Sequence[str] = ("frame",),
     postprocess: Postprocess = CLASSIFY,
     size: int = SIZE,
+    slots: int = 0,
 ) -> Path:
     """Write a bundle of STAGES; ``golden`` holds arrays by tensor name, inputs among them.
 
@@ -200,6 +201,7 @@ def write_bundle(
             inputs=tuple(inputs),
             outputs=("scores",),
             stages=tuple(stages),
+            slots=slots,
             placement=(),
             preprocess=Preprocess(
                 width=size, height=size, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3

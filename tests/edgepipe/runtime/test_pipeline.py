@@ -59,6 +59,14 @@ def test_the_pipeline_describes_itself(bundle):
         assert pipeline.slots == 5
 
 
+def test_the_bundle_says_how_many_frames_are_under_way_unless_the_caller_does(tmp_path, files):
+    bundle = bundles.write_bundle(tmp_path / "tiny", files, {}, slots=7)
+    with Pipeline.open(bundle) as pipeline:
+        assert pipeline.slots == 7
+    with Pipeline.open(bundle, slots=2) as pipeline:
+        assert pipeline.slots == 2
+
+
 def test_classes_are_the_best_scores_with_their_softmax(bundle, network):
     frame = bundles.frames(1, seed=9)[0]
     with Pipeline.open(bundle) as pipeline:
