@@ -16,6 +16,7 @@
 #include "edgepipe/classify.h"
 #include "edgepipe/detect.h"
 #include "edgepipe/sync.h"
+#include "interpreter_lock.h"
 #include "methods.h"
 #include "status_error.h"
 
@@ -50,6 +51,14 @@ class PipelineModule final : public Methods<PipelineModule> {
  public:
   explicit PipelineModule(std::unique_ptr<RunningPipeline> pipeline)
       : pipeline_(std::move(pipeline)) {}
+
+  PipelineModule(const PipelineModule&) = delete;
+  PipelineModule& operator=(const PipelineModule&) = delete;
+
+  ~PipelineModule() {
+    const InterpreterLockReleased released;
+    pipeline_.reset();  // waits for its stages, which may be Python's
+  }
 
   static std::span<const Method> methods() {
     static constexpr std::array kMethods = {entry<&PipelineModule::describe>("describe"),

@@ -28,8 +28,7 @@ namespace edgepipe::binding {
 /// probability as float32), all little-endian. Without any tensor every output follows.
 ///
 /// close() drops what has not been taken, waits for the stages and frees them; waits of other
-/// threads end. Python calls it before its last reference goes: that would wait for the stages with
-/// the interpreter lock held, which a stage in Python needs. The functions are for any thread, but
+/// threads end. The end of the last reference does the same. The functions are for any thread, but
 /// run and set_parameter for one at a time, likewise get_output, and nothing but close runs beside
 /// restart. For failures see status_error.h.
 tvm::ffi::Module make_pipeline_module(std::unique_ptr<RunningPipeline> pipeline);

@@ -65,8 +65,8 @@ def _used_after_close(what: str) -> RuntimeFailure:
 
 
 def _let_go(functions: _Functions, end: str, _keep: Any) -> None:
-    # Ended by a call, which releases the interpreter lock: a Python stage at work needs it. This
-    # call holds what the object may refer to until then.
+    # Ended by a call: a thread that waits in one of the functions would keep the object at work.
+    # This call holds what the object may refer to until then.
     if end:
         functions[end]()
     functions.clear()

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -131,14 +132,19 @@ def test_options_that_are_no_json_are_refused(bundle):
         library.call("load_pipeline", str(bundle), "slots=3")
 
 
-@pytest.mark.parametrize("groups", [5, {"weights": 5}])
-def test_damaged_parameter_groups_are_told(tmp_path, groups):
+def export_negative(folder):
+    """Export a pipeline of the one stage "negative", which the caller runs."""
     config = PipelineConfig()
     ports = {"inputs": {"x": ("int32", (1, 8))}, "outputs": {"y": ("int32", (1, 8))}}
     stage = python_stage(np.negative, name="negative", **ports)
     config.inputs["data"] = (stage, "x")
     config.outputs.append((stage, 0))
-    exported = config.build().export(tmp_path / "exported")
+    return config.build().export(folder)
+
+
+@pytest.mark.parametrize("groups", [5, {"weights": 5}])
+def test_damaged_parameter_groups_are_told(tmp_path, groups):
+    exported = export_negative(tmp_path / "exported")
     file = exported / DESCRIPTION_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {"parameter_groups": groups}))
     with pytest.raises(RuntimeFailure, match=r"pipeline\.json: parameter_groups: "):
@@ -165,6 +171,34 @@ def test_closing_ends_the_wait_of_another_thread(bundle):
     thread.join(timeout=60)
     assert not thread.is_alive()
     assert len(texts) == 1
+
+
+DROPPING = """
+import sys, threading, time
+from edgepipe.runtime import library
+
+at_work = threading.Event()
+
+def negative(source, result):
+    at_work.set()
+    time.sleep(0.2)  # the module most likely is being dropped by now
+    print("stage ended")
+
+module = library.call("load_pipeline", sys.argv[1], "{}", "negative", negative)
+module.run(10.0, bytes(32))
+at_work.wait()
+del module
+print("module dropped")
+"""
+
+
+def test_a_module_dropped_while_a_python_stage_works_waits_for_the_stage(tmp_path):
+    exported = export_negative(tmp_path / "exported")
+    found = subprocess.run(
+        [sys.executable, "-c", DROPPING, exported],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert found.stdout.splitlines() == ["stage ended", "module dropped"]
 
 
 def test_stage_memory_outlives_what_opened_it(bundle):

@@ -1,0 +1,24 @@
+// InterpreterLockReleased: waiting for what may need the Python interpreter of this process.
+//
+//   const InterpreterLockReleased released;  // a Python stage can end now
+//   thread.join();
+//
+// TVM-FFI releases the lock around a call from Python, not where Python drops its last reference.
+#pragma once
+
+namespace edgepipe::binding {
+
+class InterpreterLockReleased {
+ public:
+  /// Releases the interpreter lock if this thread has it; no effect in a process without Python.
+  InterpreterLockReleased();
+  InterpreterLockReleased(const InterpreterLockReleased&) = delete;
+  InterpreterLockReleased& operator=(const InterpreterLockReleased&) = delete;
+  /// Takes it again; blocks until it is free.
+  ~InterpreterLockReleased();
+
+ private:
+  void* thread_state_ = nullptr;  // Python's; null: the lock was not this thread's
+};
+
+}  // namespace edgepipe::binding
