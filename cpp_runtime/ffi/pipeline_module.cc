@@ -66,6 +66,7 @@ class PipelineModule final : public Methods<PipelineModule> {
                                             entry<&PipelineModule::get_input>("get_input"),
                                             entry<&PipelineModule::set_parameter>("set_parameter"),
                                             entry<&PipelineModule::run>("run"),
+                                            entry<&PipelineModule::await_slot>("await_slot"),
                                             entry<&PipelineModule::get_output>("get_output"),
                                             entry<&PipelineModule::drain>("drain"),
                                             entry<&PipelineModule::stop>("stop"),
@@ -134,6 +135,10 @@ class PipelineModule final : public Methods<PipelineModule> {
     }
     const auto deadline = after(args[0].cast<double>());
     *result = static_cast<std::int64_t>(value_of(Use(*this)->run(inputs, deadline)));
+  }
+
+  void await_slot(double timeout_s) {
+    check(Use(*this)->pipeline().acquire(after(timeout_s)).status());
   }
 
   void get_output(ffi::PackedArgs args, ffi::Any* result) {

@@ -17,6 +17,7 @@ namespace edgepipe::binding {
 ///   set_parameter(group, name, array)       of a Relax stage run here, from the next frame on
 ///   run(timeout_s, array...) -> frame       arrays in the order of the inputs; None, and what is
 ///                                           missing, is what set_input has set
+///   await_slot(timeout_s)                   until run would not have to wait
 ///   get_output(timeout_s, tensor...) -> bytes    the next frame, see below
 ///   drain(timeout_s), stop(timeout_s), cancel(), restart(timeout_s), close()
 ///   statistics() -> str                     JSON
@@ -29,8 +30,8 @@ namespace edgepipe::binding {
 ///
 /// close() drops what has not been taken, waits for the stages and frees them; waits of other
 /// threads end. The end of the last reference does the same. The functions are for any thread, but
-/// run and set_parameter for one at a time, likewise get_output, and nothing but close runs beside
-/// restart. For failures see status_error.h.
+/// run, await_slot and set_parameter for one at a time, likewise get_output, and nothing but close
+/// runs beside restart. For failures see status_error.h.
 tvm::ffi::Module make_pipeline_module(std::unique_ptr<RunningPipeline> pipeline);
 
 }  // namespace edgepipe::binding

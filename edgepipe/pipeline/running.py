@@ -224,7 +224,7 @@ class RunningPipeline(Handle):
                 future.frame = self._submitted
                 self._futures[future.frame] = weakref.ref(future)
             try:
-                number = int(self._wait("run", deadline - time.monotonic(), *sent))
+                number = self._send(deadline - time.monotonic(), sent)
             except BaseException:
                 if future is not None:
                     self._futures.pop(future.frame, None)
@@ -311,6 +311,10 @@ class RunningPipeline(Handle):
     def _sent(self, array: Array) -> Any:
         """Return an input as the functions take it."""
         return as_tensor(np.ascontiguousarray(array))
+
+    def _send(self, timeout_s: float, sent: Sequence[Any]) -> int:
+        """Wait for a free slot and send a frame on its way. Needs ``_submitting``."""
+        return int(self._call("run", timeout_s, *sent))
 
     def _receive(self, timeout_s: float) -> tuple[TakenFrame, tuple[Array, ...]]:
         """Wait for the next frame and return it with its outputs. Needs ``_taking``."""

@@ -13,7 +13,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,11 @@ class ServedPipeline(RunningPipeline):
 
     def _sent(self, array: Array) -> Any:
         return array.tobytes()
+
+    def _send(self, timeout_s: float, sent: Sequence[Any]) -> int:
+        if timeout_s > 0.0:
+            self._wait("await_slot", timeout_s)  # the arrays travel once, after the wait
+        return super()._send(0.0, sent)
 
     def _receive(self, timeout_s: float) -> tuple[TakenFrame, tuple[Array, ...]]:
         found = read_frame(bytes(self._wait("get_output", timeout_s)))

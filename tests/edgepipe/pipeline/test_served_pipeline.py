@@ -86,6 +86,27 @@ def test_a_thread_that_waits_for_a_frame_lets_another_run_it(session, exported):
     pipeline.close()
 
 
+def test_arrays_travel_once_however_long_a_slot_is_waited_for(session, exported):
+    pipeline = load_on(session, exported, slots=1)
+    pipeline.run(data=vector(1))
+    run, await_slot = (pipeline._functions[name] for name in ("run", "await_slot"))
+    sent, slices = [], []
+    pipeline._functions["run"] = lambda *arguments: sent.append(arguments) or run(*arguments)
+    pipeline._functions["await_slot"] = lambda *limit: slices.append(limit) or await_slot(*limit)
+    frames = []
+    waiting = threading.Thread(
+        target=lambda: frames.append(pipeline.run(data=vector(2), timeout_s=60))
+    )
+    waiting.start()
+    while len(slices) < 3:
+        time.sleep(0.001)
+    assert pipeline.next(timeout_s=60).frame == 0
+    waiting.join(timeout=60)
+    assert frames == [1]
+    assert len(sent) == 1
+    assert_array_equal(pipeline.next(timeout_s=60).outputs[0], 2 * vector(2))
+
+
 def test_load_set_input_run_and_get_output_answer(session, exported):
     pipeline = load_on(session, exported, slots=4)
     assert (pipeline.name, pipeline.stages, pipeline.slots) == ("by-rpc", ("scaled",), 4)
