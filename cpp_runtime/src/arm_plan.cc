@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cpu_features.h"
 #include "json_reader.h"
 
 namespace edgepipe {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostDimensions = 8;
 // Far beyond any network that fits a board; keeps sums of sizes from overflowing.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
@@ -193,17 +194,29 @@ Result<ArmPlan> ArmPlan::parse(std::span<const std::byte> text, const std::strin
   const std::string host(host_architecture());
   reader.object("architectures", [&](JsonReader& list) {
     if (json->at("architectures").contains(host)) {
-      list.object(host.c_str(), [&](JsonReader& item) {
-        plan.kernels = item.text("kernels");
-        plan.cpu_features = item.texts("cpu_features");
+      list.objects(host.c_str(), [&](JsonReader& item) {
+        plan.variants.push_back(
+            {.kernels = item.text("kernels"), .cpu_features = item.texts("cpu_features")});
       });
     }
   });
   if (!reader.status().ok()) return reader.status();
-  if (plan.kernels.empty()) {
+  if (plan.variants.empty()) {
     return Status(Code::kUnsupported, where + ": has no kernels for " + host);
   }
   return plan;
+}
+
+Result<ArmPlan::Variant> ArmPlan::runnable_variant() const {
+  Status lacking(Code::kUnsupported, "there are no kernels");
+  for (const Variant& variant : variants) {
+    const auto missing =
+        std::find_if_not(variant.cpu_features.begin(), variant.cpu_features.end(), has_cpu_feature);
+    if (missing == variant.cpu_features.end()) return variant;
+    lacking = Status(Code::kUnsupported,
+                     "this processor has no " + *missing + ", which " + variant.kernels + " needs");
+  }
+  return lacking;
 }
 
 }  // namespace edgepipe

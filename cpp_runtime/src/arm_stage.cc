@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "cpu_features.h"
 #include "edgepipe/bundle_files.h"
 #include "kernel_library.h"
 
@@ -92,12 +91,8 @@ ArmStage::~ArmStage() = default;
 
 Result<std::unique_ptr<ArmStage>> ArmStage::create(Options options) {
   const ArmPlan& plan = options.plan;
-  for (const std::string& feature : plan.cpu_features) {
-    if (!has_cpu_feature(feature)) {
-      return Status(Code::kUnsupported, options.name + ": this processor has no " + feature +
-                                            ", which " + plan.kernels + " needs");
-    }
-  }
+  const Result<ArmPlan::Variant> variant = plan.runnable_variant();
+  if (!variant.ok()) return variant.status().with_context(options.name);
   if (options.weights.size() != plan.weights_bytes) {
     return Status(Code::kCorrupt, options.name + ": weights.bin has " +
                                       std::to_string(options.weights.size()) + " bytes, expected " +
@@ -119,7 +114,7 @@ Result<std::unique_ptr<ArmStage>> ArmStage::create(Options options) {
   }
   state->scratch = {state->memory.get() + fixed, rounded(plan.scratch_bytes)};
   Result<std::unique_ptr<KernelLibrary>> library =
-      KernelLibrary::load(options.kernels, plan.kernels);
+      KernelLibrary::load(options.kernels, variant->kernels);
   if (!library.ok()) return library.status().with_context(options.name);
   state->library = *std::move(library);
   for (const ArmPlan::Call& call : plan.calls) {
@@ -140,7 +135,9 @@ Result<std::unique_ptr<ArmStage>> ArmStage::open(const std::string& folder) {
   if (!plan.ok()) return plan.status();
   const auto weights = files->content("weights.bin");
   if (!weights.ok()) return weights.status().with_context(folder);
-  const auto kernels = files->content(plan->kernels);
+  const Result<ArmPlan::Variant> variant = plan->runnable_variant();
+  if (!variant.ok()) return variant.status().with_context(folder);
+  const auto kernels = files->content(variant->kernels);
   if (!kernels.ok()) return kernels.status().with_context(folder);
   return create({.name = std::filesystem::path(folder).filename().string(),
                  .plan = *std::move(plan),

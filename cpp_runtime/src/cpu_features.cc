@@ -30,6 +30,12 @@ bool has_leaf1_ecx(unsigned bit) {
 bool has_cpu_feature(std::string_view name) {
 #if defined(__x86_64__)
   if (name == "avx2") return __builtin_cpu_supports("avx2") != 0;
+  if (name == "avx512_vnni") return __builtin_cpu_supports("avx512vnni") != 0;
+  if (name == "avx512bw") return __builtin_cpu_supports("avx512bw") != 0;
+  if (name == "avx512cd") return __builtin_cpu_supports("avx512cd") != 0;
+  if (name == "avx512dq") return __builtin_cpu_supports("avx512dq") != 0;
+  if (name == "avx512f") return __builtin_cpu_supports("avx512f") != 0;
+  if (name == "avx512vl") return __builtin_cpu_supports("avx512vl") != 0;
   if (name == "bmi1") return __builtin_cpu_supports("bmi") != 0;
   if (name == "bmi2") return __builtin_cpu_supports("bmi2") != 0;
   if (name == "f16c") return has_leaf1_ecx(kF16c);

@@ -5,7 +5,7 @@
 
 namespace edgepipe {
 
-/// False for a name that this build does not know.
+/// False for a name that this build does not know, and where the OS does not save the registers.
 bool has_cpu_feature(std::string_view name);
 
 }  // namespace edgepipe

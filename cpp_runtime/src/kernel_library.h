@@ -1,9 +1,9 @@
 // KernelLibrary: a shared library of TVM kernels, loaded from memory.
 //
-//   Result<std::unique_ptr<KernelLibrary>> library = KernelLibrary::load(bytes,
-//   "kernels-x86_64.so"); Result<Kernel> kernel = (*library)->find("convolution_0"); ScratchScope
-//   scratch(arena);        // what the kernel allocates while it runs comes from here if
-//   (kernel(nullptr, args, count, &result) != 0) text = KernelLibrary::last_error();
+//   Result<std::unique_ptr<KernelLibrary>> library = KernelLibrary::load(bytes, "kernels.so");
+//   Result<Kernel> kernel = (*library)->find("convolution_0");
+//   ScratchScope scratch(arena);  // what the kernel allocates while it runs comes from here
+//   if (kernel(nullptr, args, count, &result) != 0) text = KernelLibrary::last_error();
 //
 // Kernels follow TVM-FFI's packed calling convention; the TVM runtime is not needed. find() may be
 // called from any thread; kernels run concurrently when each thread has its own ScratchScope.

@@ -49,7 +49,9 @@ Result<std::unique_ptr<Stage>> load_arm(const Bundle& bundle, const StageSpec& s
   if (!status.ok()) return status;
   Result<std::span<const std::byte>> weights = bundle.content(folder + "/weights.bin");
   if (!weights.ok()) return weights.status();
-  Result<std::span<const std::byte>> kernels = bundle.content(folder + "/" + plan->kernels);
+  Result<ArmPlan::Variant> variant = plan->runnable_variant();
+  if (!variant.ok()) return variant.status();
+  Result<std::span<const std::byte>> kernels = bundle.content(folder + "/" + variant->kernels);
   if (!kernels.ok()) return kernels.status();
   Result<std::unique_ptr<ArmStage>> stage = ArmStage::create(
       {.name = spec.name, .plan = std::move(*plan), .weights = *weights, .kernels = *kernels});

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace edgepipe {
 namespace {
@@ -15,17 +16,18 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 json valid_plan() {
   return json::parse(R"({
-    "format": 1,
+    "format": 2,
     "inputs": [{"name": "x", "dtype": "uint8", "shape": [1, 4, 4, 3]}],
     "outputs": [{"name": "y", "dtype": "float32", "shape": [1, 10]}],
     "weights_bytes": 100, "workspace_bytes": 256, "scratch_bytes": 0,
     "architectures": {
-      "x86_64": {"kernels": "kernels-x86_64.so", "cpu_features": []},
-      "aarch64": {"kernels": "kernels-aarch64.so", "cpu_features": []},
-      "armhf": {"kernels": "kernels-armhf.so", "cpu_features": []}},
+      "x86_64": [{"kernels": "kernels-x86_64-avx2.so", "cpu_features": ["avx2"]}],
+      "aarch64": [{"kernels": "kernels-aarch64.so", "cpu_features": ["asimd"]}],
+      "armhf": [{"kernels": "kernels-armhf.so", "cpu_features": ["neon"]}]},
     "tensors": [
       {"storage": "input", "index": 0, "offset": 0, "dtype": "uint8", "shape": [4, 12]},
       {"storage": "constant", "index": 0, "offset": 64, "dtype": "int32", "shape": [9]},
@@ -46,7 +48,34 @@ TEST(ArmPlan, ReadsAPlan) {
   EXPECT_EQ(plan->outputs[0].bytes, 40U);
   EXPECT_THAT(plan->tensors[2].strides, ElementsAre(64, 1));
   EXPECT_THAT(plan->calls[1].args, ElementsAre(2, 3));
-  EXPECT_EQ(plan->kernels, "kernels-" + std::string(ArmPlan::host_architecture()) + ".so");
+  ASSERT_EQ(plan->variants.size(), 1U);
+  EXPECT_THAT(plan->variants[0].kernels,
+              StartsWith("kernels-" + std::string(ArmPlan::host_architecture())));
+  EXPECT_EQ(plan->variants[0].cpu_features.size(), 1U);
+}
+
+/// A plan with two variants for this machine, the second with `features`.
+ArmPlan plan_of_two(const std::vector<std::string>& features) {
+  json plan = valid_plan();
+  plan["architectures"][std::string(ArmPlan::host_architecture())] = {
+      {{"kernels", "fast.so"}, {"cpu_features", {"warp_drive"}}},
+      {{"kernels", "plain.so"}, {"cpu_features", features}}};
+  Result<ArmPlan> parsed = parse(plan.dump());
+  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+  return *std::move(parsed);
+}
+
+TEST(ArmPlan, TakesTheFirstVariantThatThisProcessorRuns) {
+  ArmPlan plan = plan_of_two({});
+  EXPECT_EQ(plan.runnable_variant()->kernels, "plain.so");
+  plan.variants[0].cpu_features.clear();
+  EXPECT_EQ(plan.runnable_variant()->kernels, "fast.so");
+}
+
+TEST(ArmPlan, NamesWhatTheLeastDemandingVariantLacks) {
+  const Status status = plan_of_two({"holodeck", "replicator"}).runnable_variant().status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_EQ(status.message(), "this processor has no holodeck, which plain.so needs");
 }
 
 struct Damage {
@@ -69,11 +98,21 @@ TEST_P(DamagedPlan, IsRefusedWithItsPlace) {
 INSTANTIATE_TEST_SUITE_P(
     ArmPlan, DamagedPlan,
     ::testing::Values(
-        Damage{"format", [](json& p) { p["format"] = 2; }, Code::kUnsupported,
-               "plan.json: format: found 2, expected 1"},
+        Damage{"format", [](json& p) { p["format"] = 1; }, Code::kUnsupported,
+               "plan.json: format: found 1, expected 2"},
         Damage{"no_calls", [](json& p) { p.erase("calls"); }, Code::kCorrupt, "calls: is missing"},
         Damage{"no_kernels", [](json& p) { p["architectures"] = json::object(); },
                Code::kUnsupported, "has no kernels for "},
+        Damage{"no_variants",
+               [](json& p) {
+                 for (json& variants : p["architectures"]) variants = json::array();
+               },
+               Code::kUnsupported, "has no kernels for "},
+        Damage{"variant",
+               [](json& p) {
+                 for (json& variants : p["architectures"]) variants[0].erase("cpu_features");
+               },
+               Code::kCorrupt, "[0].cpu_features: is missing"},
         Damage{"storage", [](json& p) { p["tensors"][0]["storage"] = "disk"; }, Code::kCorrupt,
                "tensors[0].storage: found \"disk\""},
         Damage{"input_index", [](json& p) { p["tensors"][0]["index"] = 1; }, Code::kCorrupt,

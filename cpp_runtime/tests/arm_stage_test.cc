@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -43,7 +45,7 @@ ArmPlan add_twice() {
   plan.weights_bytes = 1;
   plan.workspace_bytes = kElements;
   plan.scratch_bytes = 64;
-  plan.kernels = "kernels.so";
+  plan.variants = {{.kernels = "kernels.so", .cpu_features = {}}};
   return plan;
 }
 
@@ -151,10 +153,36 @@ TEST(ArmStage, RefusesFilesThatDoNotBelongTogether) {
 
 TEST(ArmStage, RefusesAProcessorThatLacksAnInstruction) {
   ArmPlan plan = add_twice();
-  plan.cpu_features = {"warp_drive"};
+  plan.variants[0].cpu_features = {"warp_drive"};
   const Status status = make(plan, 1).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_EQ(status.message(), "0_arm: this processor has no warp_drive, which kernels.so needs");
+}
+
+TEST(ArmStage, OpensTheKernelsOfTheFirstVariantThatThisProcessorRuns) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / "edgepipe_two_variants";
+  std::filesystem::create_directories(folder);
+  const nlohmann::json plan = {
+      {"format", 2},
+      {"inputs", nlohmann::json::array()},
+      {"outputs", nlohmann::json::array()},
+      {"tensors", nlohmann::json::array()},
+      {"calls", nlohmann::json::array()},
+      {"weights_bytes", 0},
+      {"workspace_bytes", 0},
+      {"scratch_bytes", 0},
+      {"architectures",
+       {{ArmPlan::host_architecture(),
+         {{{"kernels", "fast.so"}, {"cpu_features", {"warp_drive"}}},
+          {{"kernels", "plain.so"}, {"cpu_features", nlohmann::json::array()}}}}}}};
+  std::ofstream(folder / "plan.json") << plan;
+  std::ofstream(folder / "weights.bin").flush();
+  EXPECT_THAT(ArmStage::open(folder).status().message(), HasSubstr("plain.so"));  // is not there
+  std::filesystem::copy_file(EDGEPIPE_TEST_KERNELS, folder / "plain.so");
+  const auto stage = ArmStage::open(folder);
+  EXPECT_TRUE(stage.ok()) << stage.status().message();
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

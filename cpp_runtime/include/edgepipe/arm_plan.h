@@ -1,7 +1,8 @@
 // ArmPlan: the static plan of an ARM stage (plan.json), read and checked.
 //
 //   Result<ArmPlan> plan = ArmPlan::parse(text, "stages/0_arm/plan.json");
-//   plan->kernels;  // "kernels-aarch64.so" on the board
+//   Result<ArmPlan::Variant> variant = plan->runnable_variant();
+//   variant->kernels;  // "kernels-aarch64.so" on the board
 //
 // Whatever parse() accepts is consistent: every index and every byte range lies inside its storage.
 // A value; knows nothing of TVM. edgepipe/codegen/arm/plan.py describes the file.
@@ -53,6 +54,12 @@ struct ArmPlan {
     std::vector<std::size_t> args;  // indices into `tensors`
   };
 
+  /// A library of kernels for this architecture.
+  struct Variant {
+    std::string kernels;                    // its file
+    std::vector<std::string> cpu_features;  // without which they cannot run
+  };
+
   std::vector<Border> inputs;
   std::vector<Border> outputs;
   std::vector<Tensor> tensors;
@@ -60,12 +67,15 @@ struct ArmPlan {
   std::size_t weights_bytes = 0;
   std::size_t workspace_bytes = 0;
   std::size_t scratch_bytes = 0;
-  std::string kernels;                    // file of this architecture's kernels
-  std::vector<std::string> cpu_features;  // without which they cannot run
+  std::vector<Variant> variants;  // of this architecture, best first
 
   /// Reads a plan. kCorrupt names the field that is wrong, after `where`; kUnsupported for another
   /// format version or when there are no kernels for this architecture.
   static Result<ArmPlan> parse(std::span<const std::byte> text, const std::string& where);
+
+  /// The best variant that this processor can run. kUnsupported names what the last one, which asks
+  /// for the least, does not find.
+  [[nodiscard]] Result<Variant> runnable_variant() const;
 };
 
 }  // namespace edgepipe

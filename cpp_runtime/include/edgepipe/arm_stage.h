@@ -28,7 +28,7 @@ class ArmStage final : public Stage {
     std::string name;
     ArmPlan plan;
     std::span<const std::byte> weights;  // weights.bin; copied
-    std::span<const std::byte> kernels;  // the library `plan.kernels` names; copied
+    std::span<const std::byte> kernels;  // of `plan.runnable_variant()`; copied
   };
 
   /// Loads weights and kernels. kUnsupported when this processor lacks what the kernels need,

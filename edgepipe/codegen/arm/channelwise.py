@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgepipe.codegen.arm.epilogue import Tail
+from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
-from edgepipe.codegen.arm.targets import Architecture
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, Schedule, result, schedule, te, tirx
 from vta_stages.layers import Conv, Int8Array, Int32Array, Resize
 
@@ -60,13 +60,13 @@ class DepthwiseKernel:
             columns=columns + surplus,
         )
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, [table], weights[kh, kw, lanes], tail's, output)."""
         staging, output = self.staging, self.tail.output
         sources = staging.placeholders()
         weights = te.placeholder((*self.kernel, output.lanes), "int8", "weights")
         params = self.tail.placeholders()
-        staged = staging.compute(sources, arch.staged_dtype)
+        staged = staging.compute(sources, instructions.staged_dtype)
         ty, tx = (
             te.reduce_axis((0, self.kernel[0]), "ty"),
             te.reduce_axis((0, self.kernel[1]), "tx"),
@@ -83,7 +83,7 @@ class DepthwiseKernel:
         out = output.compute(lambda c, y, x: self.tail.apply(acc[y, x, c], params, c, y, x), "out")
         sch = schedule([*sources, weights, *params, out])
         outer, y, x, lanes = output.split_loops(sch, "out")
-        band = staging.band(output.height, self.stride[0], arch.staged_dtype)
+        band = staging.band(output.height, self.stride[0], instructions.staged_dtype)
         y_band, y_row = sch.split(y, [None, band])
         x_tile, x_pixel = sch.split(x, [None, self.tile])
         sch.reorder(y_band, *outer, y_row, x_tile, x_pixel, lanes)
@@ -132,7 +132,7 @@ class MaxPoolKernel:
 
     stem = "max_pool"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, output)."""
         source = self.input
         tensor = source.placeholder("x")
@@ -174,7 +174,7 @@ class SumKernel:
 
     stem = "sum"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (tail's parameters, output)."""
         params = self.tail.placeholders()
         zero = tirx.const(0, "int32")
@@ -197,7 +197,7 @@ class ResizeKernel:
 
     stem = "resize"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, rows, first row, columns, first column, output)."""
         source = self.input
         tensor = source.placeholder("x")
@@ -256,7 +256,7 @@ class ConcatKernel:
 
     stem = "concat"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (inputs, output)."""
         tensors = [view.placeholder(f"x{i}") for i, view in enumerate(self.inputs)]
         starts = np.cumsum([0, *(view.channels for view in self.inputs)]).tolist()
@@ -296,7 +296,7 @@ class CopyKernel:
 
     stem = "copy"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, output)."""
         tensor = self.input.placeholder("x")
         lanes = self.output.lanes
@@ -317,7 +317,7 @@ class TableKernel:
 
     stem = "input_table"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (frame, table int8[256 * channels], output)."""
         tensor = self.input.placeholder("x")
         channels = self.input.channels

@@ -17,15 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgepipe.codegen.arm.epilogue import Tail
-from edgepipe.codegen.arm.intrinsics import Step
+from edgepipe.codegen.arm.intrinsics import InstructionSet, Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
-from edgepipe.codegen.arm.targets import NEON, Architecture
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, te, tirx
 from vta_stages.layers import Conv, Int8Array, TransposedConv
 
-# int32 accumulators of a register tile, in lanes: what 16 AVX2 or 32 NEON registers leave free.
-_TILE_LANES = {8: 104, 16: 80}
 _LONGEST_RUN = 15  # pairs of an odd run that are unrolled
 _GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
 
@@ -108,9 +105,8 @@ class ConvolutionKernel:
         elements = self.group_channels * (self.x.taps if self.is_one_run else 1)
         return -(-elements // 2)
 
-    @property
-    def tile(self) -> int:
-        """Values of q (for every x phase) of a register tile.
+    def tile(self, instructions: InstructionSet) -> int:
+        """Return the values of q (for every x phase) of a register tile.
 
         Chosen for the fewest loads and the least wasted work per useful multiplication.
         """
@@ -121,12 +117,12 @@ class ConvolutionKernel:
             waste = math.ceil(count / tile) * tile / count
             return steps / (tile * lanes) * waste * (_GUARD_COST if count % tile else 1.0)
 
-        most = max(1, _TILE_LANES[lanes] // lanes // self.x.phases)
+        most = max(1, instructions.tile_lanes[lanes] // lanes // self.x.phases)
         return min(range(1, min(count, most) + 1), key=cost)
 
-    @property
-    def staging(self) -> Staging:
-        padded = math.ceil(self.x.positions / self.tile) * self.tile
+    def staging(self, tile: int) -> Staging:
+        """Return the staging whose columns fill whole tiles."""
+        padded = math.ceil(self.x.positions / tile) * tile
         last = (padded - 1) * self.x.step + self.x.spread + (self.runs - 1) * self.x.dilation
         end = last * self.input.lanes + (self.groups - 1) * self.group_channels + self.run_pairs * 2
         return Staging(
@@ -145,15 +141,16 @@ class ConvolutionKernel:
         outer = (self.y.phases, self.x.phases, self.output.lanes // vector)
         return (*outer, self.y.taps, self.runs, self.run_pairs, vector, 2)
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, [table], weights, tail's parameters, output)."""
-        staging, y_axis, x_axis, tile = self.staging, self.y, self.x, self.tile
+        y_axis, x_axis, tile = self.y, self.x, self.tile(instructions)
+        staging = self.staging(tile)
         vector, channels = self.output.vector, self.input.lanes
         vectors_per_group = max(1, self.output.lanes // self.groups // vector)
         sources = staging.placeholders()
         weights = te.placeholder(self.weight_shape, "int8", "weights")
         params = self.tail.placeholders()
-        staged = staging.compute(sources, arch.staged_dtype)
+        staged = staging.compute(sources, instructions.staged_dtype)
         ty, run = te.reduce_axis((0, y_axis.taps), "ty"), te.reduce_axis((0, self.runs), "run")
         pair, half = te.reduce_axis((0, self.run_pairs), "pair"), te.reduce_axis((0, 2), "half")
 
@@ -189,29 +186,29 @@ class ConvolutionKernel:
             return self.tail.apply(found, params, c, y, x)
 
         out = self.output.compute(value, "out")
-        return self._schedule([*sources, weights, *params, out], arch)
+        return self._schedule([*sources, weights, *params, out], instructions)
 
     @property
     def _vectors(self) -> tuple[int]:
         return (self.output.lanes // self.output.vector,)
 
-    def _step(self, arch: Architecture) -> Step:
-        """Return what is done at once: two pairs where NEON can double them, or an odd run."""
-        is_doubled = arch in NEON and not self.has_lowest_weight
+    def _step(self, instructions: InstructionSet) -> Step:
+        """Return what is done at once: two pairs where they can be doubled, or an odd run."""
+        is_doubled = instructions.can_double and not self.has_lowest_weight
         pairs = 1
         if is_doubled and self.run_pairs % 2 == 0:
             pairs = 2
         elif is_doubled and self.run_pairs <= _LONGEST_RUN:
             pairs = self.run_pairs
         return Step(
-            pixels=self.tile,
+            pixels=self.tile(instructions),
             stride=self.x.step * self.input.lanes,
             lanes=self.output.vector,
             pairs=pairs,
             is_doubled=is_doubled,
         )
 
-    def _schedule(self, arguments: list[te.Tensor], arch: Architecture) -> PrimFunc:
+    def _schedule(self, arguments: list[te.Tensor], instructions: InstructionSet) -> PrimFunc:
         """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers.
 
         The tile has no memory scope of its own: TVM gives only "global" ones of its size the stack,
@@ -219,16 +216,16 @@ class ConvolutionKernel:
         """
         sch = schedule(arguments)
         outer, y, x, lanes = self.output.split_loops(sch, "out")
-        staging = self.staging
-        band = staging.band(self.y.positions, self.y.step, arch.staged_dtype)
+        step = self._step(instructions)
+        staging = self.staging(step.pixels)
+        band = staging.band(self.y.positions, self.y.step, instructions.staged_dtype)
         y_band, y_row, y_phase = sch.split(y, [None, band, self.y.phases])
-        x_tile, x_pixel, x_phase = sch.split(x, [None, self.tile, self.x.phases])
+        x_tile, x_pixel, x_phase = sch.split(x, [None, step.pixels, self.x.phases])
         sch.reorder(y_band, *outer, y_row, y_phase, x_tile, x_pixel, x_phase, lanes)
         acc = sch.get_sblock("acc")
         sch.compute_at(acc, x_tile, preserve_unit_loops=True)
         *_, phase, _, pixel, lane, ty, run, pair, half = sch.get_loops(acc)
         staging.place(sch, y_band)
-        step = self._step(arch)
         inner = [half]
         if step.pairs > 1:  # loops of one would not match the intrinsic
             pair, step_pair = sch.split(pair, [None, step.pairs])
@@ -239,7 +236,7 @@ class ConvolutionKernel:
         sch.unroll(init_phase)
         sch.unroll(init_pixel)
         sch.vectorize(init_lane)
-        sch.tensorize(pixel if step.pixels > 1 else lane, step.intrinsic(arch))
+        sch.tensorize(pixel if step.pixels > 1 else lane, step.intrinsic(instructions))
         sch.unroll(x_pixel)
         sch.unroll(x_phase)
         sch.vectorize(lanes)

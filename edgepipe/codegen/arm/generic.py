@@ -10,8 +10,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
-from edgepipe.codegen.arm.targets import Architecture
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, result, schedule, te
 from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import Operator
@@ -29,7 +29,7 @@ class GenericKernel:
 
     stem = "generic"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the kernel as TVM legalised it."""
         return self.function
 
@@ -51,7 +51,7 @@ class FlatCopyKernel:
 
     stem = "flat_copy"
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the kernel: (x, output)."""
         source = te.placeholder(self.shape, self.dtype, "x")
         copy = te.compute(self.shape, lambda *i: source[i], name="out")

@@ -1,4 +1,4 @@
-"""From scheduled kernels to one shared library per architecture."""
+"""From scheduled kernels to one shared library per variant of an architecture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from shutil import which
 from typing import Protocol
 
-from edgepipe.codegen.arm.targets import Architecture
+from edgepipe.codegen.arm.intrinsics import InstructionSet
+from edgepipe.codegen.arm.targets import Architecture, Variant
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, compile_object
 from edgepipe.errors import CodegenError
 
@@ -40,7 +41,7 @@ class Kernel(Protocol):
         """The beginning of the symbol's name."""
         ...
 
-    def build(self, arch: Architecture) -> PrimFunc:
+    def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel; inputs first, the output last."""
         ...
 
@@ -53,18 +54,20 @@ class CompiledKernels:
     scratch_bytes: int
 
 
-def compile_kernels(kernels: Mapping[str, Kernel], arch: Architecture) -> CompiledKernels:
+def compile_kernels(
+    kernels: Mapping[str, Kernel], arch: Architecture, variant: Variant
+) -> CompiledKernels:
     """Compile ``kernels`` (by symbol name) and link them; raises CodegenError.
 
     Every kernel is exported as ``__tvm_ffi_<name>``. It needs nothing but libc and libm.
     """
     functions = {
-        name: kernel.build(arch).with_attr("global_symbol", name)
+        name: kernel.build(variant.instructions).with_attr("global_symbol", name)
         for name, kernel in kernels.items()
     }
     with tempfile.TemporaryDirectory(prefix="edgepipe-") as folder:
         built = Path(folder) / "kernels.o"
-        scratch_bytes = compile_object(functions, dict(arch.target), built)
+        scratch_bytes = compile_object(functions, dict(variant.target), built)
         return CompiledKernels(_link(built, arch), scratch_bytes)
 
 

@@ -1,13 +1,14 @@
 """The static plan of an ARM stage: which kernel runs when, on which bytes.
 
-plan.json (format 1):
+plan.json (format 2):
 
 * ``inputs``, ``outputs``: {name, dtype, shape} of the slot's buffers, in order;
 * ``tensors``: what kernels are given, {storage, index, offset, dtype, shape}. ``storage`` is
   ``input`` or ``output`` (the index-th of those), ``constant`` (in weights.bin) or ``temporary``
   (in the stage's workspace); offset in bytes, a multiple of 64. Tensors of one place are views;
 * ``weights_bytes``, ``workspace_bytes``, ``scratch_bytes`` (the most that one kernel allocates);
-* ``architectures``: {name: {kernels: file name, cpu_features}};
+* ``architectures``: {name: [{kernels: file name, cpu_features}, ...]}, the best first: the runtime
+  takes the first one whose features the processor has;
 * ``calls``: {operator, kernel, args}, args being indices into ``tensors``, the output last.
 """
 
@@ -21,9 +22,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 ALIGNMENT = 64
 Storage = Literal["input", "output", "constant", "temporary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library of kernels, and the names in /proc/cpuinfo of what they need of a processor."""
+
+    file: str
+    cpu_features: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +108,11 @@ class PlanBuilder:
         self.calls.append(Call(operator, kernel, tuple(args)))
 
     def finish(
-        self, scratch_bytes: int, architectures: Mapping[str, tuple[str, Sequence[str]]]
+        self, scratch_bytes: int, architectures: Mapping[str, Sequence[Library]]
     ) -> tuple[str, bytes]:
         """Return plan.json's text and weights.bin's bytes.
 
-        ``architectures`` maps a name to its kernels' file name and needed processor features.
+        ``architectures`` maps a name to its libraries, the best first.
         """
         temporaries, workspace_bytes = self._place_temporaries()
         weights, constants = bytearray(), []
@@ -121,8 +130,11 @@ class PlanBuilder:
             "workspace_bytes": workspace_bytes,
             "scratch_bytes": scratch_bytes,
             "architectures": {
-                name: {"kernels": file, "cpu_features": list(features)}
-                for name, (file, features) in architectures.items()
+                name: [
+                    {"kernels": library.file, "cpu_features": list(library.cpu_features)}
+                    for library in libraries
+                ]
+                for name, libraries in architectures.items()
             },
             "tensors": [
                 {

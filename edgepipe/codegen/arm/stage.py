@@ -3,7 +3,8 @@
     artifact = compile_arm_stage(module, output_layouts={"conv_0": Blocks(block=16)})
     artifact.write(folder)
 
-The kernels give the same bits as stock TVM running the module, on every architecture.
+The kernels give the same bits as stock TVM running the module, on every architecture and in each of
+its variants.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from edgepipe.codegen.arm.kernels import compile_kernels
 from edgepipe.codegen.arm.layouts import Layout
 from edgepipe.codegen.arm.lowering import Lowering
-from edgepipe.codegen.arm.plan import Named
+from edgepipe.codegen.arm.plan import Library, Named
 from edgepipe.codegen.arm.targets import find_architecture
 from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import match_operators
@@ -67,18 +68,18 @@ def compile_arm_stage(
     )
     lowering.run()
     files: dict[str, bytes] = {}
-    described: dict[str, tuple[str, Sequence[str]]] = {}
+    described: dict[str, list[Library]] = {arch.name: [] for arch in architectures}
     scratch_bytes = 0
-    for done, arch in enumerate(architectures):
-        progress.update(done, len(architectures))
-        compiled = compile_kernels(lowering.kernels, arch)
+    variants = [(arch, variant) for arch in architectures for variant in arch.variants]
+    for done, (arch, variant) in enumerate(variants):
+        progress.update(done, len(variants))
+        compiled = compile_kernels(lowering.kernels, arch, variant)
         scratch_bytes = max(scratch_bytes, compiled.scratch_bytes)
-        file = f"kernels-{arch.name}.so"
-        files[file] = compiled.library
-        described[arch.name] = (file, arch.cpu_features)
+        files[variant.file] = compiled.library
+        described[arch.name].append(Library(variant.file, variant.cpu_features))
     plan, weights = lowering.plan.finish(scratch_bytes, described)
     files[PLAN_FILE], files[WEIGHTS_FILE] = plan.encode(), weights
-    progress.update(len(architectures), len(architectures))
+    progress.update(len(variants), len(variants))
     return ArmStageArtifact(
         files=dict(sorted(files.items())),
         inputs=tuple(lowering.plan.inputs),

@@ -1,4 +1,4 @@
-"""The processor architectures that ARM stages are compiled for.
+"""The processors that ARM stages are compiled for.
 
 A bundle carries kernels for the board (aarch64, armhf) and for the developer's machine (x86_64);
 all give the same bits. The name "ARM stage" says where the stage belongs, not what this machine is.
@@ -8,61 +8,108 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgepipe.codegen.arm.intrinsics import A32_NEON, A64_NEON, AVX2, AVX512_VNNI, InstructionSet
 from edgepipe.errors import CodegenError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
-    """One target: how TVM is told, how its objects are linked, how convolutions accumulate.
+class Variant:
+    """One build of the kernels, for processors of an architecture that have ``cpu_features``.
 
-    ``staged_dtype`` is what a convolution's input rows are staged as. ``linkers`` are tried in
-    order. ``cpu_features`` are the names in /proc/cpuinfo without which the kernels cannot run.
+    ``name`` is part of the library's file name, ``target`` is how TVM is told, ``cpu_features`` are
+    names in /proc/cpuinfo.
     """
 
     name: str
     target: tuple[tuple[str, str | tuple[str, ...]], ...]
-    staged_dtype: str
-    linkers: tuple[str, ...]
-    package: str
+    instructions: InstructionSet
     cpu_features: tuple[str, ...]
 
+    @property
+    def file(self) -> str:
+        """The name of the library of kernels."""
+        return f"kernels-{self.name}.so"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What one kind of machine runs: the runtime takes the first of ``variants`` that it can.
+
+    All variants compute on the same weights. ``linkers`` are tried in order; ``package`` has one.
+    """
+
+    name: str
+    variants: tuple[Variant, ...]
+    linkers: tuple[str, ...]
+    package: str
+
+
+# The levels of the x86-64 psABI that LLVM's names of the same number stand for, as far as a kernel
+# may use them.
+_X86_64_V3 = ("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
+_X86_64_V4 = (*_X86_64_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
 X86_64 = Architecture(
     name="x86_64",
-    target=(("kind", "llvm"), ("mtriple", "x86_64-linux-gnu"), ("mcpu", "x86-64-v3")),
-    staged_dtype="int16",  # vpmaddwd multiplies pairs of int16
+    variants=(
+        Variant(
+            name="x86_64-avx512vnni",
+            target=(
+                ("kind", "llvm"),
+                ("mtriple", "x86_64-linux-gnu"),
+                ("mcpu", "x86-64-v4"),
+                ("mattr", ("+avx512vnni",)),
+            ),
+            instructions=AVX512_VNNI,
+            cpu_features=(*_X86_64_V4, "avx512_vnni"),
+        ),
+        Variant(
+            name="x86_64-avx2",
+            target=(("kind", "llvm"), ("mtriple", "x86_64-linux-gnu"), ("mcpu", "x86-64-v3")),
+            instructions=AVX2,
+            cpu_features=_X86_64_V3,
+        ),
+    ),
     linkers=("x86_64-linux-gnu-gcc", "cc"),
     package="gcc",
-    cpu_features=("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
 )
 AARCH64 = Architecture(
     name="aarch64",
-    target=(
-        ("kind", "llvm"),
-        ("mtriple", "aarch64-linux-gnu"),
-        ("mcpu", "cortex-a53"),
-        ("mattr", ("+neon",)),
+    variants=(
+        Variant(
+            name="aarch64",
+            target=(
+                ("kind", "llvm"),
+                ("mtriple", "aarch64-linux-gnu"),
+                ("mcpu", "cortex-a53"),
+                ("mattr", ("+neon",)),
+            ),
+            instructions=A64_NEON,
+            cpu_features=("asimd",),
+        ),
     ),
-    staged_dtype="int8",  # smull and smlal multiply int8
     linkers=("aarch64-linux-gnu-gcc",),
     package="gcc-aarch64-linux-gnu",
-    cpu_features=("asimd",),
 )
 ARMHF = Architecture(
     name="armhf",
-    target=(
-        ("kind", "llvm"),
-        ("mtriple", "armv7l-linux-gnueabihf"),
-        ("mcpu", "cortex-a9"),
-        ("mfloat-abi", "hard"),
-        ("mattr", ("+neon",)),
+    variants=(
+        Variant(
+            name="armhf",
+            target=(
+                ("kind", "llvm"),
+                ("mtriple", "armv7l-linux-gnueabihf"),
+                ("mcpu", "cortex-a9"),
+                ("mfloat-abi", "hard"),
+                ("mattr", ("+neon",)),
+            ),
+            instructions=A32_NEON,
+            cpu_features=("neon",),
+        ),
     ),
-    staged_dtype="int8",  # vmull.s8 multiplies int8
     linkers=("arm-linux-gnueabihf-gcc",),
     package="gcc-arm-linux-gnueabihf",
-    cpu_features=("neon",),
 )
-NEON = (AARCH64, ARMHF)  # multiply vectors of int8 and add neighbouring products
 ARCHITECTURES = {arch.name: arch for arch in (X86_64, AARCH64, ARMHF)}
 
 

@@ -38,7 +38,7 @@ def compiled(path, folder, arches):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_gives_the_bits_of_stock_tvm(name, model_path, tmp_path):
+def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_path):
     network, frame = compiled(model_path(name), tmp_path, ("x86_64",))
     expected = run_module(network.module, frame)
     with ArmStage(tmp_path) as stage:

@@ -1,4 +1,4 @@
-"""Every operator kind, in every layout, gives the bits of stock TVM."""
+"""Every operator kind, in every layout, gives the bits of stock TVM in every variant."""
 
 import arm_layers
 import hypothesis
@@ -16,7 +16,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_an_operator_gives_the_bits_of_stock_tvm(kind, tmp_path_factory):
+def test_an_operator_gives_the_bits_of_stock_tvm(kind, variant, tmp_path_factory):
     @hypothesis.settings(
         max_examples=8,
         phases=[hypothesis.Phase.generate],

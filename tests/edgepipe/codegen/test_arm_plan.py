@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from edgepipe.codegen.arm.channelwise import sparse_taps
 from edgepipe.codegen.arm.convolution import merge_groups
-from edgepipe.codegen.arm.plan import PlanBuilder
+from edgepipe.codegen.arm.plan import Library, PlanBuilder
 
-ARCHITECTURES = {"x86_64": ("kernels-x86_64.so", ("avx2",))}
+ARCHITECTURES = {
+    "x86_64": [Library("kernels-new.so", ("avx512f", "avx2")), Library("kernels-old.so", ("avx2",))]
+}
 
 
 @st.composite
@@ -53,6 +55,15 @@ def test_equal_constants_are_stored_once_and_aligned():
     offsets = [t["offset"] for t in json.loads(text)["tensors"]]
     assert offsets == [0, 64]
     assert len(weights) == 64 + 20
+
+
+def test_the_libraries_of_an_architecture_are_told_the_best_first():
+    assert json.loads(PlanBuilder().finish(0, ARCHITECTURES)[0])["architectures"] == {
+        "x86_64": [
+            {"kernels": "kernels-new.so", "cpu_features": ["avx512f", "avx2"]},
+            {"kernels": "kernels-old.so", "cpu_features": ["avx2"]},
+        ]
+    }
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))

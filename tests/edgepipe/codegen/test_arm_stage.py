@@ -62,7 +62,7 @@ def calls(artifact):
 
 
 def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_blocks(
-    frame_stage, tmp_path
+    frame_stage, variant, tmp_path
 ):
     emit_layer(frame_stage, first_convolution())
     module = frame_stage.finish(["features"])
@@ -213,6 +213,24 @@ def test_a_layout_for_a_tensor_that_is_no_picture():
     builder.emit("y", "negative", "x")
     with pytest.raises(CodegenError, match=r"y: float32\[1, 60\] cannot be in layout vta"):
         compile_arm_stage(builder.finish(["y"]), output_layouts={"y": Blocks()})
+
+
+def test_every_variant_has_kernels_of_its_own_and_all_have_the_same_weights(frame_stage):
+    emit_layer(frame_stage, first_convolution())
+    files = compile_arm_stage(frame_stage.finish(["features"])).files
+    assert list(files) == [
+        "kernels-aarch64.so",
+        "kernels-x86_64-avx2.so",
+        "kernels-x86_64-avx512vnni.so",
+        "plan.json",
+        "weights.bin",
+    ]
+    assert files["kernels-x86_64-avx512vnni.so"] != files["kernels-x86_64-avx2.so"]
+    listed = json.loads(files["plan.json"])["architectures"]["x86_64"]
+    assert [library["kernels"] for library in listed] == [
+        "kernels-x86_64-avx512vnni.so",
+        "kernels-x86_64-avx2.so",
+    ]
 
 
 def test_a_missing_cross_compiler_names_the_package(frame_stage, monkeypatch):

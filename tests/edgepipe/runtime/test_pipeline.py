@@ -169,7 +169,7 @@ def test_altered_kernels_are_refused(bundle, tmp_path):
     altered = tmp_path / bundle.name
     if bundle.is_dir():
         shutil.copytree(bundle, altered)
-        file = next(altered.rglob("kernels-x86_64.so"))
+        file = next(altered.rglob("kernels-x86_64-avx2.so"))
     else:
         file = shutil.copy(bundle, altered)
     content = bytearray(file.read_bytes())
