@@ -99,7 +99,8 @@ def deploy(
 
     Raises ``FingerprintError`` when the board's logic is known to be another than the bundle was
     built for, ``DeployError`` when the board is not fit, another deploy is under way, the upload or
-    the golden run fails, or the link breaks; the message says what is current then.
+    the golden run fails, or the link breaks. Once it has the lock, the message says what is current
+    then.
     """
     progress = progress or Silent()
     progress.step("connect")

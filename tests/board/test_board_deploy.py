@@ -162,7 +162,14 @@ def test_a_power_cut_in_any_step_leaves_a_whole_release(board, virtual_board, re
     options = deployment.DeployOptions(operator="t", unit="", golden_timeout_s=300)
     assert deployment.deploy(target, source, options).release == 1
     current = 1
-    for step, after_s in (("send", 0.5), ("golden run", 0.5), ("switch", 0.1)):
+    steps = (
+        ("pre-flight check", 0.1),
+        ("send", 0.5),
+        ("golden run", 0.5),
+        ("switch", 0.1),
+        ("remove old", 0.0),
+    )
+    for step, after_s in steps:
         changed = altered(source, os.urandom(2 << 20))
         power = CutPowerIn(virtual_board, step, after_s)
         said = ""
@@ -177,6 +184,10 @@ def test_a_power_cut_in_any_step_leaves_a_whole_release(board, virtual_board, re
         there = int(must(virtual_board, check).removeprefix("releases/"))
         if step == "switch":
             assert there in (current, current + 1)
+        elif step == "remove old":
+            assert there == current + 1
+        elif step == "pre-flight check":  # maybe before the board has said what it has
+            assert there == current, said
         else:
             assert (there, f"release {current} is still current" in said) == (current, True), said
         run = f"cd {target.root}/current && bin/edgepipe-run bundle --golden --device uio --quiet"
