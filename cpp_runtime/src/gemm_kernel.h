@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -76,6 +77,34 @@ void for_each_step(const Instruction& i, const Uop* uops, Step&& step) {
       step(uop->dst + at.dst, uop->src + at.src, uop->wgt + at.wgt);
     }
   }
+}
+
+/// Calls row(x, w, acc) for every row of inputs of every step of a GEMM instruction: `inp_bytes` of
+/// packed inputs, the step's `wgt_bytes` of packed weights, and block_out sums.
+template <typename Row>
+void for_each_row(const GemmOperands& operands, std::size_t inp_bytes, std::size_t wgt_bytes,
+                  Row&& row) {
+  const std::size_t batch = operands.accelerator.batch;
+  const std::size_t outputs = operands.accelerator.block_out;
+  for_each_step(operands.instruction, operands.uops,
+                [&](std::uint32_t dst, std::uint32_t src, std::uint32_t tile) {
+                  const std::byte* x = operands.inp + std::size_t{src} * batch * inp_bytes;
+                  const std::byte* w = operands.wgt + std::size_t{tile} * wgt_bytes;
+                  std::int32_t* acc = operands.acc + std::size_t{dst} * batch * outputs;
+                  for (std::size_t b = 0; b < batch; ++b, x += inp_bytes, acc += outputs) {
+                    row(x, w, acc);
+                  }
+                });
+}
+
+/// Writes the index-th number of a packed form in int16.
+inline void put_int16(std::byte* packed, std::size_t index, std::int16_t value) {
+  std::memcpy(packed + index * sizeof(value), &value, sizeof(value));
+}
+
+/// Packs inputs as int16[batch][block_in].
+inline void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
+  for (std::size_t k = 0; k < a.inp_bytes(); ++k) put_int16(packed, k, element[k]);
 }
 
 }  // namespace edgepipe

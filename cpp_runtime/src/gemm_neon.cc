@@ -2,8 +2,6 @@
 
 #include <arm_neon.h>
 
-#include <cstring>
-
 #include "gemm_kernel.h"
 
 namespace edgepipe {
@@ -14,24 +12,13 @@ constexpr std::size_t kBlock = 16;
 // inp: int16[batch][16]. wgt: int16[16 k][16 outputs], so that one multiply-add by a lane of the
 // inputs serves four outputs. (Sums of int8 products in int16 would overflow at -128 * -128 * 2.)
 
-// Sign extension is what is meant here: int8 is a number, not a character.
-// NOLINTBEGIN(bugprone-signed-char-misuse)
-void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
-  for (std::size_t k = 0; k < a.inp_bytes(); ++k) {
-    const auto value = static_cast<std::int16_t>(element[k]);
-    std::memcpy(packed + 2 * k, &value, sizeof(value));
-  }
-}
-
 void pack_wgt_transposed(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
   for (std::size_t o = 0; o < kBlock; ++o) {
     for (std::size_t k = 0; k < kBlock; ++k) {
-      const auto value = static_cast<std::int16_t>(element[o * kBlock + k]);
-      std::memcpy(packed + 2 * (k * kBlock + o), &value, sizeof(value));
+      put_int16(packed, k * kBlock + o, element[o * kBlock + k]);
     }
   }
 }
-// NOLINTEND(bugprone-signed-char-misuse)
 
 /// Adds four inputs' products with their rows of weights to 16 sums.
 inline void add_four(int32x4_t (&sums)[4], int16x4_t x, const std::int16_t* w) {
@@ -45,29 +32,23 @@ inline void add_four(int32x4_t (&sums)[4], int16x4_t x, const std::int16_t* w) {
 }
 
 void run_neon(const GemmOperands& operands) {
-  const std::size_t batch = operands.accelerator.batch;
-  const auto* inp = reinterpret_cast<const std::int16_t*>(operands.inp);
-  const auto* wgt = reinterpret_cast<const std::int16_t*>(operands.wgt);
-  for_each_step(operands.instruction, operands.uops,
-                [&](std::uint32_t dst, std::uint32_t src, std::uint32_t tile) {
-                  const std::int16_t* x = inp + std::size_t{src} * batch * kBlock;
-                  const std::int16_t* w = wgt + std::size_t{tile} * kBlock * kBlock;
-                  std::int32_t* acc = operands.acc + std::size_t{dst} * batch * kBlock;
-                  for (std::size_t b = 0; b < batch; ++b, acc += kBlock, x += kBlock) {
-                    int32x4_t sums[4];
-                    for (std::size_t n = 0; n < 4; ++n) sums[n] = vld1q_s32(acc + 4 * n);
-                    for (std::size_t k = 0; k < kBlock; k += 4) {
-                      add_four(sums, vld1_s16(x + k), w + k * kBlock);
-                    }
-                    for (std::size_t n = 0; n < 4; ++n) vst1q_s32(acc + 4 * n, sums[n]);
-                  }
-                });
+  for_each_row(operands, kBlock * 2, kBlock * kBlock * 2,
+               [](const std::byte* inp, const std::byte* wgt, std::int32_t* acc) {
+                 const auto* x = reinterpret_cast<const std::int16_t*>(inp);
+                 const auto* w = reinterpret_cast<const std::int16_t*>(wgt);
+                 int32x4_t sums[4];
+                 for (std::size_t n = 0; n < 4; ++n) sums[n] = vld1q_s32(acc + 4 * n);
+                 for (std::size_t k = 0; k < kBlock; k += 4) {
+                   add_four(sums, vld1_s16(x + k), w + k * kBlock);
+                 }
+                 for (std::size_t n = 0; n < 4; ++n) vst1q_s32(acc + 4 * n, sums[n]);
+               });
 }
 
 }  // namespace
 
 void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels) {
-  if (accelerator.block_in != kBlock || accelerator.block_out != kBlock) return;
+  if (accelerator.block_in != kBlock) return;
   kernels.push_back({.name = "neon",
                      .inp_bytes = std::size_t{accelerator.inp_bytes()} * 2,
                      .wgt_bytes = std::size_t{accelerator.wgt_bytes()} * 2,

@@ -6,6 +6,11 @@
 
 #include "gemm_kernel.h"
 
+// Of a kernel and of its row, which by itself would be compiled for any CPU. All that a kernel
+// calls is inlined into it.
+#define EDGEPIPE_AVX2 __attribute__((target("avx2"), flatten))
+#define EDGEPIPE_VNNI __attribute__((target("avx512f,avx512vnni"), flatten))
+
 namespace edgepipe {
 namespace {
 
@@ -15,54 +20,33 @@ constexpr std::size_t kBlock = 16;
 // inp: int16[batch][16]. wgt: int16[8 pairs of k][16 outputs][2], so that one madd of a broadcast
 // pair of inputs gives the two products' sum for eight outputs, without a horizontal add.
 
-// Sign extension is what is meant here: int8 is a number, not a character.
-// NOLINTBEGIN(bugprone-signed-char-misuse)
-void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
-  for (std::size_t k = 0; k < a.inp_bytes(); ++k) {
-    const auto value = static_cast<std::int16_t>(element[k]);
-    std::memcpy(packed + 2 * k, &value, sizeof(value));
-  }
-}
-
 void pack_wgt_int16(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
   for (std::size_t o = 0; o < kBlock; ++o) {
     for (std::size_t k = 0; k < kBlock; ++k) {
-      const auto value = static_cast<std::int16_t>(element[o * kBlock + k]);
-      const std::size_t at = (k / 2 * kBlock + o) * 2 + k % 2;
-      std::memcpy(packed + 2 * at, &value, sizeof(value));
+      put_int16(packed, (k / 2 * kBlock + o) * 2 + k % 2, element[o * kBlock + k]);
     }
   }
 }
-// NOLINTEND(bugprone-signed-char-misuse)
 
-// The steps are written out here: a lambda for for_each_step could not be inlined across targets.
-__attribute__((target("avx2"))) void run_avx2(const GemmOperands& operands) {
-  const Instruction& i = operands.instruction;
-  const std::size_t batch = operands.accelerator.batch;
-  const Uop* const end = operands.uops + (i.uop_end - i.uop_begin);
-  for (LoopOffsets at(i); at.valid(); at.next()) {
-    for (const Uop* uop = operands.uops; uop != end; ++uop) {
-      const std::byte* x = operands.inp + std::size_t{uop->src + at.src} * batch * kBlock * 2;
-      const auto* w = reinterpret_cast<const __m256i*>(
-          operands.wgt + std::size_t{uop->wgt + at.wgt} * kBlock * kBlock * 2);
-      auto* acc = reinterpret_cast<__m256i*>(operands.acc +
-                                             std::size_t{uop->dst + at.dst} * batch * kBlock);
-      for (std::size_t b = 0; b < batch; ++b, acc += 2, x += kBlock * 2) {
-        __m256i low = _mm256_loadu_si256(acc);
-        __m256i high = _mm256_loadu_si256(acc + 1);
-        for (std::size_t pair = 0; pair < kBlock / 2; ++pair) {
-          std::int32_t two = 0;
-          std::memcpy(&two, x + 4 * pair, sizeof(two));
-          const __m256i inputs = _mm256_set1_epi32(two);
-          low = _mm256_add_epi32(low, _mm256_madd_epi16(inputs, _mm256_loadu_si256(w + 2 * pair)));
-          high = _mm256_add_epi32(high,
-                                  _mm256_madd_epi16(inputs, _mm256_loadu_si256(w + 2 * pair + 1)));
-        }
-        _mm256_storeu_si256(acc, low);
-        _mm256_storeu_si256(acc + 1, high);
-      }
-    }
-  }
+EDGEPIPE_AVX2 void run_avx2(const GemmOperands& operands) {
+  for_each_row(operands, kBlock * 2, kBlock * kBlock * 2,
+               [](const std::byte* x, const std::byte* wgt, std::int32_t* acc) EDGEPIPE_AVX2 {
+                 const auto* w = reinterpret_cast<const __m256i*>(wgt);
+                 auto* sums = reinterpret_cast<__m256i*>(acc);
+                 __m256i low = _mm256_loadu_si256(sums);
+                 __m256i high = _mm256_loadu_si256(sums + 1);
+                 for (std::size_t pair = 0; pair < kBlock / 2; ++pair) {
+                   std::int32_t two = 0;
+                   std::memcpy(&two, x + 4 * pair, sizeof(two));
+                   const __m256i inputs = _mm256_set1_epi32(two);
+                   low = _mm256_add_epi32(
+                       low, _mm256_madd_epi16(inputs, _mm256_loadu_si256(w + 2 * pair)));
+                   high = _mm256_add_epi32(
+                       high, _mm256_madd_epi16(inputs, _mm256_loadu_si256(w + 2 * pair + 1)));
+                 }
+                 _mm256_storeu_si256(sums, low);
+                 _mm256_storeu_si256(sums + 1, high);
+               });
 }
 
 // ---- AVX-512 VNNI: unsigned by signed bytes ----------------------------------------------------
@@ -91,33 +75,25 @@ void pack_wgt_vnni(const Accelerator& /*a*/, const std::int8_t* element, std::by
   }
 }
 
-__attribute__((target("avx512f,avx512vnni"))) void run_vnni(const GemmOperands& operands) {
-  const Instruction& i = operands.instruction;
-  const std::size_t batch = operands.accelerator.batch;
-  const Uop* const end = operands.uops + (i.uop_end - i.uop_begin);
-  for (LoopOffsets at(i); at.valid(); at.next()) {
-    for (const Uop* uop = operands.uops; uop != end; ++uop) {
-      const std::byte* x = operands.inp + std::size_t{uop->src + at.src} * batch * kBlock;
-      const std::byte* w = operands.wgt + std::size_t{uop->wgt + at.wgt} * kVnniWgtBytes;
-      std::int32_t* acc = operands.acc + std::size_t{uop->dst + at.dst} * batch * kBlock;
-      for (std::size_t b = 0; b < batch; ++b, acc += kBlock, x += kBlock) {
-        // Two sums, because a dependent vpdpbusd has to wait for the one before.
-        __m512i even = _mm512_loadu_si512(acc);
-        __m512i odd = _mm512_loadu_si512(w + kBlock * kBlock);
-        for (std::size_t quad = 0; quad < kBlock / 4; quad += 2) {
-          std::int32_t first = 0;
-          std::int32_t second = 0;
-          std::memcpy(&first, x + 4 * quad, sizeof(first));
-          std::memcpy(&second, x + 4 * quad + 4, sizeof(second));
-          const std::byte* quads = w + quad * kBlock * 4;
-          even = _mm512_dpbusd_epi32(even, _mm512_set1_epi32(first), _mm512_loadu_si512(quads));
-          odd = _mm512_dpbusd_epi32(odd, _mm512_set1_epi32(second),
-                                    _mm512_loadu_si512(quads + kBlock * 4));
-        }
-        _mm512_storeu_si512(acc, _mm512_add_epi32(even, odd));
-      }
-    }
-  }
+EDGEPIPE_VNNI void run_vnni(const GemmOperands& operands) {
+  for_each_row(operands, kBlock, kVnniWgtBytes,
+               [](const std::byte* x, const std::byte* w, std::int32_t* acc) EDGEPIPE_VNNI {
+                 // Two sums, because a dependent vpdpbusd has to wait for the one before.
+                 __m512i even = _mm512_loadu_si512(acc);
+                 __m512i odd = _mm512_loadu_si512(w + kBlock * kBlock);
+                 for (std::size_t quad = 0; quad < kBlock / 4; quad += 2) {
+                   std::int32_t first = 0;
+                   std::int32_t second = 0;
+                   std::memcpy(&first, x + 4 * quad, sizeof(first));
+                   std::memcpy(&second, x + 4 * quad + 4, sizeof(second));
+                   const std::byte* quads = w + quad * kBlock * 4;
+                   even = _mm512_dpbusd_epi32(even, _mm512_set1_epi32(first),
+                                              _mm512_loadu_si512(quads));
+                   odd = _mm512_dpbusd_epi32(odd, _mm512_set1_epi32(second),
+                                             _mm512_loadu_si512(quads + kBlock * 4));
+                 }
+                 _mm512_storeu_si512(acc, _mm512_add_epi32(even, odd));
+               });
 }
 
 }  // namespace
