@@ -10,6 +10,7 @@
 #include "dram_span.h"
 #include "gemm_kernel.h"
 #include "module_schedule.h"
+#include "rule_errors.h"
 #include "step_footprints.h"
 
 namespace edgepipe {
@@ -18,8 +19,6 @@ namespace {
 constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
 constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
 constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
-
-std::string number(std::uint64_t value) { return std::to_string(value); }
 
 // Who touched an SRAM entry last, as 1 + sequence number in its module; 0 is nobody. Each of inp,
 // wgt and out is written by one module and read by another, so one number for each suffices.
@@ -53,7 +52,7 @@ class Checker {
       : accelerator_(accelerator),
         codec_(accelerator),
         memory_(memory),
-        layers_(layers),
+        errors_(layers, program_),
         dram_(accelerator),
         uop_(accelerator.uop_depth()),
         uop_initialised_(accelerator.uop_depth(), 0),
@@ -86,7 +85,7 @@ class Checker {
     std::size_t visited = 0;
     bool is_copy = true;
     Status status = run_modules(accelerator_, program_, [&](const ScheduledInstruction& at) {
-      now_ = at;
+      go_to(at);
       CheckedInstruction& step = checked_.steps[visited++];
       const Instruction& found = program_[at.index];
       Instruction expected = step.instruction;
@@ -108,14 +107,16 @@ class Checker {
     program_.reserve(words.size());
     for (std::uint32_t index = 0; index < words.size(); ++index) {
       Result<Instruction> instruction = codec_.decode(words[index]);
-      if (!instruction.ok()) return instruction.status().with_context(place(index));
+      if (!instruction.ok()) return instruction.status().with_context(errors_.place(index));
       ++module_counts_[static_cast<std::size_t>(module_of(*instruction))];
       const bool last = index + 1 == words.size();
       if ((instruction->opcode == Opcode::kFinish) != last) {
         program_.push_back(*instruction);
-        return broken(index, last ? "the program does not end with FINISH"
-                                  : "FINISH before the program's end, " +
-                                        number(words.size() - index - 1) + " instructions follow");
+        errors_.at(index);
+        return errors_.broken(last ? "the program does not end with FINISH"
+                                   : "FINISH before the program's end, " +
+                                         std::to_string(words.size() - index - 1) +
+                                         " instructions follow");
       }
       program_.push_back(*instruction);
     }
@@ -123,8 +124,13 @@ class Checker {
     return {};
   }
 
-  Status visit(const ScheduledInstruction& at) {
+  void go_to(const ScheduledInstruction& at) {
     now_ = at;
+    errors_.at(at.index);
+  }
+
+  Status visit(const ScheduledInstruction& at) {
+    go_to(at);
     checked_.steps.push_back({.instruction = program_[at.index]});
     const Instruction& i = program_[at.index];
     switch (i.opcode) {
@@ -146,10 +152,10 @@ class Checker {
     for (const Module module : {Module::kLoad, Module::kStore}) {
       const auto m = static_cast<std::size_t>(module);
       if (now_.clock[m] < module_counts_[m]) {
-        return broken("no token makes FINISH wait for the last " +
-                      number(module_counts_[m] - now_.clock[m]) + " of " +
-                      number(module_counts_[m]) + " instructions of the " +
-                      std::string(to_string(module)) + " module");
+        return errors_.broken("no token makes FINISH wait for the last " +
+                              std::to_string(module_counts_[m] - now_.clock[m]) + " of " +
+                              std::to_string(module_counts_[m]) + " instructions of the " +
+                              std::string(to_string(module)) + " module");
       }
     }
     return {};
@@ -163,11 +169,11 @@ class Checker {
         i.memory_type == MemoryType::kUop || i.memory_type == MemoryType::kWgt ||
         (i.memory_type == MemoryType::kAcc && accelerator_.revision == Revision::k0_0_1);
     if (pads && ignores_pads) {
-      return broken("pads on a " + std::string(to_string(i.memory_type)) +
-                    " load, which this revision ignores");
+      return errors_.broken("pads on a " + std::string(to_string(i.memory_type)) +
+                            " load, which this revision ignores");
     }
     if (i.memory_type == MemoryType::kUop && i.y_size != 1) {
-      return broken(number(i.y_size) + " rows of uops, a UOP load has one");
+      return errors_.broken(std::to_string(i.y_size) + " rows of uops, a UOP load has one");
     }
     const std::uint64_t elements =
         std::uint64_t{i.y_pad_0 + i.y_size + i.y_pad_1} * (i.x_pad_0 + i.x_size + i.x_pad_1);
@@ -211,7 +217,8 @@ class Checker {
   Status load_tiles(std::vector<Touch>& buffer, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t n = begin; n < end; ++n) {
       if (buffer[n].read > now_.clock[kComputeClock]) {
-        return race("overwrites entry " + number(n), Module::kCompute, buffer[n].read, "reads it");
+        return errors_.race("overwrites entry " + std::to_string(n), Module::kCompute,
+                            buffer[n].read, "reads it");
       }
       buffer[n].written = now_.sequence + 1;
     }
@@ -220,21 +227,21 @@ class Checker {
 
   Status check_store(const Instruction& i) {
     if ((i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0) {
-      return broken("pads on a STORE, which the hardware ignores");
+      return errors_.broken("pads on a STORE, which the hardware ignores");
     }
     const std::uint64_t elements = std::uint64_t{i.y_size} * i.x_size;
     if (Status status = check_sram(i, elements); !status.ok()) return status;
     if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
     for (std::uint32_t n = i.sram_base; n < i.sram_base + elements; ++n) {
       OutEntry& entry = out_[n];
-      if (entry.touch.written == 0) return uninitialised("out", n);
+      if (entry.touch.written == 0) return errors_.uninitialised("out", n);
       if (entry.touch.written > now_.clock[kComputeClock]) {
-        return race("reads out entry " + number(n), Module::kCompute, entry.touch.written,
-                    "writes it");
+        return errors_.race("reads out entry " + std::to_string(n), Module::kCompute,
+                            entry.touch.written, "writes it");
       }
       if (!entry.defined) {
-        return broken("reads out entry " + number(n) +
-                      ", which a GEMM reset left undefined (it clears acc only)");
+        return errors_.broken("reads out entry " + std::to_string(n) +
+                              ", which a GEMM reset left undefined (it clears acc only)");
       }
       entry.touch.read = now_.sequence + 1;
       checked_.steps[entry.writer].out_is_stored = true;
@@ -245,9 +252,10 @@ class Checker {
   Status check_sram(const Instruction& i, std::uint64_t elements) const {
     const std::uint32_t depth = accelerator_.depth(i.memory_type);
     if (i.sram_base + elements <= depth) return {};
-    return broken("SRAM entries [" + number(i.sram_base) + ", " + number(i.sram_base + elements) +
-                  ") of " + std::string(to_string(i.memory_type)) + ", the buffer has " +
-                  number(depth));
+    return errors_.broken("SRAM entries [" + std::to_string(i.sram_base) + ", " +
+                          std::to_string(i.sram_base + elements) + ") of " +
+                          std::string(to_string(i.memory_type)) + ", the buffer has " +
+                          std::to_string(depth));
   }
 
   // The whole span from the first to the last row must lie in one allocation.
@@ -256,7 +264,7 @@ class Checker {
     const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
     const DramSpan span = dram_span(accelerator_, i);
     Result<std::byte*> pointer = translate(memory_, span);
-    if (!pointer.ok()) return broken(pointer.status().message());
+    if (!pointer.ok()) return errors_.broken(pointer.status().message());
     step.dram = *pointer;
     for (std::uint32_t y = 0; y < i.y_size; ++y) {
       const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
@@ -264,7 +272,7 @@ class Checker {
       const auto conflict = i.opcode == Opcode::kStore
                                 ? dram_.write(row, bytes, now_)
                                 : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
-      if (conflict) return dram_conflict(i, *conflict);
+      if (conflict) return errors_.dram_conflict(*conflict);
     }
     return {};
   }
@@ -273,12 +281,13 @@ class Checker {
 
   Status check_uops(const Instruction& i) const {
     if (i.uop_begin > i.uop_end || i.uop_end > accelerator_.uop_depth()) {
-      return broken("uop range [" + number(i.uop_begin) + ", " + number(i.uop_end) +
-                    "), the buffer has " + number(accelerator_.uop_depth()));
+      return errors_.broken("uop range [" + std::to_string(i.uop_begin) + ", " +
+                            std::to_string(i.uop_end) + "), the buffer has " +
+                            std::to_string(accelerator_.uop_depth()));
     }
     if (i.iter_out == 0 || i.iter_in == 0) return {};
     for (std::uint32_t n = i.uop_begin; n < i.uop_end; ++n) {
-      if (uop_initialised_[n] == 0) return uninitialised("uop", n);
+      if (uop_initialised_[n] == 0) return errors_.uninitialised("uop", n);
     }
     return {};
   }
@@ -299,11 +308,11 @@ class Checker {
                  write_acc(dst, reads, reads);
         });
     begin_instruction();
-    return good ? Status() : std::move(error_);
+    return good ? Status() : std::move(failure_);
   }
 
   Status check_alu(const Instruction& i) {
-    if (i.reset != 0) return broken("reset on an ALU instruction, which has none");
+    if (i.reset != 0) return errors_.broken("reset on an ALU instruction, which has none");
     if (Status status = check_uops(i); !status.ok()) return status;
     const bool reads = i.use_imm == 0;
     const StepFootprint& touched = footprints_.of(i, uops_of(i));
@@ -317,7 +326,7 @@ class Checker {
                     good = good && (!reads || read_acc(src)) && write_acc(dst, true, true);
                   });
     begin_instruction();
-    return good ? Status() : std::move(error_);
+    return good ? Status() : std::move(failure_);
   }
 
   [[nodiscard]] std::span<const Uop> uops_of(const Instruction& i) const {
@@ -372,53 +381,47 @@ class Checker {
   // Between instructions the pipeline drains: the next one's steps are far from this one's.
   void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
 
-  // The same for one step. What is wrong is left in error_.
+  // The same for one step. What is wrong is left in failure_.
 
   bool fail(Status status) {
-    error_ = std::move(status);
+    failure_ = std::move(status);
     return false;
   }
 
   bool read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
-    if (n >= buffer.size()) return fail(out_of_range(name, n, buffer.size()));
+    if (n >= buffer.size()) return fail(errors_.out_of_range(name, n, buffer.size()));
     Touch& touch = buffer[n];
-    if (touch.written == 0) return fail(uninitialised(name, n));
+    if (touch.written == 0) return fail(errors_.uninitialised(name, n));
     if (touch.written > now_.clock[kLoadClock]) {
-      return fail(race("reads " + std::string(name) + " entry " + number(n), Module::kLoad,
-                       touch.written, "writes it"));
+      return fail(errors_.race("reads " + std::string(name) + " entry " + std::to_string(n),
+                               Module::kLoad, touch.written, "writes it"));
     }
     touch.read = now_.sequence + 1;
     return true;
   }
 
   bool read_acc(std::uint32_t n) {
-    if (n >= acc_.size()) return fail(out_of_range("acc", n, acc_.size()));
-    if (!acc_[n].initialised) return fail(uninitialised("acc", n));
+    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
+    if (!acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
     return check_hazard(n);
   }
 
   bool check_hazard(std::uint32_t n) {
     const std::uint64_t distance = step_ - acc_[n].last_write_step;
     if (distance >= accelerator_.acc_hazard_steps) return true;
-    return fail(hazard(n, distance));
-  }
-
-  [[nodiscard]] Status hazard(std::uint32_t n, std::uint64_t distance) const {
-    return broken("acc entry " + number(n) + " is used " + number(distance) +
-                  " steps after this instruction wrote it, the pipeline needs " +
-                  number(accelerator_.acc_hazard_steps));
+    return fail(errors_.hazard(n, distance, accelerator_.acc_hazard_steps));
   }
 
   bool write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
-    if (n >= acc_.size()) return fail(out_of_range("acc", n, acc_.size()));
-    if (reads_it && !acc_[n].initialised) return fail(uninitialised("acc", n));
+    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
+    if (reads_it && !acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
     if (!check_hazard(n)) return false;
     acc_[n] = {.initialised = true, .last_write_step = step_++};
     OutEntry& out = out_[n];
     if (out.mirrors_acc && is_identity(checked_.steps.back().instruction)) return true;
     if (out.touch.read > now_.clock[kStoreClock]) {
-      return fail(
-          race("overwrites out entry " + number(n), Module::kStore, out.touch.read, "reads it"));
+      return fail(errors_.race("overwrites out entry " + std::to_string(n), Module::kStore,
+                               out.touch.read, "reads it"));
     }
     out.touch.written = now_.sequence + 1;
     out.writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
@@ -427,68 +430,16 @@ class Checker {
     return true;
   }
 
-  // ---- error texts -----------------------------------------------------------------------------
-
-  [[nodiscard]] std::string place(std::uint32_t index) const {
-    for (const LayerRange& layer : layers_) {
-      if (index >= layer.first && index - layer.first < layer.count) {
-        return "instruction " + number(index) + " (layer " + layer.name + ")";
-      }
-    }
-    return "instruction " + number(index);
-  }
-
-  [[nodiscard]] Status broken(std::uint32_t index, const std::string& what) const {
-    return {Code::kDevice, place(index) + " " + disassemble(program_[index]) + ": " + what};
-  }
-
-  [[nodiscard]] Status broken(const std::string& what) const { return broken(now_.index, what); }
-
-  [[nodiscard]] Status uninitialised(const std::string& buffer, std::uint32_t n) const {
-    return broken("reads " + buffer + " entry " + number(n) + ", which nothing has written");
-  }
-
-  [[nodiscard]] Status out_of_range(const std::string& buffer, std::uint32_t n,
-                                    std::size_t depth) const {
-    return broken(buffer + " entry " + number(n) + ", the buffer has " + number(depth));
-  }
-
-  // Place and text of a module's instruction number `sequence`, from 1.
-  [[nodiscard]] std::string other_text(Module module, std::uint32_t sequence) const {
-    std::uint32_t index = 0;
-    for (std::uint32_t seen = 0; index < program_.size(); ++index) {
-      if (module_of(program_[index]) == module && ++seen == sequence) break;
-    }
-    return place(index) + " " + disassemble(program_[index]);
-  }
-
-  [[nodiscard]] Status race(const std::string& what, Module other, std::uint32_t sequence,
-                            const std::string& does) const {
-    return broken(what + " while " + other_text(other, sequence) + " " + does +
-                  "; no token orders the two");
-  }
-
-  [[nodiscard]] Status dram_conflict(const Instruction& i,
-                                     const DramLedger::Conflict& conflict) const {
-    const bool store = i.opcode == Opcode::kStore;
-    const std::string what =
-        std::string(store ? "writes" : "reads") + " device memory at " + number(conflict.address);
-    const std::string does = store ? "reads it" : "writes it";
-    if (!conflict.uop) return race(what, conflict.other, conflict.sequence, does);
-    return broken(what + ", " + other_text(conflict.other, conflict.sequence) + " " + does +
-                  "; a program must not write its own uops");
-  }
-
   const Accelerator& accelerator_;
   const InstructionCodec codec_;
   const DeviceMemory& memory_;
-  const std::span<const LayerRange> layers_;
   std::vector<Instruction> program_;
+  RuleErrors errors_;  // refers to program_
   std::array<std::uint32_t, kModules> module_counts_{};
   CheckedProgram checked_;
 
   ScheduledInstruction now_{};
-  Status error_;
+  Status failure_;
   DramLedger dram_;
   std::vector<Uop> uop_;
   std::vector<std::uint8_t> uop_initialised_;
