@@ -66,7 +66,7 @@ class DepthwiseKernel:
         sources = staging.placeholders()
         weights = te.placeholder((*self.kernel, output.lanes), "int8", "weights")
         params = self.tail.placeholders()
-        staged = staging.compute(sources, instructions.staged_dtype)
+        staged = staging.compute(sources, instructions.depthwise_dtype)
         ty, tx = (
             te.reduce_axis((0, self.kernel[0]), "ty"),
             te.reduce_axis((0, self.kernel[1]), "tx"),
@@ -83,7 +83,7 @@ class DepthwiseKernel:
         out = output.compute(lambda c, y, x: self.tail.apply(acc[y, x, c], params, c, y, x), "out")
         sch = schedule([*sources, weights, *params, out])
         outer, y, x, lanes = output.split_loops(sch, "out")
-        band = staging.band(output.height, self.stride[0], instructions.staged_dtype)
+        band = staging.band(output.height, self.stride[0], instructions.depthwise_dtype)
         y_band, y_row = sch.split(y, [None, band])
         x_tile, x_pixel = sch.split(x, [None, self.tile])
         sch.reorder(y_band, *outer, y_row, x_tile, x_pixel, lanes)

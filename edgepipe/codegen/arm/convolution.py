@@ -21,7 +21,7 @@ from edgepipe.codegen.arm.intrinsics import InstructionSet, Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, te, tirx
-from vta_stages.layers import Conv, Int8Array, TransposedConv
+from vta_stages.layers import Conv, Int8Array, Int32Array, TransposedConv
 
 _LONGEST_RUN = 15  # pairs of an odd run that are unrolled
 _GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
@@ -141,16 +141,22 @@ class ConvolutionKernel:
         outer = (self.y.phases, self.x.phases, self.output.lanes // vector)
         return (*outer, self.y.taps, self.runs, self.run_pairs, vector, 2)
 
+    @property
+    def sums_shape(self) -> tuple[int, ...]:
+        """(phases y, x, channel vectors, lanes): the sum of an output channel's weights."""
+        return (*self.weight_shape[:3], self.output.vector)
+
     def build(self, instructions: InstructionSet) -> PrimFunc:
-        """Return the scheduled kernel: (x, [table], weights, tail's parameters, output)."""
+        """Return the scheduled kernel: (x, [table], weights, their sums, tail's, output)."""
         y_axis, x_axis, tile = self.y, self.x, self.tile(instructions)
         staging = self.staging(tile)
         vector, channels = self.output.vector, self.input.lanes
         vectors_per_group = max(1, self.output.lanes // self.groups // vector)
         sources = staging.placeholders()
         weights = te.placeholder(self.weight_shape, "int8", "weights")
+        sums = te.placeholder(self.sums_shape, "int32", "sums")
         params = self.tail.placeholders()
-        staged = staging.compute(sources, instructions.staged_dtype)
+        staged = staging.compute(sources, instructions.staged_dtype, instructions.staged_zero)
         ty, run = te.reduce_axis((0, y_axis.taps), "ty"), te.reduce_axis((0, self.runs), "run")
         pair, half = te.reduce_axis((0, self.run_pairs), "pair"), te.reduce_axis((0, 2), "half")
 
@@ -175,18 +181,16 @@ class ConvolutionKernel:
         )
 
         def value(c: Expr, y: Expr, x: Expr) -> Expr:
-            found = acc[
-                tirx.floordiv(y, y_axis.phases),
-                tirx.floormod(y, y_axis.phases),
-                tirx.floormod(x, x_axis.phases),
-                tirx.floordiv(c, vector),
-                tirx.floordiv(x, x_axis.phases),
-                tirx.floormod(c, vector),
-            ]
+            py, px = tirx.floormod(y, y_axis.phases), tirx.floormod(x, x_axis.phases)
+            outer, lane = tirx.floordiv(c, vector), tirx.floormod(c, vector)
+            qy, qx = tirx.floordiv(y, y_axis.phases), tirx.floordiv(x, x_axis.phases)
+            found = acc[qy, py, px, outer, qx, lane]
+            if instructions.staged_zero:
+                found = found - instructions.staged_zero * sums[py, px, outer, lane]
             return self.tail.apply(found, params, c, y, x)
 
         out = self.output.compute(value, "out")
-        return self._schedule([*sources, weights, *params, out], instructions)
+        return self._schedule([*sources, weights, sums, *params, out], instructions)
 
     @property
     def _vectors(self) -> tuple[int]:
@@ -194,7 +198,7 @@ class ConvolutionKernel:
 
     def _step(self, instructions: InstructionSet) -> Step:
         """Return what is done at once: two pairs where they can be doubled, or an odd run."""
-        is_doubled = instructions.can_double and not self.has_lowest_weight
+        is_doubled = instructions.can_double(has_lowest_weight=self.has_lowest_weight)
         pairs = 1
         if is_doubled and self.run_pairs % 2 == 0:
             pairs = 2
@@ -351,3 +355,12 @@ def pack_weights(kernel: ConvolutionKernel, taps: Int8Array) -> Int8Array:
     runs[..., : rows.shape[-1]] = rows
     split = runs.reshape(py, px, lanes // vector, vector, ty, kernel.runs, kernel.run_pairs, 2)
     return np.ascontiguousarray(split.transpose(0, 1, 2, 4, 5, 6, 3, 7))
+
+
+def sum_weights(packed: Int8Array) -> Int32Array:
+    """Return each output channel's sum of its packed weights, in ``ConvolutionKernel.sums_shape``.
+
+    It takes away what staging adds to every value: ``InstructionSet.staged_zero``.
+    """
+    sums: Int32Array = packed.sum(axis=(3, 4, 5, 7), dtype=np.int32)
+    return sums

@@ -17,7 +17,7 @@ from edgepipe.codegen.arm.channelwise import (
     is_depthwise,
     resize,
 )
-from edgepipe.codegen.arm.convolution import convolution
+from edgepipe.codegen.arm.convolution import convolution, sum_weights
 from edgepipe.codegen.arm.epilogue import Tail, tail_constants
 from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
 from edgepipe.codegen.arm.kernels import Kernel
@@ -239,10 +239,11 @@ class Lowering:
         kernel: Kernel
         if isinstance(layer, Conv) and is_depthwise(layer):
             kernel, weights = depthwise(layer, view, tail, is_camera=is_camera)
+            constants = [self._constant(weights)]
         else:
             kernel, weights = convolution(layer, view, tail, is_camera=is_camera)
-        args = [*sources, self.plan.add_constant(weights), *tail_args, target]
-        self._call(layer.name, kernel, args)
+            constants = [self._constant(weights), self._constant(sum_weights(weights))]
+        self._call(layer.name, kernel, [*sources, *constants, *tail_args, target])
         self._finish(layer.output.name, target, target_view)
 
     def lower_sum(self, layer: Sum) -> None:

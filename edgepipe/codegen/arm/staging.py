@@ -42,8 +42,11 @@ class Staging:
             found.append(te.placeholder((256 * self.input.channels,), "int8", "table"))
         return found
 
-    def compute(self, params: list[Tensor], dtype: str) -> Tensor:
-        """Define staged rows as ``dtype[rows, columns, channels]``; :meth:`place` flattens them."""
+    def compute(self, params: list[Tensor], dtype: str, zero: int = 0) -> Tensor:
+        """Define staged rows as ``dtype[rows, columns, channels]``; :meth:`place` flattens them.
+
+        ``zero`` is added to every value: it is what a zero is staged as.
+        """
         source = self.input
 
         def value(row: Expr, column: Expr, c: Expr) -> Expr:
@@ -52,7 +55,9 @@ class Staging:
             if self.is_camera:
                 found = params[1][c * 256 + found.astype("int32")]
             inside = tirx.all(y >= 0, y < source.height, x >= 0, x < source.width)
-            return tirx.if_then_else(inside, found.astype(dtype), tirx.const(0, dtype))
+            # Modulo 256: the sum of a byte is another one.
+            found = found.astype(dtype) + tirx.const(zero, dtype)
+            return tirx.if_then_else(inside, found, tirx.const(zero, dtype))
 
         return te.compute((self.rows, self.columns, self.channels), value, name=BLOCK)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgepipe.codegen.arm.intrinsics import A32_NEON, A64_NEON, AVX2, AVX512_VNNI, InstructionSet
+from edgepipe.codegen.arm.intrinsics import InstructionSet
+from edgepipe.codegen.arm.neon import A32_NEON, A64_NEON
+from edgepipe.codegen.arm.x86 import AVX2, AVX512_VNNI
 from edgepipe.errors import CodegenError
 
 

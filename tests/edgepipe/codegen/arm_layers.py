@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.quantize.emit import emit_layer
+from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers import (
@@ -274,3 +274,35 @@ def inputs_of(layer):
 
 
 LAYOUTS = st.sampled_from([None, None, Blocks(), Blocks(block=8), Blocks(batch=2, block=4)])
+
+
+def first_convolution(kernel, channels):
+    """Return a stage from a camera frame to one convolution's features, and a frame.
+
+    Runs of 1 to 17 pairs of elements, odd and even; -128 * -127 twice is the most in int16.
+    """
+    rng = np.random.default_rng(kernel)
+    pad = kernel // 2
+    features = spec("features", 16, 9, 13)
+    layer = Conv(
+        name="features",
+        input=spec("image", channels, 17, 25),
+        output=features,
+        weight=rng.choice([-127, 127, 5], (16, channels, kernel, kernel)).astype(np.int8),
+        epilogue=Epilogue(
+            bias=rng.integers(-4000, 4000, 16).astype(np.int32),
+            shift=rng.integers(12, 15, 16).astype(np.int32),
+            low=-128,
+            high=127,
+        ),
+        stride=(2, 2),
+        padding=(pad,) * 4,
+    )
+    builder = ModuleBuilder()
+    builder.param("frame", (1, 17, 25, channels), "uint8")
+    table = np.tile(np.where(np.arange(256) < 128, -128, 127).astype(np.int8), (channels, 1))
+    emit_input_table(builder, "image", "frame", table)
+    emit_layer(builder, layer)
+    module = builder.finish(["features"])
+    frame = rng.integers(0, 256, (1, 17, 25, channels)).astype(np.uint8)
+    return module, frame

@@ -11,6 +11,7 @@ from arm_layers import (
     Sum,
     Term,
     TransposedConv,
+    first_convolution,
     spec,
 )
 
@@ -141,31 +142,7 @@ def test_every_operator_gives_the_same_bits_on_aarch64(tmp_path):
 def test_first_convolutions_of_every_run_length_give_the_same_bits_on_aarch64(
     kernel, channels, tmp_path
 ):
-    """Runs of 1 to 17 pairs of elements, odd and even; -128 * -127 twice is the most in int16."""
-    rng = np.random.default_rng(kernel)
-    pad = kernel // 2
-    features = spec("features", 16, 9, 13)
-    layer = Conv(
-        name="features",
-        input=spec("image", channels, 17, 25),
-        output=features,
-        weight=rng.choice([-127, 127, 5], (16, channels, kernel, kernel)).astype(np.int8),
-        epilogue=Epilogue(
-            bias=rng.integers(-4000, 4000, 16).astype(np.int32),
-            shift=rng.integers(12, 15, 16).astype(np.int32),
-            low=-128,
-            high=127,
-        ),
-        stride=(2, 2),
-        padding=(pad,) * 4,
-    )
-    builder = ModuleBuilder()
-    builder.param("frame", (1, 17, 25, channels), "uint8")
-    table = np.tile(np.where(np.arange(256) < 128, -128, 127).astype(np.int8), (channels, 1))
-    emit_input_table(builder, "image", "frame", table)
-    emit_layer(builder, layer)
-    module = builder.finish(["features"])
-    frame = rng.integers(0, 256, (1, 17, 25, channels)).astype(np.uint8)
+    module, frame = first_convolution(kernel, channels)
     expected = run_module(module, {"frame": frame})
     compile_arm_stage(module, arches=("aarch64",)).write(tmp_path)
     found = run_on_aarch64(tmp_path, {"frame": frame}, expected)

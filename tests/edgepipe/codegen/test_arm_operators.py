@@ -2,8 +2,13 @@
 
 import arm_layers
 import hypothesis
+import numpy as np
 import pytest
 from hypothesis import strategies as st
+
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import run_module
 
 LAYERS = {
     "convolution": arm_layers.convolutions(),
@@ -39,3 +44,16 @@ def test_an_operator_gives_the_bits_of_stock_tvm(kind, variant, tmp_path_factory
         )
 
     check()
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7, 11], ids="{0}x{0}".format)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_first_convolutions_of_every_run_length_give_the_bits_of_stock_tvm(
+    kernel, channels, variant, tmp_path
+):
+    module, frame = arm_layers.first_convolution(kernel, channels)
+    compile_arm_stage(module, arches=("x86_64",)).write(tmp_path)
+    with ArmStage(tmp_path) as stage:
+        found = stage.run({"frame": frame})
+    expected = run_module(module, {"frame": frame})["features"]
+    np.testing.assert_array_equal(found["features"], expected)
