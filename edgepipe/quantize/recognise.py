@@ -2,9 +2,8 @@
 
     conv2d, add const, add residual, leakyrelu   ->   one ConvNode
 
-A call joins the node before it when nothing else reads that node. What is not recognised becomes a
-FloatNode with the reason, so every network has a graph. A rule returns a node, or the reason why a
-call stays float.
+What is not recognised becomes a FloatNode with the reason, so every network has a graph. A rule
+returns a node, or the reason why a call stays float.
 
 An integer operator needs the range of its output, which calibration knows only for the ONNX
 network's own values. Where the importer made several calls of one ONNX node (say, HardSwish) and
@@ -20,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.quantize.fusion import FusedNodes
 from edgepipe.quantize.graph import (
-    IDENTITY,
     Activation,
     AveragePoolNode,
     ConcatNode,
@@ -31,7 +30,6 @@ from edgepipe.quantize.graph import (
     MaxPoolNode,
     MoveNode,
     Node,
-    ProjectionPart,
     ResizeNode,
     SliceNode,
     SumNode,
@@ -109,8 +107,8 @@ class _Reader:
 
     def __init__(self, shapes: dict[str, tuple[int, ...]], single: set[str]) -> None:
         self.nodes: dict[str, Node] = {}
+        self._fused = FusedNodes(self.nodes, shapes, single)
         self._shapes = shapes
-        self._single = single
         self._splits: dict[str, Binding] = {}
 
     def read(self, binding: Binding, *, recognised: bool) -> None:
@@ -136,49 +134,10 @@ class _Reader:
             self.nodes[split.name] = FloatNode(name=split.name, binding=split, reason=reason)
         return FloatNode(name=binding.name, binding=binding, reason=reason)
 
-    def _open(self, tensor: Any) -> ConvNode | SumNode | None:
-        """Return the node that makes ``tensor`` if its tail may still grow."""
-        node = self.nodes.get(tensor) if isinstance(tensor, str) else None
-        if not isinstance(node, ConvNode | SumNode) or tensor not in self._single:
-            return None
-        return node if node.activation is IDENTITY else None
-
     def _is_picture(self, *tensors: Any) -> bool:
         return all(
             isinstance(t, str) and picture_shape(self._shapes[t]) is not None for t in tensors
         )
-
-    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> Node:
-        """``tensor * factor + bias``, both per channel, joined to the node before if it is open."""
-        channels = self._shapes[name][1]
-        node = self._open(tensor)
-        if isinstance(node, ConvNode):
-            del self.nodes[tensor]
-            shape = [1] * 4
-            if node.transposed:
-                per_group = node.weight.shape[1]
-                weight = node.weight.reshape(node.groups, -1, *node.weight.shape[1:])
-                weight = weight * factor.reshape(node.groups, 1, per_group, 1, 1)
-                weight = weight.reshape(node.weight.shape)
-            else:
-                shape[0] = channels
-                weight = node.weight * factor.reshape(shape)
-            return replace(
-                node,
-                name=name,
-                weight=weight,
-                bias=node.bias * factor + bias,
-                residuals=tuple((t, f * factor) for t, f in node.residuals),
-                projections=tuple(
-                    replace(p, weight=p.weight * np.reshape(factor, (-1, 1)))
-                    for p in node.projections
-                ),
-            )
-        if isinstance(node, SumNode):
-            del self.nodes[tensor]
-            terms = tuple((t, f * factor) for t, f in node.terms)
-            return replace(node, name=name, terms=terms, bias=node.bias * factor + bias)
-        return SumNode(name=name, terms=((tensor, factor),), bias=np.zeros(channels) + bias)
 
     def elementwise(self, binding: Binding) -> Node | str:
         """Add, subtract, multiply and divide by a constant per channel, or of two tensors."""
@@ -190,9 +149,9 @@ class _Reader:
         if isinstance(first, str) and isinstance(second, str):
             same = self._shapes[first] == self._shapes[second] == shape
             if binding.op == "add" and same and first == second:
-                return self._affine(binding.name, first, np.full(shape[1], 2.0), 0.0)
+                return self._fused.affine(binding.name, first, np.full(shape[1], 2.0), 0.0)
             if binding.op in ("add", "subtract") and same and first != second:
-                return self._sum(binding.name, first, second, sign)
+                return self._fused.sum(binding.name, first, second, sign)
             if same:
                 return f"only sums of two tensors are quantised, this is {binding.op}"
             return f"{list(self._shapes[first])} and {list(self._shapes[second])} differ"
@@ -207,57 +166,12 @@ class _Reader:
             return "a constant is divided by a tensor"
         ones = np.ones(shape[1])
         if binding.op == "multiply":
-            return self._affine(binding.name, tensor, values, 0.0)
+            return self._fused.affine(binding.name, tensor, values, 0.0)
         if binding.op == "divide":
-            return self._affine(binding.name, tensor, 1.0 / values, 0.0)
+            return self._fused.affine(binding.name, tensor, 1.0 / values, 0.0)
         if tensor is first:
-            return self._affine(binding.name, tensor, ones, sign * values)
-        return self._affine(binding.name, tensor, sign * ones, values)
-
-    def _sum(self, name: str, first: str, second: str, sign: float) -> Node:
-        """Two tensors: the heavier open convolution takes the other one as a residual."""
-        ones = np.ones(self._shapes[name][1])
-        operands = ((first, ones), (second, sign * ones))
-        convs = [
-            (int(node.weight[0].size), -index)
-            for index, (tensor, _) in enumerate(operands)
-            if isinstance(node := self._open(tensor), ConvNode)
-        ]
-        if convs:
-            chosen = -max(convs)[1]
-            tensor, factor = operands[chosen]
-            other = operands[1 - chosen]
-            conv = self._affine(name, tensor, factor, 0.0)
-            assert isinstance(conv, ConvNode)
-            projected = self._open(other[0])
-            if isinstance(projected, ConvNode) and projected.is_projection and not conv.transposed:
-                return self._project(conv, projected, other[1])
-            return replace(conv, residuals=(*conv.residuals, other))
-        terms: list[tuple[str, Any]] = []
-        bias = np.zeros(ones.size)
-        for tensor, factor in operands:
-            open_sum = self._open(tensor)
-            if isinstance(open_sum, SumNode):
-                del self.nodes[tensor]
-                terms += [(t, f * factor) for t, f in open_sum.terms]
-                bias = bias + open_sum.bias * factor
-            else:
-                terms.append((tensor, factor))
-        return SumNode(name=name, terms=tuple(terms), bias=bias)
-
-    def _project(self, conv: ConvNode, projected: ConvNode, factor: Any) -> ConvNode:
-        """Take a 1x1 convolution into the accumulator of another one."""
-        del self.nodes[projected.name]
-        part = ProjectionPart(
-            input=projected.input,
-            weight=projected.weight[:, :, 0, 0] * factor[:, None],
-            stride=projected.stride,
-        )
-        return replace(
-            conv,
-            bias=conv.bias + projected.bias * factor,
-            projections=(*conv.projections, part),
-        )
+            return self._fused.affine(binding.name, tensor, ones, sign * values)
+        return self._fused.affine(binding.name, tensor, sign * ones, values)
 
     def activation(self, binding: Binding) -> Node | str:
         """Relu, leaky relu, clip, and maximum or minimum with a constant."""
@@ -267,15 +181,7 @@ class _Reader:
             return "its bounds are not one constant, or its slope is not within 0 and 1"
         if not isinstance(tensor, str) or not self._is_picture(tensor):
             return NO_PICTURE
-        node = self.nodes.get(tensor)
-        if isinstance(node, ConvNode | SumNode) and tensor in self._single:
-            joined = _joined(node.activation, wanted)
-            if joined is not None:
-                del self.nodes[tensor]
-                return replace(node, name=binding.name, activation=joined)
-        ones = np.ones(self._shapes[tensor][1])
-        terms = ((tensor, ones),)
-        return SumNode(name=binding.name, terms=terms, bias=0 * ones, activation=wanted)
+        return self._fused.activated(binding.name, tensor, wanted)
 
     def conv(self, binding: Binding) -> Node | str:
         tensor, weight = binding.args
@@ -470,16 +376,6 @@ def _activation(binding: Binding) -> Activation | None:
         return None
     bound = float(constant.reshape(-1)[0])
     return Activation(low=bound) if binding.op == "maximum" else Activation(high=bound)
-
-
-def _joined(first: Activation, second: Activation) -> Activation | None:
-    """Return one activation that does ``first``, then ``second``; None if there is none."""
-    if second.slope != 1.0:
-        return second if first == IDENTITY else None
-    low, high = max(first.low, second.low), min(first.high, second.high)
-    if second.low > first.high or second.high < first.low:
-        return None
-    return Activation(low=low, high=high, slope=first.slope)
 
 
 _RULES: dict[str, Callable[[_Reader, Binding], Node | str]] = {
