@@ -84,9 +84,6 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
         described.preprocess,
         QuantizeOptions(frames=options.calibration_frames),
     )
-    for notice in quantized.notices:
-        if notice not in network.notices:
-            progress.notice(notice)
 
     progress.step("placing operators")
     segments = partition(quantized, network, options, progress)

@@ -13,8 +13,9 @@ from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.quantize.calibrate import collect_statistics
 from edgepipe.quantize.graph import is_integer
 from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.ranges import measured_tensors
 from edgepipe.quantize.recognise import recognise
-from edgepipe.quantize.writer import Writer, measured_tensors
+from edgepipe.quantize.writer import Writer
 from edgepipe.tvm_adapter import IRModule
 
 Float = NDArray[np.float64]
@@ -37,7 +38,6 @@ class QuantizedNetwork:
     scales: Mapping[str, Float] = field(repr=False)
     reasons: Mapping[str, str] = field(repr=False)
     calibration_frames: int
-    notices: tuple[str, ...] = ()
 
 
 def quantize(
@@ -68,7 +68,6 @@ def quantize(
         scales=writer.scales,
         reasons={node.name: node.reason for node in graph.nodes if not is_integer(node)},
         calibration_frames=count,
-        notices=(*network.notices, *writer.notices),
     )
 
 

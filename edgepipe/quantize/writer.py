@@ -31,7 +31,7 @@ from edgepipe.quantize.graph import (
 )
 from edgepipe.quantize.leaky import gain_of, leaky, steps_for
 from edgepipe.quantize.options import QuantizeOptions
-from edgepipe.quantize.thresholds import RULES
+from edgepipe.quantize.ranges import Ranges
 from edgepipe.quantize.weights import (
     MAX_SHIFT,
     as_weight,
@@ -57,23 +57,6 @@ from vta_stages.layers import (
 )
 
 Float = NDArray[np.float64]
-TINY = 1e-8
-# A channel that calibration saw small may be larger on other pictures: it keeps at least this share
-# of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887, 1/4 0.9932,
-# 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
-LEAST_SHARE = 1 / 8
-
-
-def measured_tensors(graph: Graph) -> list[str]:
-    """Return the tensors whose ranges or means the writer asks for."""
-    found: dict[str, None] = {}
-    for node in graph.nodes:
-        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
-            found[node.name] = None
-        if is_integer(node):
-            found.update(dict.fromkeys(node.inputs))
-    found.pop(graph.input, None)
-    return list(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +95,13 @@ class Writer:
         self._graph = graph
         self._module = module
         self._users = graph.users()
-        self._statistics = statistics
+        self._ranges = Ranges(graph, statistics, options)
         self._preprocess = preprocess
         self._options = options
         self._builder = ModuleBuilder()
         self._ints: dict[str, _Int] = {}
         self._floats: dict[str, str] = {}
         self.scales: dict[str, Float] = {}
-        self.notices: list[str] = []
 
     def write(self) -> IRModule:
         self._write_input()
@@ -148,7 +130,7 @@ class Writer:
         if tensor not in self._ints:
             flat = len(self._graph.shapes[tensor]) != 4
             spec = self._spec(tensor, name=f"{tensor}.int8")
-            step = self._range(tensor).max() / 127
+            step = self._ranges.covered(tensor).max() / 127
             emit.emit_quantize(
                 self._builder,
                 spec.name,
@@ -183,41 +165,6 @@ class Writer:
             for user in self._users[tensor]
         )
 
-    # Scales.
-
-    def _range(self, tensor: str) -> Float:
-        """Return the magnitude to cover for each channel.
-
-        It is one for all where the tensor's readers need that. Slices that are read apart get one
-        each. Where only convolutions read the tensor, their weights can take up a scale per
-        channel: fully before a depthwise convolution, which has a weight step of its own for each,
-        and by the power ``equalise`` of a channel's share before others (between the coarser
-        activations of 0 and the coarser weights of 1; Nagel et al., Data-Free Quantization, 2019).
-        """
-        found = self._statistics.get(tensor)
-        if found is None:
-            raise QuantizeError(
-                f"{tensor}: its range is unknown, because it is no value of the ONNX network",
-                hint="decompose the ONNX operator that it is part of",
-            )
-        channels = self._graph.channels(tensor)
-        whole = max(RULES[self._options.threshold](found), TINY)
-        result = np.full(channels, whole)
-        users = self._users[tensor]
-        if users and all(isinstance(user, SliceNode) for user in users):
-            for user in users:
-                assert isinstance(user, SliceNode)
-                part = slice(user.begin, user.end)
-                result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif users and all(
-            isinstance(user, ConvNode) and tensor in user.weighted_inputs for user in users
-        ):
-            depthwise = all(isinstance(user, ConvNode) and user.is_depthwise for user in users)
-            strength = 1.0 if depthwise else self._options.equalise
-            own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
-            result = whole ** (1 - strength) * own**strength
-        return result
-
     # Nodes.
 
     def _write_input(self) -> None:
@@ -233,7 +180,7 @@ class Writer:
     def _write_conv(self, node: ConvNode) -> None:
         source = self._int(node.input)
         output = self._spec(node.name)
-        scale = self._output_scale(node.name, node.activation.high)
+        scale = np.minimum(self._ranges.covered(node.name), node.activation.high) / 127
         own = input_rows(node, source.scale)
         # Projections share the accumulator, and with it each channel's weight step.
         projected = [(self._int(part.input), part) for part in node.projections]
@@ -299,7 +246,7 @@ class Writer:
         """
         result = np.zeros(len(errors[0]))
         for index, (tensor, error) in enumerate(zip(node.weighted_inputs, errors, strict=True)):
-            mean = self._mean(tensor)
+            mean = self._ranges.mean(tensor)
             if mean is not None:
                 steps = mean / self._int(tensor).scale
                 result += expected_error(node, error, steps) if index == 0 else error @ steps
@@ -307,7 +254,7 @@ class Writer:
 
     def _write_sum(self, node: SumNode) -> None:
         output = self._spec(node.name)
-        scale = self._output_scale(node.name, node.activation.high)
+        scale = np.minimum(self._ranges.covered(node.name), node.activation.high) / 127
         gain = self._gain(node)
         operands = [(self._int(tensor), factor) for tensor, factor in node.terms]
         ratios = np.stack([np.abs(form.scale * factor) for form, factor in operands]) / (
@@ -346,7 +293,7 @@ class Writer:
             branch, constant = leaky(node.activation.slope, shift, most=self._options.leaky_steps)
         rounded = np.rint(bias).astype(np.int64) + constant
         require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
-        # Where scales differ, the bounds of `_output_scale` are what int8 saturates at anyway.
+        # Where scales differ, each covers `high` at most: int8 saturates there anyway.
         low = max(-128.0, float(np.rint(node.activation.low / scale).min()))
         high = min(127.0, float(np.rint(node.activation.high / scale).max()))
         return Epilogue(
@@ -364,19 +311,11 @@ class Writer:
             return 1.0
         return gain_of(steps_for(slope, most=self._options.leaky_steps))
 
-    def _output_scale(self, tensor: str, high: float) -> Float:
-        return np.minimum(self._range(tensor), high) / 127
-
-    def _mean(self, tensor: str) -> Float | None:
-        """Return the mean of every channel of a float tensor, if it was measured."""
-        found = self._statistics.get(tensor)
-        return None if found is None else found.mean
-
     def _write_average_pool(self, node: AveragePoolNode) -> None:
         source = self._int(node.input)
         output = self._spec(node.name)
         window = node.kernel[0] * node.kernel[1]
-        wanted = float(self._range(node.name).max()) / 127
+        wanted = float(self._ranges.covered(node.name).max()) / 127
         ratio = float(source.scale.max()) / (window * wanted)
         # A constant weight f and a shift make the mean exact at a scale near the wanted one.
         shift = int(np.clip(np.floor(np.log2(127.49 / ratio)), 0, MAX_SHIFT))
@@ -478,7 +417,7 @@ class Writer:
             self._floats[node.name] = node.name
             return
         output = self._spec(node.name)
-        step = float(self._range(node.name).max()) / 127
+        step = float(self._ranges.covered(node.name).max()) / 127
         steps = np.clip(np.rint(values / step), -128, 127).astype(np.int8)
         emit.emit_table(self._builder, output.name, source.name, steps)
         self._made(node.name, output, np.full(output.channels, step))
