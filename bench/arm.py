@@ -3,7 +3,8 @@
 The shapes are those of the first layers that run on ARM; weights are made up. All three start from
 8-bit pixels and end in 8-bit features (a convolution, a bias, a shift or scale per channel, ReLU).
 Ours and TVM's run the whole stage, from the camera's interleaved bytes through the input table;
-onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Before anything is timed, ours must
+onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Ours are the best kernels that this
+processor has the instructions for, as onnxruntime's are. Before anything is timed, ours must
 give the bits of stock TVM, and onnxruntime's features must agree to one step, its rounding.
 """
 
