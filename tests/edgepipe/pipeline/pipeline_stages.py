@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.pipeline import Stage, python_stage, relax_stage
+from edgepipe.pipeline import PipelineConfig, RunningPipeline, Stage, python_stage, relax_stage
 from edgepipe.quantize.emit import emit_layer
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 from vta_stages.layers import Conv, Epilogue, TensorSpec
 
 Array = NDArray[Any]
+Start = Callable[..., RunningPipeline]  # what the fixture `start` is
 SHAPE = (1, 8)
 VECTOR = ("int32", SHAPE)
 INCLUDE = Path(__file__).resolve().parents[3] / "cpp_runtime" / "include"
@@ -76,6 +79,16 @@ def adder(name: str = "adder", number: int = 1) -> Stage:
     return python_stage(
         lambda x: x + np.int32(number), name=name, inputs={"x": VECTOR}, outputs={"out": VECTOR}
     )
+
+
+def chain(*stages: Stage) -> PipelineConfig:
+    """data -> each stage's x, its output 0 -> the next -> pipeline output."""
+    config = PipelineConfig()
+    config.inputs["data"] = (stages[0], "x")
+    for before, after in itertools.pairwise(stages):
+        config.connect(before, 0, after, "x")
+    config.outputs.append((stages[-1], 0))
+    return config
 
 
 class GatedStage:

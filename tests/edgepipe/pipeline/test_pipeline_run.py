@@ -1,15 +1,10 @@
-"""A running pipeline: what TVM's pipeline executor promised, and none of its faults."""
+"""Frames through a running pipeline: their order, inputs, results and stages."""
 
 from __future__ import annotations
 
-import gc
-import itertools
 import math
 import os
 import threading
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +12,11 @@ import numpy as np
 import pipeline_stages as made
 import pytest
 from numpy.testing import assert_array_equal
-from pipeline_stages import vector
+from pipeline_stages import Start, chain, vector
 
-from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
+from edgepipe.errors import DeadlinePassed, PipelineError, RuntimeFailure
 from edgepipe.pipeline import (
     PipelineConfig,
-    RunningPipeline,
     Stage,
     arm_stage,
     library_stage,
@@ -31,29 +25,6 @@ from edgepipe.pipeline import (
 )
 from edgepipe.runtime.pipeline import Pinning
 from edgepipe.tvm_adapter import run_module
-
-Start = Callable[..., RunningPipeline]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start a config's pipeline, closed after the test."""
-    with ExitStack() as stack:
-
-        def begin(config: PipelineConfig, **options: Any) -> RunningPipeline:
-            return stack.enter_context(config.build().start(**options))
-
-        yield begin
-
-
-def chain(*stages: Stage) -> PipelineConfig:
-    """data -> each stage's x, its output 0 -> the next -> pipeline output."""
-    config = PipelineConfig()
-    config.inputs["data"] = (stages[0], "x")
-    for before, after in itertools.pairwise(stages):
-        config.connect(before, 0, after, "x")
-    config.outputs.append((stages[-1], 0))
-    return config
 
 
 def old_suites_graph() -> PipelineConfig:
@@ -77,9 +48,6 @@ def sequential(a: made.Array, b: made.Array) -> tuple[made.Array, made.Array]:
     second = run_module(made.difference(), {"a": first["out0"], "b": b})["out"]
     third = run_module(made.difference(), {"a": first["out1"], "b": second})["out"]
     return third, second
-
-
-# ---- behaviour that the old executor's test wanted
 
 
 def test_fan_out_skip_edge_join_and_an_input_into_a_later_stage_equal_the_sequential_run(
@@ -196,9 +164,6 @@ def test_a_stage_runs_on_the_core_that_it_names(start: Start) -> None:
     start(chain(stage("nowhere", 1000)), pinning=Pinning.PREFERRED)
 
 
-# ---- the old executor's faults
-
-
 def test_no_stage_runs_inside_the_caller(start: Start) -> None:
     threads = []
 
@@ -283,72 +248,6 @@ def test_the_order_of_pipeline_inputs_need_not_be_that_of_the_stages(start: Star
     assert_array_equal(pipeline.next().outputs[0], 3 * vector(5) - vector(1))
 
 
-def test_a_stage_that_throws_ends_the_run_with_its_text_and_not_the_process(start: Start) -> None:
-    def picky(x: made.Array) -> made.Array:
-        if x[0, 0] == 2:
-            raise ValueError("two is too many")
-        return x
-
-    stage = python_stage(picky, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
-    gated = made.GatedStage()
-    pipeline = start(chain(gated.stage, stage))
-    for i in range(4):
-        pipeline.run(data=vector(i))
-    gated.gate.set()  # not before: a failed pipeline takes no more frames
-    for i in range(2):
-        assert_array_equal(pipeline.next().outputs[0], vector(i))
-    expected = "stage 1 'picky' at frame 2: ValueError: two is too many"
-    for _ in range(2):
-        with pytest.raises(RuntimeFailure, match=expected):
-            pipeline.next()
-    with pytest.raises(RuntimeFailure, match=expected):
-        pipeline.get_output()
-    with pytest.raises(RuntimeFailure, match=expected):
-        pipeline.drain()
-    numbers = pipeline.statistics()
-    assert (numbers.submitted, numbers.delivered, numbers.failed, numbers.dropped) == (4, 2, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("returned", "text"),
-    [
-        (
-            np.zeros((1, 9), np.int32),
-            r"output 'wrong.y': found int32\[1, 9\], expected int32\[1, 8\]",
-        ),
-        (np.zeros((1, 8)), r"output 'wrong.y': found float64\[1, 8\], expected int32\[1, 8\]"),
-        ((vector(0), vector(0)), "it returned 2 arrays, expected 1"),
-        (None, "it returned 0 arrays, expected 1"),
-        ("y", "output 'wrong.y': found str"),
-    ],
-)
-def test_a_function_that_returns_something_else_is_told(
-    start: Start, returned: Any, text: str
-) -> None:
-    stage = python_stage(
-        lambda x: returned, name="wrong", inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR}
-    )
-    pipeline = start(chain(stage))
-    pipeline.run(data=vector(0))
-    with pytest.raises(RuntimeFailure, match=f"stage 0 'wrong' at frame 0: {text}"):
-        pipeline.next()
-
-
-def test_a_pipeline_that_nothing_refers_to_ends_its_threads() -> None:
-    pipeline = chain(made.adder(), made.scaled_stage()).build().start()
-    pipeline.run(data=vector(0))
-    pipeline.next()
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208
-    gone = weakref.ref(pipeline)
-    gc.disable()
-    try:
-        del pipeline
-        assert gone() is None, "a reference cycle keeps the pipeline alive"
-    finally:
-        gc.enable()
-    assert len(os.listdir("/proc/self/task")) <= threads - 2  # noqa: PTH208
-
-
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
@@ -370,145 +269,6 @@ def test_a_frame_of_another_shape_dtype_or_rank_is_refused(
         pipeline.run(dta=frame)
     with pytest.raises(PipelineError, match="input 'data': has not been set"):
         pipeline.run()
-
-
-# ---- what it never had
-
-
-def test_futures_give_their_own_frames_in_any_order(start: Start) -> None:
-    pipeline = start(chain(made.adder()))
-    futures = [pipeline.submit(data=vector(i)) for i in range(4)]
-    pipeline.run(data=vector(4))
-    for i in (2, 0, 3, 1):
-        result = futures[i].result(timeout_s=10)
-        assert result.frame == futures[i].frame == i
-        assert_array_equal(result.outputs[0], vector(i + 1))
-    assert all(future.done() for future in futures)
-    assert pipeline.next().frame == 4, "frames that were run, not submitted, come in order"
-
-
-def test_a_future_is_not_done_before_its_frame_and_has_a_deadline(start: Start) -> None:
-    gated = made.GatedStage()
-    pipeline = start(chain(gated.stage))
-    future = pipeline.submit(data=vector(0))
-    assert not future.done()
-    with pytest.raises(DeadlinePassed, match="frame 0 was not finished"):
-        future.result(timeout_s=0.01)
-    gated.gate.set()
-    assert_array_equal(future.result().outputs[0], vector(0))
-
-
-def test_asking_for_a_future_loses_no_frame_that_was_run_before_it(start: Start) -> None:
-    pipeline = start(chain(made.adder()))
-    for i in range(3):
-        pipeline.run(data=vector(i))
-    assert pipeline.submit(data=vector(3)).result().frame == 3
-    pipeline.run(data=vector(4))
-    assert [pipeline.next().frame for _ in range(4)] == [0, 1, 2, 4]
-
-
-def test_a_future_of_before_a_restart_says_so(start: Start) -> None:
-    gated = made.GatedStage()
-    pipeline = start(chain(gated.stage))
-    future = pipeline.submit(data=vector(0))
-    pipeline.cancel()
-    with pytest.raises(PipelineEnded, match="has been cancelled"):
-        future.result()
-    gated.gate.set()
-    pipeline.restart()
-    with pytest.raises(PipelineEnded, match="frame 0 was dropped by a restart"):
-        future.result()
-
-
-def test_a_future_that_is_thrown_away_holds_up_nobody(start: Start) -> None:
-    pipeline = start(chain(made.adder()), slots=2)
-    pipeline.submit(data=vector(0))
-    pipeline.run(data=vector(1))
-    assert pipeline.next().frame == 1
-
-
-def test_drain_waits_for_all_frames_and_the_pipeline_goes_on(start: Start) -> None:
-    pipeline = start(chain(made.adder(), made.adder("second")))
-    for i in range(3):
-        pipeline.run(data=vector(i))
-    pipeline.drain()
-    assert [getattr(pipeline.get_output(), "frame", None) for _ in range(4)] == [0, 1, 2, None]
-    assert pipeline.run(data=vector(3)) == 3
-
-
-def test_drain_names_the_stage_that_hangs(start: Start) -> None:
-    gated = made.GatedStage()
-    pipeline = start(chain(made.adder(), gated.stage))
-    pipeline.run(data=vector(0))
-    assert gated.reached.wait(30)
-    with pytest.raises(DeadlinePassed, match="frame 0 is held by stage 1 'gated'"):
-        pipeline.drain(timeout_s=0.01)
-    gated.gate.set()
-    pipeline.drain()
-
-
-def test_a_stopped_pipeline_gives_its_frames_and_restarts_from_frame_0(start: Start) -> None:
-    pipeline = start(chain(made.adder()))
-    pipeline.run(data=vector(0))
-    with pytest.raises(RuntimeFailure, match="the pipeline is running"):
-        pipeline.restart()
-    pipeline.stop()
-    assert pipeline.next().frame == 0
-    with pytest.raises(PipelineEnded):
-        pipeline.run(data=vector(1))
-    with pytest.raises(PipelineEnded):
-        pipeline.get_output()
-    pipeline.restart()
-    assert pipeline.run(data=vector(7)) == 0
-    assert_array_equal(pipeline.next().outputs[0], vector(8))
-    assert pipeline.statistics().submitted == 1
-
-
-def test_cancel_drops_what_was_not_taken_and_wakes_who_waits(start: Start) -> None:
-    gated = made.GatedStage()
-    pipeline = start(chain(gated.stage))
-    pipeline.run(data=vector(0))
-    assert gated.reached.wait(30)
-    woken = []
-
-    def wait() -> None:
-        with pytest.raises(PipelineEnded) as caught:
-            pipeline.next()
-        woken.append(str(caught.value))
-
-    waiter = threading.Thread(target=wait)
-    waiter.start()
-    pipeline.cancel()
-    waiter.join(30)
-    assert woken == ["the pipeline has been cancelled"]
-    gated.gate.set()
-    pipeline.restart()
-    pipeline.run(data=vector(1))
-    assert_array_equal(pipeline.next().outputs[0], vector(1))
-
-
-def test_a_failed_pipeline_restarts_and_keeps_its_parameters(start: Start) -> None:
-    healthy = threading.Event()
-
-    def flaky(x: made.Array) -> made.Array:
-        if not healthy.is_set():
-            raise OSError("not yet")
-        return x
-
-    stage = made.scaled_stage()
-    config = chain(
-        python_stage(flaky, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR}), stage
-    )
-    config.parameter_groups["weights"] = stage
-    pipeline = start(config)
-    pipeline.set_parameters("weights", {"factor": made.scalar(3)})
-    pipeline.run(data=vector(1))
-    with pytest.raises(RuntimeFailure, match="OSError: not yet"):
-        pipeline.next()
-    healthy.set()
-    pipeline.restart()
-    pipeline.run(data=vector(1))
-    assert_array_equal(pipeline.next().outputs[0], 3 * vector(1))
 
 
 def test_a_python_stage_cannot_write_what_others_read(start: Start) -> None:
@@ -552,43 +312,7 @@ def test_a_serial_pipeline_gives_the_same(start: Start) -> None:
         assert_array_equal(found, expected)
 
 
-def test_an_array_that_a_stage_has_kept_can_be_read_after_the_end(start: Start) -> None:
-    kept: list[made.Array] = []
-
-    def keep(x: made.Array) -> made.Array:
-        kept.append(x)
-        return x
-
-    stage = python_stage(keep, inputs={"x": made.VECTOR}, outputs={"y": made.VECTOR})
-    with start(chain(stage)) as pipeline:
-        pipeline.run(data=vector(5))
-        pipeline.next()
-        assert_array_equal(kept[0], vector(5))
-    kept[0].copy()  # its memory is still there, whatever is in it
-
-
 def test_a_wait_may_be_for_ever(start: Start) -> None:
     pipeline = start(chain(made.adder()))
     pipeline.run(timeout_s=math.inf, data=vector(1))
     assert_array_equal(pipeline.next(timeout_s=math.inf).outputs[0], vector(2))
-
-
-def test_a_pipeline_that_another_thread_closes_meanwhile_says_so(start: Start) -> None:
-    pipeline = start(chain(made.adder()))
-    check = pipeline._check_open
-
-    def closed_after_the_check() -> None:
-        check()
-        pipeline._check_open = check  # type: ignore[method-assign]
-        pipeline.close()
-
-    pipeline._check_open = closed_after_the_check  # type: ignore[method-assign]
-    with pytest.raises(RuntimeFailure, match="pipeline: used after close"):
-        pipeline.run(data=vector(0))
-
-
-def test_a_closed_pipeline_says_so(start: Start) -> None:
-    pipeline = start(chain(made.adder()))
-    pipeline.close()
-    with pytest.raises(RuntimeFailure, match="used after close"):
-        pipeline.run(data=vector(0))

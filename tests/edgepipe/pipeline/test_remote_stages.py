@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ import pipeline_stages as made
 import pytest
 from needs import lacking
 from numpy.testing import assert_array_equal
-from pipeline_stages import vector
+from pipeline_stages import chain, vector
 from small_networks import build_small_bundle
 from tvm.rpc.tracker import Tracker
 
@@ -28,7 +27,6 @@ from edgepipe.errors import DeadlinePassed, PipelineError, RpcError, RuntimeFail
 from edgepipe.pipeline import (
     PipelineConfig,
     RpcServer,
-    Stage,
     arm_stage,
     load,
     relax_stage,
@@ -51,16 +49,6 @@ def server() -> Iterator[rpc.LocalServer]:
 
 def at(server: rpc.LocalServer, **options: Any) -> RpcServer:
     return RpcServer(port=server.port, **options)
-
-
-def chain(*stages: Stage) -> PipelineConfig:
-    """data -> each stage's x, its output 0 -> the next -> pipeline output."""
-    config = PipelineConfig()
-    config.inputs["data"] = (stages[0], "x")
-    for before, after in itertools.pairwise(stages):
-        config.connect(before, 0, after, "x")
-    config.outputs.append((stages[-1], 0))
-    return config
 
 
 def diamond(where: RpcServer) -> PipelineConfig:
