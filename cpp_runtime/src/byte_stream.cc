@@ -14,32 +14,6 @@ constexpr int kPollMs = 100;
 
 Status corrupt(const std::string& text) { return Status(Code::kCorrupt, text); }
 
-/// A decimal number after white space and comments; takes the one white space behind it along.
-Result<int> read_number(ByteStream& stream, const std::atomic<bool>& stop) {
-  int value = 0;
-  int digits = 0;
-  bool comment = false;
-  for (;;) {
-    std::byte byte{};
-    Result<bool> more = stream.read(std::span(&byte, 1), stop);
-    if (!more.ok()) return more.status();
-    if (!*more) return corrupt("the input ends inside the picture's header");
-    const char letter = static_cast<char>(byte);
-    if (comment) {
-      comment = letter != '\n';
-    } else if (letter >= '0' && letter <= '9' && digits < 6) {
-      value = value * 10 + (letter - '0');
-      ++digits;
-    } else if (letter == ' ' || letter == '\n' || letter == '\t' || letter == '\r') {
-      if (digits > 0) return value;
-    } else if (letter == '#' && digits == 0) {
-      comment = true;
-    } else {
-      return corrupt("the picture's header is damaged");
-    }
-  }
-}
-
 }  // namespace
 
 /// Bytes read, 0 at the end of the input or on `stop`.
@@ -70,29 +44,6 @@ Result<bool> ByteStream::read(std::span<std::byte> bytes, const std::atomic<bool
     filled += *count;
   }
   return true;
-}
-
-Result<std::optional<PnmHeader>> read_pnm_header(ByteStream& stream,
-                                                 const std::atomic<bool>& stop) {
-  std::byte start[2];
-  Result<bool> more = stream.read(start, stop);
-  if (!more.ok()) return more.status();
-  if (!*more) return std::optional<PnmHeader>();
-  const char kind = static_cast<char>(start[1]);
-  if (static_cast<char>(start[0]) != 'P' || (kind != '5' && kind != '6')) {
-    return corrupt("not a binary PPM (P6) or PGM (P5) picture");
-  }
-  int numbers[3];
-  for (int& number : numbers) {
-    Result<int> found = read_number(stream, stop);
-    if (!found.ok()) return stop ? Result(std::optional<PnmHeader>()) : found.status();
-    number = *found;
-  }
-  const auto [width, height, largest] = numbers;
-  if (largest != 255) {
-    return corrupt("the largest value is " + std::to_string(largest) + ", expected 255");
-  }
-  return std::optional(PnmHeader{.gray = kind == '5', .width = width, .height = height});
 }
 
 }  // namespace edgepipe

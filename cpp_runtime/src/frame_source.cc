@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "edgepipe/pnm_header.h"
+
 namespace edgepipe {
 
 Result<FrameSource> FrameSource::open(const std::filesystem::path& path, Format format,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "edgepipe/mapped_file.h"
 #include "edgepipe/picture_source.h"
+#include "edgepipe/pnm_header.h"
 #include "pacer.h"
 
 namespace edgepipe {
@@ -22,39 +22,18 @@ bool is_picture(const std::filesystem::path& path) {
   return is_jpeg(path) || suffix == ".ppm" || suffix == ".pgm";
 }
 
-/// Reads the header of a binary PNM file: "P6 width height 255" and one white space, comments
-/// allowed before the numbers.
+/// A file's picture, whose pixels stay where they are.
 Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
-  const auto corrupt = [](const std::string& text) { return Status(Code::kCorrupt, text); };
-  const auto letter = [&](std::size_t at) { return static_cast<char>(bytes[at]); };
-  if (bytes.size() < 2 || letter(0) != 'P' || (letter(1) != '5' && letter(1) != '6')) {
-    return corrupt("not a binary PPM (P6) or PGM (P5) picture");
-  }
-  std::size_t at = 2;
-  int numbers[3] = {};
-  for (int& number : numbers) {
-    while (at < bytes.size() && (std::isspace(letter(at)) != 0 || letter(at) == '#')) {
-      if (letter(at) == '#') {
-        while (at < bytes.size() && letter(at) != '\n') ++at;
-      } else {
-        ++at;
-      }
-    }
-    const std::size_t start = at;
-    while (at < bytes.size() && at < start + 6 && letter(at) >= '0' && letter(at) <= '9') {
-      number = 10 * number + (letter(at++) - '0');
-    }
-    if (at == start || at == bytes.size()) return corrupt("the picture's header is damaged");
-  }
-  if (numbers[2] != 255) {
-    return corrupt("the largest value is " + std::to_string(numbers[2]) + ", expected 255");
-  }
-  Picture picture{.format = letter(1) == '6' ? PixelFormat::kRgb : PixelFormat::kGray,
-                  .width = numbers[0],
-                  .height = numbers[1]};
+  Result<PnmHeader> header = take_pnm_header(bytes);
+  if (!header.ok()) return header.status();
+  Picture picture{.format = header->gray ? PixelFormat::kGray : PixelFormat::kRgb,
+                  .width = header->width,
+                  .height = header->height};
   picture.row_bytes = packed_row_bytes(picture.format, picture.width);
-  picture.bytes = bytes.subspan(at + 1);
-  if (Status status = check(picture); !status.ok()) return corrupt(status.message());
+  picture.bytes = bytes;
+  if (Status status = check(picture); !status.ok()) {
+    return Status(Code::kCorrupt, status.message());
+  }
   return picture;
 }
 

@@ -4,6 +4,7 @@
 #include "child_process.h"
 #include "edgepipe/byte_stream.h"
 #include "edgepipe/picture_source.h"
+#include "edgepipe/pnm_header.h"
 #include "pacer.h"
 #include "picture_pool.h"
 

@@ -1,13 +1,11 @@
 // ByteStream: bytes from a file or a pipe, as they come, by a reader that can be stopped.
 //
 //   ByteStream stream(std::move(file));
-//   Result<bool> more = stream.read(buffer, stop);                   // false: the end, or `stop`
-//   Result<std::optional<PnmHeader>> header = read_pnm_header(stream, stop);  // none: likewise
+//   Result<bool> more = stream.read(buffer, stop);  // false: the end, or `stop`
 #pragma once
 
 #include <atomic>
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "edgepipe/file_descriptor.h"
@@ -28,16 +26,5 @@ class ByteStream {
 
   FileDescriptor file_;
 };
-
-/// What comes before the pixels of a binary PPM (P6) or PGM (P5) picture with 8 bits a channel.
-struct PnmHeader {
-  bool gray = false;
-  int width = 0;   // pixels
-  int height = 0;  // pixels
-};
-
-/// Reads a header and the one white space behind it; comments are allowed before the numbers.
-/// kCorrupt for anything else.
-Result<std::optional<PnmHeader>> read_pnm_header(ByteStream& stream, const std::atomic<bool>& stop);
 
 }  // namespace edgepipe
