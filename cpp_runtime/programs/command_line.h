@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -94,6 +95,15 @@ inline Status write_all(std::FILE* file, std::string_view bytes, const std::stri
   return Status(Code::kInvalidArgument,
                 (name == "-" ? "standard output" : name) +
                     ": cannot be written: " + std::generic_category().message(errno));
+}
+
+/// Writes a file, or leaves none.
+inline Status write_file(const std::filesystem::path& path, std::string_view bytes) {
+  Result<OutputFile> file = create_file(path.string());
+  if (!file.ok()) return file.status();
+  Status status = write_all(file->get(), bytes, path.string());
+  if (!status.ok()) std::filesystem::remove(path);
+  return status;
 }
 
 }  // namespace edgepipe::programs

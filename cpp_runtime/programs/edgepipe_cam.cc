@@ -19,8 +19,8 @@
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
 #include "edgepipe/v4l2_camera.h"
-#include "process.h"
 #include "session_options.h"
+#include "session_program.h"
 
 namespace {
 
@@ -38,7 +38,6 @@ using edgepipe::Status;
 using edgepipe::programs::create_file;
 using edgepipe::programs::interrupted;
 using edgepipe::programs::kOk;
-using edgepipe::programs::kWrongUse;
 using edgepipe::programs::OutputFile;
 using edgepipe::programs::parse_arguments;
 using edgepipe::programs::parse_number;
@@ -172,6 +171,7 @@ std::string parse(const std::vector<std::string>& arguments, Options& options) {
     return "give either --camera or --source";
   }
   if (options.headless && !options.jsonl) options.jsonl = "-";
+  options.session.takes_pictures = true;
   return edgepipe::programs::check_session_options(options.session);
 }
 
@@ -365,21 +365,7 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") {
-      std::printf("%s%s%s", kHelp, edgepipe::programs::kSessionHelp, kHelpEnd);
-      return kOk;
-    }
-  }
-  Options options;
-  const std::string error = parse(arguments, options);
-  if (!error.empty()) {
-    std::fprintf(stderr, "edgepipe-cam: error: %s\nhint: edgepipe-cam --help\n", error.c_str());
-    return kWrongUse;
-  }
-  options.session.takes_pictures = true;
-  edgepipe::programs::print_faults(options.session, "edgepipe-cam");
-  edgepipe::programs::catch_signals();
-  return edgepipe::programs::guarded("edgepipe-cam", [&] { return run(options); });
+  return edgepipe::programs::SessionProgram<Options>{
+      .name = "edgepipe-cam", .help = kHelp, .help_end = kHelpEnd, .parse = parse, .run = run}
+      .main(argc, argv);
 }

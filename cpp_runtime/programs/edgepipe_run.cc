@@ -19,8 +19,8 @@
 #include "edgepipe/remedy.h"
 #include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
-#include "process.h"
 #include "session_options.h"
+#include "session_program.h"
 
 namespace {
 
@@ -35,7 +35,6 @@ using edgepipe::Session;
 using edgepipe::Status;
 using edgepipe::programs::interrupted;
 using edgepipe::programs::kOk;
-using edgepipe::programs::kWrongUse;
 using edgepipe::programs::OutputFile;
 using edgepipe::programs::parse_arguments;
 using edgepipe::programs::parse_number;
@@ -96,11 +95,6 @@ struct Options {
   bool quiet = false;
   Session::Options session;
 };
-
-int wrong_use(const std::string& text) {
-  std::fprintf(stderr, "edgepipe-run: error: %s\nhint: edgepipe-run --help\n", text.c_str());
-  return kWrongUse;
-}
 
 int failed(const Status& status) {
   edgepipe::print_failure("edgepipe-run", status);
@@ -333,17 +327,7 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") {
-      std::printf("%s%s%s", kHelp, edgepipe::programs::kSessionHelp, kHelpEnd);
-      return kOk;
-    }
-  }
-  Options options;
-  const std::string error = parse(arguments, options);
-  if (!error.empty()) return wrong_use(error);
-  edgepipe::programs::print_faults(options.session, "edgepipe-run");
-  edgepipe::programs::catch_signals();
-  return edgepipe::programs::guarded("edgepipe-run", [&] { return run(options); });
+  return edgepipe::programs::SessionProgram<Options>{
+      .name = "edgepipe-run", .help = kHelp, .help_end = kHelpEnd, .parse = parse, .run = run}
+      .main(argc, argv);
 }

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -103,13 +102,6 @@ inline std::string check_session_options(const Session::Options& options) {
     return "--fault goes with --device model";
   }
   return {};
-}
-
-/// Prints what a device did wrong as it happens.
-inline void print_faults(Session::Options& options, const char* program) {
-  options.pipeline.on_fault = [program](const std::string& what) {
-    std::fprintf(stderr, "%s: %s\n", program, what.c_str());
-  };
 }
 
 }  // namespace edgepipe::programs
