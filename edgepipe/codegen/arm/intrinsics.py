@@ -58,7 +58,7 @@ class InstructionSet(Protocol):
 
     @property
     def staged_zero(self) -> int:
-        """What is added to a value where it is staged."""
+        """What is added to a value where it is staged; kernels take its share of a sum away."""
         ...
 
     @property
@@ -66,13 +66,13 @@ class InstructionSet(Protocol):
         """What the rows of depthwise convolutions are staged as."""
         ...
 
-    def can_double(self, *, has_lowest_weight: bool) -> bool:
-        """Tell whether a step may be ``doubled``; ``has_lowest_weight``: some weight is -128."""
-        ...
-
     @property
     def tile_lanes(self) -> Mapping[int, int]:
         """The int32 sums that registers have room for, by the lanes of a step."""
+        ...
+
+    def can_double(self, *, has_lowest_weight: bool) -> bool:
+        """Tell whether a step may be ``doubled``; ``has_lowest_weight``: some weight is -128."""
         ...
 
     def product(self, step: Step) -> PrimFunc:

@@ -115,15 +115,16 @@ class _Neon:
         return product
 
 
+_TILE_LANES = {8: 104, 16: 80}  # 26 or 20 of 32 registers
 A64_NEON = _Neon(
     name="a64",
     multiply="llvm.aarch64.neon.smull.v8i16",
     pairwise_add="llvm.aarch64.neon.saddlp.v4i32.v8i16",
-    tile_lanes={8: 104, 16: 80},
+    tile_lanes=_TILE_LANES,
 )
 A32_NEON = _Neon(
     name="a32",
     multiply="llvm.arm.neon.vmulls.v8i16",
     pairwise_add="llvm.arm.neon.vpaddls.v4i32.v8i16",
-    tile_lanes={8: 104, 16: 80},
+    tile_lanes=_TILE_LANES,
 )
