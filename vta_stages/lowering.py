@@ -219,28 +219,16 @@ def _convolution(
         sources.append(source)
     for added in layer.projections if isinstance(layer, Conv) else ():
         builder.widen(*product_bounds(added.weight))
-    return _finish(
-        layer.name,
-        layer.output,
-        accelerator,
-        sources,
-        [*steps, *builder.epilogue(layer.epilogue)],
-        builder,
-    )
+    steps += builder.epilogue(layer.epilogue)
+    return _finish(layer, accelerator, sources, steps, builder)
 
 
 @lower.register
 def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     sources, steps = add_terms(layer.name, layer.terms, accelerator.block_in, builder)
-    return _finish(
-        layer.name,
-        layer.output,
-        accelerator,
-        sources,
-        [*steps, *builder.epilogue(layer.epilogue)],
-        builder,
-    )
+    steps += builder.epilogue(layer.epilogue)
+    return _finish(layer, accelerator, sources, steps, builder)
 
 
 @lower.register
@@ -251,7 +239,7 @@ def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
     source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
     steps = [FoldWindows(0)] if can_fold(source) else _largest_part(0, kernel_h, kernel_w)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
-    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+    return _finish(layer, accelerator, [source], steps, builder)
 
 
 def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
@@ -279,7 +267,7 @@ def _pooled_conv(layer: PooledConv, accelerator: Accelerator) -> Kernel:
     builder.widen(*product_bounds(weight))
     source = dense_source(conv.input, rows, cols, weight, conv.groups, accelerator.block_in)
     steps = [*_largest_part(0, *pool.kernel), *builder.epilogue(conv.epilogue)]
-    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+    return _finish(layer, accelerator, [source], steps, builder)
 
 
 @lower.register
@@ -303,7 +291,7 @@ def _resize(layer: Resize, accelerator: Accelerator) -> Kernel:
     )
     rounding = 1 << (layer.shift - 1) if layer.shift else 0
     steps = [Accumulate(0), *builder.requantise(rounding, layer.shift, -128, 127)]
-    return _finish(layer.name, layer.output, accelerator, [source], steps, builder)
+    return _finish(layer, accelerator, [source], steps, builder)
 
 
 def _weighted(matrix: Int32Array) -> tuple[IndexArray, AxisMap]:
@@ -359,24 +347,23 @@ def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
         )
         offset += part.channels
     steps: list[Step] = [Accumulate(index) for index in range(len(sources))]
-    return _finish(layer.name, layer.output, accelerator, sources, steps, builder)
+    return _finish(layer, accelerator, sources, steps, builder)
 
 
 def _finish(
-    name: str,
-    output: TensorSpec,
+    layer: PlannedLayer,
     accelerator: Accelerator,
     sources: Sequence[Source],
     steps: Sequence[Step],
     builder: EpilogueBuilder,
 ) -> Kernel:
     ending: list[Step] = []
-    if not _writes_everything(output, sources, steps):
+    if not _writes_everything(layer.output, sources, steps):
         ending.append(Immediate(AluOp.ADD, Region.MAIN, 0))
     return Kernel(
-        name=name,
-        output=output,
-        co_blocks=channel_blocks(accelerator, output.channels),
+        name=layer.name,
+        output=layer.output,
+        co_blocks=channel_blocks(accelerator, layer.output.channels),
         sources=tuple(sources),
         steps=(Reset(Region.MAIN), *steps, *ending),
         vectors=builder.vectors(),

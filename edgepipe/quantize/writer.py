@@ -47,6 +47,7 @@ from vta_stages.layers import (
     Concat,
     Conv,
     Epilogue,
+    Layer,
     MaxPool,
     Projection,
     Resize,
@@ -124,6 +125,11 @@ class Writer:
         shape = (1, spec.channels, spec.height, spec.width)
         self._ints[tensor] = _Int(name=spec.name, shape=shape, scale=scale)
         self.scales[spec.name] = scale
+
+    def _write_layer(self, tensor: str, layer: Layer, scale: Float) -> None:
+        """Write what makes the int8 form of ``tensor``."""
+        emit.emit_layer(self._builder, layer)
+        self._made(tensor, layer.output, scale)
 
     def _int(self, tensor: str) -> _Int:
         """Return the int8 form of ``tensor``, quantising the float form if need be."""
@@ -236,8 +242,7 @@ class Writer:
                     for (form, part), w in zip(projected, projected_rows, strict=True)
                 ),
             )
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, scale)
+        self._write_layer(node.name, layer, scale)
 
     def _expected_error(self, node: ConvNode, errors: list[Float]) -> Float:
         """Return what rounding the weights takes from each channel's mean, where means are known.
@@ -275,8 +280,7 @@ class Writer:
         nothing = np.zeros(output.channels, np.int64)
         epilogue = self._epilogue(node, scale, shift, node.bias / unit, nothing, terms)
         layer = Sum(name=output.name, output=output, terms=terms, epilogue=epilogue)
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, scale)
+        self._write_layer(node.name, layer, scale)
 
     def _epilogue(
         self,
@@ -338,8 +342,7 @@ class Writer:
             padding=node.padding,
             groups=channels,
         )
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, scale)
+        self._write_layer(node.name, layer, scale)
 
     def _write_max_pool(self, node: MaxPoolNode) -> None:
         source = self._int(node.input)
@@ -352,8 +355,7 @@ class Writer:
             stride=node.stride,
             padding=node.padding,
         )
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, source.scale)
+        self._write_layer(node.name, layer, source.scale)
 
     def _write_resize(self, node: ResizeNode) -> None:
         source = self._int(node.input)
@@ -366,15 +368,13 @@ class Writer:
             cols=node.cols,
             shift=node.shift,
         )
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, source.scale)
+        self._write_layer(node.name, layer, source.scale)
 
     def _write_concat(self, node: ConcatNode) -> None:
         parts = [self._int(part) for part in node.parts]
         output = self._spec(node.name)
         layer = Concat(name=output.name, inputs=tuple(p.spec for p in parts), output=output)
-        emit.emit_layer(self._builder, layer)
-        self._made(node.name, output, np.concatenate([part.scale for part in parts]))
+        self._write_layer(node.name, layer, np.concatenate([part.scale for part in parts]))
 
     def _write_slice(self, node: SliceNode) -> None:
         cut = ([1], [node.begin], [node.end])
