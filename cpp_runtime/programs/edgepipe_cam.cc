@@ -81,8 +81,7 @@ example
   edgepipe-cam nanodet.edgepipe --camera /dev/video0
 )";
 
-struct Options {
-  std::string bundle;
+struct Options : edgepipe::programs::SharedOptions {
   std::optional<std::string> camera;
   std::optional<std::string> source;
   std::optional<PixelFormat> format;
@@ -93,9 +92,7 @@ struct Options {
   bool headless = false;
   std::optional<std::string> jsonl;
   std::optional<std::filesystem::path> record;
-  std::optional<std::string> trace;
   std::uint64_t frames = UINT64_MAX;
-  Session::Options session;
 };
 
 // ---- arguments
@@ -137,17 +134,12 @@ std::string set_option(std::string_view name, const std::string& value, Options&
     options.jsonl = value;
   } else if (name == "--record") {
     options.record = value;
-  } else if (name == "--trace") {
-    options.trace = value;
-    options.session.pipeline.trace_spans = edgepipe::kTraceSpans;
   } else if (name == "--frames") {
     if (!parse_number(value, options.frames) || options.frames == 0) {
       return refuse("a number from 1 up");
     }
-  } else if (auto error = edgepipe::programs::set_session_option(name, value, options.session)) {
-    return *error;
   } else {
-    return "unknown option '" + std::string(name) + "'";
+    return edgepipe::programs::set_shared_option(name, value, options);
   }
   return {};
 }
@@ -158,7 +150,7 @@ bool set_flag(std::string_view name, Options& options) {
   } else if (name == "--loop") {
     options.pace.loop = true;
   } else {
-    return edgepipe::programs::set_session_flag(name, options.session);
+    return edgepipe::programs::set_shared_flag(name, options);
   }
   return true;
 }
@@ -172,7 +164,7 @@ std::string parse(const std::vector<std::string>& arguments, Options& options) {
   }
   if (options.headless && !options.jsonl) options.jsonl = "-";
   options.session.takes_pictures = true;
-  return edgepipe::programs::check_session_options(options.session);
+  return edgepipe::programs::check_shared_options(options);
 }
 
 // ---- sources and results
@@ -345,11 +337,7 @@ int run(const Options& options) {
   pictures.release_waiting();
   manager->stopping();
   page.reset();
-  if (options.trace) {
-    // The trace of a run that failed shows where.
-    const Status traced = session.pipeline().trace().write(*options.trace);
-    if (status.ok()) status = traced;
-  }
+  status = edgepipe::programs::write_trace(status, session, options);
 
   std::fputs(session.pipeline().statistics().table().c_str(), stderr);
   const SourceCounters counters = source.counters();

@@ -81,19 +81,16 @@ another 10 configuration, 11 encoding revision, 12 clock, 13 bitstream or 14 ver
     edgepipe-run nanodet.edgepipe --input - > boxes.jsonl
 )";
 
-struct Options {
-  std::string bundle;
+struct Options : edgepipe::programs::SharedOptions {
   std::optional<std::string> input;
   std::optional<FrameSource::Format> format;
   std::string output = "-";
   std::optional<std::filesystem::path> tensors;
-  std::optional<std::string> trace;
   std::optional<std::uint64_t> frames;
   double timeout_s = 30;
   bool golden = false;
   bool json = false;
   bool quiet = false;
-  Session::Options session;
 };
 
 int failed(const Status& status) {
@@ -131,17 +128,12 @@ std::string set_option(std::string_view name, const std::string& value, Options&
         options.timeout_s > 1e6) {
       return refuse("seconds, more than 0");
     }
-  } else if (name == "--trace") {
-    options.trace = value;
-    options.session.pipeline.trace_spans = edgepipe::kTraceSpans;
   } else if (name == "--spin") {
     std::uint32_t spin_us = 0;
     if (!parse_number(value, spin_us) || spin_us > 1'000'000) return refuse("0 to 1000000");
     options.session.pipeline.spin = std::chrono::microseconds(spin_us);
-  } else if (auto error = edgepipe::programs::set_session_option(name, value, options.session)) {
-    return *error;
   } else {
-    return "unknown option '" + std::string(name) + "'";
+    return edgepipe::programs::set_shared_option(name, value, options);
   }
   return {};
 }
@@ -157,7 +149,7 @@ bool set_flag(std::string_view name, Options& options) {
   } else if (name == "--quiet") {
     options.quiet = true;
   } else {
-    return edgepipe::programs::set_session_flag(name, options.session);
+    return edgepipe::programs::set_shared_flag(name, options);
   }
   return true;
 }
@@ -167,7 +159,7 @@ std::string parse(const std::vector<std::string>& arguments, Options& options) {
   std::string error = parse_arguments(arguments, options, set_flag, set_option);
   if (!error.empty()) return error;
   if (options.golden == options.input.has_value()) return "give either --input or --golden";
-  return edgepipe::programs::check_session_options(options.session);
+  return edgepipe::programs::check_shared_options(options);
 }
 
 // ---- running
@@ -316,11 +308,7 @@ int run(const Options& options) {
   if (options.json && status.ok()) {
     status = results.write_line("{\"statistics\":" + statistics.json() + "}");
   }
-  if (options.trace) {
-    // The trace of a run that failed shows where.
-    const Status traced = (*session)->pipeline().trace().write(*options.trace);
-    if (status.ok()) status = traced;
-  }
+  status = edgepipe::programs::write_trace(status, **session, options);
   return status.ok() ? kOk : failed(status);
 }
 

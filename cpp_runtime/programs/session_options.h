@@ -32,6 +32,13 @@ constexpr const char* kSessionHelp =
   --no-pin        let the scheduler place the threads
 )";
 
+/// What the options of either program begin with.
+struct SharedOptions {
+  std::string bundle;
+  std::optional<std::string> trace;  // file
+  Session::Options session;
+};
+
 /// Reads one entry of --cores: a core, or a set such as 1-3.
 inline bool parse_core_set(std::string_view text, std::vector<int>& cores) {
   constexpr int kMost = 1023;
@@ -55,11 +62,11 @@ inline bool parse_cores(std::string_view text, std::vector<Pipeline::StageThread
   }
 }
 
-/// Sets a shared option that takes a value. Nothing when `name` is none of them, else an error
-/// text, empty when the value makes sense.
-inline std::optional<std::string> set_session_option(std::string_view name,
-                                                     const std::string& value,
-                                                     Session::Options& options) {
+/// Sets a shared option that takes a value. Returns an error text if the value or the option is
+/// wrong.
+inline std::string set_shared_option(std::string_view name, const std::string& value,
+                                     SharedOptions& shared) {
+  Session::Options& options = shared.session;
   const auto refuse = [&](const std::string& expected) {
     return std::string(name) + ": found '" + value + "', expected " + expected;
   };
@@ -83,25 +90,37 @@ inline std::optional<std::string> set_session_option(std::string_view name,
     int priority = -1;
     if (!parse_number(value, priority) || priority < 0 || priority > 99) return refuse("0 to 99");
     options.pipeline.realtime_priority = priority;
+  } else if (name == "--trace") {
+    shared.trace = value;
+    options.pipeline.trace_spans = kTraceSpans;
   } else {
-    return std::nullopt;
+    return "unknown option '" + std::string(name) + "'";
   }
-  return std::string();
+  return {};
 }
 
 /// Sets a shared option without a value; false when `name` is none.
-inline bool set_session_flag(std::string_view name, Session::Options& options) {
+inline bool set_shared_flag(std::string_view name, SharedOptions& shared) {
   if (name != "--no-pin") return false;
-  options.pipeline.pinning = Pipeline::Pinning::kOff;
+  shared.session.pipeline.pinning = Pipeline::Pinning::kOff;
   return true;
 }
 
 /// An error text, empty when the shared options make sense together.
-inline std::string check_session_options(const Session::Options& options) {
+inline std::string check_shared_options(const SharedOptions& shared) {
+  const Session::Options& options = shared.session;
   if (!options.faults.empty() && options.device.kind != DeviceKind::kModel) {
     return "--fault goes with --device model";
   }
   return {};
+}
+
+/// Writes the trace of a run that ended with `status`, if one is wanted: of a run that failed it
+/// shows where. Returns the first failure.
+inline Status write_trace(const Status& status, Session& session, const SharedOptions& options) {
+  if (!options.trace) return status;
+  const Status written = session.pipeline().trace().write(*options.trace);
+  return status.ok() ? written : status;
 }
 
 }  // namespace edgepipe::programs

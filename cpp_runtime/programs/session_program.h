@@ -17,7 +17,7 @@
 
 namespace edgepipe::programs {
 
-/// `Options` has a member `session` for the options that the programs share.
+/// `Options` derives from SharedOptions.
 template <typename Options>
 struct SessionProgram {
   const char* name;
