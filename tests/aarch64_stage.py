@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 Tensors = Mapping[str, NDArray[Any]]
 
 
-def run_on_aarch64(stage: Path, inputs: Tensors, like: Tensors) -> dict[str, NDArray[Any]]:
+def run_on_aarch64(
+    stage: Path, inputs: Tensors, like: Tensors, *, threads: int = 1
+) -> dict[str, NDArray[Any]]:
     """Run the stage of a folder once; its outputs are of the names, shapes and dtypes of ``like``.
 
     Inputs and outputs are in the plan's order. The files lie in the stage's folder.
@@ -25,7 +27,10 @@ def run_on_aarch64(stage: Path, inputs: Tensors, like: Tensors) -> dict[str, NDA
     for file, array in zip(read, inputs.values(), strict=True):
         array.tofile(file)
     done = subprocess.run(
-        [*command, stage, "1", *read, *written], capture_output=True, text=True, timeout=300
+        [*command, "--threads", str(threads), stage, "1", *read, *written],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return {

@@ -29,6 +29,7 @@ class RunnerModule final : public Methods<RunnerModule> {
   static std::span<const Method> methods() {
     static constexpr std::array kMethods = {entry<&RunnerModule::describe>("describe"),
                                             entry<&RunnerModule::statistics>("statistics"),
+                                            entry<&RunnerModule::set_threads>("set_threads"),
                                             entry<&RunnerModule::tensor>("tensor"),
                                             entry<&RunnerModule::run>("run"),
                                             entry<&RunnerModule::run_stage>("run_stage"),
@@ -59,6 +60,9 @@ class RunnerModule final : public Methods<RunnerModule> {
 
   std::string describe() { return runner_->describe(); }
   std::string statistics() { return runner_->take_statistics(); }
+  void set_threads(std::int64_t threads) {
+    check(runner_->set_threads(static_cast<std::size_t>(threads)));
+  }
   void run() { check(runner_->run_all()); }
   void run_stage(std::int64_t stage) { check(runner_->run(static_cast<std::size_t>(stage))); }
   void load_golden() { check(runner_->load_golden()); }

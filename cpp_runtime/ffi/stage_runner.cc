@@ -109,6 +109,15 @@ Status StageRunner::adopt(Graph graph) {
   return {};
 }
 
+Status StageRunner::set_threads(std::size_t threads) {
+  CoreTeam::Options options = {.name = name_, .threads = threads, .cores = Thread::cores()};
+  if (options.cores.size() < threads) options.cores.clear();
+  Result<std::unique_ptr<CoreTeam>> team = CoreTeam::start(options);
+  if (!team.ok()) return team.status();
+  team_ = *std::move(team);
+  return {};
+}
+
 std::string StageRunner::describe() const {
   Json stages = Json::array();
   for (std::size_t index = 0; index < graph_.nodes.size(); ++index) {
@@ -198,6 +207,7 @@ Status StageRunner::run(std::size_t stage) {
                                        ", expected one below " +
                                        std::to_string(graph_.nodes.size()));
   }
+  const CoreTeam::Membership member(team_.get());
   const auto start = std::chrono::steady_clock::now();
   Status status = stages_[stage].run(kSlot, times_[stage].count());
   const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;

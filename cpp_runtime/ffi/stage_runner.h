@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "edgepipe/bundle.h"
+#include "edgepipe/core_team.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/histogram.h"
 #include "edgepipe/recovering_stage.h"
@@ -35,6 +36,11 @@ class StageRunner {
 
   /// Opens the folder of one ARM stage, which needs no device; it has no golden files.
   static Result<std::unique_ptr<StageRunner>> open_arm_stage(const std::filesystem::path& folder);
+
+  /// From the next run on ARM kernels share their loops among so many threads, the caller's
+  /// included; the others are pinned to the process's second core and so on, if there are as many.
+  /// kInvalidArgument for a number that no team has.
+  Status set_threads(std::size_t threads);
 
   [[nodiscard]] std::size_t stages() const { return graph_.nodes.size(); }
 
@@ -73,6 +79,7 @@ class StageRunner {
   Graph graph_;
   std::deque<RecoveringStage> stages_;  // of graph_; a deque, because they cannot move
   std::vector<Histogram> times_;        // by stage
+  std::unique_ptr<CoreTeam> team_;      // none: one thread
 };
 
 }  // namespace edgepipe::binding

@@ -1,23 +1,26 @@
 // edgepipe-arm-stage: runs one ARM stage on files, to compare and to time kernels on a board.
 //
-//   edgepipe-arm-stage FOLDER FRAMES FILE...
+//   edgepipe-arm-stage [--threads N] FOLDER FRAMES FILE...
 //
 // FILEs are the inputs' raw bytes, then where the outputs are written, in the plan's order. The
-// stage runs FRAMES times; the median time in microseconds goes to standard output.
+// stage runs FRAMES times on N threads, by default one; the median time in microseconds goes to
+// standard output.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "edgepipe/arm_stage.h"
+#include "edgepipe/core_team.h"
 
 namespace edgepipe {
 namespace {
@@ -55,7 +58,12 @@ Status write_file(const std::string& path, const std::byte* data, std::size_t by
   return {};
 }
 
-Status run(const std::string& folder, std::size_t frames, const std::vector<std::string>& files) {
+Status run(const std::string& folder, std::size_t frames, std::size_t threads,
+           const std::vector<std::string>& files) {
+  Result<std::unique_ptr<CoreTeam>> team =
+      CoreTeam::start({.name = "arm-stage", .threads = threads, .cores = {}});
+  if (!team.ok()) return team.status();
+  const CoreTeam::Membership member(team->get());
   Result<std::unique_ptr<ArmStage>> opened = ArmStage::open(folder);
   if (!opened.ok()) return opened.status();
   ArmStage& stage = **opened;
@@ -95,14 +103,27 @@ Status run(const std::string& folder, std::size_t frames, const std::vector<std:
   return {};
 }
 
+/// The whole number that `text` is; 0 when it is none.
+std::size_t whole(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
 int main(int argc, char** argv) {
-  std::size_t frames = 0;
-  if (argc >= 3) std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), frames);
-  if (argc < 4 || frames == 0) {
-    std::cerr << "usage: edgepipe-arm-stage FOLDER FRAMES INPUT... OUTPUT...\n";
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::size_t threads = 1;
+  if (arguments.size() > 1 && arguments[0] == "--threads") {
+    threads = whole(arguments[1]);
+    arguments.erase(arguments.begin(), arguments.begin() + 2);
+  }
+  const std::size_t frames = arguments.size() > 1 ? whole(arguments[1]) : 0;
+  if (arguments.size() < 3 || frames == 0 || threads == 0) {
+    std::cerr << "usage: edgepipe-arm-stage [--threads N] FOLDER FRAMES INPUT... OUTPUT...\n";
     return kWrongUse;
   }
-  const Status status = run(argv[1], frames, {argv + 3, argv + argc});
+  const Status status =
+      run(arguments[0], frames, threads, {arguments.begin() + 2, arguments.end()});
   if (!status.ok()) std::cerr << "edgepipe-arm-stage: " << status.message() << "\n";
   return status.ok() ? 0 : kFailed;
 }

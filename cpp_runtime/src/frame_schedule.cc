@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "edgepipe/recovering_stage.h"
+#include "polling.h"
 
 namespace edgepipe {
 namespace {
@@ -14,18 +15,6 @@ std::uint64_t nanoseconds(Clock::duration duration) {
 }
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-// A look at the clock takes about as long as this many looks at a counter.
-constexpr int kPollsPerClock = 16;
-
-/// Tells the core that this is a loop that waits.
-void pause_polling() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -259,20 +248,12 @@ bool FrameSchedule::wait_until_ready(std::size_t stage, std::uint64_t frame) {
 bool FrameSchedule::poll(std::size_t stage, std::uint64_t frame) const {
   if (options_.spin.count() == 0) return false;
   const std::vector<std::size_t>& producers = options_.stages[stage].producers;
-  const auto is_ready = [&] {
+  return poll_for(options_.spin, [&] {
     return frame < runnable_.load(std::memory_order_acquire) &&
            std::ranges::all_of(producers, [&](std::size_t producer) {
              return progress_[producer].published.load(std::memory_order_acquire) > frame;
            });
-  };
-  const Clock::time_point end = Clock::now() + options_.spin;
-  do {
-    for (int i = 0; i < kPollsPerClock; ++i) {
-      if (is_ready()) return true;
-      pause_polling();
-    }
-  } while (Clock::now() < end);
-  return false;
+  });
 }
 
 bool FrameSchedule::ready(std::size_t stage, std::uint64_t frame) const {

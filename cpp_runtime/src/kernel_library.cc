@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
+#include "edgepipe/core_team.h"
 #include "edgepipe/file_descriptor.h"
 
 namespace edgepipe {
@@ -16,14 +18,19 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+// Enough parts that threads end at about the same time, also when one of them is disturbed.
+constexpr int kLoopParts = 64;
+
+using ErrorText = std::array<char, 512>;
+
 struct Arena {
   std::byte* next = nullptr;
   std::byte* end = nullptr;
 };
 thread_local Arena arena;
-thread_local std::array<char, 512> error_text{};
+thread_local ErrorText error_text{};
 
-// The three functions below are what kernels call back; their types are TVM's.
+// The functions below are what kernels call back; their types are TVM's.
 void* allocate_workspace(int /*device_type*/, int /*device_id*/, std::uint64_t bytes,
                          int /*dtype_code*/, int /*dtype_bits*/) {
   const std::uint64_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -50,6 +57,41 @@ void keep_error(const char* kind, const char** parts, std::int32_t count) {
   append(": ");
   for (std::int32_t i = 0; i < count; ++i) append(parts[i]);
   error_text[used] = '\0';
+}
+
+// What TVM makes of a parallel loop: a function that does the task-th of num_task equal parts.
+struct LoopEnvironment {
+  void* sync_handle;
+  std::int32_t num_task;
+};
+using Loop = int (*)(int task, LoopEnvironment* environment, void* data);
+
+/// A loop that a team shares. The first error's text is kept here, as it is the helper's own.
+struct SharedLoop {
+  Loop loop;
+  void* data;
+  std::atomic_flag failed = ATOMIC_FLAG_INIT;
+  ErrorText error{};
+};
+
+int run_part(void* context, std::size_t part) {
+  auto* const shared = static_cast<SharedLoop*>(context);
+  LoopEnvironment environment = {.sync_handle = nullptr, .num_task = kLoopParts};
+  const int result = shared->loop(static_cast<int>(part), &environment, shared->data);
+  if (result != 0 && !shared->failed.test_and_set()) shared->error = error_text;
+  return result;
+}
+
+int run_loop(Loop loop, void* data, int /*wanted_parts*/) {
+  CoreTeam* const team = CoreTeam::current();
+  if (team == nullptr || team->threads() == 1) {
+    LoopEnvironment environment = {.sync_handle = nullptr, .num_task = 1};
+    return loop(0, &environment, data);
+  }
+  SharedLoop shared = {.loop = loop, .data = data};
+  const int result = team->run(kLoopParts, &run_part, &shared);
+  if (result != 0) error_text = shared.error;
+  return result;
 }
 
 /// A file in memory that holds `bytes`.
@@ -87,14 +129,15 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
 KernelLibrary::~KernelLibrary() { ::dlclose(handle_); }
 
 Status KernelLibrary::connect() const {
-  // Variables of the library that hold functions of its loader. Every library has the first; those
-  // for scratch memory are there only when a kernel uses some.
+  // Variables of the library that hold functions of its loader. Every library has the first; the
+  // others are there only when a kernel uses scratch memory, or has a parallel loop.
   auto* const error = static_cast<void**>(::dlsym(handle_, "edgepipe_kernel_error"));
   if (error == nullptr) return Status(Code::kCorrupt, name_ + ": is no library of kernels");
   *error = reinterpret_cast<void*>(&keep_error);
-  const std::array<std::pair<const char*, void*>, 2> functions = {
+  const std::array<std::pair<const char*, void*>, 3> functions = {
       {{"__TVMBackendAllocWorkspace", reinterpret_cast<void*>(&allocate_workspace)},
-       {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)}}};
+       {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)},
+       {"__TVMBackendParallelLaunch", reinterpret_cast<void*>(&run_loop)}}};
   for (const auto& [symbol, function] : functions) {
     auto* const variable = static_cast<void**>(::dlsym(handle_, symbol));
     if (variable != nullptr) *variable = function;

@@ -6,7 +6,8 @@
 //   if (kernel(nullptr, args, count, &result) != 0) text = KernelLibrary::last_error();
 //
 // Kernels follow TVM-FFI's packed calling convention; the TVM runtime is not needed. find() may be
-// called from any thread; kernels run concurrently when each thread has its own ScratchScope.
+// called from any thread; kernels run concurrently when each thread has its own ScratchScope. The
+// CoreTeam of the thread that runs a kernel, if it has one, shares the kernel's parallel loops.
 #pragma once
 
 #include <tvm/ffi/c_api.h>

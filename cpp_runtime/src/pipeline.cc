@@ -90,28 +90,43 @@ Status Pipeline::start_workers() {
   }
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     Worker& worker = workers_[index];
-    Thread::Options wanted;
-    wanted.name = worker.name;
-    if (!threads.empty()) {
-      const StageThread& as = threads[index % threads.size()];
-      wanted.realtime_priority = as.realtime_priority;
-      if (options_.pinning != Pinning::kOff) wanted.cores = as.cores;
-    }
+    StageThread wanted = threads.empty() ? StageThread() : threads[index % threads.size()];
+    if (options_.pinning == Pinning::kOff) wanted.cores.clear();
     wanted.realtime_priority = options_.realtime_priority.value_or(wanted.realtime_priority);
-    Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
-    if (!thread.ok() && options_.pinning == Pinning::kPreferred && !wanted.cores.empty()) {
+    Status status = start_worker(worker, wanted);
+    if (!status.ok() && options_.pinning == Pinning::kPreferred && !wanted.cores.empty()) {
       wanted.cores.clear();
-      thread = Thread::start(wanted, [this, &worker] { work(worker); });
+      status = start_worker(worker, wanted);
     }
-    if (!thread.ok()) return thread.status().with_context("pipeline");
-    worker.thread.emplace(std::move(*thread));
+    if (!status.ok()) return status.with_context("pipeline");
     MutexLock lock(mutex_);
     cores_[index] = wanted.cores;
   }
   return {};
 }
 
+Status Pipeline::start_worker(Worker& worker, const StageThread& as) {
+  Thread::Options wanted{
+      .name = worker.name, .cores = as.cores, .realtime_priority = as.realtime_priority};
+  worker.team.reset();
+  if (as.threads > 1) {
+    Result<std::unique_ptr<CoreTeam>> team =
+        CoreTeam::start({.name = worker.name,
+                         .threads = as.threads,
+                         .cores = as.cores,
+                         .realtime_priority = as.realtime_priority});
+    if (!team.ok()) return team.status();
+    worker.team = *std::move(team);
+    if (!as.cores.empty()) wanted.cores = {as.cores.front()};
+  }
+  Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
+  if (!thread.ok()) return thread.status();
+  worker.thread.emplace(std::move(*thread));
+  return {};
+}
+
 void Pipeline::work(const Worker& worker) {
+  const CoreTeam::Membership member(worker.team.get());
   for (std::uint64_t frame = 0;; ++frame) {
     for (const std::size_t stage : worker.stages) {
       if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/core_team.h"
+
 namespace edgepipe {
 namespace {
 
@@ -84,6 +86,45 @@ TEST(ArmStage, WritesTheOutputsOfTheSlotItRuns) {
   EXPECT_EQ(y[0].values[7], 0);
   ASSERT_TRUE((*stage)->run(0).ok());
   EXPECT_EQ(y[0].values[7], 16);
+}
+
+class ArmStageThreads : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Threads, ArmStageThreads, ::testing::Values(1, 2, 3, 8));
+
+TEST_P(ArmStageThreads, ShareTheLoopsOfAKernel) {
+  constexpr std::size_t kMany = 1000;
+  ArmPlan plan = add_twice();
+  for (ArmPlan::Tensor& tensor : plan.tensors) {
+    if (tensor.shape[0] != 1) tensor.shape[0] = kMany;
+  }
+  plan.inputs[0].bytes = plan.outputs[0].bytes = plan.workspace_bytes = kMany;
+  plan.calls[0].kernel = plan.calls[1].kernel = "add_shared";
+  const auto stage = make(plan, 3);
+  ASSERT_TRUE(stage.ok()) << stage.status().message();
+  const auto team = CoreTeam::start({.name = "0_arm", .threads = GetParam(), .cores = {}});
+  ASSERT_TRUE(team.ok()) << team.status().message();
+  struct alignas(64) Many {
+    std::array<std::int8_t, kMany> values{};
+  } x;
+  Many y;
+  const auto view = [](Many& many) {
+    return BufferView{.data = reinterpret_cast<std::byte*>(many.values.data()),
+                      .device_address = 0,
+                      .bytes = kMany};
+  };
+  ASSERT_TRUE(bind(**stage, 0, view(x), view(y)).ok());
+  const CoreTeam::Membership member(team->get());
+  for (int frame = 0; frame < 100; ++frame) {
+    x.values.fill(static_cast<std::int8_t>(frame));
+    const Status status = (*stage)->run(0);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_THAT(y.values, ::testing::Each(frame + 6));
+  }
+  x.values[990] = -128;
+  const Status status = (*stage)->run(0);
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_EQ(status.message(),
+            "0_arm: first: kernel add_shared: ValueError: add_shared: found -128.");
 }
 
 TEST(ArmStage, StagesOfOneProcessDoNotShareTheirLibrary) {

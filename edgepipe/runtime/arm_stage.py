@@ -18,13 +18,16 @@ from edgepipe.runtime.library import as_array, call
 class ArmStage(Handle):
     """A compiled ARM stage loaded from its folder; arrays are in the stage's own layouts.
 
-    ``inputs`` and ``outputs`` are the stage's own memory, by name. Raises RuntimeFailure with the
-    C++ text when the folder is damaged or does not fit this machine. Not thread-safe. Usable as a
+    ``inputs`` and ``outputs`` are the stage's own memory, by name. With more than one thread, the
+    caller's included, kernels share their loops among them. Raises RuntimeFailure with the C++ text
+    when the folder is damaged or does not fit this machine, or for a number of threads that is not
+    1 to 64. Not thread-safe. Usable as a
     context manager; otherwise closed with the object.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, threads: int = 1) -> None:
         super().__init__("ARM stage", call("open_stage", str(folder)))
+        self._call("set_threads", threads)
         plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         self.inputs = {t["name"]: self._tensor(t) for t in plan["inputs"]}
         self.outputs = {t["name"]: self._tensor(t) for t in plan["outputs"]}

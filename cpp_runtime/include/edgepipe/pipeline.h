@@ -43,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/core_team.h"
 #include "edgepipe/frame.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/pipeline_statistics.h"
@@ -72,6 +73,9 @@ class Pipeline {
   struct StageThread {
     std::vector<int> cores;     // it may run on these; empty: on any
     int realtime_priority = 0;  // see Thread::Options
+    // With more than one the kernels of an ARM stage share their loops among so many threads, each
+    // on the core of its number in `cores`; other stages do not use them.
+    std::size_t threads = 1;
   };
   struct Options {
     Mode mode = Mode::kPipelined;
@@ -148,12 +152,14 @@ class Pipeline {
   struct Worker {
     std::vector<std::size_t> stages;
     std::string name;
-    std::optional<Thread> thread;
+    std::unique_ptr<CoreTeam> team = nullptr;  // null: it works alone
+    std::optional<Thread> thread = std::nullopt;
   };
 
   Pipeline(Graph graph, SlotBuffers buffers, const Options& options);
   Status bind_stages();
   Status start_workers() EDGEPIPE_EXCLUDES(mutex_);
+  Status start_worker(Worker& worker, const StageThread& as);
   void work(const Worker& worker);
 
   Graph graph_;
@@ -164,7 +170,7 @@ class Pipeline {
   std::unique_ptr<FrameSchedule> schedule_;
 
   mutable Mutex mutex_;
-  // Where each worker's thread may run; a restart may be watched through statistics().
+  // Where each worker's threads may run; a restart may be watched through statistics().
   std::vector<std::vector<int>> cores_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,17 @@ from edgepipe.codegen.arm.epilogue import Tail
 from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
-from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, Schedule, result, schedule, te, tirx
+from edgepipe.codegen.arm.tensor_ir import (
+    Expr,
+    PrimFunc,
+    Schedule,
+    find_loops,
+    result,
+    schedule,
+    share,
+    te,
+    tirx,
+)
 from vta_stages.layers import Conv, Int8Array, Int32Array, Resize
 
 _DEPTHWISE_TILE = 4
@@ -87,6 +97,8 @@ class DepthwiseKernel:
         y_band, y_row = sch.split(y, [None, band])
         x_tile, x_pixel = sch.split(x, [None, self.tile])
         sch.reorder(y_band, *outer, y_row, x_tile, x_pixel, lanes)
+        macs = band * output.width * output.lanes * math.prod(self.kernel)
+        share(sch, [*outer, y_row], macs)
         block = sch.get_sblock("acc")
         sch.compute_at(block, x_tile, preserve_unit_loops=True)
         *_, pixel, lane, rows, columns = sch.get_loops(block)
@@ -155,6 +167,7 @@ class MaxPoolKernel:
         sch = schedule([tensor, out])
         outer, y, x, lanes = self.output.split_loops(sch, "out")
         sch.reorder(*outer, y, x, lanes)
+        share(sch, [*outer, y], math.prod((*shape, *self.kernel)))
         block = sch.get_sblock("acc")
         sch.compute_at(block, x, preserve_unit_loops=True)
         *_, lane, rows, columns = sch.get_loops(block)
@@ -281,6 +294,7 @@ class ConcatKernel:
         sch = schedule([*tensors, out])
         outer, y, x, lanes = self.output.split_loops(sch, "out")
         sch.reorder(y, x, *outer, lanes)
+        share(sch, [y], math.prod(self.output.shape))
         if grain >= 4 and all(end % grain == 0 for end in starts):
             _, vector = sch.split(lanes, [None, grain])
             sch.vectorize(vector)
@@ -304,8 +318,9 @@ class CopyKernel:
         def value(c: Expr, y: Expr, x: Expr) -> Expr:
             return self.input.read(tensor, c, y, x, lanes=lanes)
 
-        out = self.output.compute(value, "out")
-        return result(schedule([tensor, out]))
+        sch = schedule([tensor, self.output.compute(value, "out")])
+        share_outer(sch, self.output)
+        return result(sch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,12 +342,20 @@ class TableKernel:
             found = table[c * 256 + tensor[self.input.layout.index(c, y, x)].astype("int32")]
             return tirx.if_then_else(c < channels, found, tirx.const(0, "int8"))
 
-        out = self.output.compute(value, "out")
-        return result(schedule([tensor, table, out]))
+        sch = schedule([tensor, table, self.output.compute(value, "out")])
+        share_outer(sch, self.output)
+        return result(sch)
 
 
 def vectorise(sch: Schedule, output: View) -> None:
     """Schedule a kernel that is one element-wise block: rows, pixels, channel vectors."""
     outer, y, x, lanes = output.split_loops(sch, "out")
     sch.reorder(y, x, *outer, lanes)
+    share(sch, [y], math.prod(output.shape))
     sch.vectorize(lanes)
+
+
+def share_outer(sch: Schedule, output: View) -> None:
+    """Let cores share rows, planes or rows of blocks: the outer half of the loops."""
+    loops = find_loops(sch, "out")
+    share(sch, loops[: len(loops) // 2], math.prod(output.shape))

@@ -20,10 +20,12 @@ from edgepipe.codegen.arm.epilogue import Tail
 from edgepipe.codegen.arm.intrinsics import InstructionSet, Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
-from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, te, tirx
+from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, share, te, tirx
 from vta_stages.layers import Conv, Int8Array, Int32Array, TransposedConv
 
 _LONGEST_RUN = 15  # pairs of an odd run that are unrolled
+_PIECE_ROWS = 4  # rows of one channel vector that a core takes at once, at most
+_LEAST_PIECES = 32  # of a band: three cores then end within a tenth of each other
 _GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
 
 
@@ -146,6 +148,12 @@ class ConvolutionKernel:
         """(phases y, x, channel vectors, lanes): the sum of an output channel's weights."""
         return (*self.weight_shape[:3], self.output.vector)
 
+    @property
+    def macs(self) -> int:
+        """Multiplications, those with zeros in padding included."""
+        pixels = math.prod(axis.positions for axis in (self.y, self.x))
+        return pixels * math.prod(self.weight_shape)
+
     def build(self, instructions: InstructionSet) -> PrimFunc:
         """Return the scheduled kernel: (x, [table], weights, their sums, tail's, output)."""
         y_axis, x_axis, tile = self.y, self.x, self.tile(instructions)
@@ -212,9 +220,16 @@ class ConvolutionKernel:
             is_doubled=is_doubled,
         )
 
+    def _piece(self, band: int) -> int:
+        """Return how many rows of a band are a piece of work that cores share: a divisor."""
+        rows = self._vectors[0] * band
+        fitting = [n for n in range(1, _PIECE_ROWS + 1) if band % n == 0]
+        return max((n for n in fitting if rows // n >= _LEAST_PIECES), default=1)
+
     def _schedule(self, arguments: list[te.Tensor], instructions: InstructionSet) -> PrimFunc:
         """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers.
 
+        Cores share a band: first its rows are staged, then channel vectors and pieces of rows.
         The tile has no memory scope of its own: TVM gives only "global" ones of its size the stack,
         where LLVM turns them into registers; others it would also store.
         """
@@ -223,9 +238,11 @@ class ConvolutionKernel:
         step = self._step(instructions)
         staging = self.staging(step.pixels)
         band = staging.band(self.y.positions, self.y.step, instructions.staged_dtype)
-        y_band, y_row, y_phase = sch.split(y, [None, band, self.y.phases])
+        piece = self._piece(band)
+        y_band, y_piece, y_row, y_phase = sch.split(y, [None, band // piece, piece, self.y.phases])
         x_tile, x_pixel, x_phase = sch.split(x, [None, step.pixels, self.x.phases])
-        sch.reorder(y_band, *outer, y_row, y_phase, x_tile, x_pixel, x_phase, lanes)
+        sch.reorder(y_band, *outer, y_piece, y_row, y_phase, x_tile, x_pixel, x_phase, lanes)
+        share(sch, [*outer, y_piece], self.macs * band // self.y.positions)
         acc = sch.get_sblock("acc")
         sch.compute_at(acc, x_tile, preserve_unit_loops=True)
         *_, phase, _, pixel, lane, ty, run, pair, half = sch.get_loops(acc)

@@ -7,10 +7,11 @@ frame the input table has already been applied: once per pixel, not once per tap
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from edgepipe.codegen.arm.layouts import View
-from edgepipe.codegen.arm.tensor_ir import Expr, Loop, Schedule, Tensor, te, tirx
+from edgepipe.codegen.arm.tensor_ir import Expr, Loop, Schedule, Tensor, share, te, tirx
 
 # Staged bands stay within a share of the second-level cache (1 MB on the Ultra96, four cores).
 BAND_BYTES = 192 * 1024
@@ -85,7 +86,8 @@ class Staging:
         sch.transform_layout(
             block, ("write", 0), lambda row, column, c: (row, column * channels + c)
         )
-        *_, column, channel = sch.get_loops(block)
+        *_, row, column, channel = sch.get_loops(block)
+        share(sch, [row], math.prod(int(sch.get(n).extent) for n in (row, column, channel)))
         if self.is_camera:
             sch.unroll(channel)
             self._split_off_border(sch, column)

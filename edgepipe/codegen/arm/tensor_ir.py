@@ -24,6 +24,8 @@ Loop = Any
 PrimFunc = Any
 
 _ALIGNMENT = 64  # what the runtime rounds scratch memory up to
+# Operations that are worth waking a core for: some 30 us of a Cortex-A53.
+LEAST_SHARED = 1 << 16
 
 
 def schedule(arguments: list[Tensor]) -> Schedule:
@@ -40,6 +42,15 @@ def result(sch: Schedule) -> PrimFunc:
 def find_loops(sch: Schedule, block: str) -> list[Loop]:
     """Return the loops around ``block``, outermost first."""
     return list(sch.get_loops(sch.get_sblock(block)))
+
+
+def share(sch: Schedule, loops: list[Loop], operations: int) -> None:
+    """Fuse neighbouring ``loops``; the cores of a stage share their iterations.
+
+    ``operations`` is what all of them do; where that is not worth waking a core, nothing happens.
+    """
+    if operations >= LEAST_SHARED:
+        sch.parallel(sch.fuse(*loops))
 
 
 def compile_object(
@@ -103,6 +114,7 @@ __all__ = [
     "result",
     "schedule",
     "script",
+    "share",
     "te",
     "tirx",
 ]

@@ -76,8 +76,12 @@ def assert_same_bits(folder: Path, layers, inputs, seed, input_layouts, output_l
         name: packed(input_layouts[name], array) if name in input_layouts else array
         for name, array in arrays.items()
     }
-    with ArmStage(folder) as stage:
-        found = stage.run(given)
+    for threads in (1, 3):
+        with ArmStage(folder, threads=threads) as stage:
+            _assert_bits(stage.run(given), expected, output_layouts)
+
+
+def _assert_bits(found, expected, output_layouts):
     for name, array in expected.items():
         if name in output_layouts:
             layout = output_layouts[name]

@@ -15,6 +15,7 @@ from arm_layers import (
     spec,
 )
 
+from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.emit import emit_input_table, emit_layer
@@ -121,7 +122,10 @@ def network(rng):
     return builder.finish(["joined", "total", "head"])
 
 
-def test_every_operator_gives_the_same_bits_on_aarch64(tmp_path):
+@pytest.mark.parametrize("threads", [1, 3], ids="{0} threads".format)
+def test_every_operator_gives_the_same_bits_on_aarch64(threads, tmp_path, monkeypatch):
+    if threads > 1:
+        monkeypatch.setattr(tensor_ir, "LEAST_SHARED", 0)
     rng = np.random.default_rng(7)
     module = network(rng)
     frame = rng.integers(0, 256, (1, 20, 24, 3)).astype(np.uint8)
@@ -133,7 +137,8 @@ def test_every_operator_gives_the_same_bits_on_aarch64(tmp_path):
     reference = run_module(module, {"frame": frame})
     for name in ("total", "head"):
         np.testing.assert_array_equal(expected[name], reference[name])
-    for name, found in run_on_aarch64(folder, {"frame": frame}, expected).items():
+    found_there = run_on_aarch64(folder, {"frame": frame}, expected, threads=threads)
+    for name, found in found_there.items():
         np.testing.assert_array_equal(found, expected[name], err_msg=name)
 
 

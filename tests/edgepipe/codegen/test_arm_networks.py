@@ -41,11 +41,12 @@ def compiled(path, folder, arches):
 def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_path):
     network, frame = compiled(model_path(name), tmp_path, ("x86_64",))
     expected = run_module(network.module, frame)
-    with ArmStage(tmp_path) as stage:
-        found = stage.run(frame)
-    assert list(found) == list(expected)
-    for output, array in expected.items():
-        np.testing.assert_array_equal(found[output], array, err_msg=output)
+    for threads in (1, 2, 3):
+        with ArmStage(tmp_path, threads=threads) as stage:
+            found = stage.run(frame)
+        assert list(found) == list(expected)
+        for output, array in expected.items():
+            np.testing.assert_array_equal(found[output], array, err_msg=f"{output}, {threads}")
 
 
 @pytest.mark.cross
@@ -54,5 +55,5 @@ def test_a_network_gives_the_same_bits_on_aarch64(name, model_path, tmp_path):
     _, frame = compiled(model_path(name), tmp_path, ("x86_64", "aarch64"))
     with ArmStage(tmp_path) as stage:
         expected = stage.run(frame)
-    for output, found in run_on_aarch64(tmp_path, frame, expected).items():
+    for output, found in run_on_aarch64(tmp_path, frame, expected, threads=3).items():
         np.testing.assert_array_equal(found, expected[output], err_msg=output)

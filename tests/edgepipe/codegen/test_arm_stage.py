@@ -250,3 +250,9 @@ def test_weights_of_another_stage_are_refused(frame_stage, tmp_path):
     (tmp_path / "weights.bin").write_bytes(b"short")
     with pytest.raises(RuntimeFailure, match=r"weights.bin has 5 bytes, expected 768"):
         ArmStage(tmp_path)
+
+
+def test_a_number_of_threads_that_no_stage_has(frame_stage, tmp_path):
+    compile_arm_stage(frame_stage.finish(["image"]), arches=("x86_64",)).write(tmp_path)
+    with pytest.raises(RuntimeFailure, match="found 0 threads, expected 1 to 64"):
+        ArmStage(tmp_path, threads=0)

@@ -1,0 +1,92 @@
+"""How the cores of a stage share a kernel: in pieces small enough that all end together."""
+
+import math
+
+import numpy as np
+import pytest
+import tvm_ffi
+from arm_layers import Conv, Epilogue, MaxPool, module_of, spec
+from tvm import tirx
+
+from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.lowering import Lowering
+from edgepipe.codegen.arm.neon import A64_NEON
+from edgepipe.partition.operators import match_operators
+from edgepipe.tvm_adapter import read_main
+
+PARTS = 64  # cpp_runtime/src/kernel_library.cc: what a loop is cut into, whoever is free takes one
+
+
+def convolution(inputs, outputs, extent, kernel, stride=1, groups=1):
+    pad = kernel // 2
+    size = (extent + 2 * pad - kernel) // stride + 1
+    return Conv(
+        name="y",
+        input=spec("x", inputs, extent, extent),
+        output=spec("y", outputs, size, size),
+        weight=np.ones((outputs, inputs // groups, kernel, kernel), np.int8),
+        epilogue=Epilogue(
+            bias=np.zeros(outputs, np.int32), shift=np.full(outputs, 7, np.int32), low=0, high=127
+        ),
+        stride=(stride, stride),
+        padding=(pad,) * 4,
+        groups=groups,
+    )
+
+
+def shared_loops(layer):
+    """Return how many iterations each shared loop of a layer's kernel has."""
+    module = module_of([layer], [layer.input])
+    lowering = Lowering(
+        module=module,
+        main=read_main(module),
+        operators=match_operators(module),
+        input_layouts={"x": Blocks(block=16)},
+        output_layouts={"y": Blocks(block=16)},
+    )
+    lowering.run()
+    (kernel,) = lowering.kernels.values()
+    found = []
+
+    def visit(loop):
+        if loop.kind == tirx.ForKind.PARALLEL:
+            found.append(int(loop.extent))
+
+    tvm_ffi.structural_walk(kernel.build(A64_NEON), (tirx.For, visit))
+    return found
+
+
+LAYERS = {
+    "ResNet-18 stem": convolution(3, 64, 224, 7, stride=2),
+    "NanoDet stem": convolution(3, 32, 416, 3, stride=2),
+    "ResNet-18 body": convolution(64, 64, 56, 3),
+    "ResNet-18 end": convolution(512, 512, 7, 3),
+    "pointwise": convolution(96, 24, 56, 1),
+    "depthwise": convolution(144, 144, 56, 3, groups=144),
+    "max pool": MaxPool(
+        name="y",
+        input=spec("x", 64, 112, 112),
+        output=spec("y", 64, 56, 56),
+        kernel=(3, 3),
+        stride=(2, 2),
+        padding=(1, 1, 1, 1),
+    ),
+}
+
+
+def longest_share(iterations, threads):
+    """Return the share of the thread that has most, where all of them are equally fast."""
+    part = math.ceil(iterations / PARTS)
+    return math.ceil(math.ceil(iterations / part) / threads) * part / iterations
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize("name", LAYERS)
+def test_no_thread_has_a_tenth_more_than_its_share(name, threads):
+    *staging, work = shared_loops(LAYERS[name])
+    assert longest_share(work, threads) <= 1.1 / threads
+    assert all(longest_share(rows, threads) <= 1.2 / threads for rows in staging)
+
+
+def test_a_small_kernel_is_not_worth_waking_a_core_for():
+    assert shared_loops(convolution(16, 16, 5, 3)) == []
