@@ -9,6 +9,9 @@ from typing import NoReturn
 
 import pytest
 
+from edgepipe import rpc
+from edgepipe.errors import RpcError
+
 BUILD = Path(__file__).resolve().parent.parent / "build"
 EMULATORS = {
     "aarch64": ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu"),
@@ -43,3 +46,11 @@ def emulated(program: str, machine: str = "aarch64") -> tuple[str, ...]:
     emulator = EMULATORS[machine]
     installed(emulator[0], "qemu-user-static")
     return (*emulator, str(built(program, machine)))
+
+
+def rpcd() -> Path:
+    """Return the path of edgepipe-rpcd, built or installed."""
+    try:
+        return rpc.find_program()
+    except RpcError as error:
+        lacking(error)

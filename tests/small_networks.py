@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe import boards
 from edgepipe.build import BuildOptions, build_bundle
+from edgepipe.bundle import storage
 from edgepipe.frontend.preprocess import Preprocess
 
 PREPROCESS = Preprocess(
@@ -249,3 +251,14 @@ def build_small_bundle(folder: Path, board: str = "host") -> Path:
         )
     )
     return output
+
+
+def with_wrong_golden(bundle: Path, folder: Path) -> Path:
+    """Write the bundle into ``folder`` with one wrong bit in its first golden output."""
+    manifest = storage.read_manifest(bundle)
+    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
+    wrong = bytearray(contents[manifest.golden.outputs[0].file])
+    wrong[5] ^= 1
+    contents[manifest.golden.outputs[0].file] = bytes(wrong)
+    storage.write(folder, contents, lambda files: replace(manifest, files=files))
+    return folder

@@ -47,7 +47,7 @@ class DeviceStage final : public FunctionStage {
   bool repeatable_;
 };
 
-class PipelineFaultTest : public ::testing::TestWithParam<Pipeline::Mode> {
+class PipelineFaultTest : public testing::PipelineModeTest {
  protected:
   /// stage0 (+1), the device's stage (+1), stage2 (+1).
   Pipeline& start(std::unique_ptr<Stage> device_stage, std::unique_ptr<Stage> fallback = nullptr) {
@@ -87,17 +87,12 @@ class PipelineFaultTest : public ::testing::TestWithParam<Pipeline::Mode> {
 
   static Status hang() { return {Code::kDeadline, "no answer; it has been reset"}; }
 
-  std::unique_ptr<HostMemory> memory_ = testing::host_memory();
   int runs_ = 0;  // of the device's stage
   std::string told_;
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, PipelineFaultTest,
-                         ::testing::Values(Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial),
-                         [](const auto& info) {
-                           return info.param == Pipeline::Mode::kSerial ? "Serial" : "Pipelined";
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, PipelineFaultTest, testing::modes(), testing::mode_name);
 
 TEST_P(PipelineFaultTest, AHangIsRunOnceMoreAndTheResultIsTheSame) {
   start({Status(), hang()}, /*with_fallback=*/false);

@@ -20,15 +20,8 @@ using testing::soon;
 using testing::submit;
 using testing::value;
 
-class PipelineRestartTest : public ::testing::TestWithParam<Pipeline::Mode> {
+class PipelineRestartTest : public testing::PipelineModeTest {
  protected:
-  std::unique_ptr<Pipeline> make(Graph graph, std::size_t slots = 0) {
-    Result<std::unique_ptr<Pipeline>> pipeline =
-        Pipeline::create(std::move(graph), *memory_, {.mode = GetParam(), .slots = slots});
-    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
-    return pipeline.ok() ? std::move(*pipeline) : nullptr;
-  }
-
   static void expect_fresh(Pipeline& pipeline, std::int64_t input, std::int64_t output) {
     Result<std::uint64_t> id = submit(pipeline, input);
     ASSERT_TRUE(id.ok()) << id.status().message();
@@ -40,15 +33,9 @@ class PipelineRestartTest : public ::testing::TestWithParam<Pipeline::Mode> {
     EXPECT_EQ(pipeline.statistics().submitted, 1u);
     EXPECT_EQ(pipeline.statistics().stages[0].busy.count, 1u);
   }
-
-  std::unique_ptr<HostMemory> memory_ = testing::host_memory();
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, PipelineRestartTest,
-                         ::testing::Values(Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial),
-                         [](const auto& info) {
-                           return info.param == Pipeline::Mode::kSerial ? "Serial" : "Pipelined";
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, PipelineRestartTest, testing::modes(), testing::mode_name);
 
 TEST_P(PipelineRestartTest, AStoppedPipelineRunsAgainFromFrameZero) {
   const auto pipeline = make(chain({affine(2), affine(3)}));

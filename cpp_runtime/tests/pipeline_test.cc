@@ -49,28 +49,15 @@ class Gate {
   std::atomic<int> waiting_{0};
 };
 
-class PipelineTest : public ::testing::TestWithParam<Pipeline::Mode> {
+class PipelineTest : public testing::PipelineModeTest {
  protected:
-  std::unique_ptr<Pipeline> make(Graph graph, std::size_t slots = 0) {
-    Result<std::unique_ptr<Pipeline>> pipeline =
-        Pipeline::create(std::move(graph), *memory_, {.mode = GetParam(), .slots = slots});
-    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
-    return pipeline.ok() ? std::move(*pipeline) : nullptr;
-  }
-
   static void expect_accounts_balance(const PipelineStatistics& statistics) {
     EXPECT_EQ(statistics.submitted,
               statistics.delivered + statistics.dropped + statistics.failed + statistics.in_flight);
   }
-
-  std::unique_ptr<HostMemory> memory_ = testing::host_memory();
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, PipelineTest,
-                         ::testing::Values(Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial),
-                         [](const auto& info) {
-                           return info.param == Pipeline::Mode::kSerial ? "Serial" : "Pipelined";
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, PipelineTest, testing::modes(), testing::mode_name);
 
 TEST_P(PipelineTest, DeliversEveryFrameInTheOrderOfSubmission) {
   const auto pipeline = make(chain({affine(2), affine(3), affine(5)}));

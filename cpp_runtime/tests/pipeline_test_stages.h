@@ -1,6 +1,8 @@
 // Stages made of a function, for tests of the pipeline: real stages as far as the pipeline can see.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <memory>
 #include <string>
@@ -58,6 +60,28 @@ inline std::int64_t number(std::span<const std::byte> bytes) {
   std::int64_t found = 0;
   std::memcpy(&found, bytes.data(), sizeof(found));
   return found;
+}
+
+/// Runs its tests in both modes:
+/// INSTANTIATE_TEST_SUITE_P(Modes, MyTest, testing::modes(), testing::mode_name);
+class PipelineModeTest : public ::testing::TestWithParam<Pipeline::Mode> {
+ protected:
+  std::unique_ptr<Pipeline> make(Graph graph, std::size_t slots = 0) {
+    Result<std::unique_ptr<Pipeline>> pipeline =
+        Pipeline::create(std::move(graph), *memory_, {.mode = GetParam(), .slots = slots});
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    return pipeline.ok() ? std::move(*pipeline) : nullptr;
+  }
+
+  std::unique_ptr<HostMemory> memory_ = host_memory();
+};
+
+inline auto modes() {
+  return ::testing::Values(Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial);
+}
+
+inline std::string mode_name(const ::testing::TestParamInfo<Pipeline::Mode>& info) {
+  return info.param == Pipeline::Mode::kSerial ? "Serial" : "Pipelined";
 }
 
 }  // namespace edgepipe::testing

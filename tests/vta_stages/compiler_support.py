@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+from accelerators import FOUR_BY_EIGHT
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
@@ -21,14 +22,7 @@ STOCK = Accelerator()
 ACCELERATORS = (
     STOCK,
     Accelerator(revision="0.0.2"),
-    Accelerator(
-        batch=4,
-        block_in=8,
-        block_out=8,
-        inp_buffer_bytes_log2=16,
-        wgt_buffer_bytes_log2=16,
-        acc_buffer_bytes_log2=18,
-    ),
+    FOUR_BY_EIGHT,
     Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20),
     Accelerator(
         uop_buffer_bytes_log2=14,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from accelerators import FOUR_BY_EIGHT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,19 +48,11 @@ VECTORS = Path(__file__).parents[1] / "data" / "vta_vectors"
 
 def accelerator(configuration: str, revision: str) -> Accelerator:
     shapes = {
-        "1x16": Accelerator(revision=revision),
-        "4x8": Accelerator(
-            revision=revision,
-            batch=4,
-            block_in=8,
-            block_out=8,
-            inp_buffer_bytes_log2=16,
-            wgt_buffer_bytes_log2=16,
-            acc_buffer_bytes_log2=18,
-        ),
-        "1x32": Accelerator(revision=revision, block_in=32, block_out=32),
+        "1x16": Accelerator(),
+        "4x8": FOUR_BY_EIGHT,
+        "1x32": Accelerator(block_in=32, block_out=32),
     }
-    return shapes[configuration]
+    return replace(shapes[configuration], revision=revision)
 
 
 ACCELERATORS = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]

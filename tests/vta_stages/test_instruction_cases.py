@@ -7,9 +7,11 @@ with and without two virtual threads, ALU operations with negative operands, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from accelerators import FOUR_BY_EIGHT
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
@@ -23,15 +25,11 @@ from vta_stages.verifier import verify
 pytestmark = pytest.mark.sim
 
 CONSTS, DATA, RESULT = range(3)
-BATCHED = {
-    "batch": 4,
-    "block_in": 8,
-    "block_out": 8,
-    "inp_buffer_bytes_log2": 16,
-    "wgt_buffer_bytes_log2": 16,
-    "acc_buffer_bytes_log2": 18,
-}
-TARGETS = [Accelerator(revision=r, **s) for r in ("0.0.1", "0.0.2") for s in ({}, BATCHED)]
+TARGETS = [
+    replace(shape, revision=revision)
+    for revision in ("0.0.1", "0.0.2")
+    for shape in (Accelerator(), FOUR_BY_EIGHT)
+]
 
 
 @pytest.fixture(params=TARGETS, ids=lambda a: f"{a.batch}x{a.block_in}-{a.revision}")

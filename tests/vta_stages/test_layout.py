@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from accelerators import FOUR_BY_EIGHT
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -21,16 +22,8 @@ from vta_stages.layout import (
 )
 
 STOCK = Accelerator()
-BATCHED = Accelerator(
-    batch=4,
-    block_in=8,
-    block_out=8,
-    inp_buffer_bytes_log2=16,
-    wgt_buffer_bytes_log2=16,
-    acc_buffer_bytes_log2=18,
-)
 WIDE = Accelerator(block_in=32, block_out=32)
-targets = st.sampled_from([STOCK, BATCHED, WIDE])
+targets = st.sampled_from([STOCK, FOUR_BY_EIGHT, WIDE])
 channels = st.integers(1, 40)
 sides = st.integers(1, 4)
 shapes = st.tuples(channels, sides, sides)

@@ -1,6 +1,5 @@
 """A network built, deployed with the real edgepipe-run, and its golden run on the board."""
 
-import dataclasses
 import json
 import subprocess
 
@@ -9,10 +8,10 @@ import onnx
 import pytest
 from needs import lacking
 from onnx import TensorProto, helper, numpy_helper
+from small_networks import with_wrong_golden
 
 from edgepipe import boards
 from edgepipe.build import BuildOptions, build_bundle
-from edgepipe.bundle import storage
 from edgepipe.deploy import deployment, payload
 from edgepipe.deploy.deployment import DeployOptions
 from edgepipe.deploy.session import GoldenError
@@ -100,13 +99,7 @@ def test_the_golden_run_on_the_board_is_bit_equal_and_the_release_runs(board, bu
 
 def test_one_wrong_bit_in_the_golden_output_keeps_the_old_release(board, bundle, options, tmp_path):
     deployment.deploy(board.target(), deployment.open_source(bundle), options)
-    manifest = storage.read_manifest(bundle)
-    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
-    wrong = bytearray(contents[manifest.golden.outputs[0].file])
-    wrong[5] ^= 1
-    contents[manifest.golden.outputs[0].file] = bytes(wrong)
-    altered = tmp_path / "altered"
-    storage.write(altered, contents, lambda files: dataclasses.replace(manifest, files=files))
+    altered = with_wrong_golden(bundle, tmp_path / "altered")
     with pytest.raises(GoldenError, match="release 1 is still current") as caught:
         deployment.deploy(board.target(), deployment.open_source(altered), options)
     assert "second" in str(caught.value)

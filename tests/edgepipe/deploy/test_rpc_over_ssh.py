@@ -4,19 +4,15 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import BUILD, lacking
+from needs import BUILD, rpcd
 
 from edgepipe import rpc
 from edgepipe.cli.main import main
-from edgepipe.errors import RpcError
 
 
 @pytest.fixture
 def program():
-    try:
-        return str(rpc.find_program())
-    except RpcError as error:
-        lacking(error)
+    return str(rpcd())
 
 
 def test_a_session_through_the_tunnel_sees_the_board(board, program):

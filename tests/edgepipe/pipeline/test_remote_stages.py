@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pipeline_stages as made
 import pytest
-from needs import lacking
+from needs import rpcd
 from numpy.testing import assert_array_equal
 from pipeline_stages import chain, vector
 from small_networks import build_small_bundle
 from tvm.rpc.tracker import Tracker
 
 from edgepipe import rpc
-from edgepipe.errors import DeadlinePassed, PipelineError, RpcError, RuntimeFailure
+from edgepipe.errors import DeadlinePassed, PipelineError, RuntimeFailure
 from edgepipe.pipeline import (
     PipelineConfig,
     RpcServer,
@@ -39,11 +39,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture
 def server() -> Iterator[rpc.LocalServer]:
-    try:
-        program = rpc.find_program()
-    except RpcError as error:
-        lacking(error)
-    with rpc.LocalServer.start(program) as running:
+    with rpc.LocalServer.start(rpcd()) as running:
         yield running
 
 

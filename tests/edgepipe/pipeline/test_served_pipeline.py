@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from needs import lacking
+from needs import rpcd
 from numpy.testing import assert_array_equal
 from small_networks import build_small_bundle
 
@@ -27,11 +27,7 @@ SHAPE = (1, 8)
 
 @pytest.fixture(scope="module")
 def server():
-    try:
-        program = rpc.find_program()
-    except RpcError as error:
-        lacking(error)
-    with rpc.LocalServer.start(program) as running:
+    with rpc.LocalServer.start(rpcd()) as running:
         yield running
 
 

@@ -1,6 +1,5 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
-import dataclasses
 import shutil
 import signal
 import socket
@@ -11,13 +10,12 @@ import textwrap
 import numpy as np
 import pytest
 import tvm
-from needs import lacking
-from small_networks import build_small_bundle
+from needs import rpcd
+from small_networks import build_small_bundle, with_wrong_golden
 from tvm import te
 from tvm.rpc.tracker import Tracker
 
 from edgepipe import rpc
-from edgepipe.bundle import storage
 from edgepipe.cli.main import main
 from edgepipe.errors import RpcError
 
@@ -26,10 +24,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture(scope="module", autouse=True)
 def program():
-    try:
-        return rpc.find_program()
-    except RpcError as error:
-        lacking(error)
+    return rpcd()
 
 
 @pytest.fixture
@@ -70,20 +65,14 @@ def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
 
 
 def test_a_golden_output_that_differs_is_named_and_the_server_serves_on(server, bundle, tmp_path):
-    manifest = storage.read_manifest(bundle)
-    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
-    wrong = bytearray(contents[manifest.golden.outputs[0].file])
-    wrong[5] ^= 1
-    contents[manifest.golden.outputs[0].file] = bytes(wrong)
-    altered = tmp_path / "altered"
-    storage.write(altered, contents, lambda files: dataclasses.replace(manifest, files=files))
+    altered = with_wrong_golden(bundle, tmp_path / "altered")
     with (
         pytest.raises(RpcError, match=r"is not the golden one: 1 of \d+ bytes differ"),
         rpc.connect(server.port) as session,
     ):
         session.run_golden(altered)
     with rpc.connect(server.port) as session:
-        assert session.run_golden(bundle, repeat=1).network == manifest.name
+        assert session.run_golden(bundle, repeat=1).network == "net"
 
 
 def test_a_file_outside_the_session_is_refused(server):

@@ -5,17 +5,16 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm_ffi
-from needs import lacking
+from needs import built, rpcd
 from numpy.testing import assert_array_equal
 from small_networks import build_small_bundle
 
 from edgepipe import rpc
-from edgepipe.errors import RpcError, RuntimeFailure
+from edgepipe.errors import RuntimeFailure
 from edgepipe.pipeline import PipelineConfig, python_stage
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.runtime import library
@@ -23,7 +22,6 @@ from edgepipe.runtime.frames import read_frame
 from edgepipe.runtime.pipeline import Pipeline
 
 pytestmark = pytest.mark.sim
-BINARIES = Path(__file__).resolve().parents[3] / "build" / "host" / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +47,7 @@ def failure(function, *arguments):
 
 
 def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
-    try:
-        program = rpc.find_program()
-    except RpcError as error:
-        lacking(error)
-    with rpc.LocalServer.start(program) as server, rpc.connect(server.port) as session:
+    with rpc.LocalServer.start(rpcd()) as server, rpc.connect(server.port) as session:
         session.remote.upload(str(bundle), "net.edgepipe")
         far = session.call("edgepipe.load_pipeline", "net.edgepipe", "{}")
         found = []
@@ -237,7 +231,4 @@ def test_the_library_names_tvms_and_no_place_of_it():
 
 @pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam", "edgepipe-vta-run"])
 def test_programs_for_boards_need_no_tvm(program):
-    path = BINARIES / program
-    if not path.exists():
-        lacking(f"{path} is not built")
-    assert "tvm" not in dynamic_section(path)
+    assert "tvm" not in dynamic_section(built(program))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from accelerators import FOUR_BY_EIGHT
 
 from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime import library
@@ -13,14 +14,6 @@ from edgepipe.runtime.simulator import Simulator, describe
 from vta_stages.accelerator import Accelerator
 
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
-FOUR_BY_EIGHT = Accelerator(
-    batch=4,
-    block_in=8,
-    block_out=8,
-    inp_buffer_bytes_log2=16,
-    wgt_buffer_bytes_log2=16,
-    acc_buffer_bytes_log2=18,
-)
 
 
 def test_memory_gives_back_what_was_written() -> None:
