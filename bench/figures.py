@@ -56,6 +56,7 @@ def publish(name: str, figures: list[Figure]) -> int:
             "name": f.name,
             "value": f.value,
             "unit": f.unit,
+            "bar": f.at_most if f.at_least is None else f.at_least,
             "at_least": f.at_least,
             "at_most": f.at_most,
             "pass": f.passed,

@@ -22,7 +22,7 @@ from vta_stages.memory_plan import CONST_REGION, MemoryPlan, plan_memory
 from vta_stages.pooled_conv import PlannedLayer, PooledConv, layer_inputs
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.rewrites import rewrite, split_pool
-from vta_stages.tiling_search import choose_tiling
+from vta_stages.tiling_choice import choose_tiling
 from vta_stages.verifier import verify
 
 Progress = Callable[[str, int, int], None]

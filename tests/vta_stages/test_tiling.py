@@ -22,7 +22,7 @@ from vta_stages.tiling import (
     tiles_of,
     wgt_capacity,
 )
-from vta_stages.tiling_search import choose_tiling
+from vta_stages.tiling_choice import choose_tiling
 from vta_stages.timing import time_program
 
 
