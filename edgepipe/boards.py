@@ -17,8 +17,9 @@ ARCHITECTURES = ("aarch64", "armhf", "x86_64")
 class StageThreads:
     """Where the threads of one kind of stage run on the board.
 
-    ``cores``: each may run on all of these; empty: the runtime gives each one of the process's
-    cores. ``realtime_priority`` 1 to 99 is SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal
+    ``cores``: ARM stages divide these, if there is one for each (``partition.cores``); else each
+    stage may run on all of them; empty: the runtime gives each one of the process's cores.
+    ``realtime_priority`` 1 to 99 is SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal
     scheduler.
     """
 

@@ -24,6 +24,7 @@ from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
+from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
@@ -98,8 +99,9 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
     }
 
     tensors = border_tensors(quantized, segments, stages, options.board)
+    cores = stage_cores(segments, options.board)
     compiled: list[CompiledStage] = []
-    for index, (part, stage) in enumerate(zip(segments, stages, strict=True)):
+    for index, (part, stage, on) in enumerate(zip(segments, stages, cores, strict=True)):
         name = f"{part.device}{index}"
         progress.step(f"compiling stage {name} ({len(part.operators)} operators)")
         compiled.append(
@@ -111,6 +113,7 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
                 tensors,
                 options.board,
                 progress,
+                on=on,
                 fallback=options.fallback,
             )
         )
@@ -185,6 +188,18 @@ def partition(
     if choice.text:
         progress.notice(choice.text)
     return choice.segments
+
+
+def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
+    """Return where each stage's threads run: ARM stages divide their cores if these suffice."""
+    arm_stages = [
+        sum(depthwise.arm_ms(placed.operator.layer, board) for placed in part.operators)
+        for part in segments
+        if part.device == "arm"
+    ]
+    arm = iter(divide(arm_stages, board.threads.arm.cores))
+    vta = StageCores(cores=board.threads.vta.cores)
+    return tuple(vta if part.device == "vta" else next(arm) for part in segments)
 
 
 def border_tensors(

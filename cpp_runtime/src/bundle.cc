@@ -121,7 +121,9 @@ std::vector<Pipeline::StageThread> Bundle::board_threads() const {
   std::vector<Pipeline::StageThread> threads;
   for (const StageSpec& stage : manifest_.stages) {
     if (!std::ranges::all_of(stage.cores, usable)) return {};
-    threads.push_back({.cores = stage.cores, .realtime_priority = stage.realtime_priority});
+    threads.push_back({.cores = stage.cores,
+                       .realtime_priority = stage.realtime_priority,
+                       .threads = stage.threads});
   }
   return threads;
 }

@@ -130,6 +130,14 @@ void read_stages(JsonReader& reader, Manifest& manifest) {
         stage.cores.push_back(static_cast<int>(core));
       }
     }
+    if (item.has("threads")) {
+      stage.threads = item.size("threads");
+      if (stage.threads < 1 || stage.threads > std::max<std::size_t>(stage.cores.size(), 1)) {
+        item.fail("threads", "found " + std::to_string(stage.threads) +
+                                 ", expected one on each of " + std::to_string(stage.cores.size()) +
+                                 " cores at most");
+      }
+    }
     if (item.has("realtime_priority")) {
       const std::uint64_t priority = item.whole("realtime_priority");
       if (priority > 99) item.fail("realtime_priority", "found " + std::to_string(priority));

@@ -173,6 +173,10 @@ TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
   EXPECT_EQ(here[0].realtime_priority, 0);
   EXPECT_TRUE(here[1].cores.empty());
   EXPECT_EQ(here[1].realtime_priority, 7);
+  EXPECT_EQ(here[0].threads, 1u) << "older bundles do not tell how many";
+  manifest["stages"][0]["threads"] = Thread::cores().size();
+  EXPECT_EQ(threads(ArmPlan::host_architecture())[0].threads, Thread::cores().size());
+  manifest["stages"][0]["threads"] = 1;
   manifest["stages"][0]["cores"] = {1023};
   EXPECT_TRUE(threads(ArmPlan::host_architecture()).empty());
 }
@@ -187,6 +191,12 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
   const auto message = [&](const std::function<void(json&)>& change) {
     return open_edited(change).message();
   };
+  EXPECT_THAT(message([](json& m) {
+                m["stages"][0]["cores"] = {1, 2};
+                m["stages"][0]["threads"] = 3;
+              }),
+              HasSubstr("stages[0].threads: found 3, expected one on each of 2 cores at most"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["threads"] = 0; }), HasSubstr("found 0"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = "12"; }),
               HasSubstr("manifest.json: tensors[1].bytes: found \"12\", expected a whole number"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = 64; }),

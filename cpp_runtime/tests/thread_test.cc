@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/core_team.h"
 #include "pipeline_test_stages.h"
 
 namespace edgepipe {
@@ -51,6 +52,57 @@ std::array<Seen, 2> run_two_stages(const Pipeline::Options& options) {
   EXPECT_TRUE(testing::submit(**made, 1).ok());
   EXPECT_TRUE((*made)->next(testing::soon()).ok());
   return seen;
+}
+
+/// Notes what a stage of a pipeline is given to compute with, and on which cores.
+struct Company {
+  std::size_t threads = 0;
+  std::vector<int> cores;
+};
+
+Result<std::unique_ptr<Pipeline>> run_with_company(Company& company, HostMemory& memory,
+                                                   const Pipeline::Options& options) {
+  const auto note = [&](testing::Buffers, testing::Buffers) {
+    company.threads = CoreTeam::current() == nullptr ? 1 : CoreTeam::current()->threads();
+    company.cores = Thread::cores();
+    return Status();
+  };
+  Result<std::unique_ptr<Pipeline>> made =
+      Pipeline::create(testing::chain({note}), memory, options);
+  if (!made.ok()) return made;
+  EXPECT_TRUE(testing::submit(**made, 1).ok());
+  EXPECT_TRUE((*made)->next(testing::soon()).ok());
+  return made;
+}
+
+TEST(ThreadTest, AStageWithSeveralThreadsHasATeamAndIsOnItsFirstCore) {
+  const std::unique_ptr<HostMemory> memory = testing::host_memory();
+  const std::vector<int> cores = {Thread::cores().back(), Thread::cores().front()};
+  Company company;
+  const auto made =
+      run_with_company(company, *memory, {.threads = {{.cores = cores, .threads = 2}}});
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_EQ(company.threads, 2u);
+  EXPECT_THAT(company.cores, ElementsAre(cores[0]));
+  EXPECT_EQ((*made)->statistics().stages[0].cores, cores);
+  ASSERT_TRUE((*made)->stop(testing::soon()).ok());
+  company = {};
+  ASSERT_TRUE((*made)->restart(testing::soon()).ok());
+  ASSERT_TRUE(testing::submit(**made, 1).ok());
+  ASSERT_TRUE((*made)->next(testing::soon()).ok());
+  EXPECT_EQ(company.threads, 2u) << "a restarted pipeline has its teams again";
+}
+
+TEST(ThreadTest, ATeamThatCannotBePinnedIsAnErrorOrRunsAnywhere) {
+  const std::unique_ptr<HostMemory> memory = testing::host_memory();
+  Company company;
+  Pipeline::Options options{.threads = {{.cores = {Thread::cores().front(), 1000}, .threads = 2}}};
+  EXPECT_EQ(run_with_company(company, *memory, options).status().code(), Code::kUnsupported);
+  options.pinning = Pipeline::Pinning::kPreferred;
+  const auto made = run_with_company(company, *memory, options);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_EQ(company.threads, 2u);
+  EXPECT_EQ(company.cores, Thread::cores());
 }
 
 TEST(ThreadTest, EveryStageRunsOnItsOwnCoreUnderItsOwnName) {

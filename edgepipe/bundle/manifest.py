@@ -35,7 +35,8 @@ class Stage:
 
     ``fallback`` is the folder of ARM kernels that give the same tensors, for when the device of a
     VTA stage fails; empty when the bundle has none. ``cores`` and ``realtime_priority`` are what
-    the board's file gives the stage's thread.
+    the board's file gives the stage's thread: it may run on any of the cores, or, with more than
+    one of ``threads``, there is one on each.
     """
 
     name: str
@@ -45,7 +46,16 @@ class Stage:
     outputs: tuple[str, ...]
     fallback: str = ""
     cores: tuple[int, ...] = ()
+    threads: int = 1
     realtime_priority: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threads <= max(1, len(self.cores)):
+            raise BundleError(
+                f"stage {self.name}: {self.threads} threads on {len(self.cores)} cores, "
+                "expected a core for each",
+                hint="build the bundle again",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

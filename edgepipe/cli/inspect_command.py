@@ -10,7 +10,7 @@ from typing import Any
 
 from edgepipe import boards
 from edgepipe.bundle import storage
-from edgepipe.bundle.manifest import Manifest
+from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.errors import BundleError
 from edgepipe.report.table import format_table
 from vta_stages.cost_model import CostModel
@@ -78,17 +78,25 @@ def print_summary(path: Path, manifest: Manifest) -> None:
                 f"{stage.kind}, else arm" if stage.fallback else stage.kind,
                 str(count),
                 f"{size / 1024:.0f}",
+                _threads(stage),
                 _short(reads),
                 _short(writes),
             ]
         )
-    print(format_table(["stage", "device", "operators", "KiB", "reads", "writes"], rows))
+    print(format_table(["stage", "device", "operators", "KiB", "threads", "reads", "writes"], rows))
     print()
     print("not on the VTA:")
     for reason, operators in _reasons(manifest).items():
         print(f"  {_short(', '.join(operators), 60)}: {reason}")
     total = sum(f.bytes for f in manifest.files)
     print(f"\n{len(manifest.files)} files, {total / 1024:.0f} KiB, digests good")
+
+
+def _threads(stage: Stage) -> str:
+    cores = ",".join(map(str, stage.cores))
+    if stage.threads > 1:
+        return f"{stage.threads}, on cores {cores}"
+    return f"1, on {'core' if len(stage.cores) == 1 else 'any of'} {cores}" if cores else "1"
 
 
 def print_operators(manifest: Manifest) -> None:

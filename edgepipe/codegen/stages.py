@@ -13,6 +13,7 @@ from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError
+from edgepipe.partition.cores import StageCores
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
@@ -38,13 +39,15 @@ def compile_stage(
     board: Board,
     progress: Progress,
     *,
+    on: StageCores,
     fallback: bool = False,
 ) -> CompiledStage:
     """Compile ``segment`` (its module is ``stage``) for ``board`` into ``stages/<index>_<device>``.
 
-    ``tensors`` describes the tensors at the stage's borders. With ``fallback`` a VTA stage gets a
-    second folder, ``stages/<index>_fallback``, with ARM kernels of the same bits. Raises
-    ``LayerError`` or ``CodegenError`` when the stage cannot be compiled.
+    ``tensors`` describes the tensors at the stage's borders, ``on`` says where its threads run.
+    With ``fallback`` a VTA stage gets a second folder, ``stages/<index>_fallback``, with ARM
+    kernels of the same bits. Raises ``LayerError`` or ``CodegenError`` when the stage cannot be
+    compiled.
     """
     folder = f"stages/{index}_{segment.device}"
     fallback_folder = ""
@@ -65,7 +68,8 @@ def compile_stage(
         inputs=stage.inputs,
         outputs=stage.outputs,
         fallback=fallback_folder,
-        cores=threads.cores,
+        cores=on.cores,
+        threads=on.threads,
         realtime_priority=threads.realtime_priority,
     )
     return CompiledStage(entry=entry, files=files)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgepipe.boards import Board
+from edgepipe.partition.cores import divide
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment
 from vta_stages.layers import Conv, Layer, TransposedConv
@@ -117,11 +118,12 @@ def estimate(
         )
         stages[part.device].append(work + handover_ms)
     vta, arm = sum(stages["vta"]), sum(stages["arm"])
+    shared = zip(stages["arm"], divide(stages["arm"], board.threads.arm.cores), strict=True)
     return Arrangement(
         segments=segments,
         vta_ms=vta,
         arm_ms=arm,
-        interval_ms=max(vta, arm / board.arm_cores, *stages["arm"], 0.0),
+        interval_ms=max(vta, arm / board.arm_cores, *(ms / on.threads for ms, on in shared), 0.0),
         slots_bytes=board.slots(len(segments))
         * sum(tensor_bytes[name] for name in _handed_over(segments)),
     )

@@ -27,8 +27,9 @@ struct StageSpec {
   std::string fallback;             // folder of ARM kernels with the same results; empty: none
   std::vector<std::size_t> reads;   // indices into Manifest::tensors
   std::vector<std::size_t> writes;  // likewise
-  std::vector<int> cores;           // that the board's file gives its thread; empty: none
-  int realtime_priority = 0;        // likewise; 0: the normal scheduler
+  std::vector<int> cores;           // that the board's file gives its threads; empty: none
+  std::size_t threads = 1;          // one on any of `cores`, or one on each of so many of them
+  int realtime_priority = 0;        // of its threads; 0: the normal scheduler
 };
 
 /// How a camera's picture becomes the network's input; the bytes-to-int8 part is in the first

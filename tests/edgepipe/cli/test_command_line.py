@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -22,12 +23,15 @@ def test_a_fallback_is_in_the_bundle_and_inspect_shows_it(project, capsys):
     assert run("inspect", project / "out", "--json") == 0
     stages = json.loads(capsys.readouterr().out)["stages"]
     assert [stage["fallback"] for stage in stages] == ["", "stages/1_fallback", ""]
-    assert [stage["cores"] for stage in stages] == [[1, 2, 3], [0], [1, 2, 3]]
+    assert [stage["cores"] for stage in stages] == [[1, 2], [0], [3]]
+    assert [stage["threads"] for stage in stages] == [2, 1, 1]
 
 
 def test_build_inspect_and_run(project, capsys):
     assert build(project) == 0
-    assert "arm0" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert re.search(r"arm0 +arm .* 2, on cores 1,2 ", table)
+    assert re.search(r"vta1 +vta .* 1, on core 0 ", table)
     assert run("inspect", project / "out", "--operators") == 0
     assert "fits the accelerator" in capsys.readouterr().out
     assert run("inspect", project / "out", "--json") == 0

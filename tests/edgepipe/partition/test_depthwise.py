@@ -108,11 +108,15 @@ def test_an_average_pooling_is_no_depthwise_convolution():
     assert not depthwise.is_depthwise(average)
 
 
-def test_cores_share_the_work_but_not_a_stage():
+def test_cores_share_the_work_and_what_is_left_the_longest_stage():
     choice = choose(wish="arm")
     one = dataclasses.replace(BOARD, threads=boards.Threads(), cores=1)
+    two = dataclasses.replace(BOARD, threads=boards.Threads(arm=boards.StageThreads(cores=(1, 2))))
     cycles = dict.fromkeys(CYCLES, 0.0)
-    alone = depthwise.estimate(choice.segments, cycles, BYTES, one)
-    shared = depthwise.estimate(choice.segments, cycles, BYTES, BOARD)
-    assert alone.interval_ms == pytest.approx(STEM_MS + ON_ARM_MS + 0.1)
-    assert shared.interval_ms == pytest.approx(STEM_MS + 0.05)
+    found = [
+        depthwise.estimate(choice.segments, cycles, BYTES, board).interval_ms
+        for board in (one, two, BOARD)
+    ]
+    assert found[0] == pytest.approx(STEM_MS + ON_ARM_MS + 0.1)
+    assert found[1] == pytest.approx(STEM_MS + 0.05)  # a core for each of two stages
+    assert found[2] == pytest.approx((STEM_MS + 0.05) / 2)
