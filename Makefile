@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -24,12 +24,13 @@ help:
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
+	@echo "make bench-build     time and memory that \`edgepipe build\` takes for ResNet-18 and NanoDet"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    deploys to an emulated Ultra96, the first and an unchanged one"
 	@echo "make bench-counts    first convolutions in a Cortex-A53's instructions, beside onnxruntime and ncnn"
 	@echo "make bench-sim       the simulator's time for a frame of ResNet-18 on one core"
-	@echo "make bench-vta       VTA programs by the timing model, beside published figures"
+	@echo "make bench-vta       VTA programs by the timing model, beside published figures; after the four other parts of the compiler"
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
 	@echo "make clean           remove build/ and $(VENV)/"
 
@@ -114,8 +115,11 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-arm bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-build bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+# All bars of the compiler: its programs, what building takes, the simulator, ARM stages.
+bench-vta: bench-build bench-sim bench-arm bench-counts
 
 bench-counts: $(VENV)/.installed $(AARCH64)/.built
 	cross/packages.sh counts
