@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "edgepipe/core_team.h"
 #include "edgepipe/file_descriptor.h"
@@ -20,6 +21,9 @@ constexpr std::size_t kAlignment = 64;
 
 // Enough parts that threads end at about the same time, also when one of them is disturbed.
 constexpr int kLoopParts = 64;
+// What a part of a parallel loop may take from the workspace functions: the code generator sees to
+// it (edgepipe/codegen/arm/tensor_ir.py).
+constexpr std::size_t kLoopScratchBytes = 4096;
 
 using ErrorText = std::array<char, 512>;
 
@@ -77,7 +81,11 @@ struct SharedLoop {
 int run_part(void* context, std::size_t part) {
   auto* const shared = static_cast<SharedLoop*>(context);
   LoopEnvironment environment = {.sync_handle = nullptr, .num_task = kLoopParts};
+  alignas(kAlignment) std::array<std::byte, kLoopScratchBytes> scratch;
+  const Arena before =
+      std::exchange(arena, {.next = scratch.data(), .end = scratch.data() + scratch.size()});
   const int result = shared->loop(static_cast<int>(part), &environment, shared->data);
+  arena = before;
   if (result != 0 && !shared->failed.test_and_set()) shared->error = error_text;
   return result;
 }

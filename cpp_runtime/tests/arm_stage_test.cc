@@ -98,6 +98,7 @@ TEST_P(ArmStageThreads, ShareTheLoopsOfAKernel) {
     if (tensor.shape[0] != 1) tensor.shape[0] = kMany;
   }
   plan.inputs[0].bytes = plan.outputs[0].bytes = plan.workspace_bytes = kMany;
+  plan.scratch_bytes = 1024;
   plan.calls[0].kernel = plan.calls[1].kernel = "add_shared";
   const auto stage = make(plan, 3);
   ASSERT_TRUE(stage.ok()) << stage.status().message();

@@ -17,6 +17,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule, TensorIntrin
 from tvm.script import tirx as script
 
+from edgepipe.errors import CodegenError
+
 # An index or value expression, a tensor, a loop or block handle: untyped on TVM's side.
 Expr = Any
 Tensor = Any
@@ -26,6 +28,9 @@ PrimFunc = Any
 _ALIGNMENT = 64  # what the runtime rounds scratch memory up to
 # Operations that are worth waking a core for: some 30 us of a Cortex-A53.
 LEAST_SHARED = 1 << 16
+# What an iteration of a shared loop may allocate: cpp_runtime/src/kernel_library.cc has as much for
+# each thread. A tile of sums that TVM does not put on the stack needs half of it.
+LOOP_SCRATCH_BYTES = 4096
 
 
 def schedule(arguments: list[Tensor]) -> Schedule:
@@ -58,7 +63,8 @@ def compile_object(
 ) -> int:
     """Write ``functions`` as an object file; return the most scratch memory that one asks for.
 
-    A function is exported under TVM-FFI's name for it, ``__tvm_ffi_<name>``.
+    A function is exported under TVM-FFI's name for it, ``__tvm_ffi_<name>``. Raises CodegenError
+    for a shared loop that allocates more than LOOP_SCRATCH_BYTES.
     """
     chosen = tvm.target.Target(
         {k: list(v) if isinstance(v, tuple) else v for k, v in target.items()}
@@ -66,6 +72,11 @@ def compile_object(
     meter = _ScratchMeter()
     with tvm.transform.PassContext(instruments=[meter]):
         executable = tvm.compile(tvm.IRModule(dict(functions)), target=chosen)
+    if meter.most_loop_bytes > LOOP_SCRATCH_BYTES:
+        raise CodegenError(
+            f"kernels: a loop that cores share allocates {meter.most_loop_bytes} bytes, "
+            f"expected {LOOP_SCRATCH_BYTES} at most"
+        )
     executable.mod.write_to_file(str(path), "o")
     return meter.most_bytes
 
@@ -75,11 +86,11 @@ class _ScratchMeter:
     """Adds up the memory that each kernel allocates for itself, once its buffers are final.
 
     TVM takes what does not fit the stack from the workspace functions that the runtime provides.
-    Counting all of it gives an upper bound.
+    Counting all of it gives an upper bound: for a kernel, and for what is in a parallel loop.
     """
 
     def __init__(self) -> None:
-        self.most_bytes = 0
+        self.most_bytes = self.most_loop_bytes = 0
 
     def run_after_pass(self, module: Any, info: Any) -> None:
         if str(info.name) != "tirx.StorageRewrite":
@@ -87,9 +98,14 @@ class _ScratchMeter:
         for function in module.functions.values():
             if isinstance(function, tirx.PrimFunc):
                 self.most_bytes = max(self.most_bytes, _allocated_bytes(function))
+                tvm_ffi.structural_walk(function, (tirx.For, self._visit_loop))
+
+    def _visit_loop(self, loop: Any) -> None:
+        if loop.kind == tirx.ForKind.PARALLEL:
+            self.most_loop_bytes = max(self.most_loop_bytes, _allocated_bytes(loop))
 
 
-def _allocated_bytes(function: PrimFunc) -> int:
+def _allocated_bytes(code: Any) -> int:
     total = 0
 
     def visit(node: Any) -> None:
@@ -98,7 +114,7 @@ def _allocated_bytes(function: PrimFunc) -> int:
         item_bytes = tvm_ffi.dtype(str(node.buffer.dtype)).itemsize
         total += -(-elements * item_bytes // _ALIGNMENT) * _ALIGNMENT
 
-    tvm_ffi.structural_walk(function, (tirx.AllocBuffer, visit))
+    tvm_ffi.structural_walk(code, (tirx.AllocBuffer, visit))
     return total
 
 

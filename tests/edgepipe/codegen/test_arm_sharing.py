@@ -8,11 +8,16 @@ import tvm_ffi
 from arm_layers import Conv, Epilogue, MaxPool, module_of, spec
 from tvm import tirx
 
+from bench.arm import STEMS, relax_stage
+from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.lowering import Lowering
 from edgepipe.codegen.arm.neon import A64_NEON
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import match_operators
-from edgepipe.tvm_adapter import read_main
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import read_main, run_module
 
 PARTS = 64  # cpp_runtime/src/kernel_library.cc: what a loop is cut into, whoever is free takes one
 
@@ -90,3 +95,22 @@ def test_no_thread_has_a_tenth_more_than_its_share(name, threads):
 
 def test_a_small_kernel_is_not_worth_waking_a_core_for():
     assert shared_loops(convolution(16, 16, 5, 3)) == []
+
+
+@pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.name.split()[0])
+def test_real_first_convolutions_give_the_bits_of_stock_tvm(stem, variant, tmp_path):
+    """Their register tiles are as large as they get."""
+    module = relax_stage(stem.layer())
+    frame = np.random.default_rng(2).integers(0, 256, (1, stem.extent, stem.extent, 3), np.uint8)
+    expected = run_module(module, {"frame": frame})["features"]
+    compile_arm_stage(module, arches=("x86_64",)).write(tmp_path)
+    for threads in (1, 2, 3):
+        with ArmStage(tmp_path, threads=threads) as stage:
+            found = stage.run({"frame": frame})["features"]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{threads} threads")
+
+
+def test_a_shared_loop_may_not_allocate_more_than_a_thread_has(monkeypatch):
+    monkeypatch.setattr(tensor_ir, "LOOP_SCRATCH_BYTES", 64)
+    with pytest.raises(CodegenError, match=r"a loop that cores share allocates \d+ bytes, expected 64"):
+        compile_arm_stage(relax_stage(STEMS[0].layer()), arches=("x86_64",))
