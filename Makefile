@@ -23,7 +23,7 @@ help:
 	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
-	@echo "make bench-arm       first convolutions on one core, beside onnxruntime's int8"
+	@echo "make bench-arm       first convolutions on one core and on two, beside onnxruntime's int8"
 	@echo "make bench-build     time and memory that \`edgepipe build\` takes for ResNet-18 and NanoDet"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"

@@ -6,14 +6,19 @@ Ours and TVM's run the whole stage, from the camera's interleaved bytes through 
 onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Ours are the best kernels that this
 processor has the instructions for, as onnxruntime's are. Before anything is timed, ours must
 give the bits of stock TVM, and onnxruntime's features must agree to one step, its rounding.
+
+Ours also runs on two threads, pinned to two cores. What one has staged the other reads, so how far
+apart the cores are tells most in a short layer: the bar is on the longer one.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +29,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.figures import Figure, publish
+from bench.models import LackingError
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.emit import emit_input_table, emit_layer
@@ -48,6 +54,7 @@ class Stem:
     kernel: int
     stride: int
     pad: int
+    least_speed_up: float | None = None  # on two cores
 
     @property
     def out_extent(self) -> int:
@@ -81,7 +88,7 @@ class Stem:
 
 
 STEMS = (
-    Stem("ResNet-18 stem, 7x7/2 at 224x224", 224, 64, 7, 2, 3),
+    Stem("ResNet-18 stem, 7x7/2 at 224x224", 224, 64, 7, 2, 3, least_speed_up=0.85 * 2),
     Stem("NanoDet-g stem, 3x3/2 at 416x416", 416, 32, 3, 2, 1),
 )
 
@@ -152,6 +159,19 @@ def bound(session: onnxruntime.InferenceSession, image: NDArray[np.uint8]) -> Ca
     return lambda: session.run_with_iobinding(binding)
 
 
+@contextmanager
+def first_core() -> Iterator[None]:
+    """Keep this thread on the first of the process's cores; a stage's helper has the second."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        raise LackingError("a second core is missing")
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def fastest(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Time the ways in turn, round by round; return each one's fastest run in milliseconds.
 
@@ -179,17 +199,18 @@ def measure(stem: Stem, folder: Path) -> list[Figure]:
     image = np.ascontiguousarray(frame.transpose(0, 3, 1, 2) // 2)
     session = onnx_session(layer)
     (theirs,) = session.run(None, {"image": image})
-    with ArmStage(folder) as stage:
-        found = stage.run({"frame": frame})["features"]
-        ours = unpack_activation(Accelerator(), found, stem.channels)
-        if not np.array_equal(ours, expected):
-            sys.exit(f"{stem.name}: our features differ from stock TVM's")
-        steps = np.abs(np.minimum(theirs, 127).astype(int) - expected).max()
-        if steps > 1:
-            sys.exit(f"{stem.name}: onnxruntime's features differ by {steps} steps")
+    steps = np.abs(np.minimum(theirs, 127).astype(int) - expected).max()
+    if steps > 1:
+        sys.exit(f"{stem.name}: onnxruntime's features differ by {steps} steps")
+    with ArmStage(folder) as stage, ArmStage(folder, threads=2) as shared, first_core():
+        for found in (stage.run({"frame": frame}), shared.run({"frame": frame})):
+            ours = unpack_activation(Accelerator(), found["features"], stem.channels)
+            if not np.array_equal(ours, expected):
+                sys.exit(f"{stem.name}: our features differ from stock TVM's")
         ms = fastest(
             {
                 "edgepipe": stage.run_bound,
+                "edgepipe on two cores": shared.run_bound,
                 "TVM, default schedule": lambda: stock.run({"frame": frame}),
                 "onnxruntime int8, one thread": bound(session, image),
             }
@@ -198,6 +219,12 @@ def measure(stem: Stem, folder: Path) -> list[Figure]:
     return [
         *(Figure(name=f"{stem.name}: {way}", value=value, unit="ms") for way, value in ms.items()),
         Figure(name=f"{stem.name}: edgepipe / onnxruntime", value=ratio, unit="x", at_most=1.0),
+        Figure(
+            name=f"{stem.name}: speed-up on two cores",
+            value=ms["edgepipe"] / ms["edgepipe on two cores"],
+            unit="x",
+            at_least=stem.least_speed_up,
+        ),
     ]
 
 

@@ -112,5 +112,5 @@ def test_real_first_convolutions_give_the_bits_of_stock_tvm(stem, variant, tmp_p
 
 def test_a_shared_loop_may_not_allocate_more_than_a_thread_has(monkeypatch):
     monkeypatch.setattr(tensor_ir, "LOOP_SCRATCH_BYTES", 64)
-    with pytest.raises(CodegenError, match=r"a loop that cores share allocates \d+ bytes, expected 64"):
+    with pytest.raises(CodegenError, match=r"a loop that cores share allocates \d+ bytes"):
         compile_arm_stage(relax_stage(STEMS[0].layer()), arches=("x86_64",))
