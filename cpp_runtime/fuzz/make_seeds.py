@@ -25,10 +25,10 @@ def program_seed(parts: dict[str, bytes]) -> bytes:
 def pipeline_seed() -> bytes:
     """Return a pipeline.json with a stage of each kind that needs a path."""
     tensor = {"dtype": "int8", "shape": [1, 4], "layout": "nchw", "bytes": 4}
-    stage = {"core": -1, "inputs": ["a"], "outputs": ["b"]}
+    stage = {"cores": [1, 2], "inputs": ["a"], "outputs": ["b"]}
     return json.dumps(
         {
-            "format": 1,
+            "format": 2,
             "name": "graph",
             "tensors": [tensor | {"name": name} for name in "abc"],
             "inputs": ["a"],

@@ -59,11 +59,9 @@ void read_stages(JsonReader& reader, PipelineDescription& description) {
     stage.kind = item.text("kind");
     stage.reads = tensor_indices(item, "inputs", description.tensors);
     stage.writes = tensor_indices(item, "outputs", description.tensors);
-    const double core = item.number("core");
-    if (core < -1 || core > 4095 || core != static_cast<int>(core)) {
-      item.fail("core", "is no number of a core");
-    } else {
-      stage.core = static_cast<int>(core);
+    for (const std::int64_t core : item.integers("cores")) {
+      if (core < 0 || core > 1023) item.fail("cores", "found " + std::to_string(core));
+      stage.cores.push_back(static_cast<int>(core));
     }
     if (stage.kind == "arm") {
       stage.path = inner_path(item, "folder");

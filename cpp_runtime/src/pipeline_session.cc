@@ -55,9 +55,8 @@ Result<std::unique_ptr<PipelineSession>> PipelineSession::open(
     node->reads = stage.reads;
     node->writes = stage.writes;
     graph.nodes.push_back(*std::move(node));
-    Pipeline::StageThread thread;
-    if (stage.core >= 0) thread.cores = {stage.core};
-    pipeline_options.threads.push_back(std::move(thread));
+    pipeline_options.threads.push_back(
+        {.cores = stage.cores, .threads = std::max<std::size_t>(stage.cores.size(), 1)});
   }
   Result<std::unique_ptr<Pipeline>> pipeline =
       Pipeline::create(std::move(graph), session->hardware_.memory(), pipeline_options);

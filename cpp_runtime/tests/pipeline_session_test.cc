@@ -31,7 +31,11 @@ nlohmann::json tensor(const char* name) {
 }
 
 nlohmann::json stage(const char* name, const char* kind, const char* input, const char* output) {
-  return {{"name", name}, {"kind", kind}, {"inputs", {input}}, {"outputs", {output}}, {"core", -1}};
+  return {{"name", name},
+          {"kind", kind},
+          {"inputs", {input}},
+          {"outputs", {output}},
+          {"cores", nlohmann::json::array()}};
 }
 
 class PipelineSessionTest : public ::testing::Test {
@@ -55,7 +59,7 @@ class PipelineSessionTest : public ::testing::Test {
 
   std::filesystem::path folder_;
   nlohmann::json description_ = {
-      {"format", 1},
+      {"format", 2},
       {"name", "twice"},
       {"tensors", {tensor("data"), tensor("first.y"), tensor("second.y")}},
       {"inputs", {"data"}},
@@ -113,8 +117,8 @@ TEST_F(PipelineSessionTest, APathThatLeavesTheFolderIsRefused) {
 
 TEST_F(PipelineSessionTest, ADescriptionWithAWrongFieldNamesIt) {
   const nlohmann::json good = description_;
-  description_["format"] = 2;
-  EXPECT_THAT(error(), HasSubstr("format 2, this edgepipe reads format 1"));
+  description_["format"] = 1;
+  EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 2"));
   description_ = good;
   description_["outputs"] = {"third.y"};
   EXPECT_THAT(error(), HasSubstr("'third.y' is not in tensors"));
@@ -125,8 +129,8 @@ TEST_F(PipelineSessionTest, ADescriptionWithAWrongFieldNamesIt) {
   description_["tensors"][0]["bytes"] = 0;
   EXPECT_THAT(error(), HasSubstr("is 0"));
   description_ = good;
-  description_["stages"][0]["core"] = 1.5;
-  EXPECT_THAT(error(), HasSubstr("is no number of a core"));
+  description_["stages"][0]["cores"] = {4096};
+  EXPECT_THAT(error(), HasSubstr("stages[0].cores: found 4096"));
   description_ = good;
   description_["stages"][0]["inputs"] = {"second.y"};
   EXPECT_THAT(error(), HasSubstr("which neither an input nor an earlier stage provides"));

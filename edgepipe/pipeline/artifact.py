@@ -32,7 +32,7 @@ from edgepipe.rpc.link import RpcServer
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import Pinning
 
-FORMAT = 1
+FORMAT = 2
 DESCRIPTION_FILE = "pipeline.json"
 
 
@@ -67,7 +67,7 @@ class BuiltPipeline:
         slots: int | None = None,
         pinning: Pinning = Pinning.REQUIRED,
     ) -> RunningPipeline:
-        """Load the stages and start a thread for each, on the core that the stage names.
+        """Load the stages and start a thread for each, on the cores that the stage names.
 
         ``slots`` is how many frames are under way at once, results that were not taken included;
         by default one per stage and eight for the caller. ``serial`` runs all stages on one thread.
@@ -201,7 +201,7 @@ def _write(wiring: Wiring, root: Path) -> None:
             "name": stage.name,
             "inputs": list(wiring.reads[stage]),
             "outputs": written,
-            "core": -1 if stage.core is None else stage.core,
+            "cores": list(stage.cores),
         }
         stages.append(entry | stage.write(root, folder))
     files = sorted(path for path in root.rglob("*") if path.is_file())

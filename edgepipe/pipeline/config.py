@@ -258,7 +258,7 @@ class PipelineConfig:
             lines.append(f"    {name}: {_port(*ends[0]).type_text} -> {fed}")
         lines += ["  stages"]
         for stage in self._ordered():
-            core = "" if stage.core is None else f" on core {stage.core}"
+            core = f" on core {', '.join(map(str, stage.cores))}" if stage.cores else ""
             where = f" on {stage.server}" if isinstance(stage, RemoteStage) else ""
             lines.append(f"    {stage.name} ({type(stage).__name__}{where}{core})")
             lines += [

@@ -30,6 +30,7 @@ from edgepipe.pipeline.stages import (
     Entry,
     RelaxStage,
     Stage,
+    as_cores,
 )
 from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.tvm_adapter import RPC_ERRORS
@@ -69,7 +70,7 @@ def remote_stage(stage: Stage, server: RpcServer, *, core: int | None = None) ->
         name=stage.name,
         inputs=stage.inputs,
         outputs=stage.outputs,
-        core=core,
+        cores=as_cores(core),
         stage=stage,
         server=server,
     )

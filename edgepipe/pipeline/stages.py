@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from edgepipe.tvm_adapter import IRModule, read_main
 from edgepipe.tvm_executable import ExecutableError, Target, export_executable
 
 Array = NDArray[Any]
-Entry = dict[str, Any]  # what pipeline.json says about one stage besides name, tensors and core
+Entry = dict[str, Any]  # what pipeline.json says about one stage besides name, tensors and cores
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64")
 LIBRARY_FILE = "module.so"
@@ -40,15 +40,21 @@ PARAMETERS_FILE = "parameters.bin"  # one array after the other, in C order
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage(ABC):
-    """What all kinds have: a name, ports, and the core its thread runs on (None: any)."""
+    """What all kinds have: a name, ports, and a core for each of its threads (none: any core)."""
 
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    core: int | None = None
+    cores: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("stage", self.name)
+        for core in self.cores:
+            if self.cores.count(core) > 1:
+                raise PipelineError(
+                    f"stage {self.name!r}: has two threads on core {core}",
+                    hint="name each core once",
+                )
         for role, ports in (("input", self.inputs), ("output", self.outputs)):
             names = [port.name for port in ports]
             if twice := next((n for n in names if names.count(n) > 1), None):
@@ -192,7 +198,7 @@ def relax_stage(
         name=name,
         inputs=tuple(port for port in ports.values() if port.name not in given),
         outputs=dense_ports({output: bindings[output] for output in main.outputs}),
-        core=core,
+        cores=as_cores(core),
         module=module,
         target=target,
         device_kind=device[0],
@@ -207,27 +213,35 @@ def arm_stage(
     *,
     name: str,
     architectures: tuple[str, ...] = HOST_ARCHITECTURES,
-    core: int | None = None,
+    core: int | Sequence[int] | None = None,
 ) -> ArmStage:
-    """Make a stage of integer Relax; its tensors are in C order."""
+    """Make a stage of integer Relax; its tensors are in C order.
+
+    With several cores it has a thread on each, and its kernels share their loops.
+    """
     main = read_main(module)
     bindings = {b.name: (b.dtype, b.shape) for b in main.bindings}
     return ArmStage(
         name=name,
         inputs=tuple(dense_port(p.name, p.dtype, p.shape) for p in main.params),
         outputs=dense_ports({output: bindings[output] for output in main.outputs}),
-        core=core,
+        cores=as_cores(core),
         module=module,
         architectures=architectures,
     )
 
 
 def bundle_stage(
-    bundle: str | Path, stage: str, *, name: str | None = None, core: int | None = None
+    bundle: str | Path,
+    stage: str,
+    *,
+    name: str | None = None,
+    core: int | Sequence[int] | None = None,
 ) -> BundleStage:
     """Make a stage of one stage of a bundle, by its name there.
 
-    Raises BundleError for a damaged bundle, PipelineError that lists the stages for another name.
+    An ARM stage can have several cores, as in :func:`arm_stage`. Raises BundleError for a damaged
+    bundle, PipelineError that lists the stages for another name.
     """
     path = Path(bundle)
     manifest = storage.read_manifest(path)
@@ -252,7 +266,7 @@ def bundle_stage(
         name=name or stage,
         inputs=tuple(port(tensor) for tensor in entry.inputs),
         outputs=tuple(port(tensor) for tensor in entry.outputs),
-        core=core,
+        cores=as_cores(core),
         bundle=path,
         stage=stage,
     )
@@ -277,7 +291,7 @@ def python_stage(
         name=name or str(getattr(function, "__name__", "function")),
         inputs=dense_ports(inputs),
         outputs=dense_ports(outputs),
-        core=core,
+        cores=as_cores(core),
         function=function,
     )
 
@@ -296,10 +310,17 @@ def library_stage(
         name=name or symbol,
         inputs=dense_ports(inputs),
         outputs=dense_ports(outputs),
-        core=core,
+        cores=as_cores(core),
         library=Path(library),
         symbol=symbol,
     )
+
+
+def as_cores(core: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the cores that a stage was given as one, as several or not at all."""
+    if core is None:
+        return ()
+    return (core,) if isinstance(core, int) else tuple(core)
 
 
 def check_name(what: str, name: str) -> None:

@@ -22,7 +22,7 @@ struct StageDescription {
   std::string kind;                 // "arm", "bundle", "library", or a kind that a host runs
   std::vector<std::size_t> reads;   // indices into PipelineDescription::tensors
   std::vector<std::size_t> writes;  // likewise
-  int core = -1;                    // -1: not pinned
+  std::vector<int> cores;           // a thread on each; empty: one, not pinned
   std::string path;                 // the folder, bundle or library; empty for a host's kind
   std::string symbol;               // the library's function, or the bundle's stage
 };
@@ -34,7 +34,7 @@ struct PipelineDescription {
   std::vector<std::size_t> outputs;  // likewise
   std::vector<StageDescription> stages;
 
-  static constexpr std::uint64_t kFormat = 1;
+  static constexpr std::uint64_t kFormat = 2;
 
   /// kCorrupt, with `where` and the field, for a text that is no description; kUnsupported for
   /// another format. Whether the stages form a graph is checked by Graph::validate.

@@ -20,6 +20,7 @@ from edgepipe.pipeline import (
     Stage,
     arm_stage,
     library_stage,
+    load,
     python_stage,
     relax_stage,
 )
@@ -162,6 +163,30 @@ def test_a_stage_runs_on_the_core_that_it_names(start: Start) -> None:
     with pytest.raises(RuntimeFailure, match="core 1000 is not there or not this process's"):
         start(chain(stage("nowhere", 1000)))
     start(chain(stage("nowhere", 1000)), pinning=Pinning.PREFERRED)
+
+
+def test_an_arm_stage_has_a_thread_on_each_of_its_cores(start: Start, tmp_path: Path) -> None:
+    module, picture = made.convolution()
+    cores = tuple(sorted(os.sched_getaffinity(0), reverse=True))
+    stage = arm_stage(module, name="kernels", architectures=("x86_64",), core=cores)
+    chain(stage).build().export(tmp_path / "exported")
+    with load(tmp_path / "exported").start() as pipeline:
+        pipeline.run(data=picture)
+        assert_array_equal(pipeline.next().outputs[0], run_module(module, {"x": picture})["conv"])
+        assert pipeline.statistics().stages[0].cores == cores
+        found = {}
+        for task in Path("/proc/self/task").iterdir():
+            name = (task / "comm").read_text().strip()
+            if "kernels" in name:
+                found[name] = os.sched_getaffinity(int(task.name))
+        names = ["0_kernels", *(f"0_kernels.{index}" for index in range(1, len(cores)))]
+        assert found == {name: {core} for name, core in zip(names, cores, strict=True)}
+
+
+def test_a_core_cannot_have_two_threads_of_a_stage() -> None:
+    with pytest.raises(PipelineError, match="stage 'kernels': has two threads on core 1") as error:
+        arm_stage(made.convolution()[0], name="kernels", core=(1, 0, 1))
+    assert error.value.hint == "name each core once"
 
 
 def test_no_stage_runs_inside_the_caller(start: Start) -> None:
