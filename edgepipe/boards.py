@@ -120,6 +120,11 @@ class Board:
                     f"{where}: core {missing[0]} does not exist",
                     hint=f"the board's cores: {', '.join(map(str, range(self.cores)))}",
                 )
+            for core in threads.cores:
+                if threads.cores.count(core) > 1:
+                    raise BoardError(
+                        f"{where}: core {core} comes twice", hint="name each core once"
+                    )
             if not 0 <= threads.realtime_priority <= 99:
                 raise BoardError(
                     f"{where}: realtime_priority is {threads.realtime_priority}, expected 0 to 99"

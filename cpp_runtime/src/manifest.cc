@@ -126,21 +126,26 @@ void read_stages(JsonReader& reader, Manifest& manifest) {
     }
     if (item.has("cores")) {
       for (const std::int64_t core : item.integers("cores")) {
-        if (core < 0 || core > 1023) item.fail("cores", "found " + std::to_string(core));
+        if (core < 0 || core > 1023) {
+          item.fail("cores", "found " + std::to_string(core) + ", expected 0 to 1023");
+        }
         stage.cores.push_back(static_cast<int>(core));
       }
     }
     if (item.has("threads")) {
       stage.threads = item.size("threads");
-      if (stage.threads < 1 || stage.threads > std::max<std::size_t>(stage.cores.size(), 1)) {
+      const std::size_t cores = std::set<int>(stage.cores.begin(), stage.cores.end()).size();
+      if (stage.threads < 1 || stage.threads > std::max<std::size_t>(cores, 1)) {
         item.fail("threads", "found " + std::to_string(stage.threads) +
-                                 ", expected one on each of " + std::to_string(stage.cores.size()) +
+                                 ", expected one on each of " + std::to_string(cores) +
                                  " cores at most");
       }
     }
     if (item.has("realtime_priority")) {
       const std::uint64_t priority = item.whole("realtime_priority");
-      if (priority > 99) item.fail("realtime_priority", "found " + std::to_string(priority));
+      if (priority > 99) {
+        item.fail("realtime_priority", "found " + std::to_string(priority) + ", expected 0 to 99");
+      }
       stage.realtime_priority = static_cast<int>(priority);
     }
     stage.reads = tensors_of(item, "inputs", manifest);

@@ -60,7 +60,9 @@ void read_stages(JsonReader& reader, PipelineDescription& description) {
     stage.reads = tensor_indices(item, "inputs", description.tensors);
     stage.writes = tensor_indices(item, "outputs", description.tensors);
     for (const std::int64_t core : item.integers("cores")) {
-      if (core < 0 || core > 1023) item.fail("cores", "found " + std::to_string(core));
+      if (core < 0 || core > 1023) {
+        item.fail("cores", "found " + std::to_string(core) + ", expected 0 to 1023");
+      }
       stage.cores.push_back(static_cast<int>(core));
     }
     if (stage.kind == "arm") {

@@ -197,6 +197,15 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               }),
               HasSubstr("stages[0].threads: found 3, expected one on each of 2 cores at most"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["threads"] = 0; }), HasSubstr("found 0"));
+  EXPECT_THAT(message([](json& m) {
+                m["stages"][0]["cores"] = {1, 2, 1};
+                m["stages"][0]["threads"] = 3;
+              }),
+              HasSubstr("stages[0].threads: found 3, expected one on each of 2 cores at most"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["cores"] = {1024}; }),
+              HasSubstr("stages[0].cores: found 1024, expected 0 to 1023"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["realtime_priority"] = 100; }),
+              HasSubstr("stages[0].realtime_priority: found 100, expected 0 to 99"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = "12"; }),
               HasSubstr("manifest.json: tensors[1].bytes: found \"12\", expected a whole number"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = 64; }),

@@ -50,9 +50,10 @@ class Stage:
     realtime_priority: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.threads <= max(1, len(self.cores)):
+        cores = len(set(self.cores))
+        if not 1 <= self.threads <= max(1, cores):
             raise BundleError(
-                f"stage {self.name}: {self.threads} threads on {len(self.cores)} cores, "
+                f"stage {self.name}: {self.threads} threads on {cores} cores, "
                 "expected a core for each",
                 hint="build the bundle again",
             )

@@ -34,6 +34,7 @@ Array = NDArray[Any]
 Entry = dict[str, Any]  # what pipeline.json says about one stage besides name, tensors and cores
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64")
+MOST_CORE = 1023  # cpu_set_t has no more
 LIBRARY_FILE = "module.so"
 PARAMETERS_FILE = "parameters.bin"  # one array after the other, in C order
 
@@ -50,6 +51,11 @@ class Stage(ABC):
     def __post_init__(self) -> None:
         check_name("stage", self.name)
         for core in self.cores:
+            if not 0 <= core <= MOST_CORE:
+                raise PipelineError(
+                    f"stage {self.name!r}: core is {core}, expected 0 to {MOST_CORE}",
+                    hint="leave core out to let the thread run on any",
+                )
             if self.cores.count(core) > 1:
                 raise PipelineError(
                     f"stage {self.name!r}: has two threads on core {core}",

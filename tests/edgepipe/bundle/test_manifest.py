@@ -39,3 +39,8 @@ def test_every_thread_needs_a_core(threads):
     with pytest.raises(BundleError, match=f"stage arm0: {threads} threads on 3 cores") as error:
         read(threads=threads)
     assert error.value.hint == "build the bundle again"
+
+
+def test_a_core_that_is_named_twice_is_one():
+    with pytest.raises(BundleError, match="stage arm0: 3 threads on 2 cores"):
+        read(cores=[1, 2, 1])

@@ -189,6 +189,12 @@ def test_a_core_cannot_have_two_threads_of_a_stage() -> None:
     assert error.value.hint == "name each core once"
 
 
+@pytest.mark.parametrize("core", [-1, (0, 1024)])
+def test_a_core_that_no_machine_has_is_an_error_at_once(core: int | tuple[int, ...]) -> None:
+    with pytest.raises(PipelineError, match=r"stage 'kernels': core is .*, expected 0 to 1023"):
+        arm_stage(made.convolution()[0], name="kernels", core=core)
+
+
 def test_no_stage_runs_inside_the_caller(start: Start) -> None:
     threads = []
 
