@@ -76,7 +76,7 @@ def _content(value: object) -> Hashable:
     """Return all that a kernel is made of as one value that can be compared."""
     if isinstance(value, np.ndarray):
         # Of what is all zero, which only the shape tells apart, the bytes would be long.
-        return value.shape, value.tobytes() if any(value.strides) else b""
+        return value.shape, value.tobytes() if value.any() else b""
     if isinstance(value, tuple):
         return tuple(_content(part) for part in value)
     if isinstance(value, Kernel | Source | AxisMap):

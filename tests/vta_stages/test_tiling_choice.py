@@ -64,6 +64,19 @@ def test_another_shape_accelerator_or_board_is_another_question(searched, accele
     assert len(searched) == len(questions)
 
 
+def test_indices_that_are_all_one_number_are_told_apart(searched):
+    """Arrays of one number repeated need not have memory of their own."""
+    whole = kernel()
+    (source,) = whole.sources
+    for first in (0, 1):
+        indices = np.broadcast_to(np.int64(first), source.ci_first.shape)
+        other = dataclasses.replace(source, ci_first=indices)
+        tiling_choice.choose_tiling(
+            STOCK, dataclasses.replace(whole, sources=(other,)), CostModel()
+        )
+    assert len(searched) == 2
+
+
 def test_every_layer_that_does_not_fit_is_named(searched):
     tiny = dataclasses.replace(STOCK, wgt_buffer_bytes_log2=12)
     for name in ("a", "b"):
