@@ -15,10 +15,16 @@ constexpr std::uint64_t kPieceMask = (std::uint64_t{1} << kPieceBits) - 1;
 // faster.
 constexpr std::chrono::microseconds kPolling{50};
 
+// Who goes to sleep says so and then looks once more whether to; who wakes others does what they
+// wait for and then looks whether they sleep. The first step is an exchange, not a store: qemu-user
+// lets a load pass a store before it, which sequential consistency forbids.
+
 thread_local CoreTeam* current_team = nullptr;
 
 std::uint64_t call_of(std::uint64_t ticket) { return ticket >> kPieceBits; }
-std::uint64_t pieces_of(std::uint64_t ticket) { return ticket & kPieceMask; }
+std::size_t pieces_of(std::uint64_t ticket) {
+  return static_cast<std::size_t>(ticket & kPieceMask);
+}
 
 }  // namespace
 
@@ -68,7 +74,7 @@ int CoreTeam::run(std::size_t pieces, Body body, void* context) {
   unfinished_.store(pieces, std::memory_order_relaxed);
   const std::uint64_t call = call_of(ticket_.load(std::memory_order_relaxed)) + 1;
   const std::uint64_t ticket = call << kPieceBits | pieces;
-  ticket_.store(ticket);
+  ticket_.exchange(ticket);
   if (sleepers_.load() > 0) {
     const MutexLock lock(mutex_);
     called_.notify();
@@ -86,10 +92,10 @@ void CoreTeam::take_pieces(std::uint64_t ticket) {
     const Body body = body_.load(std::memory_order_relaxed);
     void* const context = context_.load(std::memory_order_relaxed);
     // Half of a fair share of what is left: few turns at the ticket, small pieces at the end.
-    const std::uint64_t end = pieces_of(ticket);
-    const std::uint64_t taken = std::max<std::uint64_t>(1, end / (2 * threads_));
+    const std::size_t end = pieces_of(ticket);
+    const std::size_t taken = std::max<std::size_t>(1, end / (2 * threads_));
     if (!ticket_.compare_exchange_weak(ticket, ticket - taken, std::memory_order_acquire)) continue;
-    for (std::uint64_t piece = end - taken; piece < end; ++piece) {
+    for (std::size_t piece = end - taken; piece < end; ++piece) {
       if (error_.load(std::memory_order_relaxed) != 0) break;
       const int result = body(context, piece);
       int none = 0;
@@ -100,7 +106,7 @@ void CoreTeam::take_pieces(std::uint64_t ticket) {
   }
 }
 
-void CoreTeam::finish_pieces(std::uint64_t finished) {
+void CoreTeam::finish_pieces(std::size_t finished) {
   if (unfinished_.fetch_sub(finished) > finished || !caller_sleeps_.load()) return;
   const MutexLock lock(mutex_);
   finished_.notify();
@@ -110,7 +116,7 @@ void CoreTeam::wait_until_finished() {
   const auto finished = [this] { return unfinished_.load() == 0; };
   if (finished() || (polls_ && poll_for(kPolling, finished))) return;
   MutexLock lock(mutex_);
-  caller_sleeps_.store(true);
+  caller_sleeps_.exchange(true);
   while (!finished()) static_cast<void>(finished_.wait_until(lock, far_future()));
   caller_sleeps_.store(false);
 }

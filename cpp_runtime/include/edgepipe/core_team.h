@@ -76,7 +76,7 @@ class CoreTeam {
   void help() EDGEPIPE_EXCLUDES(mutex_);
   std::optional<std::uint64_t> next_call(std::uint64_t seen) EDGEPIPE_EXCLUDES(mutex_);
   void take_pieces(std::uint64_t ticket);
-  void finish_pieces(std::uint64_t finished) EDGEPIPE_EXCLUDES(mutex_);
+  void finish_pieces(std::size_t finished) EDGEPIPE_EXCLUDES(mutex_);
   void wait_until_finished() EDGEPIPE_EXCLUDES(mutex_);
 
   const std::size_t threads_;
@@ -89,7 +89,7 @@ class CoreTeam {
   std::atomic<Body> body_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<int> error_{0};
-  alignas(64) std::atomic<std::uint64_t> unfinished_{0};  // pieces that have not returned
+  alignas(64) std::atomic<std::size_t> unfinished_{0};  // pieces that have not returned
 
   Mutex mutex_;
   CondVar called_;
