@@ -56,7 +56,8 @@ what to run
   --frames N      end after N frames (default: all of the input; with --golden 1)
 
 how to run it
-  --serial        all stages on one thread, one frame at a time
+  --serial        all stages on one thread, one frame at a time; an ARM stage of several
+                  threads keeps the others
   --slots N       frames under way at once (default: what the bundle says)
   --spin US       a stage's thread polls so long for its next frame before it sleeps, in
                   microseconds: hand-overs get faster, its core is busy (default: 0)

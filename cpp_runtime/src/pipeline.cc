@@ -1,5 +1,6 @@
 #include "edgepipe/pipeline.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -25,6 +26,24 @@ FrameSchedule::Options schedule_options(const Graph& graph, std::size_t slots,
   return made;
 }
 
+/// Where the thread itself runs, its helpers left out.
+std::vector<int> own_cores(const Pipeline::StageThread& thread) {
+  if (thread.threads <= 1 || thread.cores.empty()) return thread.cores;
+  return {thread.cores.front()};
+}
+
+/// Lets `thread` run where `host` does, and its helpers on other cores than that.
+void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
+  const std::vector<int> home = own_cores(host);
+  if (thread.threads <= 1 || home.empty() || thread.cores.empty()) {
+    thread.cores = home;
+    return;
+  }
+  const auto same = std::ranges::find(thread.cores, home.front());
+  if (same != thread.cores.end()) std::swap(*same, thread.cores.front());
+  thread.cores.front() = home.front();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& memory,
@@ -44,7 +63,8 @@ Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
     : graph_(std::move(graph)), buffers_(std::move(buffers)), options_(options) {
   FrameSchedule::Options schedule = schedule_options(graph_, buffers_.slots(), options);
   workers_.resize(schedule.workers);
-  cores_.resize(schedule.workers);
+  teams_.resize(schedule.stages.size());
+  cores_.resize(schedule.stages.size());
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
     stages_.emplace_back(stage, graph_.nodes[stage], options.on_fault);
     Worker& worker = workers_[schedule.stages[stage].worker];
@@ -84,52 +104,70 @@ Status Pipeline::bind_stages() {
 // ---- the stages' threads
 
 Status Pipeline::start_workers() {
-  std::vector<StageThread> threads = options_.threads;
-  if (threads.empty()) {
-    for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
-  }
-  for (std::size_t index = 0; index < workers_.size(); ++index) {
-    Worker& worker = workers_[index];
-    StageThread wanted = threads.empty() ? StageThread() : threads[index % threads.size()];
-    if (options_.pinning == Pinning::kOff) wanted.cores.clear();
-    wanted.realtime_priority = options_.realtime_priority.value_or(wanted.realtime_priority);
+  for (Worker& worker : workers_) {
+    std::vector<StageThread> wanted = wanted_threads(worker);
     Status status = start_worker(worker, wanted);
-    if (!status.ok() && options_.pinning == Pinning::kPreferred && !wanted.cores.empty()) {
-      wanted.cores.clear();
+    const auto pinned = [](const StageThread& thread) { return !thread.cores.empty(); };
+    if (!status.ok() && options_.pinning == Pinning::kPreferred &&
+        std::ranges::any_of(wanted, pinned)) {
+      for (StageThread& thread : wanted) thread.cores.clear();
       status = start_worker(worker, wanted);
     }
     if (!status.ok()) return status.with_context("pipeline");
     MutexLock lock(mutex_);
-    cores_[index] = wanted.cores;
+    for (std::size_t index = 0; index < wanted.size(); ++index) {
+      cores_[worker.stages[index]] = std::move(wanted[index].cores);
+    }
   }
   return {};
 }
 
-Status Pipeline::start_worker(Worker& worker, const StageThread& as) {
-  Thread::Options wanted{
-      .name = worker.name, .cores = as.cores, .realtime_priority = as.realtime_priority};
-  worker.team.reset();
-  if (as.threads > 1) {
-    Result<std::unique_ptr<CoreTeam>> team =
-        CoreTeam::start({.name = worker.name,
-                         .threads = as.threads,
-                         .cores = as.cores,
-                         .realtime_priority = as.realtime_priority});
-    if (!team.ok()) return team.status();
-    worker.team = *std::move(team);
-    if (!as.cores.empty()) wanted.cores = {as.cores.front()};
+/// How the worker's stages are to run. One thread runs them all, as the first one's: of the others
+/// it has that core in place of their own first.
+std::vector<Pipeline::StageThread> Pipeline::wanted_threads(const Worker& worker) const {
+  std::vector<StageThread> threads = options_.threads;
+  if (threads.empty()) {
+    for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
   }
-  Result<Thread> thread = Thread::start(wanted, [this, &worker] { work(worker); });
+  std::vector<StageThread> wanted;
+  for (const std::size_t stage : worker.stages) {
+    StageThread thread = threads.empty() ? StageThread() : threads[stage % threads.size()];
+    if (options_.pinning == Pinning::kOff) thread.cores.clear();
+    thread.realtime_priority = options_.realtime_priority.value_or(thread.realtime_priority);
+    if (!wanted.empty()) move_to(wanted.front(), thread);
+    wanted.push_back(std::move(thread));
+  }
+  return wanted;
+}
+
+/// Starts the helpers of the worker's stages, then the thread.
+Status Pipeline::start_worker(Worker& worker, const std::vector<StageThread>& as) {
+  for (std::size_t index = 0; index < as.size(); ++index) {
+    const std::size_t stage = worker.stages[index];
+    teams_[stage].reset();
+    if (as[index].threads <= 1) continue;
+    Result<std::unique_ptr<CoreTeam>> team =
+        CoreTeam::start({.name = schedule_->stages()[stage].name,
+                         .threads = as[index].threads,
+                         .cores = as[index].cores,
+                         .realtime_priority = as[index].realtime_priority});
+    if (!team.ok()) return team.status();
+    teams_[stage] = *std::move(team);
+  }
+  Result<Thread> thread = Thread::start({.name = worker.name,
+                                         .cores = own_cores(as.front()),
+                                         .realtime_priority = as.front().realtime_priority},
+                                        [this, &worker] { work(worker); });
   if (!thread.ok()) return thread.status();
   worker.thread.emplace(std::move(*thread));
   return {};
 }
 
 void Pipeline::work(const Worker& worker) {
-  const CoreTeam::Membership member(worker.team.get());
   for (std::uint64_t frame = 0;; ++frame) {
     for (const std::size_t stage : worker.stages) {
       if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
+      const CoreTeam::Membership member(teams_[stage].get());
       const Clock::time_point started = Clock::now();
       const Status status = stages_[stage].run(schedule_->slot_of(frame), frame);
       schedule_->finish(stage, frame, status, started);
@@ -209,7 +247,7 @@ PipelineStatistics Pipeline::statistics() const {
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
     StageStatistics& entry = statistics.stages[stage];
     RecoveringStage::Record record = stages_[stage].record();
-    entry.cores = cores_[schedule_->stages()[stage].worker];
+    entry.cores = cores_[stage];
     entry.retries = record.retries;
     entry.fallback_frames = record.fallback_frames;
     entry.fault = std::move(record.fault);

@@ -21,10 +21,11 @@ using ::testing::ElementsAre;
 struct Seen {
   std::string name;
   std::vector<int> cores;
-  int priority = 0;  // 0: the normal scheduler
+  int priority = 0;         // 0: the normal scheduler
+  std::size_t threads = 1;  // that share its loops
 };
 
-/// What the kernel says of the calling thread.
+/// What the kernel says of the calling thread, and who helps it.
 Seen this_thread() {
   std::array<char, 16> name{};
   pthread_getname_np(pthread_self(), name.data(), name.size());
@@ -32,7 +33,8 @@ Seen this_thread() {
   sched_getparam(0, &parameters);
   return {.name = name.data(),
           .cores = Thread::cores(),
-          .priority = sched_getscheduler(0) == SCHED_FIFO ? parameters.sched_priority : 0};
+          .priority = sched_getscheduler(0) == SCHED_FIFO ? parameters.sched_priority : 0,
+          .threads = CoreTeam::current() == nullptr ? 1 : CoreTeam::current()->threads()};
 }
 
 FunctionStage::Body look(Seen& seen) {
@@ -54,21 +56,11 @@ std::array<Seen, 2> run_two_stages(const Pipeline::Options& options) {
   return seen;
 }
 
-/// Notes what a stage of a pipeline is given to compute with, and on which cores.
-struct Company {
-  std::size_t threads = 0;
-  std::vector<int> cores;
-};
-
-Result<std::unique_ptr<Pipeline>> run_with_company(Company& company, HostMemory& memory,
-                                                   const Pipeline::Options& options) {
-  const auto note = [&](testing::Buffers, testing::Buffers) {
-    company.threads = CoreTeam::current() == nullptr ? 1 : CoreTeam::current()->threads();
-    company.cores = Thread::cores();
-    return Status();
-  };
+/// Likewise through one, in a pipeline that lives on.
+Result<std::unique_ptr<Pipeline>> run_one_stage(Seen& seen, HostMemory& memory,
+                                                const Pipeline::Options& options) {
   Result<std::unique_ptr<Pipeline>> made =
-      Pipeline::create(testing::chain({note}), memory, options);
+      Pipeline::create(testing::chain({look(seen)}), memory, options);
   if (!made.ok()) return made;
   EXPECT_TRUE(testing::submit(**made, 1).ok());
   EXPECT_TRUE((*made)->next(testing::soon()).ok());
@@ -78,31 +70,30 @@ Result<std::unique_ptr<Pipeline>> run_with_company(Company& company, HostMemory&
 TEST(ThreadTest, AStageWithSeveralThreadsHasATeamAndIsOnItsFirstCore) {
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
   const std::vector<int> cores = {Thread::cores().back(), Thread::cores().front()};
-  Company company;
-  const auto made =
-      run_with_company(company, *memory, {.threads = {{.cores = cores, .threads = 2}}});
+  Seen seen;
+  const auto made = run_one_stage(seen, *memory, {.threads = {{.cores = cores, .threads = 2}}});
   ASSERT_TRUE(made.ok()) << made.status().message();
-  EXPECT_EQ(company.threads, 2u);
-  EXPECT_THAT(company.cores, ElementsAre(cores[0]));
+  EXPECT_EQ(seen.threads, 2u);
+  EXPECT_THAT(seen.cores, ElementsAre(cores[0]));
   EXPECT_EQ((*made)->statistics().stages[0].cores, cores);
   ASSERT_TRUE((*made)->stop(testing::soon()).ok());
-  company = {};
+  seen = {};
   ASSERT_TRUE((*made)->restart(testing::soon()).ok());
   ASSERT_TRUE(testing::submit(**made, 1).ok());
   ASSERT_TRUE((*made)->next(testing::soon()).ok());
-  EXPECT_EQ(company.threads, 2u) << "a restarted pipeline has its teams again";
+  EXPECT_EQ(seen.threads, 2u) << "a restarted pipeline has its teams again";
 }
 
 TEST(ThreadTest, ATeamThatCannotBePinnedIsAnErrorOrRunsAnywhere) {
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
-  Company company;
+  Seen seen;
   Pipeline::Options options{.threads = {{.cores = {Thread::cores().front(), 1000}, .threads = 2}}};
-  EXPECT_EQ(run_with_company(company, *memory, options).status().code(), Code::kUnsupported);
+  EXPECT_EQ(run_one_stage(seen, *memory, options).status().code(), Code::kUnsupported);
   options.pinning = Pipeline::Pinning::kPreferred;
-  const auto made = run_with_company(company, *memory, options);
+  const auto made = run_one_stage(seen, *memory, options);
   ASSERT_TRUE(made.ok()) << made.status().message();
-  EXPECT_EQ(company.threads, 2u);
-  EXPECT_EQ(company.cores, Thread::cores());
+  EXPECT_EQ(seen.threads, 2u);
+  EXPECT_EQ(seen.cores, Thread::cores());
 }
 
 TEST(ThreadTest, EveryStageRunsOnItsOwnCoreUnderItsOwnName) {
@@ -143,6 +134,22 @@ TEST(ThreadTest, StagesOfASerialPipelineShareOnePinnedThread) {
        run_two_stages({.mode = Pipeline::Mode::kSerial, .threads = {{.cores = {last}}}})) {
     EXPECT_EQ(seen.name, "serial");
     EXPECT_THAT(seen.cores, ElementsAre(last));
+  }
+}
+
+TEST(ThreadTest, StagesOfASerialPipelineKeepTheirOwnHelpers) {
+  const int first = Thread::cores().front();
+  const int last = Thread::cores().back();
+  for (const std::size_t shared : {0, 1}) {
+    std::vector<Pipeline::StageThread> threads(2, {.cores = {first}});
+    threads[shared] = {.cores = {last, first}, .threads = 2};
+    const std::array<Seen, 2> seen =
+        run_two_stages({.mode = Pipeline::Mode::kSerial, .threads = threads});
+    for (const std::size_t stage : {0, 1}) {
+      EXPECT_EQ(seen[stage].name, "serial");
+      EXPECT_THAT(seen[stage].cores, ElementsAre(threads[0].cores.front()));
+      EXPECT_EQ(seen[stage].threads, threads[stage].threads) << "as in a pipelined run";
+    }
   }
 }
 

@@ -62,7 +62,7 @@ class Pipeline {
  public:
   enum class Mode {
     kPipelined,  // one thread per stage: several frames at once
-    kSerial,     // one thread runs all stages of a frame, then the next frame
+    kSerial,     // one thread runs all stages of a frame, each with its own helpers, then the next
   };
   enum class Pinning {
     kRequired,   // create() fails when a thread cannot be pinned
@@ -152,25 +152,26 @@ class Pipeline {
   struct Worker {
     std::vector<std::size_t> stages;
     std::string name;
-    std::unique_ptr<CoreTeam> team = nullptr;  // null: it works alone
     std::optional<Thread> thread = std::nullopt;
   };
 
   Pipeline(Graph graph, SlotBuffers buffers, const Options& options);
   Status bind_stages();
   Status start_workers() EDGEPIPE_EXCLUDES(mutex_);
-  Status start_worker(Worker& worker, const StageThread& as);
+  [[nodiscard]] std::vector<StageThread> wanted_threads(const Worker& worker) const;
+  Status start_worker(Worker& worker, const std::vector<StageThread>& as);
   void work(const Worker& worker);
 
   Graph graph_;
   SlotBuffers buffers_;
   const Options options_;
-  std::deque<RecoveringStage> stages_;  // a deque, because they cannot move
+  std::deque<RecoveringStage> stages_;            // a deque, because they cannot move
+  std::vector<std::unique_ptr<CoreTeam>> teams_;  // by stage; null: it works alone
   std::vector<Worker> workers_;
   std::unique_ptr<FrameSchedule> schedule_;
 
   mutable Mutex mutex_;
-  // Where each worker's threads may run; a restart may be watched through statistics().
+  // Where each stage's threads may run; a restart may be watched through statistics().
   std::vector<std::vector<int>> cores_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 
