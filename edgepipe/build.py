@@ -192,11 +192,7 @@ def partition(
 
 def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
     """Return where each stage's threads run: ARM stages divide their cores if these suffice."""
-    arm_stages = [
-        sum(depthwise.arm_ms(placed.operator.layer, board) for placed in part.operators)
-        for part in segments
-        if part.device == "arm"
-    ]
+    arm_stages = [depthwise.stage_arm_ms(part, board) for part in segments if part.device == "arm"]
     arm = iter(divide(arm_stages, board.threads.arm.cores))
     vta = StageCores(cores=board.threads.vta.cores)
     return tuple(vta if part.device == "vta" else next(arm) for part in segments)

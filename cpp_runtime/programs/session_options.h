@@ -26,7 +26,8 @@ constexpr const char* kSessionHelp =
   --fault F       what goes wrong in the model: hang=N, stale-done=N or lost-interrupt=N,
                   in every N-th run (repeatable)
   --cores LIST    e.g. 0,1-3: stage k runs on the k-th core, or set of cores, of the list,
-                  round and round (default: as the board's file says, else one core each)
+                  round and round, with one thread (default: as the board's file says, where
+                  an ARM stage may have several; else one core each)
   --priority P    realtime priority of the stages' threads, 1 to 99 (SCHED_FIFO), or 0 for
                   none (default: as the board's file says, else 0)
   --no-pin        let the scheduler place the threads

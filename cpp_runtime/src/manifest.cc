@@ -134,11 +134,11 @@ void read_stages(JsonReader& reader, Manifest& manifest) {
     }
     if (item.has("threads")) {
       stage.threads = item.size("threads");
-      const std::size_t cores = std::set<int>(stage.cores.begin(), stage.cores.end()).size();
-      if (stage.threads < 1 || stage.threads > std::max<std::size_t>(cores, 1)) {
-        item.fail("threads", "found " + std::to_string(stage.threads) +
-                                 ", expected one on each of " + std::to_string(cores) +
-                                 " cores at most");
+      const std::set<int> cores(stage.cores.begin(), stage.cores.end());
+      const std::size_t most = std::max<std::size_t>(cores.size(), 1);
+      if (stage.threads < 1 || stage.threads > most) {
+        item.fail("threads", "found " + std::to_string(stage.threads) + ", expected 1 to " +
+                                 std::to_string(most) + ", one on each core");
       }
     }
     if (item.has("realtime_priority")) {

@@ -195,13 +195,13 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
                 m["stages"][0]["cores"] = {1, 2};
                 m["stages"][0]["threads"] = 3;
               }),
-              HasSubstr("stages[0].threads: found 3, expected one on each of 2 cores at most"));
+              HasSubstr("stages[0].threads: found 3, expected 1 to 2, one on each core"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["threads"] = 0; }), HasSubstr("found 0"));
   EXPECT_THAT(message([](json& m) {
                 m["stages"][0]["cores"] = {1, 2, 1};
                 m["stages"][0]["threads"] = 3;
               }),
-              HasSubstr("stages[0].threads: found 3, expected one on each of 2 cores at most"));
+              HasSubstr("stages[0].threads: found 3, expected 1 to 2, one on each core"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["cores"] = {1024}; }),
               HasSubstr("stages[0].cores: found 1024, expected 0 to 1023"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["realtime_priority"] = 100; }),

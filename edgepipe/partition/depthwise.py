@@ -110,23 +110,27 @@ def estimate(
     handover_ms = board.arm_timing.handover_us / 1e3
     stages: dict[str, list[float]] = {"arm": [], "vta": []}
     for part in segments:
-        work = sum(
-            1e3 * cycles[placed.operator.name] / board.accelerator.clock_hz
+        stages[part.device].append(
+            sum(1e3 * cycles[p.operator.name] / board.accelerator.clock_hz for p in part.operators)
             if part.device == "vta"
-            else arm_ms(placed.operator.layer, board)
-            for placed in part.operators
+            else stage_arm_ms(part, board)
         )
-        stages[part.device].append(work + handover_ms)
-    vta, arm = sum(stages["vta"]), sum(stages["arm"])
+    vta, arm = (sum(times) + len(times) * handover_ms for times in (stages["vta"], stages["arm"]))
     shared = zip(stages["arm"], divide(stages["arm"], board.threads.arm.cores), strict=True)
+    longest = max((ms / on.threads + handover_ms for ms, on in shared), default=0.0)
     return Arrangement(
         segments=segments,
         vta_ms=vta,
         arm_ms=arm,
-        interval_ms=max(vta, arm / board.arm_cores, *(ms / on.threads for ms, on in shared), 0.0),
+        interval_ms=max(vta, arm / board.arm_cores, longest),
         slots_bytes=board.slots(len(segments))
         * sum(tensor_bytes[name] for name in _handed_over(segments)),
     )
+
+
+def stage_arm_ms(part: Segment, board: Board) -> float:
+    """Return what the convolutions of an ARM stage take on one core."""
+    return sum(arm_ms(placed.operator.layer, board) for placed in part.operators)
 
 
 def arm_ms(layer: Layer | None, board: Board) -> float:

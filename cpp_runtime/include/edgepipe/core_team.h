@@ -1,10 +1,12 @@
 // CoreTeam: a thread and its helpers, which share the iterations of a loop among them.
 //
-//   Result<std::unique_ptr<CoreTeam>> team = CoreTeam::start({.name = "conv1", .cores = {1, 2,
-//   3}}); if (!team.ok()) return team.status();         // e.g. core 3 does not exist const
+//   auto team = CoreTeam::start({.name = "conv1", .threads = 3, .cores = {1, 2, 3}});
+//   if (!team.ok()) return team.status();  // e.g. core 3 does not exist
+//
 //   CoreTeam::Membership member(team->get());  // on the thread that is to be helped: on core 1
-//   ...
-//   if (CoreTeam* const mine = CoreTeam::current()) mine->run(kPieces, body, context);
+//
+//   CoreTeam* mine = CoreTeam::current();  // in what that thread calls
+//   if (mine != nullptr) mine->run(kPieces, body, context);
 //
 // Whoever is free takes the next pieces, so a core that others disturb does less. Between two calls
 // helpers poll for a moment and then sleep; nothing is allocated after start().

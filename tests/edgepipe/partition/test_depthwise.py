@@ -119,4 +119,4 @@ def test_cores_share_the_work_and_what_is_left_the_longest_stage():
     ]
     assert found[0] == pytest.approx(STEM_MS + ON_ARM_MS + 0.1)
     assert found[1] == pytest.approx(STEM_MS + 0.05)  # a core for each of two stages
-    assert found[2] == pytest.approx((STEM_MS + 0.05) / 2)
+    assert found[2] == pytest.approx(STEM_MS / 2 + 0.05)
