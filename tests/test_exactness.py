@@ -158,7 +158,8 @@ def test_aarch64_kernels_give_the_bits_of_integer_relax(
     ref = reference(name)
     frames = tmp_path / "frames.raw"
     frames.write_bytes(b"".join(frame.tobytes() for frame in ref.frames))
-    arguments = ("--input", frames, "--tensors", tmp_path, "--timeout", "300")
+    limits = ("--timeout", "300", "--device-timeout", "300")  # seconds; it is emulated
+    arguments = ("--input", frames, "--tensors", tmp_path, *limits)
     ran = subprocess.run(
         [*emulated("edgepipe-run"), bundle(name, placement), *arguments],
         capture_output=True,

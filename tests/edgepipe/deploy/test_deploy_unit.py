@@ -132,7 +132,7 @@ def test_a_link_lost_during_the_golden_run_lets_the_old_release_run_again(
         deploy(unit_board, make_bundle(verdict="hang"), options, Cut())
     # Long before the golden run's own time is over.
     wait_until(lambda: done(unit_board) == ["start 1"])
-    assert state(unit_board) == "active"
+    wait_until(lambda: state(unit_board) == "active")
 
 
 def test_an_unchanged_release_at_work_is_left_alone_and_one_at_rest_is_started(
