@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import resource
 import signal
 import subprocess
+import sys
+import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,12 +155,26 @@ def test_a_signal_while_frames_flow_delivers_what_is_under_way(bundle, program, 
     assert submitted == delivered == 3 + len(lines.splitlines())
 
 
+def wait_until_full(pipe):
+    """Wait until nothing was written to a pipe for a while, as it has no room for more."""
+    capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    before, deadline = -1, time.monotonic() + 60
+    while (held := waiting_bytes(pipe)) != before or held < capacity // 2:
+        assert time.monotonic() < deadline, f"{held} of {capacity} bytes"
+        before = held
+        time.sleep(0.3)
+
+
+def waiting_bytes(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_nobody_reads_the_results_ends_it(bundle, number):
     process = start(RUN, bundle, ("--golden", "--frames", "10000000"))
-    time.sleep(1)  # the pipe is full, and the program blocked in a write
+    assert process.stdout is not None and process.stderr is not None
+    wait_until_full(process.stdout)
     process.send_signal(number)
-    assert process.stderr is not None
     report = process.stderr.read().decode()
     assert process.wait(timeout=60) == 1
     assert "standard output: cannot be written: Interrupted system call" in report
