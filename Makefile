@@ -30,7 +30,7 @@ help:
 	@echo "make bench-deploy    deploys to an emulated Ultra96, the first and an unchanged one"
 	@echo "make bench-counts    first convolutions in a Cortex-A53's instructions, beside onnxruntime and ncnn"
 	@echo "make bench-sim       the simulator's time for a frame of ResNet-18 on one core"
-	@echo "make bench-vta       VTA programs by the timing model, beside published figures; after the four other parts of the compiler"
+	@echo "make bench-vta       bench-build, -sim, -arm and -counts, then VTA cycles by the timing model beside published figures"
 	@echo "make format          rewrite the sources as ruff and clang-format want them"
 	@echo "make clean           remove build/ and $(VENV)/"
 

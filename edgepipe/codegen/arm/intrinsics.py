@@ -81,7 +81,7 @@ class InstructionSet(Protocol):
 
 
 def _describe(step: Step, dtype: str) -> Any:
-    pixels, stride, lanes, pairs, span = step.pixels, step.stride, step.lanes, step.pairs, step.span
+    pixels, stride, lanes, pairs = step.pixels, step.stride, step.lanes, step.pairs
     # TVM drops loops of one from a block before it compares it with this.
     axes = [(n, kind) for n, kind in ((pixels, "S"), (lanes, "S"), (pairs, "R"), (2, "R")) if n > 1]
     extents, kinds = [n for n, _ in axes], "".join(kind for _, kind in axes)
@@ -92,8 +92,24 @@ def _describe(step: Step, dtype: str) -> Any:
         p, i, j, k = (next(given) if n > 1 else 0 for n in (pixels, lanes, pairs, 2))
         return p * stride + j * 2 + k, (j, i, k), (p, i)
 
+    @T.macro
+    def update(A: Any, B: Any, C: Any) -> None:
+        for loops in T.grid(*extents):
+            with T.sblock("update"):
+                at = T.meta_var(T.axis.remap(kinds, loops))
+                C[element(at)[2]] = C[element(at)[2]] + T.cast(A[element(at)[0]], "int32") * T.cast(
+                    B[element(at)[1]], "int32"
+                )
+
+    return step_function(step, dtype, update)
+
+
+def step_function(step: Step, dtype: str, update: Any) -> PrimFunc:
+    """Return a function of A, of ``dtype``, B and C that does what the macro ``update`` says."""
+    pixels, lanes, pairs, span = step.pixels, step.lanes, step.pairs, step.span
+
     @T.prim_func(s_tir=True)
-    def description(
+    def function(
         A: T.Buffer((span,), dtype, offset_factor=1),
         B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
         C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
@@ -101,11 +117,6 @@ def _describe(step: Step, dtype: str) -> Any:
         with T.sblock("root"):
             T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
             T.writes(C[0:pixels, 0:lanes])
-            for loops in T.grid(*extents):
-                with T.sblock("update"):
-                    at = T.meta_var(T.axis.remap(kinds, loops))
-                    C[element(at)[2]] = C[element(at)[2]] + T.cast(
-                        A[element(at)[0]], "int32"
-                    ) * T.cast(B[element(at)[1]], "int32")
+            update(A, B, C)
 
-    return description
+    return function

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from edgepipe.codegen.arm.intrinsics import Step
+from edgepipe.codegen.arm.intrinsics import Step, step_function
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, tirx
 from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript's name for it
 
@@ -70,49 +71,42 @@ class _Neon:
 
     def product(self, step: Step) -> PrimFunc:
         """Return the step, doubled pairs first, the last pair of an odd number alone."""
-        pixels, lanes, pairs, span = step.pixels, step.lanes, step.pairs, step.span
+        pixels, lanes, pairs = step.pixels, step.lanes, step.pairs
         stride, doubled = step.stride, pairs // 2 * 2 if step.is_doubled else 0
 
         # The order of loops is the one in which LLVM spills the fewest registers.
-        @T.prim_func(s_tir=True)
-        def product(
-            A: T.Buffer((span,), "int8", offset_factor=1),
-            B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
-            C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
-        ) -> None:
-            with T.sblock("root"):
-                T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
-                T.writes(C[0:pixels, 0:lanes])
-                for j in T.unroll(doubled // 2):
-                    for p in T.unroll(pixels):
-                        for g in T.unroll(lanes // 8):
-                            C[p, T.ramp(g * 8, 1, 4)] += self.two_pairs(
-                                A.vload([p * stride + j * 4], "int8x4"),
-                                B.vload([j * 2, g * 8, 0], "int8x16"),
-                                B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
-                                LOW,
-                            )
-                            C[p, T.ramp(g * 8 + 4, 1, 4)] += self.two_pairs(
-                                A.vload([p * stride + j * 4], "int8x4"),
-                                B.vload([j * 2, g * 8, 0], "int8x16"),
-                                B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
-                                HIGH,
-                            )
-                for j in T.unroll(pairs - doubled):
+        @T.macro
+        def update(A: Any, B: Any, C: Any) -> None:
+            for j in T.unroll(doubled // 2):
+                for p in T.unroll(pixels):
                     for g in T.unroll(lanes // 8):
-                        for p in T.unroll(pixels):
-                            C[p, T.ramp(g * 8, 1, 4)] += self.one_pair(
-                                A.vload([p * stride + (doubled + j) * 2], "int8x2"),
-                                B.vload([doubled + j, g * 8, 0], "int8x16"),
-                                LOW,
-                            )
-                            C[p, T.ramp(g * 8 + 4, 1, 4)] += self.one_pair(
-                                A.vload([p * stride + (doubled + j) * 2], "int8x2"),
-                                B.vload([doubled + j, g * 8, 0], "int8x16"),
-                                HIGH,
-                            )
+                        C[p, T.ramp(g * 8, 1, 4)] += self.two_pairs(
+                            A.vload([p * stride + j * 4], "int8x4"),
+                            B.vload([j * 2, g * 8, 0], "int8x16"),
+                            B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
+                            LOW,
+                        )
+                        C[p, T.ramp(g * 8 + 4, 1, 4)] += self.two_pairs(
+                            A.vload([p * stride + j * 4], "int8x4"),
+                            B.vload([j * 2, g * 8, 0], "int8x16"),
+                            B.vload([j * 2 + 1, g * 8, 0], "int8x16"),
+                            HIGH,
+                        )
+            for j in T.unroll(pairs - doubled):
+                for g in T.unroll(lanes // 8):
+                    for p in T.unroll(pixels):
+                        C[p, T.ramp(g * 8, 1, 4)] += self.one_pair(
+                            A.vload([p * stride + (doubled + j) * 2], "int8x2"),
+                            B.vload([doubled + j, g * 8, 0], "int8x16"),
+                            LOW,
+                        )
+                        C[p, T.ramp(g * 8 + 4, 1, 4)] += self.one_pair(
+                            A.vload([p * stride + (doubled + j) * 2], "int8x2"),
+                            B.vload([doubled + j, g * 8, 0], "int8x16"),
+                            HIGH,
+                        )
 
-        return product
+        return step_function(step, self.staged_dtype, update)
 
 
 _TILE_LANES = {8: 104, 16: 80}  # 26 or 20 of 32 registers

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from edgepipe.codegen.arm.intrinsics import Step
+from edgepipe.codegen.arm.intrinsics import Step, step_function
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, tirx
 from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript's name for it
 
@@ -27,37 +28,29 @@ class _Avx2:
 
     def product(self, step: Step) -> PrimFunc:
         """Return the step, eight channels at a time."""
-        pixels, stride, span = step.pixels, step.stride, step.span
-        lanes, pairs = step.lanes, step.pairs
+        pixels, stride, lanes, pairs = step.pixels, step.stride, step.lanes, step.pairs
 
-        @T.prim_func(s_tir=True)
-        def product(
-            A: T.Buffer((span,), "int16", offset_factor=1),
-            B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
-            C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
-        ) -> None:
-            with T.sblock("root"):
-                T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
-                T.writes(C[0:pixels, 0:lanes])
-                for j in T.unroll(pairs):
-                    for p in T.unroll(pixels):
-                        for g in T.unroll(lanes // 8):
-                            C[p, T.ramp(g * 8, 1, 8)] += T.call_llvm_pure_intrin(
-                                T.llvm_lookup_intrinsic_id("llvm.x86.avx2.pmadd.wd"),
-                                T.reinterpret(
-                                    T.broadcast(
-                                        T.reinterpret(
-                                            A.vload([p * stride + j * 2], "int16x2"), dtype="int32"
-                                        ),
-                                        8,
+        @T.macro
+        def update(A: Any, B: Any, C: Any) -> None:
+            for j in T.unroll(pairs):
+                for p in T.unroll(pixels):
+                    for g in T.unroll(lanes // 8):
+                        C[p, T.ramp(g * 8, 1, 8)] += T.call_llvm_pure_intrin(
+                            T.llvm_lookup_intrinsic_id("llvm.x86.avx2.pmadd.wd"),
+                            T.reinterpret(
+                                T.broadcast(
+                                    T.reinterpret(
+                                        A.vload([p * stride + j * 2], "int16x2"), dtype="int32"
                                     ),
-                                    dtype="int16x16",
+                                    8,
                                 ),
-                                T.cast(B.vload([j, g * 8, 0], dtype="int8x16"), "int16x16"),
-                                dtype="int32x8",
-                            )
+                                dtype="int16x16",
+                            ),
+                            T.cast(B.vload([j, g * 8, 0], dtype="int8x16"), "int16x16"),
+                            dtype="int32x8",
+                        )
 
-        return product
+        return step_function(step, self.staged_dtype, update)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,38 +95,30 @@ class _Avx512Vnni:
 
     def product(self, step: Step) -> PrimFunc:
         """Return the step, all channels in one register."""
-        pixels, stride, span = step.pixels, step.stride, step.span
-        lanes, pairs = step.lanes, step.pairs
+        pixels, stride, lanes, pairs = step.pixels, step.stride, step.lanes, step.pairs
         doubled = pairs // 2 * 2 if step.is_doubled else 0
 
-        @T.prim_func(s_tir=True)
-        def product(
-            A: T.Buffer((span,), "uint8", offset_factor=1),
-            B: T.Buffer((pairs, lanes, 2), "int8", offset_factor=1),
-            C: T.Buffer((pixels, lanes), "int32", offset_factor=1),
-        ) -> None:
-            with T.sblock("root"):
-                T.reads(C[0:pixels, 0:lanes], A[0:span], B[0:pairs, 0:lanes, 0:2])
-                T.writes(C[0:pixels, 0:lanes])
-                # Not unrolled: LLVM would keep what neighbouring pixels share, and spill it.
-                for j in T.serial(doubled // 2):
-                    for p in T.unroll(pixels):
-                        C[p, T.ramp(0, 1, lanes)] = self.two_pairs(
-                            C[p, T.ramp(0, 1, lanes)],
-                            A.vload([p * stride + j * 4], "uint8x4"),
-                            B.vload([j * 2, 0, 0], f"int8x{4 * lanes}"),
-                            lanes,
-                        )
-                for j in T.unroll(pairs - doubled):
-                    for p in T.unroll(pixels):
-                        C[p, T.ramp(0, 1, lanes)] = self.one_pair(
-                            C[p, T.ramp(0, 1, lanes)],
-                            A.vload([p * stride + (doubled + j) * 2], "uint8x2"),
-                            B.vload([doubled + j, 0, 0], f"int8x{2 * lanes}"),
-                            lanes,
-                        )
+        @T.macro
+        def update(A: Any, B: Any, C: Any) -> None:
+            # Not unrolled: LLVM would keep what neighbouring pixels share, and spill it.
+            for j in T.serial(doubled // 2):
+                for p in T.unroll(pixels):
+                    C[p, T.ramp(0, 1, lanes)] = self.two_pairs(
+                        C[p, T.ramp(0, 1, lanes)],
+                        A.vload([p * stride + j * 4], "uint8x4"),
+                        B.vload([j * 2, 0, 0], f"int8x{4 * lanes}"),
+                        lanes,
+                    )
+            for j in T.unroll(pairs - doubled):
+                for p in T.unroll(pixels):
+                    C[p, T.ramp(0, 1, lanes)] = self.one_pair(
+                        C[p, T.ramp(0, 1, lanes)],
+                        A.vload([p * stride + (doubled + j) * 2], "uint8x2"),
+                        B.vload([doubled + j, 0, 0], f"int8x{2 * lanes}"),
+                        lanes,
+                    )
 
-        return product
+        return step_function(step, self.staged_dtype, update)
 
 
 # 13 or 10 of 16 registers, and 26 or 28 of 32.
