@@ -15,7 +15,7 @@ std::string_view remedy(Code code) {
     case Code::kCorrupt:
       return "it is truncated, altered or of another kind; build or copy it again";
     case Code::kUnsupported:
-      return "give what --help names; a bundle must be built for this machine";
+      return "give what --help names; a bundle must be built for this machine by this version";
     case Code::kOutOfMemory:
       return "take fewer slots, or free memory";
     case Code::kDeadline:
