@@ -14,7 +14,7 @@ NAMES = re.findall(
 def test_every_test_in_the_table_exists():
     python = "\n".join(path.read_text() for path in TESTS.rglob("test_*.py"))
     cpp = "\n".join(
-        path.read_text() for path in (TESTS.parent / "cpp_runtime" / "tests").glob("*_test.cc")
+        path.read_text() for path in (TESTS.parent / "cpp_runtime" / "tests").rglob("*_test.cc")
     )
     found = set(re.findall(r"^def (test_\w+)\(", python, re.MULTILINE)) | {
         f"{suite}.{name}" for suite, name in re.findall(r"^TEST\w*\((\w+),\s*(\w+)\)", cpp, re.M)

@@ -19,9 +19,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "edgepipe/remedy.h"
+#include "base/remedy.h"
+#include "device/uio_device.h"
 #include "edgepipe/session.h"
-#include "edgepipe/uio_device.h"
 #include "pipeline_module.h"
 #include "pipeline_options.h"
 #include "runner_module.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "edgepipe/mapped_file.h"
+#include "base/mapped_file.h"
 
 namespace edgepipe::binding {
 namespace {

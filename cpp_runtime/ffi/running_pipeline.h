@@ -21,12 +21,12 @@
 #include <string_view>
 #include <vector>
 
-#include "edgepipe/live_statistics.h"
 #include "edgepipe/pipeline_session.h"
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
 #include "hosted_function.h"
+#include "pipeline/live_statistics.h"
 #include "tvm_stage.h"
 
 namespace edgepipe::binding {

@@ -11,10 +11,10 @@
 
 #include "array.h"
 #include "edgepipe/accelerator.h"
-#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
-#include "edgepipe/simulator.h"
+#include "isa/instruction.h"
 #include "methods.h"
+#include "simulator/simulator.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {

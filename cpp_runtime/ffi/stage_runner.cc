@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "edgepipe/arm_stage.h"
-#include "edgepipe/golden.h"
+#include "session/golden.h"
+#include "stage/arm_stage.h"
 
 namespace edgepipe::binding {
 namespace {

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "edgepipe/bundle.h"
-#include "edgepipe/core_team.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/histogram.h"
-#include "edgepipe/recovering_stage.h"
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
+#include "pipeline/recovering_stage.h"
+#include "stage/core_team.h"
 
 namespace edgepipe::binding {
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "array.h"
-#include "edgepipe/mapped_file.h"
+#include "base/mapped_file.h"
 #include "stage_error.h"
 
 namespace edgepipe::binding {

@@ -1,7 +1,7 @@
 // An archive of any bytes: read or refused, and every file that it names lies inside it.
 #include <cstdlib>
 
-#include "edgepipe/archive.h"
+#include "bundle/archive.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   const std::span<const std::byte> all = std::as_bytes(std::span(data, bytes));

@@ -1,7 +1,7 @@
 // A plan of any text: read or refused; what a plan refers to is there.
 #include <cstdlib>
 
-#include "edgepipe/arm_plan.h"
+#include "stage/arm_plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using edgepipe::ArmPlan;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/simulator.h"
-#include "edgepipe/vta_stage.h"
+#include "simulator/simulator.h"
+#include "stage/vta_stage.h"
 
 namespace edgepipe {
 namespace {

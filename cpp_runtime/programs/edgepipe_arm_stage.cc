@@ -19,8 +19,8 @@
 #include <system_error>
 #include <vector>
 
-#include "edgepipe/arm_stage.h"
-#include "edgepipe/core_team.h"
+#include "stage/arm_stage.h"
+#include "stage/core_team.h"
 
 namespace edgepipe {
 namespace {

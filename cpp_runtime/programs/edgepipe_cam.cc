@@ -10,17 +10,17 @@
 #include <system_error>
 #include <vector>
 
+#include "base/remedy.h"
+#include "base/service_manager.h"
+#include "bundle/fingerprint.h"
 #include "command_line.h"
-#include "edgepipe/fingerprint.h"
-#include "edgepipe/frame_loop.h"
-#include "edgepipe/live_page.h"
-#include "edgepipe/live_statistics.h"
-#include "edgepipe/remedy.h"
-#include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
-#include "edgepipe/v4l2_camera.h"
+#include "media/sources/v4l2_camera.h"
+#include "pipeline/frame_loop.h"
+#include "pipeline/live_statistics.h"
 #include "session_options.h"
 #include "session_program.h"
+#include "web/live_page.h"
 
 namespace {
 

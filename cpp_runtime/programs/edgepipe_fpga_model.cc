@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "edgepipe/fpga_model.h"
-#include "edgepipe/guest_memory.h"
-#include "edgepipe/qtest_interrupt.h"
-#include "edgepipe/remedy.h"
-#include "edgepipe/simulator.h"
+#include "base/remedy.h"
+#include "emulation/fpga_model.h"
+#include "emulation/guest_memory.h"
+#include "emulation/qtest_interrupt.h"
+#include "simulator/simulator.h"
 
 namespace {
 

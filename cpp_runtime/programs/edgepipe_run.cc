@@ -10,15 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/remedy.h"
+#include "base/service_manager.h"
+#include "bundle/fingerprint.h"
 #include "command_line.h"
-#include "edgepipe/fingerprint.h"
-#include "edgepipe/frame_loop.h"
-#include "edgepipe/frame_source.h"
-#include "edgepipe/golden.h"
-#include "edgepipe/live_statistics.h"
-#include "edgepipe/remedy.h"
-#include "edgepipe/service_manager.h"
 #include "edgepipe/session.h"
+#include "media/sources/frame_source.h"
+#include "pipeline/frame_loop.h"
+#include "pipeline/live_statistics.h"
+#include "session/golden.h"
 #include "session_options.h"
 #include "session_program.h"
 

@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/image_relocation.h"
-#include "edgepipe/remedy.h"
-#include "edgepipe/uio_device.h"
+#include "base/remedy.h"
+#include "device/uio_device.h"
+#include "isa/image_relocation.h"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "edgepipe/status.h"
 #include "socket.h"
 #include "tracker.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "edgepipe/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe::rpc {

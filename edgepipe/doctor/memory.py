@@ -1,7 +1,8 @@
 """The doctor's findings on contiguous memory: where buffers come from, and whether it suffices.
 
-The runtime takes the first that a board has (``open_uio_memory``, cpp_runtime/src/uio_device.cc): a
-u-dma-buf, XRT's zocl, a dma-heap that is contiguous. The last two take from CMA.
+The runtime takes the first that a board has (``open_uio_memory`` of
+cpp_runtime/src/device/uio_device.cc): a u-dma-buf, XRT's zocl, a dma-heap that is contiguous. The
+last two take from CMA.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     built.export("exported")
     with load("exported").start() as pipeline: ...
 
-pipeline.json is read by ``cpp_runtime/src/pipeline_description.cc``; its paths are relative.
+``cpp_runtime/src/session/pipeline_description.cc`` reads pipeline.json; its paths are relative.
 """
 
 from __future__ import annotations

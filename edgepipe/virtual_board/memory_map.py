@@ -21,7 +21,7 @@ REGISTERS_ADDRESS = 0x7800_0000
 REGISTERS_BYTES = 0x4000
 REGISTERS_RESERVED_BYTES = 1 * MIB
 
-# One more page: the stand-in for the PL's reset line (cpp_runtime/include/edgepipe/fpga_model.h).
+# One more page: the stand-in for the PL's reset line (cpp_runtime/src/emulation/fpga_model.h).
 RESET_ADDRESS = REGISTERS_ADDRESS + REGISTERS_BYTES
 RESET_BYTES = 0x1000
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "edgepipe/bundle_files.h"
+#include "bundle/bundle_files.h"
 #include "edgepipe/device.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/manifest.h"

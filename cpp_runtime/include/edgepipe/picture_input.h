@@ -22,10 +22,10 @@
 #include "edgepipe/frame.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/manifest.h"
-#include "edgepipe/picture_fitter.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
+#include "media/pictures/picture_fitter.h"
 
 namespace edgepipe {
 

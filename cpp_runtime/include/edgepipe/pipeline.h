@@ -43,16 +43,16 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/core_team.h"
+#include "base/thread.h"
 #include "edgepipe/frame.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/pipeline_statistics.h"
 #include "edgepipe/pipeline_trace.h"
-#include "edgepipe/recovering_stage.h"
-#include "edgepipe/slot_buffers.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
-#include "edgepipe/thread.h"
+#include "pipeline/recovering_stage.h"
+#include "pipeline/slot_buffers.h"
+#include "stage/core_team.h"
 
 namespace edgepipe {
 

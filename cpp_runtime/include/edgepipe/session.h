@@ -18,12 +18,12 @@
 
 #include "edgepipe/bundle.h"
 #include "edgepipe/device.h"
-#include "edgepipe/fpga_model.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/picture_input.h"
 #include "edgepipe/pipeline.h"
 #include "edgepipe/postprocess.h"
 #include "edgepipe/status.h"
+#include "emulation/fpga_model.h"
 
 namespace edgepipe {
 

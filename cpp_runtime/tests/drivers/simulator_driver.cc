@@ -12,7 +12,7 @@
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/memory.h"
-#include "edgepipe/simulator.h"
+#include "simulator/simulator.h"
 
 namespace {
 

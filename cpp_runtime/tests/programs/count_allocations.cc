@@ -12,8 +12,8 @@
 #include <optional>
 #include <string>
 
-#include "edgepipe/golden.h"
 #include "edgepipe/session.h"
+#include "session/golden.h"
 
 namespace {
 

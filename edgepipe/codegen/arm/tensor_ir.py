@@ -28,8 +28,8 @@ PrimFunc = Any
 _ALIGNMENT = 64  # what the runtime rounds scratch memory up to
 # Operations that are worth waking a core for: some 30 us of a Cortex-A53.
 LEAST_SHARED = 1 << 16
-# What an iteration of a shared loop may allocate: cpp_runtime/src/kernel_library.cc has as much for
-# each thread. A tile of sums that TVM does not put on the stack needs half of it.
+# What an iteration of a shared loop may allocate: cpp_runtime/src/stage/kernel_library.cc has as
+# much for each thread. A tile of sums that TVM does not put on the stack needs half of it.
 LOOP_SCRATCH_BYTES = 4096
 
 

@@ -19,7 +19,8 @@ from edgepipe.partition.operators import match_operators
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import read_main, run_module
 
-PARTS = 64  # cpp_runtime/src/kernel_library.cc: what a loop is cut into, whoever is free takes one
+# Pieces of a shared loop; a free thread takes one (cpp_runtime/src/stage/kernel_library.cc).
+PARTS = 64
 
 
 def convolution(inputs, outputs, extent, kernel, stride=1, groups=1):

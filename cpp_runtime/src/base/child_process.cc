@@ -1,0 +1,132 @@
+#include "base/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+extern char** environ;  // POSIX declares it nowhere
+
+namespace edgepipe {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGrace{2000};
+constexpr milliseconds kPoll{5};
+constexpr int kNotStarted =
+    127;  // of a child that posix_spawn could not make the program of (POSIX)
+
+/// The settings of posix_spawn, freed at the end.
+struct Spawn {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+
+  Spawn() {
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawnattr_init(&attributes);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+  ~Spawn() {
+    ::posix_spawn_file_actions_destroy(&files);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+};
+
+Status failed(const std::string& what, int error) {
+  return Status(error == ENOENT ? Code::kNotFound : Code::kInternal,
+                what + ": " + std::generic_category().message(error));
+}
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& arguments) {
+  const std::string& name = arguments.front();
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe", errno);
+  FileDescriptor output(ends[0]);
+  const FileDescriptor input(ends[1]);
+  Result<std::unique_ptr<LastWords>> words = LastWords::listen();
+  if (!words.ok()) return words.status();
+
+  Spawn spawn;
+  ::posix_spawn_file_actions_addopen(&spawn.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&spawn.files, input.number(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.files, (*words)->writer(), STDERR_FILENO);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::posix_spawnattr_setsigmask(&spawn.attributes, &signals);
+  ::sigaddset(&signals, SIGPIPE);  // this program ignores it
+  ::posix_spawnattr_setsigdefault(&spawn.attributes, &signals);
+  ::posix_spawnattr_setpgroup(&spawn.attributes, 0);
+  ::posix_spawnattr_setflags(
+      &spawn.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::vector<char*> texts;
+  texts.reserve(arguments.size() + 1);
+  for (const std::string& argument : arguments) {
+    texts.push_back(const_cast<char*>(argument.c_str()));  // an old interface; it only reads
+  }
+  texts.push_back(nullptr);
+  pid_t id = 0;
+  const int error =
+      ::posix_spawnp(&id, name.c_str(), &spawn.files, &spawn.attributes, texts.data(), environ);
+  if (error != 0) return failed(name, error);
+  (*words)->close_writer();
+  return ChildProcess(id, name, std::move(output), *std::move(words));
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : id_(std::exchange(other.id_, 0)),
+      wait_status_(other.wait_status_),
+      name_(std::move(other.name_)),
+      output_(std::move(other.output_)),
+      words_(std::move(other.words_)) {}
+
+ChildProcess::~ChildProcess() {
+  if (id_ == 0) return;
+  output_ = FileDescriptor();
+  ::kill(id_, SIGTERM);
+  if (ended_before(Clock::now() + kGrace)) return;
+  ::kill(id_, SIGKILL);
+  ::waitpid(id_, nullptr, 0);
+}
+
+bool ChildProcess::ended_before(Clock::time_point deadline) {
+  while (id_ != 0) {
+    const pid_t ended = ::waitpid(id_, &wait_status_, WNOHANG);
+    if (ended != 0 && !(ended < 0 && errno == EINTR)) {
+      id_ = 0;
+    } else if (Clock::now() >= deadline) {
+      return false;
+    } else {
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+  return true;
+}
+
+Status ChildProcess::wait(Clock::time_point deadline) {
+  if (!ended_before(deadline)) {
+    return Status(Code::kDeadline, name_ + " has closed its output and does not end");
+  }
+  if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0) return {};
+  if (WIFSIGNALED(wait_status_)) {
+    return Status(Code::kCorrupt,
+                  name_ + " was ended by signal " + std::to_string(WTERMSIG(wait_status_)));
+  }
+  if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == kNotStarted) {
+    return Status(Code::kNotFound, name_ + " cannot be started");
+  }
+  const std::string words = words_->last_line();
+  return Status(Code::kCorrupt,
+                name_ + ": " + (words.empty() ? "it failed without a word" : words));
+}
+
+}  // namespace edgepipe

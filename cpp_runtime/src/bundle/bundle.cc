@@ -1,0 +1,136 @@
+#include "edgepipe/bundle.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/thread.h"
+#include "bundle/digest.h"
+#include "bundle/stage_loader.h"
+#include "stage/arm_plan.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kManifestDigest = "manifest.digest";
+
+Status not_as_recorded(std::string_view file, std::string_view where) {
+  return Status(Code::kCorrupt, std::string(file) + " does not have the digest that " +
+                                    std::string(where) + " records");
+}
+
+/// The text of the manifest, which its digest covers.
+Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
+  Result<std::span<const std::byte>> text = files.content(kManifest);
+  if (!text.ok()) return text;
+  const Result<std::span<const std::byte>> recorded = files.content(kManifestDigest);
+  if (!recorded.ok()) return recorded.status();
+  const std::string expected = xxh3_128(*text) + "\n";
+  if (!std::ranges::equal(*recorded, std::as_bytes(std::span(expected)))) {
+    return not_as_recorded(kManifest, kManifestDigest);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) {
+  const std::string context = path.string();
+  Result<BundleFiles> files = BundleFiles::open(path);
+  if (!files.ok()) return files.status();
+  Result<std::span<const std::byte>> text = checked_manifest(*files);
+  if (!text.ok()) return text.status().with_context(context);
+  Result<Manifest> manifest = parse_manifest(*text);
+  if (!manifest.ok()) return manifest.status().with_context(context);
+  std::unique_ptr<Bundle> bundle(new Bundle(std::move(*files), std::move(*manifest)));
+  if (Status status = bundle->check_files(); !status.ok()) return status.with_context(context);
+  return bundle;
+}
+
+Status Bundle::check_files() const {
+  std::set<std::string_view> listed = {kManifest, kManifestDigest};
+  for (const FileEntry& file : manifest_.files) {
+    listed.insert(file.path);
+    Result<std::span<const std::byte>> found = files_.content(file.path);
+    if (!found.ok()) return found.status();
+    if (found->size() != file.bytes) {
+      return Status(Code::kCorrupt, file.path + " has " + std::to_string(found->size()) +
+                                        " bytes, the manifest says " + std::to_string(file.bytes));
+    }
+    if (xxh3_128(*found) != file.xxh3_128) return not_as_recorded(file.path, "the manifest");
+  }
+  for (const std::string& path : files_.paths()) {
+    if (!listed.contains(path)) {
+      return Status(Code::kCorrupt, path + " is not listed in the manifest");
+    }
+  }
+  return {};
+}
+
+Result<std::span<const std::byte>> Bundle::golden(const GoldenFile& file) const {
+  Result<std::span<const std::byte>> found = files_.content(file.file);
+  if (!found.ok()) return found;
+  const TensorSpec& tensor = manifest_.tensors[file.tensor];
+  if (found->size() != tensor.bytes) {
+    return Status(Code::kCorrupt, "'" + file.file + "' has " + std::to_string(found->size()) +
+                                      " bytes, tensor '" + tensor.name + "' has " +
+                                      std::to_string(tensor.bytes));
+  }
+  return found;
+}
+
+Result<std::vector<std::string>> Bundle::labels() const {
+  std::vector<std::string> labels;
+  if (manifest_.postprocess.labels.empty()) return labels;
+  Result<std::span<const std::byte>> content = files_.content(manifest_.postprocess.labels);
+  if (!content.ok()) return content.status();
+  std::string_view text(reinterpret_cast<const char*>(content->data()), content->size());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    labels.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return labels;
+}
+
+Result<Graph> Bundle::make_graph(const DeviceSet& devices) const {
+  Graph graph;
+  graph.tensors = manifest_.tensors;
+  graph.inputs = manifest_.inputs;
+  graph.outputs = manifest_.outputs;
+  StageLoader loader(devices);
+  for (const StageSpec& spec : manifest_.stages) {
+    Result<StageNode> node = loader.load(*this, spec);
+    if (!node.ok()) return node.status().with_context("bundle '" + manifest_.name + "'");
+    graph.nodes.push_back(*std::move(node));
+  }
+  return graph;
+}
+
+std::vector<Pipeline::StageThread> Bundle::board_threads() const {
+  const bool told = std::ranges::any_of(manifest_.stages, [](const StageSpec& stage) {
+    return !stage.cores.empty() || stage.realtime_priority != 0;
+  });
+  if (!told || manifest_.board_architecture != ArmPlan::host_architecture()) return {};
+  const auto usable = [available = Thread::cores()](int core) {
+    return std::ranges::binary_search(available, core);
+  };
+  std::vector<Pipeline::StageThread> threads;
+  for (const StageSpec& stage : manifest_.stages) {
+    if (!std::ranges::all_of(stage.cores, usable)) return {};
+    threads.push_back({.cores = stage.cores,
+                       .realtime_priority = stage.realtime_priority,
+                       .threads = stage.threads});
+  }
+  return threads;
+}
+
+bool Bundle::needs_device() const {
+  return std::ranges::any_of(manifest_.stages,
+                             [](const StageSpec& stage) { return stage.kind == "vta"; });
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,82 @@
+#include "bundle/fingerprint.h"
+
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "base/json_reader.h"
+
+namespace edgepipe {
+namespace {
+
+Status compare(Code code, const char* what, const std::string& found, const std::string& expected) {
+  if (found == expected) return {};
+  return {code, std::string("the bitstream in this board's logic: ") + what + " is " + found +
+                    ", the bundle was built for " + expected +
+                    "; program its bitstream with `edgepipe bitstream install`, or build the "
+                    "bundle anew"};
+}
+
+std::string hertz(std::uint64_t clock_hz) { return std::to_string(clock_hz) + " Hz"; }
+
+}  // namespace
+
+const std::string_view kVersion = EDGEPIPE_VERSION;
+
+Status check_version(const Fingerprint& fingerprint) {
+  if (fingerprint.builder_version == kVersion) return {};
+  return {Code::kOtherVersion, "runtime version is " + std::string(kVersion) +
+                                   ", the bundle was built by " + fingerprint.builder_version +
+                                   "; build the bundle anew with this version, or run it with the "
+                                   "one that built it"};
+}
+
+Status check_logic_record(const Fingerprint& fingerprint, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  Result<nlohmann::json> object = parse_json_object(std::as_bytes(std::span(text)), path);
+  if (!object.ok()) return object.status();
+  JsonReader reader(*object, path);
+  const std::string configuration = reader.text("configuration");
+  const std::string revision = reader.text("revision");
+  const std::uint64_t clock_hz = reader.whole("clock_hz");
+  const std::string bitstream = reader.text("path");
+  if (!reader.status().ok()) return reader.status();
+
+  Status status =
+      compare(Code::kOtherConfiguration, "configuration", configuration, fingerprint.configuration);
+  if (status.ok()) {
+    status = compare(Code::kOtherRevision, "encoding revision", revision, fingerprint.revision);
+  }
+  if (status.ok()) {
+    status = compare(Code::kOtherClock, "clock", hertz(clock_hz), hertz(fingerprint.clock_hz));
+  }
+  // A bitstream of one's own has no name to compare.
+  if (status.ok() && !bitstream.empty() && !fingerprint.bitstream.empty()) {
+    status = compare(Code::kOtherBitstream, "bitstream", bitstream, fingerprint.bitstream);
+  }
+  return status;
+}
+
+int exit_code(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return 0;
+    case Code::kOtherConfiguration:
+      return 10;
+    case Code::kOtherRevision:
+      return 11;
+    case Code::kOtherClock:
+      return 12;
+    case Code::kOtherBitstream:
+      return 13;
+    case Code::kOtherVersion:
+      return 14;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace edgepipe

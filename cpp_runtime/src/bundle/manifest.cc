@@ -1,0 +1,305 @@
+#include "edgepipe/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "bundle/archive.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::uint64_t kFormat = 1;
+constexpr std::size_t kMostSlots = 1024;
+constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
+    {{"uint8", 1}, {"int8", 1}, {"int32", 4}, {"float32", 4}}};
+constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
+
+template <std::size_t kCount>
+std::string list(const std::array<std::string_view, kCount>& names) {
+  std::string text;
+  for (const std::string_view name : names) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+template <std::size_t kCount>
+std::string one_of(JsonReader& reader, const char* key,
+                   const std::array<std::string_view, kCount>& known) {
+  std::string found = reader.text(key);
+  if (std::ranges::find(known, found) == known.end()) {
+    reader.fail(key, "found \"" + found + "\", expected one of " + list(known));
+  }
+  return found;
+}
+
+/// A whole number that fits an int and is at least `least`.
+int small_whole(JsonReader& reader, const char* key, int least) {
+  const std::uint64_t found = reader.whole(key);
+  if (found > 1'000'000 || static_cast<int>(found) < least) {
+    reader.fail(key, "found " + std::to_string(found) + ", expected " + std::to_string(least) +
+                         " to 1000000");
+    return least;
+  }
+  return static_cast<int>(found);
+}
+
+std::string plain_path(JsonReader& reader, const char* key) {
+  std::string path = reader.text(key);
+  if (!is_plain_path(path)) {
+    reader.fail(key, "'" + path + "' is not a plain relative path");
+  }
+  return path;
+}
+
+/// Bytes of the dense tensor; none when the shape is no shape. The vta layout pads to blocks.
+std::optional<std::uint64_t> bytes_of(const TensorSpec& tensor, const Accelerator& accelerator) {
+  std::vector<std::int64_t> shape = tensor.shape;
+  if (tensor.layout == "vta") {
+    if (shape.size() != 4 || shape[0] != 1 || shape[1] < 1 || tensor.dtype != "int8") {
+      return std::nullopt;
+    }
+    const std::int64_t block = accelerator.block_in;
+    shape = {(shape[1] + block - 1) / block, shape[2], shape[3], accelerator.inp_bytes()};
+  }
+  const auto dtype = std::ranges::find(kDtypes, std::string_view(tensor.dtype),
+                                       &std::pair<std::string_view, std::size_t>::first);
+  std::uint64_t bytes = dtype->second;
+  for (const std::int64_t extent : shape) {
+    if (extent < 1 || extent > (std::int64_t{1} << 31) || bytes > (std::uint64_t{1} << 31)) {
+      return std::nullopt;
+    }
+    bytes *= static_cast<std::uint64_t>(extent);
+  }
+  return bytes;
+}
+
+void read_tensors(JsonReader& reader, Manifest& manifest) {
+  reader.objects("tensors", [&](JsonReader& item) {
+    TensorSpec tensor;
+    tensor.name = item.text("name");
+    tensor.dtype =
+        one_of(item, "dtype", std::array<std::string_view, 4>{"uint8", "int8", "int32", "float32"});
+    tensor.shape = item.integers("shape");
+    tensor.layout = one_of(item, "layout", kLayouts);
+    tensor.bytes = item.size("bytes");
+    if (!item.status().ok()) return;
+    if (manifest.tensor_index(tensor.name)) item.fail("name", "'" + tensor.name + "' comes twice");
+    const std::optional<std::uint64_t> expected = bytes_of(tensor, manifest.accelerator);
+    if (!expected) {
+      item.fail("shape", "no shape of a " + tensor.dtype + " tensor in layout " + tensor.layout);
+    } else if (*expected != tensor.bytes) {
+      item.fail("bytes", "found " + std::to_string(tensor.bytes) + ", the shape needs " +
+                             std::to_string(*expected));
+    }
+    manifest.tensors.push_back(std::move(tensor));
+  });
+}
+
+std::size_t tensor_of(JsonReader& reader, const char* key, const std::string& name,
+                      const Manifest& manifest) {
+  const std::optional<std::size_t> index = manifest.tensor_index(name);
+  if (!index) reader.fail(key, "'" + name + "' is not in tensors");
+  return index.value_or(0);
+}
+
+std::vector<std::size_t> tensors_of(JsonReader& reader, const char* key, const Manifest& manifest) {
+  std::vector<std::size_t> indices;
+  for (const std::string& name : reader.texts(key)) {
+    indices.push_back(tensor_of(reader, key, name, manifest));
+  }
+  return indices;
+}
+
+void read_stages(JsonReader& reader, Manifest& manifest) {
+  reader.objects("stages", [&](JsonReader& item) {
+    StageSpec stage;
+    stage.name = item.text("name");
+    stage.kind = one_of(item, "kind", std::array<std::string_view, 2>{"arm", "vta"});
+    stage.folder = plain_path(item, "folder");
+    if (item.has("fallback") && !item.text("fallback").empty()) {
+      stage.fallback = plain_path(item, "fallback");
+    }
+    if (item.has("cores")) {
+      for (const std::int64_t core : item.integers("cores")) {
+        if (core < 0 || core > 1023) {
+          item.fail("cores", "found " + std::to_string(core) + ", expected 0 to 1023");
+        }
+        stage.cores.push_back(static_cast<int>(core));
+      }
+    }
+    if (item.has("threads")) {
+      stage.threads = item.size("threads");
+      const std::set<int> cores(stage.cores.begin(), stage.cores.end());
+      const std::size_t most = std::max<std::size_t>(cores.size(), 1);
+      if (stage.threads < 1 || stage.threads > most) {
+        item.fail("threads", "found " + std::to_string(stage.threads) + ", expected 1 to " +
+                                 std::to_string(most) + ", one on each core");
+      }
+    }
+    if (item.has("realtime_priority")) {
+      const std::uint64_t priority = item.whole("realtime_priority");
+      if (priority > 99) {
+        item.fail("realtime_priority", "found " + std::to_string(priority) + ", expected 0 to 99");
+      }
+      stage.realtime_priority = static_cast<int>(priority);
+    }
+    stage.reads = tensors_of(item, "inputs", manifest);
+    stage.writes = tensors_of(item, "outputs", manifest);
+    manifest.stages.push_back(std::move(stage));
+  });
+  if (manifest.stages.empty()) reader.fail("stages", "is empty");
+}
+
+void read_preprocess(JsonReader& item, Preprocess& preprocess) {
+  preprocess.width = small_whole(item, "width", 1);
+  preprocess.height = small_whole(item, "height", 1);
+  preprocess.order = one_of(item, "order", std::array<std::string_view, 3>{"BGR", "RGB", "GRAY"});
+  preprocess.fit = one_of(item, "fit", std::array<std::string_view, 2>{"stretch", "center_crop"});
+  if (preprocess.fit == "center_crop") {
+    preprocess.resize_short_side = small_whole(item, "resize_short_side", 1);
+  }
+}
+
+/// The float32 tensors at `key` must be outputs of shape [1, cells, last].
+void check_head(JsonReader& item, const char* key, const std::vector<std::size_t>& tensors,
+                const Manifest& manifest) {
+  for (const std::size_t index : tensors) {
+    const TensorSpec& tensor = manifest.tensors[index];
+    if (tensor.dtype != "float32" || tensor.shape.size() != 3 || tensor.shape[0] != 1) {
+      item.fail(key, "'" + tensor.name + "' is not a float32 tensor of shape [1, cells, values]");
+    }
+  }
+}
+
+void read_nanodet(JsonReader& item, const Manifest& manifest, Postprocess& postprocess) {
+  postprocess.strides = item.integers("strides");
+  postprocess.scores = tensors_of(item, "scores", manifest);
+  postprocess.distances = tensors_of(item, "distances", manifest);
+  postprocess.bins = small_whole(item, "bins", 2);
+  postprocess.score_threshold = item.number("score_threshold");
+  postprocess.iou_threshold = item.number("iou_threshold");
+  if (!item.status().ok()) return;
+  const std::size_t count = postprocess.strides.size();
+  if (count == 0 || postprocess.scores.size() != count || postprocess.distances.size() != count) {
+    item.fail("strides", "expected as many strides, scores and distances, and at least one");
+  }
+  check_head(item, "scores", postprocess.scores, manifest);
+  check_head(item, "distances", postprocess.distances, manifest);
+}
+
+void read_postprocess(JsonReader& item, const Manifest& manifest, Postprocess& postprocess) {
+  postprocess.kind =
+      one_of(item, "kind", std::array<std::string_view, 3>{"nanodet", "classify", "none"});
+  postprocess.labels = item.text("labels");
+  if (postprocess.kind == "nanodet") read_nanodet(item, manifest, postprocess);
+  if (postprocess.kind == "classify") {
+    postprocess.top = small_whole(item, "top", 1);
+    if (manifest.outputs.size() != 1 || manifest.tensors[manifest.outputs[0]].dtype != "float32") {
+      item.fail("kind", "\"classify\" needs exactly one output, of float32");
+    }
+  }
+}
+
+std::vector<GoldenFile> golden_files(JsonReader& reader, const char* key,
+                                     const Manifest& manifest) {
+  std::vector<GoldenFile> files;
+  reader.objects(key, [&](JsonReader& item) {
+    const std::size_t tensor = tensor_of(item, "tensor", item.text("tensor"), manifest);
+    files.push_back({tensor, plain_path(item, "file")});
+  });
+  return files;
+}
+
+void read_files(JsonReader& reader, Manifest& manifest) {
+  std::set<std::string> seen;
+  reader.objects("files", [&](JsonReader& item) {
+    FileEntry file{plain_path(item, "path"), item.whole("bytes"), item.text("xxh3_128")};
+    if (!seen.insert(file.path).second) item.fail("path", "'" + file.path + "' comes twice");
+    manifest.files.push_back(std::move(file));
+  });
+  const auto require = [&](const std::string& path, const char* key) {
+    if (!seen.contains(path)) reader.fail(key, "'" + path + "' is not in files");
+  };
+  if (!manifest.postprocess.labels.empty()) require(manifest.postprocess.labels, "postprocess");
+  for (const GoldenFile& golden : manifest.golden_inputs) require(golden.file, "golden");
+  for (const GoldenFile& golden : manifest.golden_outputs) require(golden.file, "golden");
+}
+
+}  // namespace
+
+std::optional<std::size_t> Manifest::tensor_index(std::string_view tensor_name) const {
+  const auto found = std::ranges::find(tensors, tensor_name, &TensorSpec::name);
+  if (found == tensors.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+Result<Manifest> parse_manifest(std::span<const std::byte> text) {
+  Result<nlohmann::json> json = parse_json_object(text, "manifest.json");
+  if (!json.ok()) return json.status();
+  JsonReader reader(*json, "manifest.json");
+  const std::uint64_t format = reader.whole("format");
+  if (!reader.status().ok()) return reader.status();
+  if (format != kFormat) {
+    return Status(Code::kUnsupported, "manifest.json: bundle format " + std::to_string(format) +
+                                          ", this edgepipe reads format " +
+                                          std::to_string(kFormat));
+  }
+  Manifest manifest;
+  manifest.name = reader.text("name");
+  manifest.board = reader.text("board");
+  if (reader.has("board_architecture")) {
+    manifest.board_architecture = reader.text("board_architecture");
+  }
+  manifest.architectures = reader.texts("architectures");
+  const nlohmann::json& accelerator = reader.value("accelerator");
+  for (const nlohmann::json& field : accelerator) {
+    // Also keeps dump() from recursing as deep as a hostile file likes.
+    if (field.is_structured()) reader.fail("accelerator", "a field is not a number or a text");
+  }
+  if (!reader.status().ok()) return reader.status();
+  Result<Accelerator> parsed =
+      parse_accelerator(accelerator.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (!parsed.ok()) {
+    return Status(Code::kCorrupt, "manifest.json: accelerator: " + parsed.status().message());
+  }
+  manifest.accelerator = *parsed;
+  reader.object("fingerprint", [&](JsonReader& item) {
+    Fingerprint& fingerprint = manifest.fingerprint;
+    fingerprint.configuration = item.text("configuration");
+    fingerprint.revision = item.text("revision");
+    fingerprint.clock_hz = item.whole("clock_hz");
+    fingerprint.bitstream = item.text("bitstream");
+    fingerprint.builder_version = item.text("builder_version");
+  });
+  read_tensors(reader, manifest);
+  if (!reader.status().ok()) return reader.status();  // what follows refers to tensors by index
+  manifest.inputs = tensors_of(reader, "inputs", manifest);
+  manifest.outputs = tensors_of(reader, "outputs", manifest);
+  read_stages(reader, manifest);
+  if (reader.has("slots")) {
+    manifest.slots = reader.size("slots");
+    if (manifest.slots > kMostSlots) {
+      reader.fail("slots", "found " + std::to_string(manifest.slots) + ", expected " +
+                               std::to_string(kMostSlots) + " at most");
+    }
+  }
+  if (!reader.status().ok()) return reader.status();
+  reader.object("preprocess",
+                [&](JsonReader& item) { read_preprocess(item, manifest.preprocess); });
+  reader.object("postprocess",
+                [&](JsonReader& item) { read_postprocess(item, manifest, manifest.postprocess); });
+  reader.object("golden", [&](JsonReader& item) {
+    manifest.golden_inputs = golden_files(item, "inputs", manifest);
+    manifest.golden_outputs = golden_files(item, "outputs", manifest);
+  });
+  read_files(reader, manifest);
+  if (!reader.status().ok()) return reader.status();
+  return manifest;
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,48 @@
+#include "device/foreign_driver.h"
+
+#include <dlfcn.h>
+
+namespace edgepipe {
+namespace {
+
+template <typename Function>
+void find(void* library, const char* name, Function& function, std::string& missing) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
+}
+
+}  // namespace
+
+void ForeignDriver::Close::operator()(void* library) const { ::dlclose(library); }
+
+Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
+  ForeignDriver driver;
+  // A name without a slash would be searched for in the system's folders.
+  driver.path_ = path.has_parent_path() ? path.string() : "./" + path.string();
+  driver.library_.reset(::dlopen(driver.path_.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (driver.library_ == nullptr) {
+    const char* reason = ::dlerror();
+    return Status(Code::kNotFound, "driver " + path.string() + ": cannot be loaded: " +
+                                       (reason == nullptr ? "no reason given" : reason));
+  }
+  void* const library = driver.library_.get();
+  Functions& functions = driver.functions_;
+  std::string missing;
+  find(library, "VTAMemAlloc", functions.mem_alloc, missing);
+  find(library, "VTAMemFree", functions.mem_free, missing);
+  find(library, "VTAMemGetPhyAddr", functions.mem_get_phy_addr, missing);
+  find(library, "VTAMemCopyFromHost", functions.mem_copy_from_host, missing);
+  find(library, "VTAMemCopyToHost", functions.mem_copy_to_host, missing);
+  find(library, "VTAFlushCache", functions.flush_cache, missing);
+  find(library, "VTAInvalidateCache", functions.invalidate_cache, missing);
+  find(library, "VTADeviceAlloc", functions.device_alloc, missing);
+  find(library, "VTADeviceFree", functions.device_free, missing);
+  find(library, "VTADeviceRun", functions.device_run, missing);
+  if (!missing.empty()) {
+    return Status(Code::kUnsupported, "driver " + path.string() + ": it lacks " + missing +
+                                          ", expected all functions of vta/driver.h");
+  }
+  return driver;
+}
+
+}  // namespace edgepipe

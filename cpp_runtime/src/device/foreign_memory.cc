@@ -1,0 +1,104 @@
+#include "device/foreign_memory.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace edgepipe {
+
+ForeignMemory::~ForeignMemory() = default;
+
+Result<Buffer> ForeignMemory::allocate(std::size_t bytes) {
+  bytes = std::max<std::size_t>(bytes, 1);
+  const std::string name = "driver " + driver_.path() + ": VTAMemAlloc of " + std::to_string(bytes);
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  // The driver's functions for caches count bytes in an int.
+  if (bytes > INT_MAX - kAlignment) return Status(Code::kOutOfMemory, name + " bytes is too much");
+  MutexLock lock(mutex_);
+  const ForeignDriver::Functions& functions = driver_.functions();
+  void* const driver_memory = functions.mem_alloc(rounded, ForeignDriver::kCached);
+  if (driver_memory == nullptr) return Status(Code::kOutOfMemory, name + " bytes gave none");
+  const std::uint64_t address = functions.mem_get_phy_addr(driver_memory);
+  if (address % kAlignment != 0) {
+    functions.mem_free(driver_memory);
+    return Status(Code::kUnsupported, name + " bytes is at address " + std::to_string(address) +
+                                          ", expected a multiple of " + std::to_string(kAlignment));
+  }
+  auto* const copy = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (copy == nullptr) {
+    functions.mem_free(driver_memory);
+    return Status(Code::kOutOfMemory, "memory: " + std::to_string(rounded) + " bytes wanted");
+  }
+  std::memset(copy, 0, rounded);
+  const Block block{
+      .driver_memory = static_cast<std::byte*>(driver_memory), .copy = copy, .bytes = bytes};
+  functions.mem_copy_from_host(block.driver_memory, copy, rounded);
+  functions.flush_cache(block.driver_memory, static_cast<ForeignDriver::PhysicalAddress>(address),
+                        static_cast<int>(rounded));
+  blocks_.emplace(address, block);
+  ++generation_;
+  return Buffer(this, {.data = copy, .device_address = address, .bytes = bytes});
+}
+
+void ForeignMemory::release(const BufferView& view) noexcept {
+  MutexLock lock(mutex_);
+  const auto found = blocks_.find(view.device_address);
+  if (found == blocks_.end()) return;
+  driver_.functions().mem_free(found->second.driver_memory);
+  std::free(found->second.copy);
+  blocks_.erase(found);
+  ++generation_;
+}
+
+ForeignMemory::Blocks::const_iterator ForeignMemory::find(std::uint64_t address,
+                                                          std::size_t bytes) const {
+  auto found = blocks_.upper_bound(address);
+  if (found == blocks_.begin()) return blocks_.end();
+  --found;
+  const std::uint64_t inside = address - found->first;
+  const bool fits = inside <= found->second.bytes && bytes <= found->second.bytes - inside;
+  return fits ? found : blocks_.end();
+}
+
+Result<std::byte*> ForeignMemory::translate(std::uint64_t address, std::size_t bytes) const {
+  MutexLock lock(mutex_);
+  const auto found = find(address, bytes);
+  if (found == blocks_.end()) {
+    return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
+                                     std::to_string(address) + " lie in no allocation");
+  }
+  return found->second.copy + static_cast<std::size_t>(address - found->first);
+}
+
+std::uint64_t ForeignMemory::generation() const {
+  MutexLock lock(mutex_);
+  return generation_;
+}
+
+void ForeignMemory::flush(const BufferView& view) {
+  MutexLock lock(mutex_);
+  const auto found = find(view.device_address, view.bytes);
+  if (found == blocks_.end()) return;
+  std::byte* const target =
+      found->second.driver_memory + static_cast<std::size_t>(view.device_address - found->first);
+  driver_.functions().mem_copy_from_host(target, view.data, view.bytes);
+  driver_.functions().flush_cache(target,
+                                  static_cast<ForeignDriver::PhysicalAddress>(view.device_address),
+                                  static_cast<int>(view.bytes));
+}
+
+void ForeignMemory::invalidate(const BufferView& view) {
+  MutexLock lock(mutex_);
+  const auto found = find(view.device_address, view.bytes);
+  if (found == blocks_.end()) return;
+  std::byte* const source =
+      found->second.driver_memory + static_cast<std::size_t>(view.device_address - found->first);
+  driver_.functions().invalidate_cache(
+      source, static_cast<ForeignDriver::PhysicalAddress>(view.device_address),
+      static_cast<int>(view.bytes));
+  driver_.functions().mem_copy_to_host(view.data, source, view.bytes);
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,47 @@
+// ForeignMemory: memory from a foreign driver, with a copy for the CPU.
+//
+// vta/driver.h gives no promise that the CPU may use its memory directly, only functions that copy
+// in and out. So the CPU works on memory of this process; flush copies it in, invalidate out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "device/foreign_driver.h"
+#include "edgepipe/memory.h"
+#include "edgepipe/sync.h"
+
+namespace edgepipe {
+
+class ForeignMemory final : public DeviceMemory {
+ public:
+  /// `driver` is borrowed and outlives the memory.
+  explicit ForeignMemory(const ForeignDriver& driver) : driver_(driver) {}
+  ~ForeignMemory() override;
+
+  /// kOutOfMemory when the driver gives none, kUnsupported when what it gives is misaligned.
+  Result<Buffer> allocate(std::size_t bytes) override;
+  Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
+  [[nodiscard]] std::uint64_t generation() const override;
+  void flush(const BufferView& view) override;
+  void invalidate(const BufferView& view) override;
+
+ private:
+  struct Block {
+    std::byte* driver_memory = nullptr;  // only the driver's functions touch it
+    std::byte* copy = nullptr;
+    std::size_t bytes = 0;
+  };
+  using Blocks = std::map<std::uint64_t, Block>;  // by the address of the first byte
+
+  void release(const BufferView& view) noexcept override;
+  [[nodiscard]] Blocks::const_iterator find(std::uint64_t address, std::size_t bytes) const
+      EDGEPIPE_REQUIRES(mutex_);
+
+  const ForeignDriver& driver_;
+  mutable Mutex mutex_;  // also serves the driver's functions, which promise nothing about threads
+  Blocks blocks_ EDGEPIPE_GUARDED_BY(mutex_);
+  std::uint64_t generation_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,228 @@
+#include "device/hardware_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "device/run_fence.h"
+#include "device/vta_registers.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
+                                              vta::kAccBase, vta::kOutBase};
+
+}  // namespace
+
+Result<std::unique_ptr<HardwareDevice>> HardwareDevice::create(const Accelerator& accelerator,
+                                                               Parts parts,
+                                                               const Options& options) {
+  if (Status status = accelerator.validate(); !status.ok()) return status;
+  if (parts.registers == nullptr || parts.memory == nullptr) {
+    return Status(Code::kInvalidArgument, "vta: registers and memory are needed to drive it");
+  }
+  const FenceLayout layout(accelerator);
+  Result<Buffer> fence = parts.memory->allocate(layout.bytes);
+  if (!fence.ok()) return fence.status().with_context("vta: run fence");
+  return std::unique_ptr<HardwareDevice>(
+      new HardwareDevice(accelerator, std::move(parts), options, *std::move(fence)));
+}
+
+HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options,
+                               Buffer fence)
+    : accelerator_(accelerator),
+      codec_(accelerator),
+      options_(options),
+      parts_(std::move(parts)),
+      fence_(std::move(fence)) {}
+
+Status HardwareDevice::prepare(const Submission& submission) {
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  return turn.ok() ? find(submission).status() : turn.status();
+}
+
+Status HardwareDevice::run(const Submission& submission) {
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  if (!turn.ok()) return turn.status();
+  if (broken_) {
+    return {Code::kDevice,
+            "vta: it hangs since an earlier run and cannot be reset; program its "
+            "bitstream again"};
+  }
+  Result<const FencedProgram*> program = find(submission);
+  if (!program.ok()) return program.status();
+  write_sequence();
+  if (parts_.interrupt != nullptr) {
+    if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
+  }
+  ++statistics_.runs;
+  done_was_stale_ = false;
+  start(**program);
+  Status status = wait(submission);
+  if (done_was_stale_) ++statistics_.stale_done;
+  return status.ok() ? status : recover(status);
+}
+
+HardwareDevice::Statistics HardwareDevice::statistics() {
+  const Result<Turns::Turn> turn = turns_.take(far_future());
+  return statistics_;
+}
+
+Result<const HardwareDevice::FencedProgram*> HardwareDevice::find(const Submission& submission) {
+  const std::size_t bytes = std::size_t{submission.count} * sizeof(InstructionWord);
+  if (submission.address % sizeof(InstructionWord) != 0) {
+    return Status(Code::kDevice, "vta: the instructions' address " +
+                                     std::to_string(submission.address) +
+                                     " is not a multiple of 16");
+  }
+  Result<std::byte*> pointer = parts_.memory->translate(submission.address, bytes);
+  if (!pointer.ok()) return pointer.status().with_context("vta: instructions");
+  const std::span words(reinterpret_cast<const InstructionWord*>(*pointer), submission.count);
+  const auto found = std::find_if(programs_.begin(), programs_.end(), [&](const auto& program) {
+    return program.original.size() == words.size() &&
+           std::memcmp(program.original.data(), words.data(), words.size_bytes()) == 0;
+  });
+  if (found != programs_.end()) {
+    programs_.splice(programs_.begin(), programs_, found);
+    return &programs_.front();
+  }
+  Result<FencedProgram> fresh = make_fenced(words);
+  if (!fresh.ok()) return fresh.status();
+  if (programs_.size() >= std::max<std::size_t>(options_.kept_programs, 1)) programs_.pop_back();
+  programs_.push_front(*std::move(fresh));
+  return &programs_.front();
+}
+
+Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(
+    std::span<const InstructionWord> original) {
+  Result<std::vector<InstructionWord>> fenced =
+      with_fence(codec_, accelerator_, original, fence_.device_address());
+  if (!fenced.ok()) return fenced.status().with_context("vta");
+  const std::size_t bytes = fenced->size() * sizeof(InstructionWord);
+  Result<Buffer> copy = parts_.memory->allocate(bytes);
+  if (!copy.ok()) return copy.status().with_context("vta: instructions");
+  if (copy->device_address() + bytes > (std::uint64_t{1} << 32)) {
+    return Status(Code::kUnsupported, "vta: instructions at " +
+                                          std::to_string(copy->device_address()) +
+                                          ", but its address register has 32 bits");
+  }
+  std::memcpy(copy->data(), fenced->data(), bytes);
+  parts_.memory->flush(copy->view());
+  return FencedProgram{.original = {original.begin(), original.end()},
+                       .copy = *std::move(copy),
+                       .count = static_cast<std::uint32_t>(fenced->size())};
+}
+
+// One byte of the number in each int32 lane; the store writes each lane's low byte.
+void HardwareDevice::write_sequence() {
+  const FenceLayout layout(accelerator_);
+  ++sequence_;
+  for (std::uint32_t lane = 0; lane < accelerator_.out_bytes(); ++lane) {
+    const std::uint32_t value = (sequence_ >> (8 * (lane % 4))) & 0xFF;
+    std::memcpy(fence_.data() + layout.acc_offset + lane * sizeof value, &value, sizeof value);
+  }
+  parts_.memory->flush(fence_.view());
+}
+
+void HardwareDevice::start(const FencedProgram& program) {
+  RegisterFile& registers = *parts_.registers;
+  registers.write(vta::kFetchCount, program.count);
+  registers.write(vta::kFetchAddress, static_cast<std::uint32_t>(program.copy.device_address()));
+  for (const std::uint32_t base : kBases) registers.write(base, 0);
+  for (const std::uint32_t block : {vta::kLoad, vta::kCompute, vta::kStore}) {
+    registers.write(block + vta::kControl, vta::kStart | vta::kAutoRestart);
+  }
+  registers.write(vta::kFetch + vta::kControl, vta::kStart);
+}
+
+Status HardwareDevice::wait(const Submission& submission) {
+  const Clock::time_point deadline = Clock::now() + submission.time_limit;
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (now >= deadline) break;
+    if (parts_.interrupt == nullptr) {
+      if (fence_reached()) return {};
+      std::this_thread::sleep_until(std::min(deadline, now + options_.poll_interval));
+      continue;
+    }
+    Result<bool> fired =
+        parts_.interrupt->wait(std::min(deadline, now + options_.interrupt_patience));
+    if (!fired.ok()) return fired.status();
+    if (fence_reached()) {
+      if (!*fired) ++statistics_.lost_interrupts;
+      return {};
+    }
+    // Not ours: one that was on its way when the run before was given up. The next may be.
+    if (*fired) {
+      if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
+      if (fence_reached()) return {};
+    }
+  }
+  if (fence_reached()) return {};
+  return {Code::kDeadline, describe_hang(submission)};
+}
+
+// The hardware keeps no instruction counter. What it does tell: fetch is idle once it has handed
+// every instruction to the modules, and a store has ended when its bytes are in memory.
+std::string HardwareDevice::describe_hang(const Submission& submission) {
+  const auto hex = [this](std::uint32_t offset) {
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), "0x%x", parts_.registers->read(offset));
+    return std::string(text.data());
+  };
+  const bool fetched = (parts_.registers->read(vta::kFetch + vta::kControl) & vta::kIdle) != 0;
+  std::string text = "vta: hangs: deadline passed in run " + std::to_string(statistics_.runs) +
+                     " of " + std::to_string(submission.count) + " instructions at " +
+                     std::to_string(submission.address);
+  text +=
+      fetched ? "; fetch has handed over all of them" : "; fetch has not handed over all of them";
+  text += stored_sequence() ? ", the last store has ended" : ", the last store has not ended";
+  text += "; fetch control " + hex(vta::kFetch + vta::kControl) + " count " +
+          hex(vta::kFetchCount) + " address " + hex(vta::kFetchAddress);
+  text += ", load control " + hex(vta::kLoad + vta::kControl);
+  text += ", compute control " + hex(vta::kCompute + vta::kControl) + " done " + hex(vta::kDone);
+  return text + ", store control " + hex(vta::kStore + vta::kControl);
+}
+
+/// Whether this run's number is in memory.
+bool HardwareDevice::stored_sequence() {
+  const FenceLayout layout(accelerator_);
+  parts_.memory->invalidate(fence_.view());
+  const auto* const stored =
+      reinterpret_cast<const volatile std::uint8_t*>(fence_.data() + layout.out_offset);
+  bool reached = true;
+  for (std::uint32_t lane = 0; lane < accelerator_.out_bytes(); ++lane) {
+    reached = reached && stored[lane] == ((sequence_ >> (8 * (lane % 4))) & 0xFF);
+  }
+  return reached;
+}
+
+bool HardwareDevice::fence_reached() {
+  const bool reached = stored_sequence();
+  const bool done = parts_.registers->read(vta::kDone) == 1;
+  if (done && !reached) done_was_stale_ = true;
+  return done && reached;
+}
+
+Status HardwareDevice::recover(const Status& reason) {
+  // Whatever went wrong, the program may still be running and must not meet the next one.
+  if (reason.code() == Code::kDeadline) ++statistics_.hangs;
+  if (parts_.reset == nullptr) {
+    broken_ = true;
+    return {reason.code(), reason.message() + "; there is no reset line"};
+  }
+  if (Status status = parts_.reset->reset(); !status.ok()) {
+    broken_ = true;
+    return {reason.code(), reason.message() + "; reset failed: " + status.message()};
+  }
+  ++statistics_.resets;
+  return {reason.code(), reason.message() + "; it has been reset"};
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,129 @@
+#include "emulation/fpga_model.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <charconv>
+#include <thread>
+#include <utility>
+
+#include "device/vta_registers.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, FaultKind>, 3> kFaultNames{{
+    {"hang", FaultKind::kHang},
+    {"stale-done", FaultKind::kStaleDone},
+    {"lost-interrupt", FaultKind::kLostInterrupt},
+}};
+
+struct BaseRegister {
+  std::string_view name;
+  std::uint32_t offset;
+};
+constexpr std::array<BaseRegister, 5> kBases{{{"inp_addr", vta::kInpBase},
+                                              {"wgt_addr", vta::kWgtBase},
+                                              {"uop_addr", vta::kUopBase},
+                                              {"bias_addr", vta::kAccBase},
+                                              {"out_addr", vta::kOutBase}}};
+
+}  // namespace
+
+Result<Fault> parse_fault(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  for (const auto& [name, kind] : kFaultNames) {
+    if (equals == std::string::npos || text.substr(0, equals) != name) continue;
+    Fault fault{.kind = kind, .every_runs = 0};
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data() + equals + 1, end, fault.every_runs);
+    if (parsed.ec == std::errc() && parsed.ptr == end && fault.every_runs > 0) return fault;
+  }
+  return Status(
+      Code::kInvalidArgument,
+      "fault '" + text + "' is unknown, expected hang=N, stale-done=N or lost-interrupt=N");
+}
+
+FpgaModel::FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
+                     Options options)
+    : device_(device), registers_(registers), interrupt_(interrupt), options_(std::move(options)) {
+  assert(registers.size() >= kBytes);
+}
+
+Result<bool> FpgaModel::step() {
+  if (read(kResetRequest) != read(kResetAcknowledge)) {
+    reset();
+    return true;
+  }
+  if (hung_ || (read(vta::kFetch + vta::kControl) & vta::kStart) == 0) return false;
+  // Fetch fills queues that nobody empties until the other blocks are started.
+  for (const std::uint32_t block : {vta::kLoad, vta::kCompute, vta::kStore}) {
+    if ((read(block + vta::kControl) & vta::kStart) == 0) return false;
+  }
+  if (Status status = run(); !status.ok()) return status;
+  return true;
+}
+
+Status FpgaModel::run() {
+  ++runs_;
+  write(vta::kFetch + vta::kControl, 0);  // started: start clears itself, and no longer idle
+  if (due(FaultKind::kStaleDone)) std::this_thread::sleep_for(options_.stale_done);
+  write(vta::kDone, 0);
+  if (due(FaultKind::kHang)) {
+    options_.on_event("run " + std::to_string(runs_) + ": hangs, as asked");
+    hung_ = true;
+    return {};
+  }
+  if (Status status = execute(); !status.ok()) {
+    // Hardware has no way to refuse; what it would do is undefined, so it gets no further.
+    options_.on_event("run " + std::to_string(runs_) + ": " + status.message());
+    hung_ = true;
+    return {};
+  }
+  write(vta::kDone, 1);
+  write(vta::kFetch + vta::kControl, vta::kIdle);
+  if (due(FaultKind::kLostInterrupt)) {
+    options_.on_event("run " + std::to_string(runs_) + ": loses its interrupt, as asked");
+    return {};
+  }
+  return interrupt_.pulse();
+}
+
+Status FpgaModel::execute() {
+  for (const BaseRegister& base : kBases) {
+    if (const std::uint32_t value = read(base.offset); value != 0) {
+      return {Code::kUnsupported,
+              std::string(base.name) + " is " + std::to_string(value) + ", expected 0"};
+    }
+  }
+  return device_.run({.address = read(vta::kFetchAddress), .count = read(vta::kFetchCount)});
+}
+
+void FpgaModel::reset() {
+  const std::uint32_t request = read(kResetRequest);
+  for (std::uint32_t offset = 0; offset < vta::kBytes; offset += 4) write(offset, 0);
+  write(vta::kFetch + vta::kControl, vta::kIdle);
+  hung_ = false;
+  options_.on_event("reset after run " + std::to_string(runs_));
+  write(kResetAcknowledge, request);
+}
+
+bool FpgaModel::due(FaultKind kind) const {
+  return std::any_of(options_.faults.begin(), options_.faults.end(), [&](const Fault& fault) {
+    return fault.kind == kind && runs_ % fault.every_runs == 0;
+  });
+}
+
+// Acquire and release: what the driver wrote before a register is seen after it, and the reverse.
+std::uint32_t FpgaModel::read(std::uint32_t offset) const {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(registers_.data() + offset))
+      .load(std::memory_order_acquire);
+}
+
+void FpgaModel::write(std::uint32_t offset, std::uint32_t value) {
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(registers_.data() + offset))
+      .store(value, std::memory_order_release);
+}
+
+}  // namespace edgepipe

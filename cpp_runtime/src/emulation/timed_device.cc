@@ -1,0 +1,27 @@
+#include "emulation/timed_device.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace edgepipe {
+
+TimedDevice::TimedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
+
+const Accelerator& TimedDevice::accelerator() const { return inner_->accelerator(); }
+
+DeviceMemory& TimedDevice::memory() { return inner_->memory(); }
+
+Status TimedDevice::prepare(const Submission& submission) { return inner_->prepare(submission); }
+
+Status TimedDevice::run(const Submission& submission) {
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  if (!turn.ok()) return turn.status();
+  const Clock::time_point began = Clock::now();
+  if (Status status = inner_->run(submission); !status.ok()) return status;
+  std::this_thread::sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
+  if (submission.modelled_time <= submission.time_limit) return {};
+  return {Code::kDeadline, "the time limit is before the end of the program's modelled time"};
+}
+
+}  // namespace edgepipe

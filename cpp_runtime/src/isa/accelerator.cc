@@ -1,0 +1,154 @@
+#include "edgepipe/accelerator.h"
+
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "isa/accelerator_json.h"
+
+namespace edgepipe {
+namespace {
+
+Status invalid(const std::string& text) { return {Code::kInvalidArgument, "accelerator: " + text}; }
+
+using Field = std::pair<const char*, std::uint32_t Accelerator::*>;
+constexpr std::array<Field, 10> kFields{{
+    {"batch", &Accelerator::batch},
+    {"block_in", &Accelerator::block_in},
+    {"block_out", &Accelerator::block_out},
+    {"uop_buffer_bytes_log2", &Accelerator::uop_buffer_bytes_log2},
+    {"inp_buffer_bytes_log2", &Accelerator::inp_buffer_bytes_log2},
+    {"wgt_buffer_bytes_log2", &Accelerator::wgt_buffer_bytes_log2},
+    {"acc_buffer_bytes_log2", &Accelerator::acc_buffer_bytes_log2},
+    {"acc_hazard_steps", &Accelerator::acc_hazard_steps},
+    {"command_queue_depth", &Accelerator::command_queue_depth},
+    {"token_queue_depth", &Accelerator::token_queue_depth},
+}};
+
+std::uint32_t log2_of(std::uint32_t power_of_two) {
+  return static_cast<std::uint32_t>(std::countr_zero(power_of_two));
+}
+
+}  // namespace
+
+std::uint32_t Accelerator::element_bytes(MemoryType type) const {
+  switch (type) {
+    case MemoryType::kUop:
+      return uop_bytes();
+    case MemoryType::kWgt:
+      return wgt_bytes();
+    case MemoryType::kInp:
+      return inp_bytes();
+    case MemoryType::kAcc:
+      return acc_bytes();
+    case MemoryType::kOut:
+      break;
+  }
+  return out_bytes();
+}
+
+std::uint32_t Accelerator::depth(MemoryType type) const {
+  switch (type) {
+    case MemoryType::kUop:
+      return uop_depth();
+    case MemoryType::kWgt:
+      return wgt_depth();
+    case MemoryType::kInp:
+      return inp_depth();
+    case MemoryType::kAcc:
+    case MemoryType::kOut:
+      break;
+  }
+  return acc_depth();
+}
+
+std::string Accelerator::configuration() const {
+  return std::to_string(batch) + "x" + std::to_string(block_in) + "_i8w8a32_" +
+         std::to_string(uop_buffer_bytes_log2) + "_" + std::to_string(inp_buffer_bytes_log2) + "_" +
+         std::to_string(wgt_buffer_bytes_log2) + "_" + std::to_string(acc_buffer_bytes_log2);
+}
+
+Status Accelerator::validate() const {
+  if (block_in != block_out) {
+    return invalid("block_in " + std::to_string(block_in) + " differs from block_out " +
+                   std::to_string(block_out));
+  }
+  for (const auto& [name, bound] : {std::pair{"batch", batch}, std::pair{"block_in", block_in}}) {
+    if (!std::has_single_bit(bound) || bound > 256) {
+      return invalid(std::string(name) + " is " + std::to_string(bound) +
+                     ", expected a power of two up to 256");
+    }
+  }
+  for (const auto& [name, bytes_log2, element_bytes] :
+       {std::tuple{"uop", uop_buffer_bytes_log2, uop_bytes()},
+        std::tuple{"inp", inp_buffer_bytes_log2, inp_bytes()},
+        std::tuple{"wgt", wgt_buffer_bytes_log2, wgt_bytes()},
+        std::tuple{"acc", acc_buffer_bytes_log2, acc_bytes()}}) {
+    if (bytes_log2 > 28 || (1U << bytes_log2) < element_bytes) {
+      return invalid(std::string(name) + " buffer of 2^" + std::to_string(bytes_log2) +
+                     " bytes, expected at least one element of " + std::to_string(element_bytes) +
+                     " bytes and at most 2^28");
+    }
+  }
+  if (acc_hazard_steps < 1 || command_queue_depth < 1 || token_queue_depth < 1) {
+    return invalid("acc_hazard_steps, command_queue_depth and token_queue_depth must be >= 1");
+  }
+  // Head 7 bits, reset, uop_bgn, uop_end and two 14-bit loop bounds share the first 64 bits.
+  const std::uint32_t uop = log2_of(uop_depth());
+  const std::uint32_t inp = log2_of(inp_depth());
+  const std::uint32_t wgt = log2_of(wgt_depth());
+  const std::uint32_t acc = log2_of(acc_depth());
+  if (8 + 2 * uop + 1 + 28 > 64 || 2 * (acc + inp + wgt) > 64 || 2 * (acc + inp) + 20 > 64 ||
+      acc + inp + wgt > 32) {
+    return invalid("configuration " + configuration() +
+                   " needs wider instruction or uop fields than the encoding has");
+  }
+  return {};
+}
+
+Result<Accelerator> parse_accelerator(std::string_view json) {
+  return accelerator_from_json(nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false));
+}
+
+Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
+  if (!object.is_object()) return invalid("expected a JSON object");
+
+  Accelerator accelerator;
+  const auto revision = object.find("revision");
+  if (revision == object.end() || !revision->is_string()) {
+    return invalid("field 'revision' is missing or not a text");
+  }
+  const auto& text = revision->get_ref<const std::string&>();
+  if (text == "0.0.1") {
+    accelerator.revision = Revision::k0_0_1;
+  } else if (text == "0.0.2") {
+    accelerator.revision = Revision::k0_0_2;
+  } else {
+    return invalid("encoding revision '" + text + "' is unknown, expected 0.0.1 or 0.0.2");
+  }
+  const auto clock = object.find("clock_hz");
+  if (clock == object.end() || !clock->is_number_unsigned() || *clock == 0U) {
+    return invalid("field 'clock_hz' is missing or not a positive whole number");
+  }
+  accelerator.clock_hz = clock->get<std::uint64_t>();
+  for (const auto& [name, member] : kFields) {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_number_unsigned() ||
+        found->get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) {
+      return invalid("field '" + std::string(name) + "' is missing or not a 32-bit whole number");
+    }
+    accelerator.*member = found->get<std::uint32_t>();
+  }
+  if (object.size() != kFields.size() + 2) {
+    for (const auto& item : object.items()) {
+      bool known = item.key() == "revision" || item.key() == "clock_hz";
+      for (const auto& field : kFields) known = known || item.key() == field.first;
+      if (!known) return invalid("unknown field '" + item.key() + "'");
+    }
+  }
+  if (Status status = accelerator.validate(); !status.ok()) return status;
+  return accelerator;
+}
+
+}  // namespace edgepipe

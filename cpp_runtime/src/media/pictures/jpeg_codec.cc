@@ -1,0 +1,118 @@
+#include "media/pictures/jpeg_codec.h"
+
+#include <dlfcn.h>
+#include <turbojpeg.h>
+
+#include <string>
+#include <utility>
+
+namespace edgepipe {
+
+struct JpegCodec::Library {
+  ~Library() {
+    if (encoded != nullptr) release(encoded);
+    if (decompressor != nullptr) destroy(decompressor);
+    if (compressor != nullptr) destroy(compressor);
+    if (handle != nullptr) ::dlclose(handle);
+  }
+
+  template <typename Function>
+  bool load(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(handle, name));
+    return function != nullptr;
+  }
+
+  bool load_all() {
+    return load(init_compress, "tjInitCompress") && load(init_decompress, "tjInitDecompress") &&
+           load(destroy, "tjDestroy") && load(release, "tjFree") &&
+           load(read_header, "tjDecompressHeader3") && load(decompress, "tjDecompress2") &&
+           load(compress, "tjCompress2") && load(error_text, "tjGetErrorStr2");
+  }
+
+  void* handle = nullptr;
+  decltype(&::tjInitCompress) init_compress = nullptr;
+  decltype(&::tjInitDecompress) init_decompress = nullptr;
+  decltype(&::tjDestroy) destroy = nullptr;
+  decltype(&::tjFree) release = nullptr;
+  decltype(&::tjDecompressHeader3) read_header = nullptr;
+  decltype(&::tjDecompress2) decompress = nullptr;
+  decltype(&::tjCompress2) compress = nullptr;
+  decltype(&::tjGetErrorStr2) error_text = nullptr;
+
+  tjhandle compressor = nullptr;
+  tjhandle decompressor = nullptr;
+  unsigned char* encoded = nullptr;  // grown by the library
+  unsigned long encoded_bytes = 0;
+};
+
+JpegCodec::JpegCodec(std::unique_ptr<Library> library) : library_(std::move(library)) {}
+JpegCodec::JpegCodec(JpegCodec&&) noexcept = default;
+JpegCodec& JpegCodec::operator=(JpegCodec&&) noexcept = default;
+JpegCodec::~JpegCodec() = default;
+
+Result<JpegCodec> JpegCodec::create() {
+  auto library = std::make_unique<Library>();
+  library->handle = ::dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (library->handle == nullptr || !library->load_all()) {
+    return Status(Code::kUnsupported,
+                  "libturbojpeg.so.0 cannot be loaded; install libturbojpeg0 for JPEG");
+  }
+  library->compressor = library->init_compress();
+  library->decompressor = library->init_decompress();
+  if (library->compressor == nullptr || library->decompressor == nullptr) {
+    return Status(Code::kOutOfMemory, "libturbojpeg could not start");
+  }
+  return JpegCodec(std::move(library));
+}
+
+Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes) {
+  // The C function does not write to the data; its older signature lacks the const.
+  auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));
+  const auto failed = [&] {
+    return Status(Code::kCorrupt,
+                  std::string("JPEG: ") + library_->error_text(library_->decompressor));
+  };
+  int width = 0;
+  int height = 0;
+  int subsampling = 0;
+  int colour_space = 0;
+  if (library_->read_header(library_->decompressor, data, bytes.size(), &width, &height,
+                            &subsampling, &colour_space) != 0) {
+    return failed();
+  }
+  Picture picture{.format = PixelFormat::kRgb,
+                  .width = width,
+                  .height = height,
+                  .row_bytes = packed_row_bytes(PixelFormat::kRgb, width)};
+  constexpr int kLongestSide = 16384;  // no camera's; keeps a forged header from asking for memory
+  if (width > kLongestSide || height > kLongestSide) {
+    return Status(Code::kCorrupt, "JPEG: the header says " + std::to_string(width) + "x" +
+                                      std::to_string(height) + " pixels");
+  }
+  const std::size_t needed = packed_bytes(PixelFormat::kRgb, width, height);
+  if (pixels_.size() < needed) pixels_.resize(needed);
+  if (library_->decompress(library_->decompressor, data, bytes.size(),
+                           reinterpret_cast<unsigned char*>(pixels_.data()), width, 0, height,
+                           TJPF_RGB, 0) != 0) {
+    return failed();
+  }
+  picture.bytes = std::span(pixels_).first(needed);
+  return picture;
+}
+
+Result<std::span<const std::byte>> JpegCodec::encode(const Picture& picture, int quality) {
+  const bool gray = picture.format == PixelFormat::kGray;
+  const int format = gray ? TJPF_GRAY : picture.format == PixelFormat::kBgr ? TJPF_BGR : TJPF_RGB;
+  if (library_->compress(library_->compressor,
+                         reinterpret_cast<const unsigned char*>(picture.bytes.data()),
+                         picture.width, static_cast<int>(picture.row_bytes), picture.height, format,
+                         &library_->encoded, &library_->encoded_bytes,
+                         gray ? TJSAMP_GRAY : TJSAMP_420, quality, 0) != 0) {
+    return Status(Code::kInternal,
+                  std::string("JPEG: ") + library_->error_text(library_->compressor));
+  }
+  return std::span(reinterpret_cast<const std::byte*>(library_->encoded),
+                   static_cast<std::size_t>(library_->encoded_bytes));
+}
+
+}  // namespace edgepipe

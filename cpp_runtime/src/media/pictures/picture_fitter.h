@@ -1,0 +1,54 @@
+// PictureFitter: from a camera's picture to the frame that the network takes.
+//
+//   Result<PictureFitter> fitter = PictureFitter::create(bundle.manifest().preprocess);
+//   Status status = fitter->fit(picture, frame.input(0));
+//
+// Reads the picture where it lies, converts a row at a time and writes the frame once. Whole-number
+// arithmetic throughout: with v and h the weights of axis_taps.h (each adds up to 2048), a frame's
+// byte is (sum of v h pixel + 2**21) >> 22, on every machine. Sizes are those of `edgepipe run`:
+// "stretch" brings both sides to the frame's, "center_crop" the short side to resize_short_side and
+// cuts out the middle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "edgepipe/manifest.h"
+#include "edgepipe/picture.h"
+#include "edgepipe/status.h"
+#include "media/pictures/jpeg_codec.h"
+
+namespace edgepipe {
+
+class PictureFitter {
+ public:
+  /// kInvalidArgument when the crop is larger than what it is cut from.
+  static Result<PictureFitter> create(const Preprocess& preprocess);
+  PictureFitter(PictureFitter&&) noexcept;
+  PictureFitter& operator=(PictureFitter&&) noexcept;
+  ~PictureFitter();
+
+  /// Writes `frame`: uint8[height, width, channels] in the network's order. kCorrupt for a damaged
+  /// JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for a picture that is not
+  /// what it says. Allocates only when the pictures' size or format changes. One thread at a time.
+  Status fit(const Picture& picture, std::span<std::byte> frame);
+
+ private:
+  struct Plan;
+  PictureFitter(const Preprocess& preprocess, std::unique_ptr<Plan> plan);
+
+  Status fit_pixels(const Picture& picture, std::span<std::byte> frame);
+  void plan_for(const Picture& picture);
+  std::span<const std::uint32_t> filtered_row(const Picture& picture, int row);
+
+  Preprocess preprocess_;
+  std::unique_ptr<Plan> plan_;
+  std::optional<JpegCodec> jpeg_;  // opened with the first JPEG
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,147 @@
+#include "media/pictures/pixel_row.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace edgepipe {
+namespace {
+
+// Rows are converted in runs of so many pixels, planes apart: loops of a fixed length over narrow
+// numbers, which compilers turn into SIMD code (NEON's widening multiplications, SSE2's).
+constexpr std::size_t kRun = 64;
+
+template <typename Value>
+using Plane = std::array<Value, kRun>;
+
+struct Yuv {
+  Plane<std::int16_t> y;
+  Plane<std::int16_t> u;
+  Plane<std::int16_t> v;
+};
+
+struct Rgb {
+  Plane<std::uint8_t> red;
+  Plane<std::uint8_t> green;
+  Plane<std::uint8_t> blue;
+};
+
+std::uint8_t to_byte(int value) { return static_cast<std::uint8_t>(std::clamp(value, 0, 255)); }
+
+/// ITU-R BT.601 with Y in 16..235 and U, V in 16..240, coefficients times 256.
+void from_yuv(const Yuv& from, Rgb& to) {
+  for (std::size_t x = 0; x < kRun; ++x) {
+    const int luma = 298 * static_cast<std::int16_t>(from.y[x] - 16) + 128;
+    const auto blue_difference = static_cast<std::int16_t>(from.u[x] - 128);
+    const auto red_difference = static_cast<std::int16_t>(from.v[x] - 128);
+    to.red[x] = to_byte((luma + 409 * red_difference) >> 8);
+    to.green[x] = to_byte((luma - 100 * blue_difference - 208 * red_difference) >> 8);
+    to.blue[x] = to_byte((luma + 516 * blue_difference) >> 8);
+  }
+}
+
+/// The pixels of `from` that fill `to`, which has room for all of kRun or for the row's rest.
+void pack(const Rgb& from, std::size_t count, ChannelOrder order, std::uint8_t* to) {
+  if (order == ChannelOrder::kGray) {
+    for (std::size_t x = 0; x < count; ++x) {
+      const int weighed = 9798 * from.red[x] + 19235 * from.green[x] + 3735 * from.blue[x];
+      to[x] = static_cast<std::uint8_t>((weighed + (1 << 14)) >> 15);
+    }
+    return;
+  }
+  const Plane<std::uint8_t>& first = order == ChannelOrder::kRgb ? from.red : from.blue;
+  const Plane<std::uint8_t>& third = order == ChannelOrder::kRgb ? from.blue : from.red;
+  for (std::size_t x = 0; x < count; ++x) {
+    to[3 * x] = first[x];
+    to[3 * x + 1] = from.green[x];
+    to[3 * x + 2] = third[x];
+  }
+}
+
+/// One row of a picture; `read` gives pixels [at, at + count) of it as planes.
+class Row {
+ public:
+  Row(const Picture& picture, int row)
+      : format_(picture.format),
+        line_(reinterpret_cast<const std::uint8_t*>(picture.bytes.data()) +
+              static_cast<std::size_t>(row) * picture.row_bytes) {
+    if (format_ != PixelFormat::kNv12) return;
+    const auto chroma_row =
+        static_cast<std::size_t>(picture.height) + static_cast<std::size_t>(row) / 2;
+    chroma_ = reinterpret_cast<const std::uint8_t*>(picture.bytes.data()) +
+              chroma_row * picture.row_bytes;
+  }
+
+  void read(std::size_t at, std::size_t count, Rgb& to) const {
+    switch (format_) {
+      case PixelFormat::kRgb:
+        read_triples(line_ + 3 * at, count, to.red, to.green, to.blue);
+        break;
+      case PixelFormat::kBgr:
+        read_triples(line_ + 3 * at, count, to.blue, to.green, to.red);
+        break;
+      case PixelFormat::kGray:
+        for (std::size_t x = 0; x < count; ++x) {
+          to.red[x] = to.green[x] = to.blue[x] = line_[at + x];
+        }
+        break;
+      case PixelFormat::kYuyv:
+        for (std::size_t pair = 0; pair < count / 2; ++pair) {
+          const std::uint8_t* four = line_ + 2 * at + 4 * pair;
+          put(to_yuv_, pair, four[0], four[2], four[1], four[3]);
+        }
+        from_yuv(to_yuv_, to);
+        break;
+      case PixelFormat::kNv12:
+        for (std::size_t pair = 0; pair < count / 2; ++pair) {
+          const std::size_t x = at + 2 * pair;
+          put(to_yuv_, pair, line_[x], line_[x + 1], chroma_[x], chroma_[x + 1]);
+        }
+        from_yuv(to_yuv_, to);
+        break;
+      case PixelFormat::kJpeg:
+        break;  // excluded by the contract
+    }
+  }
+
+ private:
+  static void read_triples(const std::uint8_t* from, std::size_t count, Plane<std::uint8_t>& first,
+                           Plane<std::uint8_t>& second, Plane<std::uint8_t>& third) {
+    for (std::size_t x = 0; x < count; ++x) {
+      first[x] = from[3 * x];
+      second[x] = from[3 * x + 1];
+      third[x] = from[3 * x + 2];
+    }
+  }
+
+  /// Two pixels that share their colour.
+  static void put(Yuv& to, std::size_t pair, std::uint8_t left, std::uint8_t right, std::uint8_t u,
+                  std::uint8_t v) {
+    to.y[2 * pair] = left;
+    to.y[2 * pair + 1] = right;
+    to.u[2 * pair] = to.u[2 * pair + 1] = u;
+    to.v[2 * pair] = to.v[2 * pair + 1] = v;
+  }
+
+  PixelFormat format_;
+  const std::uint8_t* line_;
+  const std::uint8_t* chroma_ = nullptr;
+  mutable Yuv to_yuv_{};
+};
+
+}  // namespace
+
+void unpack_row(const Picture& picture, int row, ChannelOrder order, std::span<std::uint8_t> out) {
+  const Row source(picture, row);
+  const std::size_t channels = order == ChannelOrder::kGray ? 1 : 3;
+  const auto width = static_cast<std::size_t>(picture.width);
+  Rgb pixels{};
+  for (std::size_t at = 0; at < width; at += kRun) {
+    const std::size_t count = std::min(kRun, width - at);
+    source.read(at, count, pixels);
+    pack(pixels, count, order, out.data() + at * channels);
+  }
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,69 @@
+#include "media/sources/frame_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "media/pictures/pnm_header.h"
+
+namespace edgepipe {
+
+Result<FrameSource> FrameSource::open(const std::filesystem::path& path, Format format,
+                                      const Preprocess& preprocess) {
+  if (path == "-") {
+    return FrameSource(FileDescriptor(::dup(STDIN_FILENO)), "standard input", format, preprocess);
+  }
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    return Status(Code::kNotFound,
+                  path.string() + ": cannot be opened: " + std::generic_category().message(errno));
+  }
+  return FrameSource(std::move(file), path.string(), format, preprocess);
+}
+
+FrameSource::FrameSource(FileDescriptor file, std::string name, Format format,
+                         const Preprocess& preprocess)
+    : stream_(std::move(file)), name_(std::move(name)), format_(format), preprocess_(preprocess) {}
+
+Result<bool> FrameSource::read(std::span<std::byte> bytes, const std::atomic<bool>& stop) {
+  Result<bool> more =
+      format_ == Format::kRaw ? stream_.read(bytes, stop) : read_picture(bytes, stop);
+  if (!more.ok()) return more.status().with_context(name_ + ": frame " + std::to_string(frames_));
+  if (*more) ++frames_;
+  return more;
+}
+
+Result<bool> FrameSource::read_picture(std::span<std::byte> bytes, const std::atomic<bool>& stop) {
+  const bool gray = preprocess_.order == "GRAY";
+  Result<std::optional<PnmHeader>> header = read_pnm_header(stream_, stop);
+  if (!header.ok()) return header.status();
+  if (!*header) return false;
+  if ((*header)->gray != gray) {
+    return Status(Code::kCorrupt,
+                  "not a binary " + std::string(gray ? "PGM (P5)" : "PPM (P6)") + " picture");
+  }
+  const auto [is_gray, width, height] = **header;
+  if (width != preprocess_.width || height != preprocess_.height) {
+    return Status(Code::kCorrupt, "the picture is " + std::to_string(width) + "x" +
+                                      std::to_string(height) + ", the network takes " +
+                                      std::to_string(preprocess_.width) + "x" +
+                                      std::to_string(preprocess_.height));
+  }
+  Result<bool> more = stream_.read(bytes, stop);
+  if (!more.ok()) return more;
+  if (!*more) {
+    return stop ? more : Status(Code::kCorrupt, "the input ends after the picture's header");
+  }
+  if (preprocess_.order == "BGR") {  // PPM is RGB
+    for (std::size_t pixel = 0; pixel + 2 < bytes.size(); pixel += 3) {
+      std::swap(bytes[pixel], bytes[pixel + 2]);
+    }
+  }
+  return true;
+}
+
+}  // namespace edgepipe

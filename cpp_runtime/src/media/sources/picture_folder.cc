@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "edgepipe/picture_source.h"
+#include "media/pictures/pnm_header.h"
+#include "media/sources/pacer.h"
+
+namespace edgepipe {
+namespace {
+
+bool is_jpeg(const std::filesystem::path& path) {
+  const std::string suffix = path.extension().string();
+  return suffix == ".jpg" || suffix == ".jpeg";
+}
+
+bool is_picture(const std::filesystem::path& path) {
+  const std::string suffix = path.extension().string();
+  return is_jpeg(path) || suffix == ".ppm" || suffix == ".pgm";
+}
+
+/// A file's picture, whose pixels stay where they are.
+Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
+  Result<PnmHeader> header = take_pnm_header(bytes);
+  if (!header.ok()) return header.status();
+  Picture picture{.format = header->gray ? PixelFormat::kGray : PixelFormat::kRgb,
+                  .width = header->width,
+                  .height = header->height};
+  picture.row_bytes = packed_row_bytes(picture.format, picture.width);
+  picture.bytes = bytes;
+  if (Status status = check(picture); !status.ok()) {
+    return Status(Code::kCorrupt, status.message());
+  }
+  return picture;
+}
+
+/// A file that stays mapped while its picture is lent.
+class MappedPicture final : public PictureOwner {
+ public:
+  explicit MappedPicture(MappedFile file) : file_(std::move(file)) {}
+  [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }
+  void give_back(std::size_t /*buffer*/) override {}
+
+ private:
+  MappedFile file_;
+};
+
+class PictureFolder final : public PictureSource {
+ public:
+  PictureFolder(std::string name, std::vector<std::filesystem::path> files, const Pace& pace)
+      : name_(std::move(name)), files_(std::move(files)), loop_(pace.loop), pacer_(pace) {}
+
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
+    const std::uint64_t number = taken_;
+    if (!loop_ && number >= files_.size()) return false;
+    if (!pacer_.wait(stop)) return false;
+    const std::filesystem::path& path = files_[static_cast<std::size_t>(number % files_.size())];
+    Result<MappedFile> file = MappedFile::open(path);
+    if (!file.ok()) return file.status();
+    const auto mapped = std::make_shared<MappedPicture>(std::move(*file));
+    Picture picture{.format = PixelFormat::kJpeg, .bytes = mapped->bytes()};
+    if (!is_jpeg(path)) {
+      Result<Picture> parsed = parse_pnm(mapped->bytes());
+      if (!parsed.ok()) return parsed.status().with_context(path.string());
+      picture = *parsed;
+    }
+    ++taken_;
+    lease = PictureLease(picture, mapped, 0);
+    return true;
+  }
+
+  [[nodiscard]] SourceCounters counters() const override {
+    return {.captured = taken_, .taken = taken_};
+  }
+
+  [[nodiscard]] std::string description() const override {
+    return "pictures of " + name_ + ", " + std::to_string(files_.size()) +
+           (files_.size() == 1 ? " file" : " files");
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::filesystem::path> files_;
+  bool loop_;
+  Pacer pacer_;
+  std::atomic<std::uint64_t> taken_{0};
+};
+
+}  // namespace
+
+bool is_picture_path(const std::filesystem::path& path) {
+  std::error_code error;
+  return is_picture(path) || std::filesystem::is_directory(path, error);
+}
+
+Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
+                                                           const Pace& pace) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(path, error)) {
+    std::filesystem::directory_iterator entries(path, error);
+    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+      if (is_picture(entries->path())) files.push_back(entries->path());
+    }
+    if (error) return Status(Code::kNotFound, path.string() + ": " + error.message());
+    std::sort(files.begin(), files.end());
+    if (files.empty()) {
+      return Status(Code::kNotFound,
+                    path.string() + ": found no pictures, expected .ppm, .pgm, .jpg or .jpeg");
+    }
+  } else if (!std::filesystem::exists(path, error)) {
+    const std::string reason = error ? error.message() : "no such folder or picture";
+    return Status(Code::kNotFound, path.string() + ": " + reason);
+  } else if (!is_picture(path)) {
+    return Status(Code::kUnsupported,
+                  path.string() + ": not a picture, expected .ppm, .pgm, .jpg or .jpeg");
+  } else {
+    files.push_back(path);
+  }
+  return std::unique_ptr<PictureSource>(
+      std::make_unique<PictureFolder>(path.string(), std::move(files), pace));
+}
+
+}  // namespace edgepipe

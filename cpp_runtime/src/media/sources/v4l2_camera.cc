@@ -1,0 +1,108 @@
+#include "media/sources/v4l2_camera.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace edgepipe {
+namespace {
+
+constexpr int kPatienceMs = 100;
+
+}  // namespace
+
+Result<std::unique_ptr<PictureSource>> V4l2Camera::open(const Options& options, V4l2Calls& calls) {
+  Result<std::shared_ptr<V4l2Stream>> stream =
+      V4l2Stream::open(options.path, options.stream, calls);
+  if (!stream.ok()) return stream.status();
+  std::unique_ptr<V4l2Camera> camera(new V4l2Camera(options, std::move(*stream), calls));
+  Result<Thread> thread =
+      Thread::start({.name = "camera", .cores = {}}, [raw = camera.get()] { raw->capture(); });
+  if (!thread.ok()) return thread.status();
+  camera->thread_.emplace(std::move(*thread));
+  return std::unique_ptr<PictureSource>(std::move(camera));
+}
+
+V4l2Camera::V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls)
+    : options_(options),
+      calls_(calls),
+      description_(options.path + ", " + stream->description()),
+      stream_(std::move(stream)) {}
+
+V4l2Camera::~V4l2Camera() {
+  ending_ = true;
+  if (thread_) thread_->join();
+}
+
+/// The capturing thread.
+void V4l2Camera::capture() {
+  while (!ending_) {
+    if (!stream_) {
+      reconnect();
+      continue;
+    }
+    Result<V4l2Stream::Capture> capture = stream_->dequeue(kPatienceMs);
+    if (capture.ok()) {
+      keep(*capture);
+    } else if (capture.status().code() != Code::kDeadline) {
+      // The newest picture stays good: its lease holds the old stream's memory.
+      stream_.reset();
+      sequence_.reset();
+    }
+  }
+}
+
+void V4l2Camera::reconnect() {
+  Result<std::shared_ptr<V4l2Stream>> stream =
+      V4l2Stream::open(options_.path, options_.stream, calls_);
+  if (stream.ok()) {
+    stream_ = std::move(*stream);
+    MutexLock lock(mutex_);
+    ++counters_.reconnects;
+    return;
+  }
+  const Clock::time_point due = Clock::now() + std::chrono::milliseconds(options_.reconnect_ms);
+  while (!ending_ && Clock::now() < due) {
+    std::this_thread::sleep_until(
+        std::min(due, Clock::now() + std::chrono::milliseconds(kPatienceMs)));
+  }
+}
+
+/// Makes a picture the newest; the one before goes back to the driver unread, at once.
+void V4l2Camera::keep(const V4l2Stream::Capture& capture) {
+  const std::uint32_t gap = sequence_ ? capture.sequence - *sequence_ - 1 : 0;
+  sequence_ = capture.sequence;
+  // What it holds at the end goes back after the lock.
+  PictureLease picture(stream_->picture(capture.buffer), stream_, capture.buffer);
+  MutexLock lock(mutex_);
+  counters_.missed += gap;
+  if (capture.damaged) {
+    ++counters_.missed;
+    return;
+  }
+  ++counters_.captured;
+  if (newest_.held()) ++counters_.dropped;
+  std::swap(newest_, picture);
+  changed_.notify();
+}
+
+Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop) {
+  lease.release();
+  MutexLock lock(mutex_);
+  while (!newest_.held()) {
+    if (stop) return false;
+    changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(kPatienceMs));
+  }
+  if (stop) return false;
+  lease = std::move(newest_);
+  ++counters_.taken;
+  return true;
+}
+
+SourceCounters V4l2Camera::counters() const {
+  MutexLock lock(mutex_);
+  return counters_;
+}
+
+}  // namespace edgepipe

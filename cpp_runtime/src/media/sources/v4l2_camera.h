@@ -1,0 +1,66 @@
+// V4l2Camera: the newest picture of a V4L2 device, through unplugging and replugging.
+//
+//   Result<std::unique_ptr<PictureSource>> camera = V4l2Camera::open({.path = "/dev/video0"});
+//   Result<bool> more = (*camera)->next(lease, stop);  // its bytes are the driver's buffer
+//
+//            open             the device goes            it is back (asked twice a second)
+//   (none) --------> [ streaming ] --------> [ waiting ] --------> [ streaming ] ...
+//
+// A thread of its own takes every picture from the driver at once and keeps the newest: a reader
+// that is slow finds the newest picture, and the older ones are counted as dropped. While waiting,
+// next() blocks; only `stop` ends it. A picture that is lent stays valid through all of it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/thread.h"
+#include "edgepipe/picture_source.h"
+#include "edgepipe/sync.h"
+#include "media/sources/v4l2_stream.h"
+
+namespace edgepipe {
+
+class V4l2Camera final : public PictureSource {
+ public:
+  struct Options {
+    std::string path;
+    V4l2Stream::Options stream;
+    int reconnect_ms = 500;  // between two looks for a device that has gone
+  };
+
+  /// The device must be there now. `calls` outlives the camera.
+  static Result<std::unique_ptr<PictureSource>> open(const Options& options,
+                                                     V4l2Calls& calls = V4l2Calls::kernel());
+  ~V4l2Camera() override;
+
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override
+      EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] SourceCounters counters() const override EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] bool live() const override { return true; }
+  [[nodiscard]] std::string description() const override { return description_; }
+
+ private:
+  V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls);
+  void capture() EDGEPIPE_EXCLUDES(mutex_);
+  void reconnect() EDGEPIPE_EXCLUDES(mutex_);
+  void keep(const V4l2Stream::Capture& capture) EDGEPIPE_EXCLUDES(mutex_);
+
+  Options options_;
+  V4l2Calls& calls_;
+  std::string description_;
+  std::shared_ptr<V4l2Stream> stream_;     // the capturing thread's; none while waiting
+  std::optional<std::uint32_t> sequence_;  // likewise: of the last picture
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  PictureLease newest_ EDGEPIPE_GUARDED_BY(mutex_);
+  SourceCounters counters_ EDGEPIPE_GUARDED_BY(mutex_);
+  std::atomic<bool> ending_{false};
+  std::optional<Thread> thread_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,116 @@
+#include <optional>
+#include <utility>
+
+#include "base/byte_stream.h"
+#include "base/child_process.h"
+#include "edgepipe/picture_source.h"
+#include "media/pictures/pnm_header.h"
+#include "media/sources/pacer.h"
+#include "media/sources/picture_pool.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr std::chrono::seconds kPatience{5};
+
+/// What decodes any video file to PPM pictures, one after the other, each as it was coded: frames
+/// are numbered instead of timed, so none is repeated or left out to keep a rate.
+std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop) {
+  std::vector<std::string> arguments{"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error"};
+  if (loop) arguments.insert(arguments.end(), {"-stream_loop", "-1"});
+  // A name is a name, not a protocol or an option.
+  arguments.insert(arguments.end(), {"-i", "file:" + path.string(), "-map", "0:v:0"});
+  arguments.insert(arguments.end(), {"-vf", "settb=1/25,setpts=N", "-r", "25"});
+  // Of deeper colours (HDR, gray16) ffmpeg would make pictures with 16 bits a channel.
+  arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"});
+  return arguments;
+}
+
+class VideoFile final : public PictureSource {
+ public:
+  VideoFile(ChildProcess decoder, std::string name, const Pace& pace)
+      : name_(std::move(name)),
+        decoder_(std::move(decoder)),
+        stream_(decoder_.take_output()),
+        pacer_(pace) {}
+
+  /// Reads the first picture's header, so that a file that is no video is an error at once.
+  Status begin(const std::atomic<bool>& stop) {
+    Result<bool> more = read_header(stop);
+    if (!more.ok()) return more.status();
+    if (!*more && !stop) return Status(Code::kCorrupt, name_ + ": found no pictures");
+    return {};
+  }
+
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
+    lease.release();
+    if (!pacer_.wait(stop)) return false;
+    if (!shape_) {
+      Result<bool> more = read_header(stop);
+      if (!more.ok() || !*more) return more;
+    }
+    PictureLease picture = pool_->lend(*shape_);
+    shape_.reset();
+    Result<bool> more = stream_.read(PicturePool::writable(picture), stop);
+    if (!more.ok()) return lost(more.status());
+    if (!*more) return stop ? more : lost(Status(Code::kCorrupt, "the pictures end too soon"));
+    ++taken_;
+    lease = std::move(picture);
+    return true;
+  }
+
+  [[nodiscard]] SourceCounters counters() const override {
+    return {.captured = taken_, .taken = taken_};
+  }
+
+  [[nodiscard]] std::string description() const override { return "video file " + name_; }
+
+ private:
+  /// False at the end of the video, if its decoder agrees.
+  Result<bool> read_header(const std::atomic<bool>& stop) {
+    Result<std::optional<PnmHeader>> header = read_pnm_header(stream_, stop);
+    if (!header.ok()) return lost(header.status());
+    if (!*header) {
+      if (stop) return false;
+      Status status = decoder_.wait(Clock::now() + kPatience);
+      return status.ok() ? Result(false) : status.with_context(name_);
+    }
+    const auto [gray, width, height] = **header;
+    shape_ = Picture{
+        .format = gray ? PixelFormat::kGray : PixelFormat::kRgb, .width = width, .height = height};
+    return true;
+  }
+
+  /// The decoder's own word for why its pictures are cut short, if it has one.
+  Status lost(const Status& status) {
+    const Status told = decoder_.wait(Clock::now() + kPatience);
+    return (told.ok() ? status : told).with_context(name_);
+  }
+
+  std::string name_;
+  ChildProcess decoder_;
+  ByteStream stream_;
+  Pacer pacer_;
+  std::optional<Picture> shape_;  // of the picture whose header has been read
+  std::shared_ptr<PicturePool> pool_ = std::make_shared<PicturePool>();
+  std::atomic<std::uint64_t> taken_{0};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
+                                                       const Pace& pace,
+                                                       const std::atomic<bool>& stop) {
+  Result<ChildProcess> decoder = ChildProcess::start(decoder_of(path, pace.loop));
+  if (!decoder.ok()) {
+    if (decoder.status().code() != Code::kNotFound) return decoder.status();
+    return Status(Code::kUnsupported, path.string() +
+                                          ": a video is decoded by ffmpeg, which is not "
+                                          "installed here; install the package ffmpeg");
+  }
+  auto video = std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace);
+  if (Status status = video->begin(stop); !status.ok()) return status;
+  return std::unique_ptr<PictureSource>(std::move(video));
+}
+
+}  // namespace edgepipe

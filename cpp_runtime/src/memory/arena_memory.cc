@@ -1,0 +1,55 @@
+#include "memory/arena_memory.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "memory/range_allocator.h"
+
+namespace edgepipe {
+
+ArenaMemory::ArenaMemory(SharedMapping mapping, std::uint64_t address)
+    : mapping_(std::move(mapping)),
+      address_(address),
+      ranges_(std::make_unique<RangeAllocator>(mapping_.bytes().size())) {}
+
+ArenaMemory::~ArenaMemory() = default;
+
+Result<Buffer> ArenaMemory::allocate(std::size_t bytes) {
+  const std::optional<std::size_t> offset = ranges_->allocate(bytes);
+  if (!offset) {
+    return Status(Code::kOutOfMemory, "memory: " + std::to_string(bytes) + " bytes wanted, " +
+                                          ranges_->usage() + " or in pieces that are too small");
+  }
+  Buffer buffer(this, {.data = mapping_.bytes().data() + *offset,
+                       .device_address = address_ + *offset,
+                       .bytes = bytes});
+  std::memset(buffer.data(), 0, bytes);
+  // The zeros must not leave the cache later, over what the accelerator has written.
+  flush(buffer.view());
+  return buffer;
+}
+
+Result<std::byte*> ArenaMemory::translate(std::uint64_t address, std::size_t bytes) const {
+  if (address >= address_ && address - address_ <= mapping_.bytes().size()) {
+    const auto offset = static_cast<std::size_t>(address - address_);
+    if (ranges_->contains(offset, bytes)) return mapping_.bytes().data() + offset;
+  }
+  return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
+                                   std::to_string(address) + " lie in no allocation");
+}
+
+std::uint64_t ArenaMemory::generation() const { return ranges_->generation(); }
+
+void ArenaMemory::flush(const BufferView& view) {
+  sync(offset_of(view), view.bytes, Direction::kToDevice);
+}
+
+void ArenaMemory::invalidate(const BufferView& view) {
+  sync(offset_of(view), view.bytes, Direction::kFromDevice);
+}
+
+void ArenaMemory::release(const BufferView& view) noexcept { ranges_->release(offset_of(view)); }
+
+}  // namespace edgepipe

@@ -1,0 +1,52 @@
+// ArenaMemory: device memory that is one physically contiguous, mapped buffer, handed out in
+// ranges.
+//
+// What kernel driver the buffer is from, and how it maintains caches, is up to the classes derived
+// from it: udmabuf_memory.h, zocl_memory.h, dma_heap_memory.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/shared_mapping.h"
+#include "edgepipe/memory.h"
+
+namespace edgepipe {
+
+class RangeAllocator;
+
+class ArenaMemory : public DeviceMemory {
+ public:
+  ~ArenaMemory() override;
+
+  Result<Buffer> allocate(std::size_t bytes) final;
+  Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const final;
+  [[nodiscard]] std::uint64_t generation() const final;
+  void flush(const BufferView& view) final;
+  void invalidate(const BufferView& view) final;
+
+ protected:
+  enum class Direction { kToDevice, kFromDevice };
+
+  /// `address` is the physical one of the mapping's first byte.
+  ArenaMemory(SharedMapping mapping, std::uint64_t address);
+
+  /// Maintains the caches of a range; does nothing where the accelerator's port is coherent.
+  virtual void sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
+
+  [[nodiscard]] std::span<std::byte> mapped() const { return mapping_.bytes(); }
+
+ private:
+  void release(const BufferView& view) noexcept final;
+  [[nodiscard]] std::size_t offset_of(const BufferView& view) const {
+    return static_cast<std::size_t>(view.device_address - address_);
+  }
+
+  const SharedMapping mapping_;
+  const std::uint64_t address_;
+  const std::unique_ptr<RangeAllocator> ranges_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,91 @@
+#include "memory/udmabuf_memory.h"
+
+#include <fcntl.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/sysfs.h"
+
+namespace edgepipe {
+namespace {
+
+// The driver's directions, as in the kernel's enum dma_data_direction.
+constexpr std::uint64_t kToDevice = 1;
+constexpr std::uint64_t kFromDevice = 2;
+
+std::string find_class(const UdmabufMemory::Options& options) {
+  // The class was renamed in the driver's version 3.
+  for (const char* name : {"/u-dma-buf/", "/udmabuf/"}) {
+    std::string folder = options.classes + name + options.name;
+    if (read_attribute(folder + "/size").ok()) return folder;
+  }
+  return {};
+}
+
+Result<FileDescriptor> open_for_writing(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  return file;
+}
+
+}  // namespace
+
+bool UdmabufMemory::present(const Options& options) { return !find_class(options).empty(); }
+
+Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
+  const std::string folder = find_class(options);
+  if (folder.empty()) {
+    return Status(Code::kNotFound, "memory: no u-dma-buf called '" + options.name + "' below " +
+                                       options.classes + "; is its kernel module loaded?");
+  }
+  Result<std::uint64_t> bytes = read_number(folder + "/size");
+  if (!bytes.ok()) return bytes.status();
+  Result<std::uint64_t> address = read_number(folder + "/phys_addr");
+  if (!address.ok()) return address.status();
+  Result<SharedMapping> mapping = SharedMapping::open(options.devices + "/" + options.name,
+                                                      {.bytes = static_cast<std::size_t>(*bytes)});
+  if (!mapping.ok()) return mapping.status().with_context("memory");
+
+  FileDescriptor for_device;
+  FileDescriptor for_cpu;
+  // A device that the kernel itself calls coherent needs no maintenance either.
+  const Result<std::uint64_t> kernel_coherent = read_number(folder + "/dma_coherent");
+  if (!options.coherent && !(kernel_coherent.ok() && *kernel_coherent == 1)) {
+    Result<FileDescriptor> device = open_for_writing(folder + "/sync_for_device");
+    if (!device.ok()) return device.status().with_context("memory");
+    Result<FileDescriptor> cpu = open_for_writing(folder + "/sync_for_cpu");
+    if (!cpu.ok()) return cpu.status().with_context("memory");
+    for_device = *std::move(device);
+    for_cpu = *std::move(cpu);
+  }
+  return std::unique_ptr<UdmabufMemory>(
+      new UdmabufMemory(*std::move(mapping), *address, std::move(for_device), std::move(for_cpu)));
+}
+
+UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
+                             FileDescriptor for_device, FileDescriptor for_cpu)
+    : ArenaMemory(std::move(mapping), address),
+      for_device_(std::move(for_device)),
+      for_cpu_(std::move(for_cpu)) {}
+
+// One word holds the window: offset, size in multiples of 16, direction, and 1 for "now".
+void UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+  const bool to_device = direction == Direction::kToDevice;
+  const FileDescriptor& file = to_device ? for_device_ : for_cpu_;
+  if (!file.valid()) return;
+  const std::uint64_t size = (std::uint64_t{bytes} + 15) & 0xFFFF'FFF0U;
+  const std::uint64_t window =
+      std::uint64_t{offset} << 32 | size | (to_device ? kToDevice : kFromDevice) << 2 | 1;
+  std::array<char, 24> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(window));
+  // The window lies inside the buffer, so the driver has no reason to refuse it.
+  [[maybe_unused]] const ssize_t written =
+      ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);
+}
+
+}  // namespace edgepipe

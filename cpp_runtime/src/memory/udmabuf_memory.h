@@ -1,0 +1,42 @@
+// UdmabufMemory: memory from the u-dma-buf kernel driver, with physical addresses.
+//
+//   Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open({.name = "udmabuf0"});
+//
+// The CPU sees it cached; flush and invalidate maintain the caches through the driver's sysfs
+// files, one system call each. Where the accelerator's port is coherent they do nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/file_descriptor.h"
+#include "memory/arena_memory.h"
+
+namespace edgepipe {
+
+class UdmabufMemory final : public ArenaMemory {
+ public:
+  struct Options {
+    std::string name = "udmabuf0";
+    bool coherent = false;  // the board's boot code has made the accelerator's port coherent
+    std::string devices = "/dev";
+    std::string classes = "/sys/class";
+  };
+
+  /// True when this machine has that buffer. Does not open it.
+  [[nodiscard]] static bool present(const Options& options);
+
+  /// kNotFound when there is no such buffer, kCorrupt when its attributes cannot be read.
+  static Result<std::unique_ptr<UdmabufMemory>> open(const Options& options);
+
+ private:
+  UdmabufMemory(SharedMapping mapping, std::uint64_t address, FileDescriptor for_device,
+                FileDescriptor for_cpu);
+  void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
+
+  const FileDescriptor for_device_;  // neither is valid when the memory is coherent
+  const FileDescriptor for_cpu_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,87 @@
+#include "memory/zocl_memory.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "memory/contiguous.h"
+#include "memory/zocl_ioctl.h"
+
+namespace edgepipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The render node whose kernel driver is zocl, such as /dev/dri/renderD128; empty if there is
+/// none.
+std::string find_node(const ZoclMemory::Options& options) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options.classes + "/drm", error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("renderD")) continue;
+    const fs::path driver = fs::read_symlink(entry.path() / "device/driver", error);
+    if (driver.filename().string().starts_with("zocl")) return options.devices + "/dri/" + name;
+  }
+  return {};
+}
+
+Status refused(const std::string& node, const char* what) {
+  return {Code::kDevice, "memory: " + node + ": " + what + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+bool ZoclMemory::present(const Options& options) { return !find_node(options).empty(); }
+
+Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& options) {
+  const std::string node = find_node(options);
+  if (node.empty()) {
+    return Status(Code::kNotFound, "memory: no device of the driver zocl below " + options.classes +
+                                       "/drm; is XRT installed?");
+  }
+  FileDescriptor file(::open(node.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.valid()) {
+    return Status(Code::kNotFound, "memory: " + node + ": " + std::strerror(errno));
+  }
+  zocl::CreateBo created{};
+  const Status status = allocate_contiguous(
+      options.bytes, options.least_bytes, node, "CREATE_BO", [&](std::size_t bytes) {
+        created = {.bytes = bytes, .handle = 0, .flags = zocl::kContiguous | zocl::kCacheable};
+        return options.ioctl(file.number(), zocl::kCreateBo, &created) == 0;
+      });
+  if (!status.ok()) return status;
+  zocl::InfoBo info{.handle = created.handle, .flags = 0, .bytes = 0, .address = 0};
+  if (options.ioctl(file.number(), zocl::kInfoBo, &info) != 0) return refused(node, "INFO_BO");
+  zocl::MapBo map{.handle = created.handle, .unused = 0, .offset = 0};
+  if (options.ioctl(file.number(), zocl::kMapBo, &map) != 0) return refused(node, "MAP_BO");
+  Result<SharedMapping> mapping =
+      SharedMapping::map(file.number(), map.offset, static_cast<std::size_t>(created.bytes), node);
+  if (!mapping.ok()) return mapping.status().with_context("memory");
+  return std::unique_ptr<ZoclMemory>(
+      new ZoclMemory(*std::move(mapping), info.address, std::move(file), created.handle, options));
+}
+
+ZoclMemory::ZoclMemory(SharedMapping mapping, std::uint64_t address, FileDescriptor file,
+                       std::uint32_t handle, const Options& options)
+    : ArenaMemory(std::move(mapping), address),
+      file_(std::move(file)),
+      handle_(handle),
+      coherent_(options.coherent),
+      ioctl_(options.ioctl) {}
+
+void ZoclMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+  if (coherent_) return;
+  zocl::SyncBo window{
+      .handle = handle_,
+      .direction = direction == Direction::kToDevice ? zocl::kToDevice : zocl::kFromDevice,
+      .offset = offset,
+      .bytes = bytes};
+  // The window lies inside the buffer, so the driver has no reason to refuse it.
+  static_cast<void>(ioctl_(file_.number(), zocl::kSyncBo, &window));
+}
+
+}  // namespace edgepipe

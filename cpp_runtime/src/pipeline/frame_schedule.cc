@@ -1,0 +1,365 @@
+#include "pipeline/frame_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/polling.h"
+#include "pipeline/recovering_stage.h"
+
+namespace edgepipe {
+namespace {
+
+std::uint64_t nanoseconds(Clock::duration duration) {
+  const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+  return count < 0 ? 0 : static_cast<std::uint64_t>(count);
+}
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+FrameSchedule::FrameSchedule(Options options)
+    : options_(std::move(options)),
+      consumers_(options_.stages.size()),
+      wake_(options_.workers),
+      progress_(options_.stages.size()),
+      stages_(options_.stages.size()),
+      slots_(options_.slots),
+      spans_(options_.trace_spans) {
+  for (const Stage& stage : options_.stages) {
+    for (const std::size_t producer : stage.producers) consumers_[producer].push_back(stage.worker);
+  }
+}
+
+// ---- the caller's side
+
+Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  const auto full = [this]() EDGEPIPE_REQUIRES(mutex_) {
+    return limit_ == UINT64_MAX && !filling_ && slots_[slot_of(submitted_)].in_use;
+  };
+  while (full()) {
+    if (!slot_freed_.wait_until(lock, deadline) && full()) {
+      const std::uint64_t frame = submitted_ - slots_.size();
+      return Status(Code::kDeadline,
+                    "no free slot before the deadline: all " + std::to_string(slots_.size()) +
+                        " are in use; " +
+                        (frame < delivered_
+                             ? "frame " + std::to_string(frame) + " has been taken but not released"
+                             : holder(frame)));
+    }
+  }
+  if (filling_) {  // before the wait or since
+    return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
+                                              " is already being filled; submit or release it");
+  }
+  if (limit_ != UINT64_MAX) return end_status();
+  const std::size_t slot = slot_of(submitted_);
+  slots_[slot].in_use = true;
+  if (spans_.enabled()) slots_[slot].acquired = Clock::now();
+  filling_ = true;
+  ++leases_;
+  return slot;
+}
+
+Result<std::uint64_t> FrameSchedule::submit(std::size_t index) {
+  MutexLock lock(mutex_);
+  filling_ = false;
+  --leases_;
+  SlotState& slot = slots_[index];
+  if (limit_ != UINT64_MAX) {
+    slot.in_use = false;
+    return end_status();
+  }
+  const Clock::time_point now = Clock::now();
+  if (submitted_ == 0) first_submit_ = now;
+  const std::uint64_t frame = submitted_++;
+  slot.frame = frame;
+  slot.submitted = now;
+  spans_.add({.frame = frame, .begin = slot.acquired, .end = now, .kind = Span::Kind::kFill});
+  runnable_.store(submitted_, std::memory_order_release);
+  // Only stages without producers can have become ready.
+  for (const Stage& stage : options_.stages) {
+    if (stage.producers.empty()) wake_[stage.worker].notify();
+  }
+  return frame;
+}
+
+void FrameSchedule::abandon(std::size_t slot) {
+  MutexLock lock(mutex_);
+  filling_ = false;
+  free_slot(slot);
+}
+
+Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (delivered_ < limit_ && completed_ <= delivered_) {
+    if (!frame_completed_.wait_until(lock, deadline) && delivered_ < limit_ &&
+        completed_ <= delivered_) {
+      return Status(Code::kDeadline, "no finished frame before the deadline: " +
+                                         (submitted_ <= delivered_ ? "none is in the pipeline"
+                                                                   : holder(delivered_)));
+    }
+  }
+  if (delivered_ >= limit_) return end_status();
+  const std::uint64_t frame = delivered_++;
+  SlotState& slot = slots_[slot_of(frame)];
+  ++leases_;
+  if (spans_.enabled()) slot.taken = Clock::now();
+  return Taken{.frame = frame, .slot = slot_of(frame), .latency = slot.latency};
+}
+
+void FrameSchedule::release(std::size_t index) {
+  MutexLock lock(mutex_);
+  if (spans_.enabled()) {
+    const SlotState& slot = slots_[index];
+    spans_.add(
+        {.frame = slot.frame, .begin = slot.taken, .end = Clock::now(), .kind = Span::Kind::kTake});
+  }
+  free_slot(index);
+}
+
+void FrameSchedule::free_slot(std::size_t slot) {
+  slots_[slot].in_use = false;
+  --leases_;
+  slot_freed_.notify();
+}
+
+Status FrameSchedule::drain(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  const std::uint64_t last = submitted_;
+  while (completed_ < std::min(last, limit_)) {
+    if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(last, limit_)) {
+      return Status(Code::kDeadline,
+                    "frames are unfinished at the deadline: " + holder(completed_));
+    }
+  }
+  if (failure_ || cancelled_) return end_status();
+  return {};
+}
+
+Status FrameSchedule::stop(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  lower_limit(submitted_);
+  Status status = await_workers(lock, deadline, "drained");
+  if (status.ok() && (failure_ || cancelled_)) return end_status();
+  return status;
+}
+
+void FrameSchedule::cancel() {
+  MutexLock lock(mutex_);
+  // A stopped pipeline that has delivered everything stays stopped.
+  if (delivered_ < limit_) cancelled_ = true;
+  lower_limit(delivered_);
+}
+
+Status FrameSchedule::await_end(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  if (limit_ == UINT64_MAX) {
+    return Status(Code::kInvalidArgument, "the pipeline is running; stop or cancel it first");
+  }
+  if (Status status = await_workers(lock, deadline, "ended"); !status.ok()) return status;
+  if (leases_ != 0) {
+    return Status(Code::kInvalidArgument,
+                  std::to_string(leases_) + " frames have been taken and not released");
+  }
+  return {};
+}
+
+Status FrameSchedule::await_workers(MutexLock& lock, Clock::time_point deadline, const char* what) {
+  while (ended_workers_ < options_.workers) {
+    if (!worker_ended_.wait_until(lock, deadline) && ended_workers_ < options_.workers) {
+      return Status(Code::kDeadline, std::string("the pipeline has not ") + what +
+                                         " before the deadline: " + holder(completed_));
+    }
+  }
+  return {};
+}
+
+void FrameSchedule::reset() {
+  MutexLock lock(mutex_);
+  std::ranges::fill(stages_, StageState());
+  std::ranges::fill(slots_, SlotState());
+  for (Progress& progress : progress_) progress.published = 0;
+  submitted_ = completed_ = delivered_ = 0;
+  runnable_ = 0;
+  limit_ = UINT64_MAX;
+  cancelled_ = false;
+  ended_workers_ = 0;
+  failure_.reset();
+  latency_ = Histogram();
+  spans_.clear();
+}
+
+void FrameSchedule::lower_limit(std::uint64_t limit) {
+  limit_ = std::min(limit_, limit);
+  runnable_.store(std::min(submitted_, limit_), std::memory_order_release);
+  for (CondVar& wake : wake_) wake.notify();
+  slot_freed_.notify();
+  frame_completed_.notify();
+}
+
+/// Why there are no more frames; only once the limit is set.
+Status FrameSchedule::end_status() const {
+  if (failure_) {
+    // A deadline that passed inside a stage must not look like one of the caller's own waits.
+    const Status& status = failure_->status;
+    const bool looks_like_a_wait =
+        status.code() == Code::kDeadline || status.code() == Code::kClosed;
+    return Status(looks_like_a_wait ? Code::kDevice : status.code(), status.message())
+        .with_context(
+            place_of(failure_->stage, options_.stages[failure_->stage].name, failure_->frame));
+  }
+  if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled");
+  return Status(Code::kClosed, "the pipeline has been stopped");
+}
+
+/// What an unfinished frame is waiting for.
+std::string FrameSchedule::holder(std::uint64_t frame) const {
+  const std::string text = "frame " + std::to_string(frame);
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    if (stages_[stage].finished > frame) continue;
+    return text + (progress_[stage].running ? " is held by stage " : " waits for stage ") +
+           std::to_string(stage) + " '" + options_.stages[stage].name + "'";
+  }
+  return text + " is finished and waits to be taken with next()";
+}
+
+// ---- the stages' side
+
+bool FrameSchedule::wait_until_ready(std::size_t stage, std::uint64_t frame) {
+  std::atomic<bool>& running = progress_[stage].running;
+  if (poll(stage, frame)) {
+    running.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  MutexLock lock(mutex_);
+  CondVar& wake = wake_[options_.stages[stage].worker];
+  while (frame < limit_ && !ready(stage, frame)) {
+    // An idle camera is no fault; stop() and cancel() wake this up.
+    static_cast<void>(wake.wait_until(lock, far_future()));
+  }
+  if (frame >= limit_) return false;
+  running.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+/// True once `stage` may run `frame`; false when Options::spin has passed before.
+bool FrameSchedule::poll(std::size_t stage, std::uint64_t frame) const {
+  if (options_.spin.count() == 0) return false;
+  const std::vector<std::size_t>& producers = options_.stages[stage].producers;
+  return poll_for(options_.spin, [&] {
+    return frame < runnable_.load(std::memory_order_acquire) &&
+           std::ranges::all_of(producers, [&](std::size_t producer) {
+             return progress_[producer].published.load(std::memory_order_acquire) > frame;
+           });
+  });
+}
+
+bool FrameSchedule::ready(std::size_t stage, std::uint64_t frame) const {
+  if (submitted_ <= frame) return false;
+  for (const std::size_t producer : options_.stages[stage].producers) {
+    if (stages_[producer].finished <= frame) return false;
+  }
+  return true;
+}
+
+void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status& status,
+                           Clock::time_point started) {
+  Progress& progress = progress_[stage];
+  if (status.ok()) progress.published.store(frame + 1, std::memory_order_release);
+  const Clock::time_point now = Clock::now();
+  progress.running.store(false, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  spans_.add({.frame = frame,
+              .begin = started,
+              .end = now,
+              .stage = static_cast<std::uint32_t>(stage),
+              .kind = Span::Kind::kStage,
+              .failed = !status.ok()});
+  if (!status.ok()) return fail(stage, frame, status);
+  StageState& state = stages_[stage];
+  state.busy.add(nanoseconds(now - started));
+  state.finished = frame + 1;
+  for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
+
+  std::uint64_t completed = state.finished;
+  for (const StageState& other : stages_) completed = std::min(completed, other.finished);
+  if (completed != completed_) complete(frame, now);
+}
+
+/// Several stages may fail; the error of the earliest frame, then of the earliest stage, is the one
+/// that counts, so a run fails the same way every time. Frames at or past the limit are lost
+/// anyway, and so are their errors.
+void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, const Status& status) {
+  const bool earlier_stage = failure_ && failure_->frame == frame && stage < failure_->stage;
+  if (frame >= limit_ && !earlier_stage) return;
+  failure_ = {.frame = frame, .stage = stage, .status = status};
+  lower_limit(frame);
+}
+
+/// The last stage of a frame has finished it; stages finish frames in order, so it is the next.
+void FrameSchedule::complete(std::uint64_t frame, Clock::time_point now) {
+  completed_ = frame + 1;
+  SlotState& slot = slots_[slot_of(frame)];
+  slot.latency = now - slot.submitted;
+  latency_.add(nanoseconds(slot.latency));
+  if (completed_ == 1) first_completion_ = now;
+  last_completion_ = now;
+  frame_completed_.notify();
+}
+
+void FrameSchedule::end_worker() {
+  MutexLock lock(mutex_);
+  ++ended_workers_;
+  worker_ended_.notify();
+}
+
+// ---- figures
+
+/// Frames that a stage could run: finished by all that it reads from, and not begun by itself.
+std::uint64_t FrameSchedule::waiting(std::size_t stage) const {
+  std::uint64_t ready = std::min(submitted_, limit_);
+  for (const std::size_t producer : options_.stages[stage].producers) {
+    ready = std::min(ready, stages_[producer].finished);
+  }
+  const std::uint64_t begun = stages_[stage].finished + (progress_[stage].running ? 1 : 0);
+  return ready - std::min(ready, begun);
+}
+
+PipelineStatistics FrameSchedule::statistics() const {
+  MutexLock lock(mutex_);
+  PipelineStatistics statistics;
+  statistics.slots = slots_.size();
+  statistics.submitted = submitted_;
+  statistics.delivered = delivered_;
+  const std::uint64_t lost = submitted_ > limit_ ? submitted_ - limit_ : 0;
+  statistics.failed = failure_ ? 1 : 0;
+  statistics.dropped = lost - statistics.failed;
+  statistics.in_flight = submitted_ - delivered_ - lost;
+  statistics.latency = summarise(latency_);
+  if (completed_ > 0) statistics.elapsed_s = seconds(last_completion_ - first_submit_);
+  const double steady_s = seconds(last_completion_ - first_completion_);
+  if (completed_ > 1 && steady_s > 0) {
+    statistics.frames_per_second = static_cast<double>(completed_ - 1) / steady_s;
+  }
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    StageStatistics& entry = statistics.stages.emplace_back();
+    entry.name = options_.stages[stage].name;
+    entry.busy = summarise(stages_[stage].busy);
+    entry.waiting = waiting(stage);
+    if (statistics.elapsed_s > 0) {
+      entry.utilisation =
+          static_cast<double>(stages_[stage].busy.total()) / 1e9 / statistics.elapsed_s;
+    }
+  }
+  return statistics;
+}
+
+void FrameSchedule::record(PipelineTrace& trace) const {
+  MutexLock lock(mutex_);
+  trace.spans = spans_.spans();
+  trace.first_frame = spans_.first_whole_frame();
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,116 @@
+#include "pipeline/live_statistics.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/file_descriptor.h"
+
+namespace edgepipe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::string_view kPrefix = "edgepipe-";
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+double uptime_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);  // what /proc/uptime shows, so readers can tell an age
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+/// Removes the files of processes that are no more.
+void remove_orphans(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    pid_t pid = 0;
+    const char* const end = name.data() + name.size();
+    const auto [rest, failure] = std::from_chars(name.data() + kPrefix.size(), end, pid);
+    if (failure != std::errc() || rest == end || *rest != '-' || pid <= 0) continue;
+    std::error_code ignored;
+    if (::kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
+std::string live_figures(std::string_view network, std::string_view device,
+                         const PipelineStatistics& statistics) {
+  return dump(
+      {{"network", network}, {"device", device}, {"pipeline", Json::parse(statistics.json())}});
+}
+
+LiveStatistics::LiveStatistics(Figures figures, const Options& options)
+    : figures_(std::move(figures)), options_(options) {
+  static std::atomic<unsigned> made{0};  // one process may run several pipelines
+  const std::string id = std::to_string(::getpid()) + "-" + std::to_string(made++);
+  path_ = options_.folder + "/" + std::string(kPrefix) + id + ".json";
+  head_ = dump({{"version", kVersion},
+                {"id", id},
+                {"pid", ::getpid()},
+                {"program", program_invocation_short_name}});
+  head_.pop_back();  // the object goes on
+}
+
+std::unique_ptr<LiveStatistics> LiveStatistics::start(Figures figures, const Options& options) {
+  std::unique_ptr<LiveStatistics> live(new LiveStatistics(std::move(figures), options));
+  Result<Thread> thread =
+      Thread::start({.name = "statistics", .cores = {}}, [raw = live.get()] { raw->work(); });
+  if (thread.ok()) live->thread_.emplace(std::move(*thread));
+  return live;
+}
+
+LiveStatistics::~LiveStatistics() {
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+    stopping_.notify();
+  }
+  thread_.reset();
+  ::unlink(path_.c_str());
+}
+
+void LiveStatistics::work() {
+  remove_orphans(options_.folder);
+  for (Clock::time_point due = Clock::now();; due = Clock::now() + options_.period) {
+    MutexLock lock(mutex_);
+    while (!stop_ && stopping_.wait_until(lock, due)) {
+    }
+    if (stop_) return;
+    publish();
+  }
+}
+
+/// Best effort: figures that cannot be shown are no reason to end a run.
+void LiveStatistics::publish() const {
+  char time[48];
+  std::snprintf(time, sizeof(time), ",\"uptime_s\":%.3f,\"live\":", uptime_s());
+  const std::string text = head_ + time + figures_() + "}\n";
+  const std::string partial = path_ + ".partial";
+  ::unlink(partial.c_str());  // left by a process of the same number
+  FileDescriptor file(
+      ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file.valid()) return;
+  const bool written =
+      ::write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written || ::rename(partial.c_str(), path_.c_str()) != 0) ::unlink(partial.c_str());
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,293 @@
+#include "edgepipe/pipeline.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "pipeline/frame_schedule.h"
+
+namespace edgepipe {
+namespace {
+
+FrameSchedule::Options schedule_options(const Graph& graph, std::size_t slots,
+                                        const Pipeline::Options& options) {
+  const bool serial = options.mode == Pipeline::Mode::kSerial;
+  FrameSchedule::Options made{.stages = {},
+                              .workers = serial ? 1 : graph.nodes.size(),
+                              .slots = slots,
+                              .spin = options.spin,
+                              .trace_spans = options.trace_spans};
+  for (std::size_t stage = 0; stage < graph.nodes.size(); ++stage) {
+    made.stages.push_back({.name = std::string(graph.nodes[stage].stage->name()),
+                           .producers = graph.producers(stage),
+                           .worker = serial ? 0 : stage});
+  }
+  return made;
+}
+
+/// Where the thread itself runs, its helpers left out.
+std::vector<int> own_cores(const Pipeline::StageThread& thread) {
+  if (thread.threads <= 1 || thread.cores.empty()) return thread.cores;
+  return {thread.cores.front()};
+}
+
+/// Lets `thread` run where `host` does, and its helpers on other cores than that.
+void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
+  const std::vector<int> home = own_cores(host);
+  if (thread.threads <= 1 || home.empty() || thread.cores.empty()) {
+    thread.cores = home;
+    return;
+  }
+  const auto same = std::ranges::find(thread.cores, home.front());
+  if (same != thread.cores.end()) std::swap(*same, thread.cores.front());
+  thread.cores.front() = home.front();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& memory,
+                                                   const Options& options) {
+  if (Status status = graph.validate(); !status.ok()) return status;
+  const std::size_t slots = options.slots == 0 ? graph.nodes.size() + 2 : options.slots;
+  Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
+  if (!buffers.ok()) return buffers.status().with_context("pipeline");
+
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(graph), std::move(*buffers), options));
+  if (Status status = pipeline->bind_stages(); !status.ok()) return status;
+  if (Status status = pipeline->start_workers(); !status.ok()) return status;
+  return pipeline;
+}
+
+Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
+    : graph_(std::move(graph)), buffers_(std::move(buffers)), options_(options) {
+  FrameSchedule::Options schedule = schedule_options(graph_, buffers_.slots(), options);
+  workers_.resize(schedule.workers);
+  teams_.resize(schedule.stages.size());
+  cores_.resize(schedule.stages.size());
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    stages_.emplace_back(stage, graph_.nodes[stage], options.on_fault);
+    Worker& worker = workers_[schedule.stages[stage].worker];
+    worker.name = worker.stages.empty() ? schedule.stages[stage].name : "serial";
+    worker.stages.push_back(stage);
+  }
+  schedule_ = std::make_unique<FrameSchedule>(std::move(schedule));
+}
+
+Pipeline::~Pipeline() {
+  cancel();
+  for (Worker& worker : workers_) worker.thread.reset();
+  assert(schedule_->leases() == 0 && "a frame's lease outlives its pipeline");
+}
+
+Status Pipeline::bind_stages() {
+  const auto views = [this](std::size_t slot, const std::vector<std::size_t>& tensors) {
+    std::vector<BufferView> found;
+    found.reserve(tensors.size());
+    for (const std::size_t tensor : tensors) found.push_back(buffers_.view(slot, tensor));
+    return found;
+  };
+  for (const StageNode& node : graph_.nodes) {
+    for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) {
+      for (Stage* const stage : {node.stage.get(), node.fallback.get()}) {
+        if (stage == nullptr) continue;
+        const Status status = stage->bind(slot, views(slot, node.reads), views(slot, node.writes));
+        if (!status.ok()) {
+          return status.with_context("binding stage '" + std::string(stage->name()) + "'");
+        }
+      }
+    }
+  }
+  return {};
+}
+
+// ---- the stages' threads
+
+Status Pipeline::start_workers() {
+  for (Worker& worker : workers_) {
+    std::vector<StageThread> wanted = wanted_threads(worker);
+    Status status = start_worker(worker, wanted);
+    const auto pinned = [](const StageThread& thread) { return !thread.cores.empty(); };
+    if (!status.ok() && options_.pinning == Pinning::kPreferred &&
+        std::ranges::any_of(wanted, pinned)) {
+      for (StageThread& thread : wanted) thread.cores.clear();
+      status = start_worker(worker, wanted);
+    }
+    if (!status.ok()) return status.with_context("pipeline");
+    MutexLock lock(mutex_);
+    for (std::size_t index = 0; index < wanted.size(); ++index) {
+      cores_[worker.stages[index]] = std::move(wanted[index].cores);
+    }
+  }
+  return {};
+}
+
+/// How the worker's stages are to run. One thread runs them all, as the first one's: of the others
+/// it has that core in place of their own first.
+std::vector<Pipeline::StageThread> Pipeline::wanted_threads(const Worker& worker) const {
+  std::vector<StageThread> threads = options_.threads;
+  if (threads.empty()) {
+    for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
+  }
+  std::vector<StageThread> wanted;
+  for (const std::size_t stage : worker.stages) {
+    StageThread thread = threads.empty() ? StageThread() : threads[stage % threads.size()];
+    if (options_.pinning == Pinning::kOff) thread.cores.clear();
+    thread.realtime_priority = options_.realtime_priority.value_or(thread.realtime_priority);
+    if (!wanted.empty()) move_to(wanted.front(), thread);
+    wanted.push_back(std::move(thread));
+  }
+  return wanted;
+}
+
+/// Starts the helpers of the worker's stages, then the thread.
+Status Pipeline::start_worker(Worker& worker, const std::vector<StageThread>& as) {
+  for (std::size_t index = 0; index < as.size(); ++index) {
+    const std::size_t stage = worker.stages[index];
+    teams_[stage].reset();
+    if (as[index].threads <= 1) continue;
+    Result<std::unique_ptr<CoreTeam>> team =
+        CoreTeam::start({.name = schedule_->stages()[stage].name,
+                         .threads = as[index].threads,
+                         .cores = as[index].cores,
+                         .realtime_priority = as[index].realtime_priority});
+    if (!team.ok()) return team.status();
+    teams_[stage] = *std::move(team);
+  }
+  Result<Thread> thread = Thread::start({.name = worker.name,
+                                         .cores = own_cores(as.front()),
+                                         .realtime_priority = as.front().realtime_priority},
+                                        [this, &worker] { work(worker); });
+  if (!thread.ok()) return thread.status();
+  worker.thread.emplace(std::move(*thread));
+  return {};
+}
+
+void Pipeline::work(const Worker& worker) {
+  for (std::uint64_t frame = 0;; ++frame) {
+    for (const std::size_t stage : worker.stages) {
+      if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
+      const CoreTeam::Membership member(teams_[stage].get());
+      const Clock::time_point started = Clock::now();
+      const Status status = stages_[stage].run(schedule_->slot_of(frame), frame);
+      schedule_->finish(stage, frame, status, started);
+    }
+  }
+}
+
+// ---- the caller's side
+
+Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
+  Result<std::size_t> slot = schedule_->acquire(deadline);
+  if (!slot.ok()) return slot.status();
+  return InputFrame(this, *slot);
+}
+
+Result<std::uint64_t> Pipeline::submit(InputFrame frame) {
+  if (frame.pipeline_ != this) {
+    return Status(Code::kInvalidArgument, "the frame has been submitted or is another pipeline's");
+  }
+  frame.pipeline_ = nullptr;
+  return schedule_->submit(frame.slot_);
+}
+
+Result<std::uint64_t> Pipeline::submit(std::span<const std::span<const std::byte>> inputs,
+                                       Clock::time_point deadline) {
+  if (inputs.size() != graph_.inputs.size()) {
+    return Status(Code::kInvalidArgument, "a frame has " + std::to_string(inputs.size()) +
+                                              " inputs, expected " +
+                                              std::to_string(graph_.inputs.size()));
+  }
+  for (std::size_t index = 0; index < inputs.size(); ++index) {
+    const TensorSpec& tensor = graph_.tensors[graph_.inputs[index]];
+    if (inputs[index].size() != tensor.bytes) {
+      return Status(Code::kInvalidArgument, "input '" + tensor.name + "' has " +
+                                                std::to_string(inputs[index].size()) +
+                                                " bytes, expected " + std::to_string(tensor.bytes));
+    }
+  }
+  Result<InputFrame> frame = acquire(deadline);
+  if (!frame.ok()) return frame.status();
+  for (std::size_t index = 0; index < inputs.size(); ++index) {
+    std::memcpy(frame->input(index).data(), inputs[index].data(), inputs[index].size());
+  }
+  return submit(std::move(*frame));
+}
+
+Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
+  Result<FrameSchedule::Taken> taken = schedule_->next(deadline);
+  if (!taken.ok()) return taken.status();
+  return OutputFrame(this, taken->slot, taken->frame, taken->latency);
+}
+
+Status Pipeline::drain(Clock::time_point deadline) { return schedule_->drain(deadline); }
+
+Status Pipeline::stop(Clock::time_point deadline) { return schedule_->stop(deadline); }
+
+void Pipeline::cancel() { schedule_->cancel(); }
+
+Status Pipeline::restart(Clock::time_point deadline) {
+  if (Status status = schedule_->await_end(deadline); !status.ok()) return status;
+  for (Worker& worker : workers_) worker.thread.reset();
+  for (RecoveringStage& stage : stages_) stage.reset();
+  schedule_->reset();
+  Status status = start_workers();
+  if (!status.ok()) {
+    cancel();
+    for (const Worker& worker : workers_) {
+      if (!worker.thread) schedule_->end_worker();  // it never began
+    }
+  }
+  return status;
+}
+
+PipelineStatistics Pipeline::statistics() const {
+  PipelineStatistics statistics = schedule_->statistics();
+  MutexLock lock(mutex_);
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    StageStatistics& entry = statistics.stages[stage];
+    RecoveringStage::Record record = stages_[stage].record();
+    entry.cores = cores_[stage];
+    entry.retries = record.retries;
+    entry.fallback_frames = record.fallback_frames;
+    entry.fault = std::move(record.fault);
+  }
+  return statistics;
+}
+
+PipelineTrace Pipeline::trace() const {
+  PipelineTrace trace;
+  for (const Worker& worker : workers_) trace.threads.push_back(worker.name);
+  for (const FrameSchedule::Stage& stage : schedule_->stages()) {
+    trace.stages.push_back(
+        {.name = stage.name, .thread = stage.worker, .producers = stage.producers});
+  }
+  schedule_->record(trace);
+  return trace;
+}
+
+// ---- leases
+
+InputFrame::~InputFrame() {
+  if (pipeline_ != nullptr) pipeline_->schedule_->abandon(slot_);
+}
+
+std::span<std::byte> InputFrame::input(std::size_t index) const {
+  const BufferView& view = pipeline_->buffers_.view(slot_, pipeline_->graph_.inputs[index]);
+  return {view.data, view.bytes};
+}
+
+OutputFrame::~OutputFrame() {
+  if (pipeline_ != nullptr) pipeline_->schedule_->release(slot_);
+}
+
+std::span<const std::byte> OutputFrame::output(std::size_t index) const {
+  return tensor(pipeline_->graph_.outputs[index]);
+}
+
+std::span<const std::byte> OutputFrame::tensor(std::size_t index) const {
+  const BufferView& view = pipeline_->buffers_.view(slot_, index);
+  return {view.data, view.bytes};
+}
+
+}  // namespace edgepipe

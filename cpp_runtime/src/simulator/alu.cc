@@ -1,0 +1,65 @@
+#include "simulator/alu.h"
+
+#include <algorithm>
+
+#include "simulator/gemm_kernel.h"
+
+namespace edgepipe {
+namespace {
+
+struct Min {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) { return std::min(a, b); }
+};
+
+struct Max {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) { return std::max(a, b); }
+};
+
+struct Add {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+  }
+};
+
+// The shift is the low 5 bits of the operand as a signed number: -16 (left) .. 15 (right).
+struct Shr {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) {
+    const std::uint32_t low = static_cast<std::uint32_t>(b) & 31U;
+    if (low < 16) return a >> low;
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) << (32 - low));
+  }
+};
+
+template <typename Op>
+void run(const Instruction& i, const Uop* uops, std::size_t lanes, std::int32_t* acc) {
+  if (i.use_imm != 0) {
+    for_each_step(i, uops, [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
+      std::int32_t* a = acc + dst * lanes;
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], i.imm);
+    });
+  } else {
+    for_each_step(i, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+      std::int32_t* a = acc + dst * lanes;
+      const std::int32_t* b = acc + src * lanes;
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], b[lane]);
+    });
+  }
+}
+
+}  // namespace
+
+void run_alu(const Instruction& instruction, const Uop* uops, std::size_t lanes,
+             std::int32_t* acc) {
+  switch (instruction.alu_opcode) {
+    case AluOp::kMin:
+      return run<Min>(instruction, uops, lanes, acc);
+    case AluOp::kMax:
+      return run<Max>(instruction, uops, lanes, acc);
+    case AluOp::kAdd:
+      return run<Add>(instruction, uops, lanes, acc);
+    case AluOp::kShr:
+      return run<Shr>(instruction, uops, lanes, acc);
+  }
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,110 @@
+// GemmKernel: one way to compute GEMM instructions on this CPU. All kernels give the same bits.
+//
+// A kernel keeps inputs and weights in SRAM in a packed form of its own, made once when a LOAD
+// brings them in, because a tile is used by many steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/accelerator.h"
+#include "isa/instruction.h"
+
+namespace edgepipe {
+
+/// Everything a GEMM instruction touches. Indices were checked before.
+struct GemmOperands {
+  const Accelerator& accelerator;
+  const Instruction& instruction;
+  const Uop* uops;       // of the instruction's range
+  const std::byte* inp;  // packed
+  const std::byte* wgt;  // packed
+  std::int32_t* acc;     // int32[depth][batch][block_out]
+};
+
+struct GemmKernel {
+  std::string_view name;
+  std::size_t inp_bytes = 0;  // one packed input element
+  std::size_t wgt_bytes = 0;  // one packed weight element
+  void (*pack_inp)(const Accelerator&, const std::int8_t* element, std::byte* packed) = nullptr;
+  void (*pack_wgt)(const Accelerator&, const std::int8_t* element, std::byte* packed) = nullptr;
+  void (*run)(const GemmOperands&) = nullptr;
+};
+
+/// The kernels that this CPU can run for this accelerator, fastest first; the last is "portable".
+std::vector<GemmKernel> gemm_kernels(const Accelerator& accelerator);
+
+/// Adds the kernels for this machine's vector extensions, fastest first (gemm_x86.cc).
+void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
+
+/// Adds the kernel for Advanced SIMD, which every aarch64 CPU has (gemm_neon.cc).
+void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
+
+/// The two outer loops of a GEMM or ALU instruction: what each iteration adds to the uops' indices.
+///
+///   for (LoopOffsets at(instruction); at.valid(); at.next()) { ... all uops ... }
+class LoopOffsets {
+ public:
+  explicit LoopOffsets(const Instruction& instruction) : i_(instruction) {}
+
+  [[nodiscard]] bool valid() const { return out_ < i_.iter_out && i_.iter_in != 0; }
+  void next() {
+    if (++in_ == i_.iter_in) {
+      in_ = 0;
+      ++out_;
+    }
+    dst = out_ * i_.dst_factor_out + in_ * i_.dst_factor_in;
+    src = out_ * i_.src_factor_out + in_ * i_.src_factor_in;
+    wgt = out_ * i_.wgt_factor_out + in_ * i_.wgt_factor_in;
+  }
+
+  std::uint32_t dst = 0, src = 0, wgt = 0;
+
+ private:
+  const Instruction& i_;
+  std::uint32_t out_ = 0, in_ = 0;
+};
+
+/// Calls step(dst, src, wgt) for every step of a GEMM or ALU instruction, in the hardware's order.
+template <typename Step>
+void for_each_step(const Instruction& i, const Uop* uops, Step&& step) {
+  const Uop* const end = uops + (i.uop_end - i.uop_begin);
+  for (LoopOffsets at(i); at.valid(); at.next()) {
+    for (const Uop* uop = uops; uop != end; ++uop) {
+      step(uop->dst + at.dst, uop->src + at.src, uop->wgt + at.wgt);
+    }
+  }
+}
+
+/// Calls row(x, w, acc) for every row of inputs of every step of a GEMM instruction: `inp_bytes` of
+/// packed inputs, the step's `wgt_bytes` of packed weights, and block_out sums.
+template <typename Row>
+void for_each_row(const GemmOperands& operands, std::size_t inp_bytes, std::size_t wgt_bytes,
+                  Row&& row) {
+  const std::size_t batch = operands.accelerator.batch;
+  const std::size_t outputs = operands.accelerator.block_out;
+  for_each_step(operands.instruction, operands.uops,
+                [&](std::uint32_t dst, std::uint32_t src, std::uint32_t tile) {
+                  const std::byte* x = operands.inp + std::size_t{src} * batch * inp_bytes;
+                  const std::byte* w = operands.wgt + std::size_t{tile} * wgt_bytes;
+                  std::int32_t* acc = operands.acc + std::size_t{dst} * batch * outputs;
+                  for (std::size_t b = 0; b < batch; ++b, x += inp_bytes, acc += outputs) {
+                    row(x, w, acc);
+                  }
+                });
+}
+
+/// Writes the index-th number of a packed form in int16.
+inline void put_int16(std::byte* packed, std::size_t index, std::int16_t value) {
+  std::memcpy(packed + index * sizeof(value), &value, sizeof(value));
+}
+
+/// Packs inputs as int16[batch][block_in].
+inline void pack_inp_int16(const Accelerator& a, const std::int8_t* element, std::byte* packed) {
+  for (std::size_t k = 0; k < a.inp_bytes(); ++k) put_int16(packed, k, element[k]);
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,468 @@
+#include "simulator/program_checker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "simulator/dram_ledger.h"
+#include "simulator/dram_span.h"
+#include "simulator/gemm_kernel.h"
+#include "simulator/module_schedule.h"
+#include "simulator/rule_errors.h"
+#include "simulator/step_footprints.h"
+
+namespace edgepipe {
+namespace {
+
+constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
+constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
+constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
+
+// Who touched an SRAM entry last, as 1 + sequence number in its module; 0 is nobody. Each of inp,
+// wgt and out is written by one module and read by another, so one number for each suffices.
+struct Touch {
+  std::uint32_t written = 0;
+  std::uint32_t read = 0;
+};
+
+struct AccEntry {
+  bool initialised = false;
+  std::uint64_t last_write_step = 0;  // counted over the whole program, from acc_hazard_steps up
+};
+
+struct OutEntry {
+  Touch touch;
+  std::uint32_t writer = 0;  // index into CheckedProgram::steps of the GEMM or ALU
+  bool defined = false;      // a GEMM reset leaves acc's former low bits there, not zero
+  bool mirrors_acc = false;  // still the low 8 bits of acc: no ACC load since
+};
+
+// Adding or shifting by 0 leaves acc as it was: programs use it to wait for a token.
+bool is_identity(const Instruction& i) {
+  return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
+         (i.alu_opcode == AluOp::kAdd || i.alu_opcode == AluOp::kShr);
+}
+
+class Checker {
+ public:
+  Checker(const Accelerator& accelerator, const DeviceMemory& memory,
+          std::span<const LayerRange> layers)
+      : accelerator_(accelerator),
+        codec_(accelerator),
+        memory_(memory),
+        errors_(layers, program_),
+        dram_(accelerator),
+        uop_(accelerator.uop_depth()),
+        uop_initialised_(accelerator.uop_depth(), 0),
+        inp_(accelerator.inp_depth()),
+        wgt_(accelerator.wgt_depth()),
+        acc_(accelerator.acc_depth()),
+        out_(accelerator.acc_depth()),
+        footprints_(accelerator) {}
+
+  Result<CheckedProgram> run(std::span<const InstructionWord> words) {
+    checked_.words.assign(words.begin(), words.end());
+    checked_.memory_generation = memory_.generation();
+    checked_.steps.reserve(words.size());
+    if (Status status = decode_all(words); !status.ok()) return status;
+    const Status status = run_modules(accelerator_, program_,
+                                      [this](const ScheduledInstruction& at) { return visit(at); });
+    if (!status.ok()) return status;
+    return std::move(checked_);
+  }
+
+  /// The verdict on a copy of `like` that differs in nothing but addresses; none when it is no such
+  /// copy. What does not depend on addresses (tokens, SRAM, uops' contents, hazards) holds for the
+  /// copy too, so only the accesses to device memory are checked.
+  std::optional<Result<CheckedProgram>> run_like(std::span<const InstructionWord> words,
+                                                 const CheckedProgram& like) {
+    if (words.size() != like.words.size() || !decode_all(words).ok()) return std::nullopt;
+    checked_ = like;
+    checked_.words.assign(words.begin(), words.end());
+    checked_.memory_generation = memory_.generation();
+    std::size_t visited = 0;
+    bool is_copy = true;
+    Status status = run_modules(accelerator_, program_, [&](const ScheduledInstruction& at) {
+      go_to(at);
+      CheckedInstruction& step = checked_.steps[visited++];
+      const Instruction& found = program_[at.index];
+      Instruction expected = step.instruction;
+      expected.dram_base = found.dram_base;
+      is_copy = is_copy && found == expected;
+      step = {.instruction = found, .dram = nullptr, .out_is_stored = step.out_is_stored};
+      const bool transfers = found.opcode == Opcode::kLoad || found.opcode == Opcode::kStore;
+      return is_copy && transfers ? resolve_dram(found, step) : Status();
+    });
+    if (!is_copy || (status.ok() && !checked_.uops_are_those_in_memory())) return std::nullopt;
+    if (!status.ok()) return status;
+    return std::move(checked_);
+  }
+
+ private:
+  // ---- whole-program rules ---------------------------------------------------------------------
+
+  Status decode_all(std::span<const InstructionWord> words) {
+    program_.reserve(words.size());
+    for (std::uint32_t index = 0; index < words.size(); ++index) {
+      Result<Instruction> instruction = codec_.decode(words[index]);
+      if (!instruction.ok()) return instruction.status().with_context(errors_.place(index));
+      ++module_counts_[static_cast<std::size_t>(module_of(*instruction))];
+      const bool last = index + 1 == words.size();
+      if ((instruction->opcode == Opcode::kFinish) != last) {
+        program_.push_back(*instruction);
+        errors_.at(index);
+        return errors_.broken(last ? "the program does not end with FINISH"
+                                   : "FINISH before the program's end, " +
+                                         std::to_string(words.size() - index - 1) +
+                                         " instructions follow");
+      }
+      program_.push_back(*instruction);
+    }
+    if (words.empty()) return {Code::kDevice, "the program is empty, expected a FINISH"};
+    return {};
+  }
+
+  void go_to(const ScheduledInstruction& at) {
+    now_ = at;
+    errors_.at(at.index);
+  }
+
+  Status visit(const ScheduledInstruction& at) {
+    go_to(at);
+    checked_.steps.push_back({.instruction = program_[at.index]});
+    const Instruction& i = program_[at.index];
+    switch (i.opcode) {
+      case Opcode::kLoad:
+        return check_load(i);
+      case Opcode::kStore:
+        return check_store(i);
+      case Opcode::kGemm:
+        return check_gemm(i);
+      case Opcode::kAlu:
+        return check_alu(i);
+      case Opcode::kFinish:
+        return check_finish();
+    }
+    return {};
+  }
+
+  Status check_finish() const {
+    for (const Module module : {Module::kLoad, Module::kStore}) {
+      const auto m = static_cast<std::size_t>(module);
+      if (now_.clock[m] < module_counts_[m]) {
+        return errors_.broken("no token makes FINISH wait for the last " +
+                              std::to_string(module_counts_[m] - now_.clock[m]) + " of " +
+                              std::to_string(module_counts_[m]) + " instructions of the " +
+                              std::string(to_string(module)) + " module");
+      }
+    }
+    return {};
+  }
+
+  // ---- LOAD and STORE --------------------------------------------------------------------------
+
+  Status check_load(const Instruction& i) {
+    const bool pads = (i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0;
+    const bool ignores_pads =
+        i.memory_type == MemoryType::kUop || i.memory_type == MemoryType::kWgt ||
+        (i.memory_type == MemoryType::kAcc && accelerator_.revision == Revision::k0_0_1);
+    if (pads && ignores_pads) {
+      return errors_.broken("pads on a " + std::string(to_string(i.memory_type)) +
+                            " load, which this revision ignores");
+    }
+    if (i.memory_type == MemoryType::kUop && i.y_size != 1) {
+      return errors_.broken(std::to_string(i.y_size) + " rows of uops, a UOP load has one");
+    }
+    const std::uint64_t elements =
+        std::uint64_t{i.y_pad_0 + i.y_size + i.y_pad_1} * (i.x_pad_0 + i.x_size + i.x_pad_1);
+    if (Status status = check_sram(i, elements); !status.ok()) return status;
+    if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
+    const std::uint32_t end = i.sram_base + static_cast<std::uint32_t>(elements);
+    switch (i.memory_type) {
+      case MemoryType::kUop:
+        return load_uops(i);
+      case MemoryType::kInp:
+        return load_tiles(inp_, i.sram_base, end);
+      case MemoryType::kWgt:
+        return load_tiles(wgt_, i.sram_base, end);
+      case MemoryType::kAcc:
+      case MemoryType::kOut:
+        break;
+    }
+    for (std::uint32_t n = i.sram_base; n < end; ++n) {
+      acc_[n].initialised = true;
+      out_[n].mirrors_acc = false;
+    }
+    return {};
+  }
+
+  Status load_uops(const Instruction& i) {
+    const std::byte* dram = checked_.steps.back().dram;
+    const std::size_t first = checked_.uops.size();
+    checked_.uops.resize(first + i.x_size);
+    for (std::uint32_t n = 0; n < i.x_size; ++n) {
+      std::uint32_t& word = checked_.uops[first + n];
+      std::memcpy(&word, dram + std::size_t{n} * sizeof(word), sizeof(word));
+      uop_[i.sram_base + n] = codec_.decode_uop(word);
+      uop_initialised_[i.sram_base + n] = 1;
+    }
+    if (i.x_size != 0) {
+      checked_.uop_sources.push_back({.step = checked_.steps.size() - 1, .first = first});
+    }
+    return {};
+  }
+
+  Status load_tiles(std::vector<Touch>& buffer, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t n = begin; n < end; ++n) {
+      if (buffer[n].read > now_.clock[kComputeClock]) {
+        return errors_.race("overwrites entry " + std::to_string(n), Module::kCompute,
+                            buffer[n].read, "reads it");
+      }
+      buffer[n].written = now_.sequence + 1;
+    }
+    return {};
+  }
+
+  Status check_store(const Instruction& i) {
+    if ((i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0) {
+      return errors_.broken("pads on a STORE, which the hardware ignores");
+    }
+    const std::uint64_t elements = std::uint64_t{i.y_size} * i.x_size;
+    if (Status status = check_sram(i, elements); !status.ok()) return status;
+    if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
+    for (std::uint32_t n = i.sram_base; n < i.sram_base + elements; ++n) {
+      OutEntry& entry = out_[n];
+      if (entry.touch.written == 0) return errors_.uninitialised("out", n);
+      if (entry.touch.written > now_.clock[kComputeClock]) {
+        return errors_.race("reads out entry " + std::to_string(n), Module::kCompute,
+                            entry.touch.written, "writes it");
+      }
+      if (!entry.defined) {
+        return errors_.broken("reads out entry " + std::to_string(n) +
+                              ", which a GEMM reset left undefined (it clears acc only)");
+      }
+      entry.touch.read = now_.sequence + 1;
+      checked_.steps[entry.writer].out_is_stored = true;
+    }
+    return {};
+  }
+
+  Status check_sram(const Instruction& i, std::uint64_t elements) const {
+    const std::uint32_t depth = accelerator_.depth(i.memory_type);
+    if (i.sram_base + elements <= depth) return {};
+    return errors_.broken("SRAM entries [" + std::to_string(i.sram_base) + ", " +
+                          std::to_string(i.sram_base + elements) + ") of " +
+                          std::string(to_string(i.memory_type)) + ", the buffer has " +
+                          std::to_string(depth));
+  }
+
+  // The whole span from the first to the last row must lie in one allocation.
+  Status resolve_dram(const Instruction& i, CheckedInstruction& step) {
+    if (i.x_size == 0 || i.y_size == 0) return {};
+    const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
+    const DramSpan span = dram_span(accelerator_, i);
+    Result<std::byte*> pointer = translate(memory_, span);
+    if (!pointer.ok()) return errors_.broken(pointer.status().message());
+    step.dram = *pointer;
+    for (std::uint32_t y = 0; y < i.y_size; ++y) {
+      const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
+      const std::uint64_t bytes = i.x_size * unit;
+      const auto conflict = i.opcode == Opcode::kStore
+                                ? dram_.write(row, bytes, now_)
+                                : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
+      if (conflict) return errors_.dram_conflict(*conflict);
+    }
+    return {};
+  }
+
+  // ---- GEMM and ALU ----------------------------------------------------------------------------
+
+  Status check_uops(const Instruction& i) const {
+    if (i.uop_begin > i.uop_end || i.uop_end > accelerator_.uop_depth()) {
+      return errors_.broken("uop range [" + std::to_string(i.uop_begin) + ", " +
+                            std::to_string(i.uop_end) + "), the buffer has " +
+                            std::to_string(accelerator_.uop_depth()));
+    }
+    if (i.iter_out == 0 || i.iter_in == 0) return {};
+    for (std::uint32_t n = i.uop_begin; n < i.uop_end; ++n) {
+      if (uop_initialised_[n] == 0) return errors_.uninitialised("uop", n);
+    }
+    return {};
+  }
+
+  Status check_gemm(const Instruction& i) {
+    if (Status status = check_uops(i); !status.ok()) return status;
+    const bool reads = i.reset == 0;
+    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    if (touched.in_range && !touched.hazardous &&
+        (!reads || (read_tiles(inp_, touched.src) && read_tiles(wgt_, touched.wgt))) &&
+        write_accs(touched.dst, reads, reads)) {
+      return {};
+    }
+    bool good = true;
+    for_each_step(
+        i, uop_.data() + i.uop_begin, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
+          good = good && (!reads || (read_tile(inp_, "inp", src) && read_tile(wgt_, "wgt", wgt))) &&
+                 write_acc(dst, reads, reads);
+        });
+    begin_instruction();
+    return good ? Status() : std::move(failure_);
+  }
+
+  Status check_alu(const Instruction& i) {
+    if (i.reset != 0) return errors_.broken("reset on an ALU instruction, which has none");
+    if (Status status = check_uops(i); !status.ok()) return status;
+    const bool reads = i.use_imm == 0;
+    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
+        write_accs(touched.dst, true, true)) {
+      return {};
+    }
+    bool good = true;
+    for_each_step(i, uop_.data() + i.uop_begin,
+                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+                    good = good && (!reads || read_acc(src)) && write_acc(dst, true, true);
+                  });
+    begin_instruction();
+    return good ? Status() : std::move(failure_);
+  }
+
+  [[nodiscard]] std::span<const Uop> uops_of(const Instruction& i) const {
+    return std::span(uop_).subspan(i.uop_begin, i.uop_end - i.uop_begin);
+  }
+
+  // The rules for all steps of a GEMM or ALU at once, each entry once. Within an instruction they
+  // do not depend on the steps' order, but for hazards, which its footprint tells. False when one
+  // is broken: then the steps are gone through one by one to find the first that breaks it, and
+  // how.
+
+  bool read_tiles(std::vector<Touch>& buffer, std::span<const Interval> touched) {
+    const std::uint32_t known = now_.clock[kLoadClock];
+    bool bad = false;
+    for (const Interval& interval : touched) {
+      for (Touch& touch :
+           std::span(buffer).subspan(interval.begin, interval.end - interval.begin)) {
+        bad |= touch.written - 1 >= known;  // nobody's is the largest of all
+        touch.read = now_.sequence + 1;
+      }
+    }
+    return !bad;
+  }
+
+  [[nodiscard]] bool read_accs(std::span<const Interval> touched) const {
+    bool good = true;
+    for (const Interval& interval : touched) {
+      for (std::uint32_t n = interval.begin; n < interval.end; ++n) good &= acc_[n].initialised;
+    }
+    return good;
+  }
+
+  bool write_accs(std::span<const Interval> touched, bool reads_it, bool defines_out) {
+    const bool identity = is_identity(checked_.steps.back().instruction);
+    const std::uint32_t known = now_.clock[kStoreClock];
+    const auto writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
+    for (const Interval& interval : touched) {
+      for (std::uint32_t n = interval.begin; n < interval.end; ++n) {
+        if (reads_it && !acc_[n].initialised) return false;
+        acc_[n].initialised = true;
+        OutEntry& out = out_[n];
+        if (out.mirrors_acc && identity) continue;
+        if (out.touch.read > known) return false;
+        out.touch.written = now_.sequence + 1;
+        out.writer = writer;
+        out.defined = out.mirrors_acc = defines_out;
+      }
+    }
+    return true;
+  }
+
+  // Between instructions the pipeline drains: the next one's steps are far from this one's.
+  void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
+
+  // The same for one step. What is wrong is left in failure_.
+
+  bool fail(Status status) {
+    failure_ = std::move(status);
+    return false;
+  }
+
+  bool read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
+    if (n >= buffer.size()) return fail(errors_.out_of_range(name, n, buffer.size()));
+    Touch& touch = buffer[n];
+    if (touch.written == 0) return fail(errors_.uninitialised(name, n));
+    if (touch.written > now_.clock[kLoadClock]) {
+      return fail(errors_.race("reads " + std::string(name) + " entry " + std::to_string(n),
+                               Module::kLoad, touch.written, "writes it"));
+    }
+    touch.read = now_.sequence + 1;
+    return true;
+  }
+
+  bool read_acc(std::uint32_t n) {
+    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
+    if (!acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
+    return check_hazard(n);
+  }
+
+  bool check_hazard(std::uint32_t n) {
+    const std::uint64_t distance = step_ - acc_[n].last_write_step;
+    if (distance >= accelerator_.acc_hazard_steps) return true;
+    return fail(errors_.hazard(n, distance, accelerator_.acc_hazard_steps));
+  }
+
+  bool write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
+    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
+    if (reads_it && !acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
+    if (!check_hazard(n)) return false;
+    acc_[n] = {.initialised = true, .last_write_step = step_++};
+    OutEntry& out = out_[n];
+    if (out.mirrors_acc && is_identity(checked_.steps.back().instruction)) return true;
+    if (out.touch.read > now_.clock[kStoreClock]) {
+      return fail(errors_.race("overwrites out entry " + std::to_string(n), Module::kStore,
+                               out.touch.read, "reads it"));
+    }
+    out.touch.written = now_.sequence + 1;
+    out.writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
+    out.defined = defines_out;
+    out.mirrors_acc = defines_out;
+    return true;
+  }
+
+  const Accelerator& accelerator_;
+  const InstructionCodec codec_;
+  const DeviceMemory& memory_;
+  std::vector<Instruction> program_;
+  RuleErrors errors_;  // refers to program_
+  std::array<std::uint32_t, kModules> module_counts_{};
+  CheckedProgram checked_;
+
+  ScheduledInstruction now_{};
+  Status failure_;
+  DramLedger dram_;
+  std::vector<Uop> uop_;
+  std::vector<std::uint8_t> uop_initialised_;
+  std::vector<Touch> inp_;
+  std::vector<Touch> wgt_;
+  std::vector<AccEntry> acc_;
+  std::vector<OutEntry> out_;
+  StepFootprints footprints_;
+  // Starts beyond the hazard distance from last_write_step's 0.
+  std::uint64_t step_ = std::uint64_t{1} << 32;
+};
+
+}  // namespace
+
+Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
+                                     std::span<const InstructionWord> words,
+                                     std::span<const LayerRange> layers,
+                                     const CheckedProgram* like) {
+  if (like != nullptr) {
+    auto verdict = Checker(accelerator, memory, layers).run_like(words, *like);
+    if (verdict) return *std::move(verdict);
+  }
+  return Checker(accelerator, memory, layers).run(words);
+}
+
+}  // namespace edgepipe

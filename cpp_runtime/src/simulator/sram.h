@@ -1,0 +1,53 @@
+// Sram: the on-chip buffers of a simulated accelerator, and what each instruction does to them.
+//
+// One function per instruction, state in, state out. Nothing is checked here: the program passed
+// ProgramChecker before, and its verdict holds for every run of the same instructions and uops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "edgepipe/accelerator.h"
+#include "isa/instruction.h"
+#include "simulator/gemm_kernel.h"
+
+namespace edgepipe {
+
+class Sram {
+ public:
+  Sram(const Accelerator& accelerator, const GemmKernel& kernel);
+
+  [[nodiscard]] const GemmKernel& kernel() const { return kernel_; }
+
+  // LOAD and STORE: `dram` is where the instruction's dram_base points to; unused for empty rows.
+  void load_uop(const Instruction& instruction, const std::byte* dram);
+  void load_inp(const Instruction& instruction, const std::byte* dram);
+  void load_wgt(const Instruction& instruction, const std::byte* dram);
+  void load_acc(const Instruction& instruction, const std::byte* dram);
+  void store_out(const Instruction& instruction, std::byte* dram) const;
+
+  void gemm(const Instruction& instruction);
+  void gemm_reset(const Instruction& instruction);
+  void alu(const Instruction& instruction);
+
+  /// Writes the low 8 bits of the acc entries that a GEMM or ALU instruction wrote to the out
+  /// buffer. The hardware does so at every step; only what a STORE will read has to be done.
+  void update_out(const Instruction& instruction);
+
+ private:
+  [[nodiscard]] const Uop* uops_of(const Instruction& instruction) const {
+    return uop_.data() + instruction.uop_begin;
+  }
+
+  const Accelerator accelerator_;
+  const InstructionCodec codec_;
+  const GemmKernel kernel_;
+  std::vector<Uop> uop_;
+  std::vector<std::byte> inp_;     // packed by kernel_
+  std::vector<std::byte> wgt_;     // packed by kernel_
+  std::vector<std::int32_t> acc_;  // [depth][batch][block_out]
+  std::vector<std::int8_t> out_;   // [depth][batch][block_out]
+};
+
+}  // namespace edgepipe

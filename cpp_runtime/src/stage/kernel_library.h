@@ -1,0 +1,64 @@
+// KernelLibrary: a shared library of TVM kernels, loaded from memory.
+//
+//   Result<std::unique_ptr<KernelLibrary>> library = KernelLibrary::load(bytes, "kernels.so");
+//   Result<Kernel> kernel = (*library)->find("convolution_0");
+//   ScratchScope scratch(arena);  // what the kernel allocates while it runs comes from here
+//   if (kernel(nullptr, args, count, &result) != 0) text = KernelLibrary::last_error();
+//
+// Kernels follow TVM-FFI's packed calling convention; the TVM runtime is not needed. find() may be
+// called from any thread; kernels run concurrently when each thread has its own ScratchScope. The
+// CoreTeam of the thread that runs a kernel, if it has one, shares the kernel's parallel loops.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/file_descriptor.h"
+#include "edgepipe/status.h"
+
+namespace edgepipe {
+
+using Kernel = int (*)(void* self, const TVMFFIAny* args, std::int32_t count, TVMFFIAny* result);
+
+class KernelLibrary {
+ public:
+  /// Loads a library's bytes. kCorrupt when the loader refuses them or they are no kernels.
+  static Result<std::unique_ptr<KernelLibrary>> load(std::span<const std::byte> bytes,
+                                                     const std::string& name);
+  KernelLibrary(const KernelLibrary&) = delete;
+  KernelLibrary& operator=(const KernelLibrary&) = delete;
+  ~KernelLibrary();
+
+  /// The kernel of that name; kCorrupt when there is none. Valid as long as the library.
+  [[nodiscard]] Result<Kernel> find(const std::string& kernel) const;
+
+  /// What the calling thread's last failed kernel said; empty when none failed.
+  static const char* last_error();
+
+ private:
+  KernelLibrary(FileDescriptor file, void* handle, std::string name)
+      : file_(std::move(file)), handle_(handle), name_(std::move(name)) {}
+  Status connect() const;
+
+  // Open as long as the library is loaded: dlopen() takes libraries of equal path for the same one,
+  // and the path is /proc/self/fd/<number>.
+  const FileDescriptor file_;
+  void* const handle_;
+  const std::string name_;
+};
+
+/// While it lives, kernels of this thread take memory from `arena`, last taken, first returned.
+class ScratchScope {
+ public:
+  explicit ScratchScope(std::span<std::byte> arena);
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+  ~ScratchScope();
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,76 @@
+// VtaStage: a stage of the pipeline that runs a Program on a Device.
+//
+//   Result<std::unique_ptr<VtaStage>> stage = VtaStage::create(
+//       device, *std::move(program), {.name = "body", .inputs = {"x"}, .outputs = {"y"}});
+//
+// Every slot gets a copy of the instructions with its own buffers' addresses. Constants and scratch
+// are shared by the slots, because a device runs one program at a time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgepipe/device.h"
+#include "edgepipe/memory.h"
+#include "edgepipe/stage.h"
+#include "edgepipe/status.h"
+#include "stage/program.h"
+
+namespace edgepipe {
+
+class VtaStage final : public Stage {
+ public:
+  struct Options {
+    std::string name;
+    std::vector<std::string> inputs;               // tensor names in the order that bind gets them
+    std::vector<std::string> outputs;              // likewise
+    std::chrono::milliseconds time_limit{10'000};  // of one run, once the device is free
+  };
+
+  /// Copies the constants to device memory. `device` is borrowed and outlives the stage.
+  /// kInvalidArgument when the program was made for another accelerator or its tensors are not
+  /// those of the options; kOutOfMemory when the device's memory does not suffice.
+  static Result<std::unique_ptr<VtaStage>> create(Device& device, Program program, Options options);
+
+  [[nodiscard]] std::string_view name() const override { return options_.name; }
+
+  /// See Stage. The views must lie in the device's memory and hold at least their regions' bytes.
+  /// Binding a slot again replaces its buffers.
+  Status bind(std::size_t slot, std::span<const BufferView> inputs,
+              std::span<const BufferView> outputs) override;
+
+  /// See Stage. kInvalidArgument for a slot that was never bound, otherwise the device's status.
+  Status run(std::size_t slot) override;
+
+  /// A program reads its inputs and writes its outputs and scratch, so it can begin again.
+  [[nodiscard]] bool repeatable() const override { return true; }
+
+ private:
+  struct Slot {
+    Buffer instructions;
+    std::vector<BufferView> inputs;
+    std::vector<BufferView> outputs;
+  };
+
+  VtaStage(Device& device, Program program, Options options);
+  Status match_tensors();
+  Status allocate_regions();
+  Status place_tensors(std::span<const BufferView> views, std::span<const std::size_t> regions,
+                       std::vector<std::uint64_t>& bases) const;
+  [[nodiscard]] Submission submission(const Slot& slot) const;
+
+  Device& device_;
+  const Program program_;
+  const Options options_;
+  std::vector<std::size_t> input_regions_;  // region of each input, in the order of the options
+  std::vector<std::size_t> output_regions_;
+  std::vector<Buffer> shared_;  // by region; empty for tensors
+  std::vector<Slot> slots_;
+};
+
+}  // namespace edgepipe

@@ -1,0 +1,107 @@
+#include "base/child_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/byte_stream.h"
+
+namespace edgepipe {
+namespace {
+
+using namespace std::chrono_literals;
+
+Result<ChildProcess> shell(const std::string& script) {
+  return ChildProcess::start({"sh", "-c", script});
+}
+
+Clock::time_point soon() { return Clock::now() + 20s; }
+
+std::string first_line(ChildProcess& child) {
+  ByteStream stream(child.take_output());
+  const std::atomic<bool> stop{false};
+  std::string line;
+  for (std::byte byte{};; line += static_cast<char>(byte)) {
+    Result<bool> more = stream.read(std::span(&byte, 1), stop);
+    if (!more.ok() || !*more || byte == std::byte{'\n'}) return line;
+  }
+}
+
+/// Pages of memory that this process has.
+long resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  long all = 0;
+  long resident = 0;
+  file >> all >> resident;
+  return resident;
+}
+
+TEST(ChildProcessTest, GivesItsOutputAndEndsWell) {
+  Result<ChildProcess> child = shell("echo one; cat");  // with nothing to read
+  ASSERT_TRUE(child.ok()) << child.status().message();
+  EXPECT_EQ(first_line(*child), "one");
+  EXPECT_TRUE(child->wait(soon()).ok());
+}
+
+TEST(ChildProcessTest, ItsLastWordsAreTheError) {
+  Result<ChildProcess> child = shell("echo first >&2; echo the disc is broken >&2; exit 3");
+  ASSERT_TRUE(child.ok());
+  const Status status = child->wait(soon());
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(), "sh: the disc is broken");
+}
+
+TEST(ChildProcessTest, OfEndlessComplaintsOnlyTheLastAreKept) {
+  const long before = resident_pages();
+  Result<ChildProcess> child = shell(
+      "yes the disc has a scratch | head -c 64M >&2; stat -L -c %s /proc/self/fd/2;"
+      "echo >&2; echo the disc is broken >&2; exit 3");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(first_line(*child), "0") << "bytes that a file behind its standard error keeps";
+  EXPECT_EQ(child->wait(soon()).message(), "sh: the disc is broken");
+  EXPECT_LT((resident_pages() - before) * ::sysconf(_SC_PAGESIZE), 32 << 20);
+}
+
+TEST(ChildProcessTest, AChildOfItsOwnThatLivesOnHoldsNobodyUp) {
+  Result<ChildProcess> child = shell("echo the disc is broken >&2; sleep 60 & echo $!; exit 3");
+  ASSERT_TRUE(child.ok());
+  const pid_t grandchild = std::stoi(first_line(*child));
+  EXPECT_EQ(child->wait(soon()).message(), "sh: the disc is broken");
+  EXPECT_EQ(::kill(grandchild, SIGKILL), 0);
+}
+
+TEST(ChildProcessTest, AnEndBySignalIsTold) {
+  Result<ChildProcess> child = shell("kill -KILL $$");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->wait(soon()).message(), "sh was ended by signal 9");
+}
+
+TEST(ChildProcessTest, AProgramThatIsNotThereIsNotFound) {
+  Result<ChildProcess> child = ChildProcess::start({"no-such-program"});
+  // Under qemu-user, whose vfork is a fork, the child alone learns of it.
+  const Status status = child.ok() ? child->wait(soon()) : child.status();
+  EXPECT_EQ(status.code(), Code::kNotFound) << status.message();
+}
+
+TEST(ChildProcessTest, WaitingHasADeadline) {
+  Result<ChildProcess> child = shell("exec sleep 60");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->wait(Clock::now() + 10ms).code(), Code::kDeadline);
+}
+
+TEST(ChildProcessTest, ItEndsWithTheObject) {
+  pid_t id = 0;
+  {
+    Result<ChildProcess> child = shell("echo $$; exec sleep 60");
+    ASSERT_TRUE(child.ok());
+    id = std::stoi(first_line(*child));
+    EXPECT_EQ(::kill(id, 0), 0);
+  }
+  EXPECT_EQ(::kill(id, 0), -1);
+}
+
+}  // namespace
+}  // namespace edgepipe

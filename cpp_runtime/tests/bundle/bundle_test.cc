@@ -1,0 +1,237 @@
+#include "edgepipe/bundle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/thread.h"
+#include "stage/arm_plan.h"
+#include "support/bundle_test_files.h"
+
+namespace edgepipe {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using testing::Files;
+using ::testing::HasSubstr;
+using testing::manifest_of;
+using testing::ScratchFolder;
+using testing::tiny_files;
+using testing::ustar;
+using testing::with_manifest;
+
+class BundleTest : public ::testing::Test {
+ protected:
+  Status open_folder(const Files& files) {
+    const std::string name = "bundle" + std::to_string(++count_);
+    return Bundle::open(scratch_.write_folder(name, files)).status();
+  }
+
+  /// The error of a bundle whose manifest `change` has edited.
+  Status open_edited(const std::function<void(json&)>& change) {
+    json manifest = manifest_of(tiny_files());
+    change(manifest);
+    return open_folder(with_manifest(tiny_files(), manifest));
+  }
+
+  ScratchFolder scratch_;
+  int count_ = 0;
+};
+
+TEST_F(BundleTest, AFolderAndAnArchiveHoldTheSame) {
+  const Files files = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  for (const std::filesystem::path& path :
+       {scratch_.write_folder("tiny", files), scratch_.write_archive("t.edgepipe", ustar(files))}) {
+    Result<std::unique_ptr<Bundle>> opened = Bundle::open(path);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const Bundle& bundle = **opened;
+    EXPECT_EQ(bundle.manifest().name, "tiny");
+    EXPECT_EQ(bundle.manifest().tensors[1].shape, (std::vector<std::int64_t>{1, 17, 2, 2}));
+    EXPECT_EQ(bundle.manifest().stages[1].reads, std::vector<std::size_t>{1});
+    EXPECT_EQ(bundle.manifest().accelerator, Accelerator());
+    EXPECT_THAT(*bundle.labels(), ElementsAre("cat", "dog"));
+    EXPECT_EQ(bundle.golden(bundle.manifest().golden_outputs[0])->size(), 20u);
+    EXPECT_FALSE(bundle.needs_device());
+  }
+}
+
+TEST_F(BundleTest, EveryFlippedByteOfAnyFileIsNoticed) {
+  const Files good = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  for (const auto& [path, content] : tiny_files()) {
+    for (const std::size_t position : {std::size_t{0}, content.size() / 2, content.size() - 1}) {
+      Files altered = good;
+      altered[path][position] = static_cast<char>(altered[path][position] ^ 0x10);
+      const Status status = open_folder(altered);
+      EXPECT_EQ(status.code(), Code::kCorrupt);
+      EXPECT_THAT(status.message(), HasSubstr(path + " does not have the digest"));
+    }
+  }
+}
+
+TEST_F(BundleTest, EveryFlippedByteOfTheManifestIsNoticed) {
+  const Files good = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  for (const std::string name : {"manifest.json", "manifest.digest"}) {
+    for (std::size_t position = 0; position < good.at(name).size(); position += 5) {
+      Files altered = good;
+      altered[name][position] = static_cast<char>(altered[name][position] ^ 1);
+      for (const std::filesystem::path& path :
+           {scratch_.write_folder("altered", altered),
+            scratch_.write_archive("altered.edgepipe", ustar(altered))}) {
+        const Status status = Bundle::open(path).status();
+        EXPECT_EQ(status.code(), Code::kCorrupt);
+        EXPECT_EQ(status.message(), path.string() +
+                                        ": manifest.json does not have the digest that "
+                                        "manifest.digest records");
+      }
+    }
+    Files missing = good;
+    missing.erase(name);
+    EXPECT_THAT(open_folder(missing).message(), HasSubstr(name + " is missing from the bundle"));
+  }
+}
+
+TEST_F(BundleTest, EveryTruncatedOrMissingFileIsNamed) {
+  const Files good = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  for (const auto& [path, content] : tiny_files()) {
+    Files cut = good;
+    cut[path].pop_back();
+    EXPECT_THAT(open_folder(cut).message(),
+                HasSubstr(path + " has " + std::to_string(content.size() - 1) +
+                          " bytes, the manifest says " + std::to_string(content.size())));
+    Files missing = good;
+    missing.erase(path);
+    const Status status = open_folder(missing);
+    EXPECT_EQ(status.code(), Code::kNotFound);
+    EXPECT_THAT(status.message(), HasSubstr(path + " is missing from the bundle"));
+  }
+}
+
+TEST_F(BundleTest, EveryTruncationOfAnArchiveIsNoticed) {
+  const std::string archive = ustar(with_manifest(tiny_files(), manifest_of(tiny_files())));
+  for (std::size_t length = 0; length < archive.size(); length += 97) {
+    const auto path = scratch_.write_archive("cut.edgepipe", archive.substr(0, length));
+    EXPECT_EQ(Bundle::open(path).status().code(), Code::kCorrupt) << length;
+  }
+}
+
+TEST_F(BundleTest, ADamagedManifestNeverOpens) {
+  const std::string text = manifest_of(tiny_files()).dump();
+  for (std::size_t position = 0; position < text.size(); ++position) {
+    const std::string cut = text.substr(0, position);
+    EXPECT_EQ(parse_manifest(testing::bytes_of(cut)).status().code(), Code::kCorrupt) << position;
+  }
+  // A flipped bit may hide in a name; it must not crash, and what opens is consistent.
+  for (std::size_t position = 0; position < text.size(); ++position) {
+    std::string altered = text;
+    altered[position] = static_cast<char>(altered[position] ^ (1 << (position % 7)));
+    const Result<Manifest> manifest = parse_manifest(testing::bytes_of(altered));
+    if (!manifest.ok()) continue;
+    for (const StageSpec& stage : manifest->stages) {
+      for (const std::size_t tensor : stage.reads) EXPECT_LT(tensor, manifest->tensors.size());
+    }
+  }
+}
+
+TEST_F(BundleTest, AFileThatTheManifestDoesNotListIsRefused) {
+  Files files = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  files["stages/0_arm/extra.so"] = "?";
+  EXPECT_THAT(open_folder(files).message(),
+              HasSubstr("stages/0_arm/extra.so is not listed in the manifest"));
+}
+
+TEST_F(BundleTest, ASymbolicLinkInAFolderIsRefused) {
+  const auto folder =
+      scratch_.write_folder("linked", with_manifest(tiny_files(), manifest_of(tiny_files())));
+  std::filesystem::create_symlink("/etc/hostname", folder / "link");
+  EXPECT_THAT(Bundle::open(folder).status().message(),
+              HasSubstr("link is neither a regular file nor a folder"));
+}
+
+TEST_F(BundleTest, AnotherFormatVersionIsUnsupported) {
+  const Status status = open_edited([](json& manifest) { manifest["format"] = 2; });
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("bundle format 2, this edgepipe reads format 1"));
+}
+
+TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
+  json manifest = manifest_of(tiny_files());
+  manifest["stages"][0]["cores"] = Thread::cores();
+  manifest["stages"][1]["realtime_priority"] = 7;
+  const auto threads = [&](std::string_view architecture) {
+    manifest["board_architecture"] = architecture;
+    const std::string name = "bundle" + std::to_string(++count_);
+    Result<std::unique_ptr<Bundle>> bundle =
+        Bundle::open(scratch_.write_folder(name, with_manifest(tiny_files(), manifest)));
+    EXPECT_TRUE(bundle.ok()) << bundle.status().message();
+    return (*bundle)->board_threads();
+  };
+  EXPECT_TRUE(threads("riscv64").empty());
+  const auto here = threads(ArmPlan::host_architecture());
+  ASSERT_EQ(here.size(), 2u);
+  EXPECT_THAT(here[0].cores, ElementsAreArray(Thread::cores()));
+  EXPECT_EQ(here[0].realtime_priority, 0);
+  EXPECT_TRUE(here[1].cores.empty());
+  EXPECT_EQ(here[1].realtime_priority, 7);
+  EXPECT_EQ(here[0].threads, 1u) << "older bundles do not tell how many";
+  manifest["stages"][0]["threads"] = Thread::cores().size();
+  EXPECT_EQ(threads(ArmPlan::host_architecture())[0].threads, Thread::cores().size());
+  manifest["stages"][0]["threads"] = 1;
+  manifest["stages"][0]["cores"] = {1023};
+  EXPECT_TRUE(threads(ArmPlan::host_architecture()).empty());
+}
+
+TEST_F(BundleTest, AMissingBundleSaysSo) {
+  const Status status = Bundle::open(scratch_.path() / "nothing").status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("nothing: no such bundle"));
+}
+
+TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
+  const auto message = [&](const std::function<void(json&)>& change) {
+    return open_edited(change).message();
+  };
+  EXPECT_THAT(message([](json& m) {
+                m["stages"][0]["cores"] = {1, 2};
+                m["stages"][0]["threads"] = 3;
+              }),
+              HasSubstr("stages[0].threads: found 3, expected 1 to 2, one on each core"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["threads"] = 0; }), HasSubstr("found 0"));
+  EXPECT_THAT(message([](json& m) {
+                m["stages"][0]["cores"] = {1, 2, 1};
+                m["stages"][0]["threads"] = 3;
+              }),
+              HasSubstr("stages[0].threads: found 3, expected 1 to 2, one on each core"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["cores"] = {1024}; }),
+              HasSubstr("stages[0].cores: found 1024, expected 0 to 1023"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["realtime_priority"] = 100; }),
+              HasSubstr("stages[0].realtime_priority: found 100, expected 0 to 99"));
+  EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = "12"; }),
+              HasSubstr("manifest.json: tensors[1].bytes: found \"12\", expected a whole number"));
+  EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = 64; }),
+              HasSubstr("tensors[1].bytes: found 64, the shape needs 128"));
+  EXPECT_THAT(message([](json& m) { m["tensors"][0]["shape"][1] = -2; }),
+              HasSubstr("tensors[0].shape: no shape of a uint8 tensor"));
+  EXPECT_THAT(message([](json& m) { m["slots"] = 5000; }),
+              HasSubstr("manifest.json: slots: found 5000, expected 1024 at most"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["kind"] = "gpu"; }),
+              HasSubstr("stages[0].kind: found \"gpu\", expected one of arm, vta"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["inputs"][0] = "x"; }),
+              HasSubstr("stages[0].inputs: 'x' is not in tensors"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["folder"] = "../up"; }),
+              HasSubstr("stages[0].folder: '../up' is not a plain relative path"));
+  EXPECT_THAT(message([](json& m) { m["accelerator"]["batch"] = 3; }),
+              HasSubstr("manifest.json: accelerator:"));
+  EXPECT_THAT(message([](json& m) { m["golden"]["inputs"][0]["file"] = "golden/x.bin"; }),
+              HasSubstr("golden: 'golden/x.bin' is not in files"));
+  EXPECT_THAT(message([](json& m) { m.erase("preprocess"); }), HasSubstr("preprocess: is missing"));
+  EXPECT_THAT(message([](json& m) { m["stages"] = json::array(); }), HasSubstr("stages: is empty"));
+}
+
+TEST(DigestTest, IsTheOneThatTheManifestRecords) {
+  // python3 -c 'import xxhash; print(xxhash.xxh3_128_hexdigest(b"edgepipe"))'
+  EXPECT_EQ(xxh3_128(testing::bytes_of("edgepipe")), "a3b9e4f0dce9df003ed6da673667c0c8");
+}
+
+}  // namespace
+}  // namespace edgepipe

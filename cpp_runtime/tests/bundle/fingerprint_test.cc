@@ -1,0 +1,95 @@
+// What a bundle was built for against this runtime and the record of the board's logic.
+#include "bundle/fingerprint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace edgepipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FingerprintTest : public ::testing::Test {
+ protected:
+  ~FingerprintTest() override { std::filesystem::remove(path_); }
+
+  Status check(const std::string& text) const {
+    std::ofstream(path_) << text;
+    return check_logic_record(fingerprint_, path_);
+  }
+  /// The fitting record with one field changed.
+  Status check_with(const char* field, const nlohmann::json& value) const {
+    nlohmann::json record = {{"configuration", fingerprint_.configuration},
+                             {"revision", fingerprint_.revision},
+                             {"clock_hz", fingerprint_.clock_hz},
+                             {"path", fingerprint_.bitstream}};
+    record[field] = value;
+    return check(record.dump());
+  }
+  void expect_refused(const Status& status, Code code, int exit, const std::string& text) const {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_EQ(exit_code(status.code()), exit);
+    EXPECT_THAT(status.message(), HasSubstr(text));
+  }
+
+  Fingerprint fingerprint_{.configuration = "1x16_i8w8a32_15_15_18_17",
+                           .revision = "0.0.1",
+                           .clock_hz = 333000000,
+                           .bitstream = "ultra96/one.bit",
+                           .builder_version = std::string(kVersion)};
+  const std::string path_ = (std::filesystem::temp_directory_path() /
+                             ("logic_record_" + std::to_string(::getpid()) + ".json"))
+                                .string();
+};
+
+TEST_F(FingerprintTest, WhatFitsIsAccepted) {
+  EXPECT_TRUE(check_version(fingerprint_).ok());
+  EXPECT_TRUE(check_with("installed_by", "somebody").ok());
+  EXPECT_EQ(exit_code(Code::kOk), 0);
+}
+
+TEST_F(FingerprintTest, WithoutARecordNothingIsRefused) {
+  EXPECT_TRUE(check_logic_record(fingerprint_, path_).ok());
+}
+
+TEST_F(FingerprintTest, ABitstreamOfOnesOwnHasNoNameToCompare) {
+  EXPECT_TRUE(check_with("path", "").ok());
+  fingerprint_.bitstream.clear();
+  EXPECT_TRUE(check_with("path", "ultra96/two.bit").ok());
+}
+
+TEST_F(FingerprintTest, EveryDifferenceHasItsExitCodeAndNamesBothValues) {
+  expect_refused(check_with("configuration", "1x16_i8w8a32_15_15_18_16"), Code::kOtherConfiguration,
+                 10,
+                 "configuration is 1x16_i8w8a32_15_15_18_16, the bundle was built for "
+                 "1x16_i8w8a32_15_15_18_17");
+  expect_refused(check_with("revision", "0.0.2"), Code::kOtherRevision, 11,
+                 "encoding revision is 0.0.2, the bundle was built for 0.0.1");
+  expect_refused(check_with("clock_hz", 100000000), Code::kOtherClock, 12,
+                 "clock is 100000000 Hz, the bundle was built for 333000000 Hz");
+  expect_refused(check_with("path", "ultra96/two.bit"), Code::kOtherBitstream, 13,
+                 "bitstream is ultra96/two.bit, the bundle was built for ultra96/one.bit");
+  EXPECT_THAT(check_with("revision", "0.0.2").message(), HasSubstr("edgepipe bitstream install"));
+}
+
+TEST_F(FingerprintTest, ABundleOfAnotherVersionIsRefused) {
+  fingerprint_.builder_version = "0.0.9";
+  expect_refused(check_version(fingerprint_), Code::kOtherVersion, 14,
+                 "runtime version is " + std::string(kVersion) + ", the bundle was built by 0.0.9");
+}
+
+TEST_F(FingerprintTest, ADamagedRecordIsCorrupt) {
+  EXPECT_EQ(check("{").code(), Code::kCorrupt);
+  EXPECT_EQ(check("{}").code(), Code::kCorrupt);
+  EXPECT_EQ(check(R"({"configuration": 1})").code(), Code::kCorrupt);
+  EXPECT_EQ(exit_code(Code::kCorrupt), 1);
+}
+
+}  // namespace
+}  // namespace edgepipe

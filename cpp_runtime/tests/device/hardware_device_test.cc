@@ -1,0 +1,216 @@
+// The hardware driver against the FPGA model (model_device.h), faults on request.
+#include "device/hardware_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulation/model_device.h"
+#include "memory/non_coherent_memory.h"
+
+namespace edgepipe {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Rig {
+  explicit Rig(std::vector<Fault> faults = {}, bool interrupt = true, bool reset = true) {
+    device = *ModelDevice::create(
+        accelerator, *memory, memory->device_side(),
+        {.model = {.faults = std::move(faults),
+                   .stale_done = milliseconds(3),
+                   .on_event = [this](const std::string& event) { events += event + "\n"; }},
+         .driver = {.interrupt_patience = milliseconds(5)},
+         .interrupt = interrupt,
+         .reset = reset});
+  }
+
+  // acc[0] = source; acc[0] += addend; target = acc[0]'s low bytes.
+  Submission program(const Buffer& insns, const Buffer& source, const Buffer& target, int addend) {
+    const InstructionCodec codec(accelerator);
+    const auto dram = [](const Buffer& buffer, std::uint32_t bytes) {
+      return static_cast<std::uint32_t>(buffer.device_address() / bytes);
+    };
+    const std::vector<Instruction> instructions{// The memory is zeroed, so any word of it is uop 0.
+                                                {.opcode = Opcode::kLoad,
+                                                 .memory_type = MemoryType::kUop,
+                                                 .dram_base = dram(target, 4),
+                                                 .y_size = 1,
+                                                 .x_size = 1,
+                                                 .x_stride = 1},
+                                                {.opcode = Opcode::kLoad,
+                                                 .memory_type = MemoryType::kAcc,
+                                                 .dram_base = dram(source, 64),
+                                                 .y_size = 1,
+                                                 .x_size = 1,
+                                                 .x_stride = 1},
+                                                {.opcode = Opcode::kAlu,
+                                                 .push_next = 1,
+                                                 .uop_end = 1,
+                                                 .iter_out = 1,
+                                                 .iter_in = 1,
+                                                 .alu_opcode = AluOp::kAdd,
+                                                 .use_imm = 1,
+                                                 .imm = addend},
+                                                {.opcode = Opcode::kStore,
+                                                 .pop_prev = 1,
+                                                 .push_prev = 1,
+                                                 .memory_type = MemoryType::kOut,
+                                                 .dram_base = dram(target, 16) + 1,
+                                                 .y_size = 1,
+                                                 .x_size = 1,
+                                                 .x_stride = 1},
+                                                {.opcode = Opcode::kFinish, .pop_next = 1}};
+    auto* words = reinterpret_cast<InstructionWord*>(insns.data());
+    for (const Instruction& instruction : instructions) *words++ = *codec.encode(instruction);
+    return {.address = insns.device_address(),
+            .count = static_cast<std::uint32_t>(instructions.size()),
+            .time_limit = milliseconds(2000)};
+  }
+
+  Accelerator accelerator;
+  std::unique_ptr<NonCoherentMemory> memory = *NonCoherentMemory::create({.arena_bytes = 1 << 20});
+  std::string events;  // read when the model is idle
+  std::unique_ptr<ModelDevice> device;
+};
+
+class HardwareDeviceTest : public ::testing::Test {
+ protected:
+  // Runs `runs` programs with another addend each; returns how many ended, all with right results.
+  // A run that hangs must say so.
+  static std::uint64_t run_many(Rig& rig, int runs, milliseconds time_limit = milliseconds(2000)) {
+    Buffer insns = *rig.device->memory().allocate(256);
+    Buffer source = *rig.device->memory().allocate(64);
+    Buffer target = *rig.device->memory().allocate(64);
+    std::uint64_t ended = 0;
+    for (int run = 0; run < runs; ++run) {
+      for (int lane = 0; lane < 16; ++lane) {
+        const int value = 100 * run + lane;
+        std::memcpy(source.data() + 4 * lane, &value, sizeof value);
+      }
+      Submission submission = rig.program(insns, source, target, run % 50);
+      submission.time_limit = time_limit;
+      rig.memory->flush(source.view());
+      const Status status = rig.device->run(submission);
+      if (!status.ok()) {
+        EXPECT_EQ(status.code(), Code::kDeadline) << status.message();
+        continue;
+      }
+      ++ended;
+      rig.memory->invalidate(target.view());
+      for (int lane = 0; lane < 16; ++lane) {
+        const int expected = (100 * run + lane + run % 50) & 0xFF;
+        EXPECT_EQ(std::to_integer<int>(target.data()[16 + lane]), expected) << "run " << run;
+      }
+    }
+    return ended;
+  }
+};
+
+TEST_F(HardwareDeviceTest, RunsProgramsByInterrupt) {
+  Rig rig;
+  EXPECT_EQ(run_many(rig, 100), 100);
+  EXPECT_EQ(rig.device->statistics().runs, 100);
+  EXPECT_EQ(rig.device->statistics().hangs, 0);
+}
+
+TEST_F(HardwareDeviceTest, RunsProgramsByPollingWhenThereIsNoInterrupt) {
+  Rig rig({}, /*interrupt=*/false);
+  EXPECT_EQ(run_many(rig, 50), 50);
+  EXPECT_EQ(rig.device->statistics().lost_interrupts, 0);
+}
+
+TEST_F(HardwareDeviceTest, StaleDoneFlagIsNotTakenForThisRuns) {
+  Rig rig({{.kind = FaultKind::kStaleDone, .every_runs = 2}}, /*interrupt=*/false);
+  EXPECT_EQ(run_many(rig, 20), 20);
+  EXPECT_GE(rig.device->statistics().stale_done, 10);
+}
+
+TEST_F(HardwareDeviceTest, LostInterruptIsNoticedAndCounted) {
+  Rig rig({{.kind = FaultKind::kLostInterrupt, .every_runs = 4}});
+  EXPECT_EQ(run_many(rig, 20), 20);
+  // On a busy machine the look after `interrupt_patience` can be quicker than the model's pulse.
+  EXPECT_GE(rig.device->statistics().lost_interrupts, 5);
+}
+
+TEST_F(HardwareDeviceTest, HangIsReportedAtItsDeadlineAndResetAway) {
+  Rig rig({{.kind = FaultKind::kHang, .every_runs = 5}});
+  EXPECT_EQ(run_many(rig, 20, milliseconds(200)), 16);
+  EXPECT_EQ(rig.device->statistics().hangs, 4);
+  EXPECT_EQ(rig.device->statistics().resets, 4);
+}
+
+TEST_F(HardwareDeviceTest, SurvivesEveryFaultAtOnce) {
+  Rig rig({{.kind = FaultKind::kHang, .every_runs = 50},
+           {.kind = FaultKind::kStaleDone, .every_runs = 7},
+           {.kind = FaultKind::kLostInterrupt, .every_runs = 11}});
+  EXPECT_EQ(run_many(rig, 200, milliseconds(200)), 196);
+  EXPECT_EQ(rig.device->statistics().resets, 4);
+}
+
+TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
+  Rig rig({{.kind = FaultKind::kHang, .every_runs = 2}}, true, /*reset=*/false);
+  EXPECT_EQ(run_many(rig, 1), 1);
+  Buffer insns = *rig.device->memory().allocate(256);
+  Buffer data = *rig.device->memory().allocate(256);
+  Submission submission = rig.program(insns, data, data, 1);
+  submission.time_limit = milliseconds(20);
+  const Status hung = rig.device->run(submission);
+  EXPECT_EQ(hung.code(), Code::kDeadline);
+  EXPECT_THAT(
+      hung.message(),
+      AllOf(HasSubstr("vta: hangs: deadline passed in run 2 of 5 instructions"),
+            HasSubstr("fetch has not handed over all of them, the last store has not ended"),
+            HasSubstr("fetch control 0x0 count 0x"),
+            HasSubstr("load control 0x81, compute control "
+                      "0x81 done 0x0, store control 0x81"),
+            HasSubstr("there is no reset line")));
+  const Status after = rig.device->run(submission);
+  EXPECT_EQ(after.code(), Code::kDevice);
+  EXPECT_THAT(after.message(), HasSubstr("program its bitstream again"));
+}
+
+TEST_F(HardwareDeviceTest, ProgramThatBreaksARuleHangsAndTheModelSaysWhy) {
+  Rig rig;
+  Buffer insns = *rig.device->memory().allocate(256);
+  Buffer data = *rig.device->memory().allocate(256);
+  Submission submission = rig.program(insns, data, data, 1);
+  // The ALU instruction before any uop and accumulator was loaded.
+  std::memmove(insns.data(), insns.data() + 32, 48);
+  submission.count = 3;
+  submission.time_limit = milliseconds(30);
+  EXPECT_EQ(rig.device->run(submission).code(), Code::kDeadline);
+  EXPECT_THAT(rig.events, AllOf(HasSubstr("run 1: instruction 0"), HasSubstr("reset after run 1")));
+}
+
+TEST_F(HardwareDeviceTest, ProgramMustEndInAFinishThatWaitsForTheStores) {
+  Rig rig;
+  Buffer insns = *rig.device->memory().allocate(256);
+  Buffer data = *rig.device->memory().allocate(256);
+  Submission submission = rig.program(insns, data, data, 1);
+  submission.count = 4;
+  const Status status = rig.device->prepare(submission);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("expected a FINISH that pops the store's token"));
+}
+
+TEST(FaultTest, KindsAndIntervalsAreRead) {
+  Result<Fault> fault = parse_fault("stale-done=12");
+  ASSERT_TRUE(fault.ok());
+  EXPECT_EQ(fault->kind, FaultKind::kStaleDone);
+  EXPECT_EQ(fault->every_runs, 12);
+  for (const char* text : {"", "hang", "hang=", "hang=0", "hang=x", "hang=1x", "fire=1"}) {
+    EXPECT_THAT(parse_fault(text).status().message(), HasSubstr("expected hang=N")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace edgepipe

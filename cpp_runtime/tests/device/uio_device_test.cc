@@ -1,0 +1,185 @@
+// The board's parts of the driver on folders that look like the kernel's /sys and /dev.
+#include "device/uio_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "device/uio.h"
+#include "device/vta_registers.h"
+#include "memory/range_allocator.h"
+#include "memory/udmabuf_memory.h"
+
+namespace edgepipe {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class FakeBoard : public ::testing::Test {
+ protected:
+  FakeBoard() {
+    fs::create_directories(devices);
+    fs::create_directories(classes);
+  }
+  ~FakeBoard() override { fs::remove_all(root); }
+
+  static void write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void add_uio(const std::string& number, const std::string& name, std::uint64_t bytes) {
+    write(classes / "uio" / number / "name", name + "\n");
+    write(classes / "uio" / number / "maps/map0/size", std::to_string(bytes) + "\n");
+    write(devices / number, std::string(bytes, '\0'));
+  }
+  void add_udmabuf(const std::string& class_name, const std::string& coherent = "0") {
+    const fs::path folder = classes / class_name / "udmabuf0";
+    write(folder / "size", "65536\n");
+    write(folder / "phys_addr", "0x70000000\n");
+    write(folder / "dma_coherent", coherent + "\n");
+    write(folder / "sync_for_cpu", "");
+    write(folder / "sync_for_device", "");
+    write(devices / "udmabuf0", std::string(65536, 'x'));
+  }
+  std::string attribute(const std::string& name) const {
+    std::ifstream file(classes / "u-dma-buf/udmabuf0" / name);
+    std::string text;
+    std::getline(file, text);
+    return text;
+  }
+  UdmabufMemory::Options memory_options() const {
+    return {.devices = devices.string(), .classes = classes.string()};
+  }
+  UioOptions uio_options() const {
+    return {.devices = devices.string(), .classes = classes.string()};
+  }
+
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = 1 << 16});
+  const fs::path root = fs::path(::testing::TempDir()) / ("uio_test_" + std::to_string(::getpid()));
+  const fs::path devices = root / "dev";
+  const fs::path classes = root / "class";
+};
+
+TEST_F(FakeBoard, UioDevicesAreFoundByName) {
+  add_uio("uio0", "axi-pmon", 4096);
+  add_uio("uio3", "vta", vta::kBytes);
+  const Result<UioInfo> info = find_uio("vta", classes, devices);
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->path, devices / "uio3");
+  EXPECT_EQ(info->bytes, vta::kBytes);
+  EXPECT_EQ(find_uio("vga", classes, devices).status().code(), Code::kNotFound);
+  EXPECT_THAT(find_uio("vga", classes, devices).status().message(),
+              ::testing::AllOf(HasSubstr("no device called 'vga', found "), HasSubstr("axi-pmon")));
+}
+
+TEST_F(FakeBoard, OfSeveralAcceleratorsTheIndexChooses) {
+  add_uio("uio10", "vta", vta::kBytes);
+  add_uio("uio9", "vta", vta::kBytes);
+  EXPECT_EQ(find_uio("vta", classes, devices, 0)->path, devices / "uio9");
+  EXPECT_EQ(find_uio("vta", classes, devices, 1)->path, devices / "uio10");
+  EXPECT_EQ(find_uio("vta", classes, devices, 2).status().message(),
+            "uio: no device 2 called 'vta', found vta, vta");
+  UioOptions second = uio_options();
+  second.index = 1;
+  EXPECT_TRUE(uio_device_present(second));
+}
+
+TEST_F(FakeBoard, MachineWithoutUioHasNoAccelerator) {
+  EXPECT_FALSE(uio_device_present(uio_options()));
+  EXPECT_THAT(open_uio_device({}, *memory_, uio_options()).status().message(),
+              HasSubstr("found none"));
+}
+
+TEST_F(FakeBoard, RegistersAreTheDevicesMemoryAndHaveOneUser) {
+  add_uio("uio0", "vta", vta::kBytes);
+  const Result<UioInfo> info = find_uio("vta", classes, devices);
+  Result<std::unique_ptr<UioRegisters>> registers = UioRegisters::open(*info, vta::kBytes);
+  ASSERT_TRUE(registers.ok());
+  (*registers)->write(vta::kFetchCount, 0x01020304);
+  EXPECT_EQ((*registers)->read(vta::kFetchCount), 0x01020304);
+  std::ifstream file(info->path, std::ios::binary);
+  file.seekg(vta::kFetchCount);
+  EXPECT_EQ(file.get(), 4);
+  EXPECT_THAT(UioRegisters::open(*info, vta::kBytes).status().message(),
+              HasSubstr("another process uses it"));
+  registers->reset();
+  EXPECT_TRUE(UioRegisters::open(*info, vta::kBytes).ok());
+}
+
+TEST_F(FakeBoard, RegistersOfAnotherSizeAreRefused) {
+  add_uio("uio0", "vta", 4096);
+  EXPECT_THAT(open_uio_device({}, *memory_, uio_options()).status().message(),
+              HasSubstr("its registers have 4096 bytes, expected 16384"));
+}
+
+TEST_F(FakeBoard, UdmabufGivesZeroedMemoryWithPhysicalAddresses) {
+  add_udmabuf("u-dma-buf");
+  Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  Buffer first = *(*memory)->allocate(100);
+  Buffer second = *(*memory)->allocate(8192);
+  EXPECT_EQ(first.device_address(), 0x7000'0000);
+  EXPECT_EQ(second.device_address(), 0x7000'1000);
+  EXPECT_EQ(second.data()[8191], std::byte{0});
+  EXPECT_EQ(*(*memory)->translate(0x7000'1010, 16), second.data() + 16);
+  EXPECT_THAT((*memory)->translate(0x7000'1010, 8192).status().message(),
+              HasSubstr("lie in no allocation"));
+}
+
+TEST_F(FakeBoard, UdmabufMaintainsTheCachesOfExactlyTheBuffer) {
+  add_udmabuf("u-dma-buf");
+  Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
+  Buffer first = *(*memory)->allocate(4096);
+  Buffer second = *(*memory)->allocate(100);
+  // Offset in bits 63:32, bytes in multiples of 16, direction 1 or 2 in bits 3:2, and 1.
+  (*memory)->flush(second.view());
+  EXPECT_EQ(attribute("sync_for_device"), "0x100000000075");
+  (*memory)->invalidate(second.view());
+  EXPECT_EQ(attribute("sync_for_cpu"), "0x100000000079");
+}
+
+TEST_F(FakeBoard, CoherentMemoryNeedsNoMaintenance) {
+  add_udmabuf("u-dma-buf", "1");
+  Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
+  Buffer buffer = *(*memory)->allocate(100);
+  (*memory)->flush(buffer.view());
+  EXPECT_EQ(attribute("sync_for_device"), "");
+}
+
+TEST_F(FakeBoard, UdmabufOfOldDriversIsFoundToo) {
+  add_udmabuf("udmabuf");
+  EXPECT_TRUE(UdmabufMemory::open(memory_options()).ok());
+}
+
+TEST_F(FakeBoard, MissingOrFullUdmabufIsAnError) {
+  EXPECT_THAT(UdmabufMemory::open(memory_options()).status().message(),
+              HasSubstr("no u-dma-buf called 'udmabuf0'"));
+  add_udmabuf("u-dma-buf");
+  Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
+  Buffer buffer = *(*memory)->allocate(60000);
+  const Status full = (*memory)->allocate(10000).status();
+  EXPECT_EQ(full.code(), Code::kOutOfMemory);
+  EXPECT_THAT(full.message(), HasSubstr("10000 bytes wanted, 61440 of 65536 bytes are in use"));
+}
+
+TEST(RangeAllocatorTest, FreedRangesAreUsedAgainFirstFit) {
+  RangeAllocator ranges(3 * 4096);
+  EXPECT_EQ(ranges.allocate(0), 0U);
+  EXPECT_EQ(ranges.allocate(4097), 4096U);
+  EXPECT_EQ(ranges.allocate(1), std::nullopt);
+  const std::uint64_t generation = ranges.generation();
+  ranges.release(0);
+  EXPECT_NE(ranges.generation(), generation);
+  EXPECT_FALSE(ranges.contains(0, 1));
+  EXPECT_EQ(ranges.allocate(4096), 0U);
+  EXPECT_TRUE(ranges.contains(4096 + 4000, 97));
+  EXPECT_FALSE(ranges.contains(4096 + 4000, 98));
+}
+
+}  // namespace
+}  // namespace edgepipe

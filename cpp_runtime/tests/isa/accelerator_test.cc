@@ -1,0 +1,52 @@
+// The accelerator description: read in full or refused by name.
+#include "edgepipe/accelerator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/stock_accelerator.h"
+
+namespace edgepipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Accelerator, ReadsEveryField) {
+  auto description = testing::stock_accelerator();
+  description["revision"] = "0.0.2";
+  description["clock_hz"] = 100000000;
+  const auto accelerator = parse_accelerator(description.dump());
+  ASSERT_TRUE(accelerator.ok()) << accelerator.status().message();
+  EXPECT_EQ(*accelerator, (Accelerator{.revision = Revision::k0_0_2, .clock_hz = 100'000'000}));
+  EXPECT_EQ(accelerator->configuration(), "1x16_i8w8a32_15_15_18_17");
+  EXPECT_EQ(accelerator->uop_depth(), 8192U);
+  EXPECT_EQ(accelerator->wgt_depth(), 1024U);
+}
+
+TEST(Accelerator, NamesAMissingAnUnknownAndAWrongField) {
+  auto missing = testing::stock_accelerator();
+  missing.erase("batch");
+  EXPECT_THAT(parse_accelerator(missing.dump()).status().message(), HasSubstr("field 'batch'"));
+  auto unknown = testing::stock_accelerator();
+  unknown["colour"] = "red";
+  EXPECT_THAT(parse_accelerator(unknown.dump()).status().message(),
+              HasSubstr("unknown field 'colour'"));
+  auto revision = testing::stock_accelerator();
+  revision["revision"] = "0.0.9";
+  EXPECT_THAT(parse_accelerator(revision.dump()).status().message(),
+              HasSubstr("encoding revision '0.0.9' is unknown"));
+  EXPECT_FALSE(parse_accelerator("[1]").ok());
+}
+
+TEST(Accelerator, RefusesWhatNoVtaCanHave) {
+  EXPECT_FALSE((Accelerator{.block_out = 8}).validate().ok());
+  EXPECT_FALSE((Accelerator{.block_in = 12, .block_out = 12}).validate().ok());
+  EXPECT_FALSE((Accelerator{.wgt_buffer_bytes_log2 = 7}).validate().ok());
+  EXPECT_THAT((Accelerator{.uop_buffer_bytes_log2 = 20}).validate().message(),
+              HasSubstr("wider instruction or uop fields"));
+}
+
+}  // namespace
+}  // namespace edgepipe

@@ -1,0 +1,87 @@
+// The instruction codec: known bits, round trips and refusals.
+#include "isa/instruction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace edgepipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(InstructionCodec, DecodesALoadOfTheOldRevision) {
+  // The first uop load of a program that ran on the hardware's sources.
+  const InstructionCodec codec({.revision = Revision::k0_0_1});
+  const auto instruction = codec.decode({.low = 0x200000100, .high = 0x1111000800080008});
+  ASSERT_TRUE(instruction.ok());
+  EXPECT_EQ(disassemble(*instruction), "LOAD INP sram 0 dram 256 rows 8x8 stride 8 pad 1,1,1,1");
+}
+
+class EveryRevision : public ::testing::TestWithParam<Revision> {};
+
+TEST_P(EveryRevision, DecodesWhatItEncodes) {
+  const InstructionCodec codec({.revision = GetParam()});
+  std::mt19937_64 random(7);
+  for (const Opcode opcode :
+       {Opcode::kLoad, Opcode::kStore, Opcode::kGemm, Opcode::kFinish, Opcode::kAlu}) {
+    for (int round = 0; round < 200; ++round) {
+      InstructionWord word;
+      for (const InstructionField& field : codec.fields(opcode)) {
+        std::uint64_t value = random() & ((std::uint64_t{1} << field.bits) - 1);
+        if (field.name == "opcode") value = static_cast<std::uint64_t>(opcode);
+        if (field.name == "memory_type") {
+          value = opcode == Opcode::kLoad ? value % 4 : field.bits == 2 ? 0 : 4;
+        }
+        if (field.name == "alu_opcode") value %= 4;
+        (field.word == 0 ? word.low : word.high) |= value << field.bit;
+      }
+      const auto instruction = codec.decode(word);
+      ASSERT_TRUE(instruction.ok()) << instruction.status().message();
+      const auto again = codec.encode(*instruction);
+      ASSERT_TRUE(again.ok()) << again.status().message();
+      EXPECT_EQ(again->low, word.low);
+      EXPECT_EQ(again->high, word.high);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, EveryRevision,
+                         ::testing::Values(Revision::k0_0_1, Revision::k0_0_2));
+
+TEST(InstructionCodec, RefusesAValueThatDoesNotFit) {
+  const InstructionCodec codec(Accelerator{});
+  const auto word = codec.encode({.opcode = Opcode::kGemm, .iter_in = 16384});
+  EXPECT_EQ(word.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(word.status().message(),
+              HasSubstr("iter_in is 16384, the field holds at most 16383"));
+  EXPECT_FALSE(codec.encode({.opcode = Opcode::kAlu, .use_imm = 1, .imm = 40000}).ok());
+}
+
+TEST(InstructionCodec, ImmediatesAreSigned) {
+  const InstructionCodec codec(Accelerator{});
+  const auto word = codec.encode({.opcode = Opcode::kAlu, .use_imm = 1, .imm = -128});
+  ASSERT_TRUE(word.ok());
+  EXPECT_EQ(codec.decode(*word)->imm, -128);
+}
+
+TEST(InstructionCodec, RefusesMemoryTypesThatTheHardwareIgnores) {
+  const InstructionCodec codec({.revision = Revision::k0_0_2});
+  EXPECT_THAT(codec.decode({.low = 5 << 7, .high = 0}).status().message(),
+              HasSubstr("LOAD with memory type 5, expected UOP 0, WGT 1, INP 2 or ACC 3"));
+  EXPECT_THAT(codec.decode({.low = 1, .high = 0}).status().message(),
+              HasSubstr("STORE with memory type 0, expected 4"));
+}
+
+TEST(InstructionCodec, UopFieldsFollowTheBuffers) {
+  const InstructionCodec codec(Accelerator{});
+  const auto word = codec.encode_uop({.dst = 2047, .src = 1, .wgt = 1023});
+  ASSERT_TRUE(word.ok());
+  EXPECT_EQ(*word, 2047U | 1U << 11 | 1023U << 22);
+  EXPECT_EQ(codec.decode_uop(*word).wgt, 1023U);
+  EXPECT_FALSE(codec.encode_uop({.dst = 2048}).ok());
+}
+
+}  // namespace
+}  // namespace edgepipe

@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "edgepipe/picture_source.h"
+#include "support/bundle_test_files.h"
+
+namespace edgepipe {
+namespace {
+
+const std::atomic<bool> kGoOn{false};
+
+class PictureFolderTest : public ::testing::Test {
+ protected:
+  /// Takes the first picture of a file with this content.
+  Status take(const std::string& content) {
+    testing::write_file(file_, content);
+    Result<std::unique_ptr<PictureSource>> source = open_picture_folder(folder_.path(), {});
+    if (!source.ok()) return source.status();
+    return (*source)->next(lease_, kGoOn).status();
+  }
+
+  testing::ScratchFolder folder_;
+  std::filesystem::path file_ = folder_.path() / "one.ppm";
+  PictureLease lease_;
+};
+
+TEST_F(PictureFolderTest, APictureLiesInItsFileBehindTheHeader) {
+  ASSERT_TRUE(take("P6 1 2\n# red, blue\n255\nr..b..").ok());
+  const Picture& picture = lease_.picture();
+  EXPECT_EQ(picture.format, PixelFormat::kRgb);
+  EXPECT_EQ(picture.width, 1);
+  EXPECT_EQ(picture.height, 2);
+  EXPECT_EQ(picture.row_bytes, 3U);
+  EXPECT_EQ(picture.bytes[3], std::byte{'b'});
+}
+
+TEST_F(PictureFolderTest, ADamagedFileIsNamed) {
+  EXPECT_EQ(take("P6 1 x").message(), file_.string() + ": the picture's header is damaged");
+  EXPECT_EQ(take("P6 2 2 255\nr..b..").message(),
+            file_.string() + ": picture rgb 2x2: has 6 bytes, expected 12");
+}
+
+}  // namespace
+}  // namespace edgepipe

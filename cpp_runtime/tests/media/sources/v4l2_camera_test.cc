@@ -1,0 +1,319 @@
+// V4l2Camera against a camera made up behind its system calls.
+#include "media/sources/v4l2_camera.h"
+
+#include <gtest/gtest.h>
+#include <linux/videodev2.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <set>
+#include <thread>
+
+namespace edgepipe {
+namespace {
+
+constexpr std::size_t kBytes = 4 * 2;  // gray, 4x2 pixels
+constexpr int kFile = 1000;            // no descriptor of this process
+constexpr int kFirstDmaBuf = 2000;     // likewise
+constexpr std::size_t kBuffers = 5;
+
+/// A camera of four gray pixels by two. The test decides when it has a picture.
+class FakeCamera final : public V4l2Calls {
+ public:
+  int open(const char* /*path*/) override {
+    MutexLock lock(mutex_);
+    if (!plugged_) return fail(ENOENT);
+    present_ = true;
+    free_.clear();
+    filled_.clear();
+    return kFile;
+  }
+
+  int close(int /*file*/) override { return 0; }
+
+  void* map(int /*file*/, std::size_t /*bytes*/, unsigned offset) override {
+    MutexLock lock(mutex_);
+    ++mapped_;
+    return memory_[offset].data();
+  }
+
+  void unmap(void* /*address*/, std::size_t /*bytes*/) override {
+    MutexLock lock(mutex_);
+    --mapped_;
+  }
+
+  int wait(int /*file*/, int timeout_ms) override {
+    MutexLock lock(mutex_);
+    if (present_ && filled_.empty()) {
+      changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(timeout_ms));
+    }
+    if (!present_) return fail(ENODEV);
+    return filled_.empty() ? 0 : 1;
+  }
+
+  int ioctl(int /*file*/, unsigned long request, void* argument) override {
+    MutexLock lock(mutex_);
+    auto* buffer = static_cast<v4l2_buffer*>(argument);
+    switch (request) {
+      case VIDIOC_QUERYCAP: {
+        auto* capability = static_cast<v4l2_capability*>(argument);
+        std::strcpy(reinterpret_cast<char*>(capability->card), "fake");
+        capability->capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
+        return 0;
+      }
+      case VIDIOC_ENUM_FMT: {
+        auto* format = static_cast<v4l2_fmtdesc*>(argument);
+        format->pixelformat = V4L2_PIX_FMT_GREY;
+        return format->index == 0 ? 0 : fail(EINVAL);
+      }
+      case VIDIOC_S_FMT: {
+        auto& pixels = static_cast<v4l2_format*>(argument)->fmt.pix;
+        pixels.width = 4;
+        pixels.height = 2;
+        pixels.bytesperline = 4;
+        return 0;
+      }
+      case VIDIOC_QUERYBUF:
+        buffer->length = kBytes;
+        buffer->m.offset = buffer->index;
+        return 0;
+      case VIDIOC_EXPBUF: {
+        if (!exports_) return fail(ENOTTY);
+        auto* exported = static_cast<v4l2_exportbuffer*>(argument);
+        exported->fd = kFirstDmaBuf + static_cast<int>(exported->index);
+        return 0;
+      }
+      case VIDIOC_QBUF:
+        if (!present_) return fail(ENODEV);
+        free_.insert(buffer->index);
+        changed_.notify();
+        return 0;
+      case VIDIOC_DQBUF:
+        if (!present_) return fail(ENODEV);
+        if (filled_.empty()) return fail(EAGAIN);
+        *buffer = filled_.front();
+        filled_.pop_front();
+        changed_.notify();
+        return 0;
+      default:
+        return 0;  // REQBUFS, STREAMON, STREAMOFF
+    }
+  }
+
+  /// Fills a free buffer with `value` and waits until the camera's thread has taken it.
+  void capture(std::uint8_t value, std::uint32_t sequence, std::uint32_t flags = 0) {
+    MutexLock lock(mutex_);
+    ASSERT_FALSE(free_.empty()) << "the reader keeps the buffers";
+    v4l2_buffer buffer{};
+    buffer.index = *free_.begin();
+    buffer.bytesused = kBytes;
+    buffer.sequence = sequence;
+    buffer.flags = flags;
+    free_.erase(free_.begin());
+    memory_[buffer.index].fill(value);
+    filled_.push_back(buffer);
+    changed_.notify();
+    while (!filled_.empty()) changed_.wait_until(lock, far_future());
+  }
+
+  void unplug() {
+    MutexLock lock(mutex_);
+    plugged_ = present_ = false;
+    changed_.notify();
+  }
+
+  void plug() {
+    MutexLock lock(mutex_);
+    plugged_ = true;
+  }
+
+  void export_buffers() {
+    MutexLock lock(mutex_);
+    exports_ = true;
+  }
+
+  int mapped() {
+    MutexLock lock(mutex_);
+    return mapped_;
+  }
+
+  /// How many buffers the driver may fill.
+  std::size_t queued() {
+    MutexLock lock(mutex_);
+    return free_.size();
+  }
+
+  const std::byte* buffer(std::size_t index) {
+    MutexLock lock(mutex_);
+    return reinterpret_cast<const std::byte*>(memory_[index].data());
+  }
+
+ private:
+  static int fail(int error) {
+    errno = error;
+    return -1;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool plugged_ = true;
+  bool present_ = false;
+  bool exports_ = false;
+  int mapped_ = 0;
+  std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
+  std::set<std::uint32_t> free_;
+  std::deque<v4l2_buffer> filled_;
+};
+
+class V4l2CameraTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<PictureSource>> opened =
+        V4l2Camera::open({.path = "fake", .stream = {}, .reconnect_ms = 1}, calls_);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    camera_ = std::move(*opened);
+  }
+
+  void TearDown() override {
+    camera_.reset();
+    EXPECT_EQ(calls_.mapped(), 0);
+  }
+
+  /// Waits until as many pictures have come in, good and bad.
+  void expect_pictures(std::uint64_t count) {
+    while (camera_->counters().captured + camera_->counters().missed < count) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  PictureLease next() {
+    PictureLease lease;
+    const std::atomic<bool> stop{false};
+    Result<bool> more = camera_->next(lease, stop);
+    EXPECT_TRUE(more.ok() && *more);
+    EXPECT_EQ(lease.picture().bytes.size(), kBytes);
+    return lease;
+  }
+
+  int next_value() { return value_of(next()); }
+
+  static int value_of(const PictureLease& lease) {
+    return static_cast<int>(lease.picture().bytes[0]);
+  }
+
+  FakeCamera calls_;
+  std::unique_ptr<PictureSource> camera_;
+};
+
+TEST_F(V4l2CameraTest, GivesTheNewestPictureAndCountsTheOlderAsDropped) {
+  for (std::uint32_t number = 0; number < 20; ++number) {
+    calls_.capture(static_cast<std::uint8_t>(number), number);
+  }
+  expect_pictures(20);
+  EXPECT_EQ(next_value(), 19);
+  const SourceCounters counters = camera_->counters();
+  EXPECT_EQ(counters.captured, 20U);
+  EXPECT_EQ(counters.taken, 1U);
+  EXPECT_EQ(counters.dropped, 19U);
+  EXPECT_EQ(counters.missed, 0U);
+}
+
+TEST_F(V4l2CameraTest, LeavesAPictureAloneWhileItIsRead) {
+  calls_.capture(1, 0);
+  const PictureLease lease = next();
+  for (std::uint32_t number = 1; number < 9; ++number) calls_.capture(100, number);
+  EXPECT_EQ(value_of(lease), 1);
+  EXPECT_EQ(next_value(), 100);
+}
+
+TEST_F(V4l2CameraTest, LendsTheDriversOwnBufferAndGivesItBackAtTheEndOfTheLease) {
+  calls_.capture(1, 0);
+  PictureLease lease = next();
+  EXPECT_EQ(lease.picture().bytes.data(), calls_.buffer(0));
+  EXPECT_EQ(calls_.queued(), kBuffers - 1);
+  lease.release();
+  EXPECT_EQ(calls_.queued(), kBuffers);
+}
+
+TEST_F(V4l2CameraTest, AnOldPictureGoesBackToTheDriverAtOnce) {
+  for (std::uint32_t number = 0; number < 9; ++number) {
+    calls_.capture(1, number);
+    expect_pictures(number + 1);
+    // All but the newest; the camera counts a picture just before it gives the old one back.
+    const auto deadline = Clock::now() + std::chrono::seconds(20);
+    while (calls_.queued() != kBuffers - 1 && Clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(calls_.queued(), kBuffers - 1);
+  }
+}
+
+TEST_F(V4l2CameraTest, ALentPictureOutlivesTheDeviceAndTheCamera) {
+  calls_.capture(5, 0);
+  const PictureLease lease = next();
+  calls_.unplug();
+  camera_.reset();
+  EXPECT_EQ(value_of(lease), 5);
+}
+
+TEST_F(V4l2CameraTest, APictureCarriesItsDmaBufWhereTheDriverExportsIt) {
+  calls_.capture(1, 0);
+  EXPECT_EQ(next().picture().dma_buf, -1);
+  calls_.unplug();
+  calls_.export_buffers();
+  calls_.plug();
+  while (camera_->counters().reconnects == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  calls_.capture(2, 0);
+  EXPECT_EQ(next().picture().dma_buf, kFirstDmaBuf);
+}
+
+TEST_F(V4l2CameraTest, CountsGapsAndDamagedPicturesAsMissed) {
+  calls_.capture(1, 0);
+  calls_.capture(2, 5);
+  calls_.capture(3, 6, V4L2_BUF_FLAG_ERROR);
+  expect_pictures(7);
+  EXPECT_EQ(next_value(), 2);
+  EXPECT_EQ(camera_->counters().missed, 5U);
+}
+
+TEST_F(V4l2CameraTest, GoesOnWhenTheDeviceComesBack) {
+  calls_.capture(1, 0);
+  EXPECT_EQ(next_value(), 1);
+  calls_.unplug();
+  calls_.plug();
+  while (camera_->counters().reconnects == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  calls_.capture(7, 0);
+  EXPECT_EQ(next_value(), 7);
+  EXPECT_EQ(camera_->counters().missed, 0U);
+}
+
+TEST_F(V4l2CameraTest, StopEndsTheWaitForAPicture) {
+  PictureLease lease;
+  const std::atomic<bool> stop{true};
+  Result<bool> more = camera_->next(lease, stop);
+  ASSERT_TRUE(more.ok());
+  EXPECT_FALSE(*more);
+}
+
+TEST(V4l2Camera, ADeviceThatIsNotThereAtTheStartIsAnError) {
+  FakeCamera calls;
+  calls.unplug();
+  const auto opened = V4l2Camera::open({.path = "/dev/video7", .stream = {}}, calls);
+  EXPECT_EQ(opened.status().code(), Code::kNotFound);
+  EXPECT_EQ(opened.status().message(), "/dev/video7: cannot be opened: No such file or directory");
+}
+
+TEST(V4l2Camera, AFormatItDoesNotHaveIsAnError) {
+  FakeCamera calls;
+  const auto opened =
+      V4l2Camera::open({.path = "fake", .stream = {.format = PixelFormat::kNv12}}, calls);
+  EXPECT_EQ(opened.status().message(), "fake: none of its 1 formats is nv12");
+}
+
+}  // namespace
+}  // namespace edgepipe

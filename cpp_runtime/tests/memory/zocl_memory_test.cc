@@ -1,0 +1,178 @@
+// XRT's buffers: the driver's ioctls are answered here, its buffer object is a file.
+#include "memory/zocl_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "device/uio_device.h"
+#include "device/vta_registers.h"
+#include "memory/zocl_ioctl.h"
+
+namespace edgepipe {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kArena = 65536;
+constexpr std::uint64_t kAddress = 0x6000'0000;
+constexpr std::uint64_t kOffset = 4096;  // where the driver says that mmap finds the buffer
+
+class Zocl : public ::testing::Test {
+ protected:
+  Zocl() {
+    fs::create_directories(root / "dev/dri");
+    add_node("renderD128", "lima");
+    add_node("renderD129", "zocl-drm");
+  }
+  ~Zocl() override { fs::remove_all(root); }
+
+  void add_node(const std::string& name, const std::string& driver) {
+    fs::create_directories(root / "drivers" / driver);
+    fs::create_directories(root / "class/drm" / name / "device");
+    fs::create_directory_symlink(root / "drivers" / driver,
+                                 root / "class/drm" / name / "device/driver");
+    std::ofstream(root / "dev/dri" / name) << std::string(kOffset + kArena, 'x');
+  }
+
+  ZoclMemory::Options options() {
+    return {.bytes = kArena,
+            .least_bytes = kArena / 4,
+            .devices = (root / "dev").string(),
+            .classes = (root / "class").string(),
+            .ioctl = [this](int, unsigned long request, void* argument) {
+              return answer(request, argument);
+            }};
+  }
+
+  int answer(unsigned long request, void* argument) {
+    errno = refuse_with;
+    if (request == zocl::kCreateBo) {
+      auto* const create = static_cast<zocl::CreateBo*>(argument);
+      if (create->bytes > contiguous) return -1;
+      flags = create->flags;
+      create->handle = 7;
+      return 0;
+    }
+    if (request == zocl::kInfoBo) {
+      auto* const info = static_cast<zocl::InfoBo*>(argument);
+      info->address = kAddress;
+      return info->handle == 7 ? 0 : -1;
+    }
+    if (request == zocl::kMapBo) {
+      auto* const map = static_cast<zocl::MapBo*>(argument);
+      map->offset = kOffset;
+      return map->handle == 7 && maps ? 0 : -1;
+    }
+    if (request == zocl::kSyncBo) {
+      synced.push_back(*static_cast<zocl::SyncBo*>(argument));
+      return 0;
+    }
+    return -1;
+  }
+
+  const fs::path root =
+      fs::path(::testing::TempDir()) / ("zocl_test_" + std::to_string(::getpid()));
+  std::size_t contiguous = kArena;
+  int refuse_with = ENOMEM;
+  bool maps = true;
+  std::uint32_t flags = 0;
+  std::vector<zocl::SyncBo> synced;
+};
+
+TEST_F(Zocl, GivesContiguousCachedMemoryAtTheAddressThatTheDriverNames) {
+  const auto memory = *ZoclMemory::open(options());
+  EXPECT_EQ(flags, zocl::kContiguous | zocl::kCacheable);
+  const Buffer first = *memory->allocate(100);
+  const Buffer second = *memory->allocate(100);
+  EXPECT_EQ(first.device_address(), kAddress);
+  EXPECT_EQ(second.device_address(), kAddress + DeviceMemory::kAlignment);
+  EXPECT_EQ(first.data()[0], std::byte{0}) << "zeroed";
+  EXPECT_EQ(*memory->translate(kAddress + 99, 1), first.data() + 99);
+  // What the CPU writes is in the file, at the offset that the driver gave.
+  second.data()[5] = std::byte{42};
+  std::ifstream file(root / "dev/dri/renderD129");
+  file.seekg(static_cast<std::streamoff>(kOffset + DeviceMemory::kAlignment + 5));
+  EXPECT_EQ(file.get(), 42);
+}
+
+TEST_F(Zocl, SyncsJustTheWindowAndInItsDirection) {
+  const auto memory = *ZoclMemory::open(options());
+  const Buffer ignored = *memory->allocate(1);
+  const Buffer buffer = *memory->allocate(200);
+  synced.clear();
+  memory->flush(buffer.view());
+  memory->invalidate(buffer.view());
+  ASSERT_EQ(synced.size(), 2U);
+  EXPECT_EQ(synced[0].direction, zocl::kToDevice);
+  EXPECT_EQ(synced[1].direction, zocl::kFromDevice);
+  for (const zocl::SyncBo& sync : synced) {
+    EXPECT_EQ(sync.handle, 7U);
+    EXPECT_EQ(sync.offset, DeviceMemory::kAlignment);
+    EXPECT_EQ(sync.bytes, 200U);
+  }
+}
+
+TEST_F(Zocl, CoherentPortNeedsNoSync) {
+  ZoclMemory::Options coherent = options();
+  coherent.coherent = true;
+  const auto memory = *ZoclMemory::open(coherent);
+  const Buffer buffer = *memory->allocate(200);
+  memory->invalidate(buffer.view());
+  EXPECT_TRUE(synced.empty());
+}
+
+TEST_F(Zocl, TakesLessWhereThereIsLessAndSaysWhenThatIsTooLittle) {
+  contiguous = kArena / 2;
+  const auto memory = *ZoclMemory::open(options());
+  EXPECT_THAT(memory->allocate(kArena / 2 + 1).status().message(),
+              HasSubstr("0 of 32768 bytes are in use"));
+  contiguous = kArena / 8;
+  const Status status = ZoclMemory::open(options()).status();
+  EXPECT_EQ(status.code(), Code::kOutOfMemory);
+  EXPECT_THAT(status.message(), HasSubstr("16384 contiguous bytes wanted"));
+  EXPECT_THAT(status.message(), HasSubstr("boot with a larger cma="));
+}
+
+TEST_F(Zocl, NamesWhatTheDriverRefuses) {
+  maps = false;
+  refuse_with = EPERM;
+  EXPECT_THAT(ZoclMemory::open(options()).status().message(),
+              HasSubstr("renderD129: MAP_BO: Operation not permitted"));
+  contiguous = 0;
+  EXPECT_THAT(ZoclMemory::open(options()).status().message(), HasSubstr("CREATE_BO"));
+}
+
+TEST_F(Zocl, MachineWithoutTheDriverHasNone) {
+  fs::remove_all(root / "class/drm/renderD129");
+  EXPECT_FALSE(ZoclMemory::present(options()));
+  EXPECT_EQ(ZoclMemory::open(options()).status().code(), Code::kNotFound);
+}
+
+TEST_F(Zocl, AcceleratorTakesItWhereThereIsNoUdmabuf) {
+  const std::string classes = (root / "class").string();
+  const std::string devices = (root / "dev").string();
+  fs::create_directories(root / "class/uio/uio0/maps/map0");
+  std::ofstream(root / "class/uio/uio0/name") << "vta\n";
+  std::ofstream(root / "class/uio/uio0/maps/map0/size") << vta::kBytes << "\n";
+  std::ofstream(root / "dev/uio0") << std::string(vta::kBytes, '\0');
+  const UioOptions uio{.interrupt = false,
+                       .memory = {.devices = devices, .classes = classes},
+                       .zocl = options(),
+                       .devices = devices,
+                       .classes = classes};
+  const auto memory = open_uio_memory(uio);
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  const auto device = open_uio_device({}, **memory, uio);
+  ASSERT_TRUE(device.ok()) << device.status().message();
+  EXPECT_GE((*device)->memory().allocate(64)->device_address(), kAddress);
+}
+
+}  // namespace
+}  // namespace edgepipe

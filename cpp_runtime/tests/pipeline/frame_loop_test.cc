@@ -1,0 +1,142 @@
+#include "pipeline/frame_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "support/pipeline_test_stages.h"
+
+namespace edgepipe {
+namespace {
+
+using testing::affine;
+using testing::Buffers;
+using testing::chain;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::number;
+using testing::value;
+using namespace std::chrono_literals;
+
+class FrameLoopTest : public ::testing::Test {
+ protected:
+  Pipeline& start(Graph graph) {
+    pipeline_ = *Pipeline::create(std::move(graph), *memory_, {});
+    return *pipeline_;
+  }
+
+  /// Sends 0, 1, 2, ... up to `count`, and keeps what comes out.
+  FrameLoop counting(std::int64_t count) {
+    FrameLoop loop;
+    loop.fill = [this, count](const InputFrame& frame) -> Result<bool> {
+      if (sent_ == count) return false;
+      std::memcpy(frame.input(0).data(), &sent_, sizeof(sent_));
+      ++sent_;
+      return true;
+    };
+    loop.take = [this](const OutputFrame& frame) {
+      taken_.push_back(number(frame.output(0)));
+      return Status();
+    };
+    return loop;
+  }
+
+  void expect_accounts_balance() const {
+    const PipelineStatistics statistics = pipeline_->statistics();
+    EXPECT_EQ(statistics.submitted, statistics.delivered + statistics.dropped + statistics.failed);
+    EXPECT_EQ(statistics.in_flight, 0u);
+  }
+
+  std::unique_ptr<HostMemory> memory_ = testing::host_memory();
+  std::unique_ptr<Pipeline> pipeline_;
+  std::atomic<bool> stop_{false};
+  std::int64_t sent_ = 0;
+  std::vector<std::int64_t> taken_;
+};
+
+TEST_F(FrameLoopTest, RunsUntilTheSourceEnds) {
+  const Status status = run_frames(start(chain({affine(2), affine(1)})), counting(3), stop_);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_THAT(taken_, ElementsAre(2, 4, 6));
+  expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, RunsAtMostTheFramesAskedFor) {
+  FrameLoop loop = counting(1000);
+  loop.frames = 2;
+  EXPECT_TRUE(run_frames(start(chain({affine(1)})), loop, stop_).ok());
+  EXPECT_THAT(taken_, ElementsAre(1, 2));
+}
+
+TEST_F(FrameLoopTest, AnInterruptionDeliversWhatIsUnderWay) {
+  FrameLoop loop = counting(1'000'000);
+  loop.take = [&](const OutputFrame& frame) {
+    taken_.push_back(number(frame.output(0)));
+    if (taken_.size() == 10) stop_ = true;
+    return Status();
+  };
+  EXPECT_TRUE(run_frames(start(chain({affine(1), affine(1)})), loop, stop_).ok());
+  const PipelineStatistics statistics = pipeline_->statistics();
+  EXPECT_GE(statistics.delivered, 10u);
+  EXPECT_EQ(statistics.dropped, 0u);
+  EXPECT_EQ(statistics.delivered, taken_.size());
+  expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, AnErrorOfTheSourceComesAfterTheFramesBeforeIt) {
+  FrameLoop loop = counting(2);
+  loop.fill = [&, good = loop.fill](const InputFrame& frame) -> Result<bool> {
+    const Result<bool> more = good(frame);
+    if (more.ok() && !*more) return Status(Code::kCorrupt, "frame 2 is damaged");
+    return more;
+  };
+  EXPECT_EQ(run_frames(start(chain({affine(1)})), loop, stop_).message(), "frame 2 is damaged");
+  EXPECT_THAT(taken_, ElementsAre(1, 2));
+  expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, AnErrorOfAStageEndsTheRun) {
+  const auto fails = [](Buffers in, Buffers out) {
+    value(out[0]) = value(in[0]);
+    return value(in[0]) == 4 ? Status(Code::kDevice, "no answer") : Status();
+  };
+  const Status status = run_frames(start(chain({affine(1), fails})), counting(1000), stop_);
+  EXPECT_EQ(status.message(), "stage 1 'stage1' at frame 3: no answer");
+  EXPECT_THAT(taken_, ElementsAre(1, 2, 3));
+  expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, AnErrorOfTheTakerEndsTheRun) {
+  FrameLoop loop = counting(1'000'000);
+  loop.take = [](const OutputFrame&) { return Status(Code::kInvalidArgument, "disk full"); };
+  EXPECT_EQ(run_frames(start(chain({affine(1)})), loop, stop_).message(), "disk full");
+  expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, AFrameThatTakesTooLongIsAnErrorThatNamesTheStage) {
+  FrameLoop loop = counting(1);
+  loop.deadline = 50ms;
+  const auto slow = [](Buffers, Buffers) {
+    std::this_thread::sleep_for(400ms);
+    return Status();
+  };
+  const Status status = run_frames(start(chain({affine(1), slow})), loop, stop_);
+  EXPECT_EQ(status.code(), Code::kDeadline);
+  EXPECT_THAT(status.message(), HasSubstr("frame 0 is held by stage 1 'stage1'"));
+}
+
+TEST_F(FrameLoopTest, ASlowSourceIsNoStuckPipeline) {
+  FrameLoop loop = counting(2);
+  loop.deadline = 100ms;
+  loop.fill = [good = loop.fill](const InputFrame& frame) {
+    std::this_thread::sleep_for(250ms);
+    return good(frame);
+  };
+  EXPECT_TRUE(run_frames(start(chain({affine(1)})), loop, stop_).ok());
+  EXPECT_THAT(taken_, ElementsAre(1, 2));
+}
+
+}  // namespace
+}  // namespace edgepipe

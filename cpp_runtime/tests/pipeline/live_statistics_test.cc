@@ -1,0 +1,114 @@
+#include "pipeline/live_statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+namespace edgepipe {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+class LiveStatisticsTest : public ::testing::Test {
+ protected:
+  LiveStatisticsTest() { std::filesystem::create_directories(folder_); }
+  ~LiveStatisticsTest() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<LiveStatistics> start(LiveStatistics::Figures figures) const {
+    return LiveStatistics::start(std::move(figures), {.folder = folder_, .period = 1ms});
+  }
+
+  static json read(const std::string& path) {
+    std::ifstream file(path);
+    return json::parse(file, nullptr, false);
+  }
+
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "/live_" + std::to_string(::getpid());
+};
+
+/// Waits for something that happens soon; a test that waits in vain fails by the runner's limit.
+template <typename Condition>
+void wait_for(Condition condition) {
+  while (!condition()) std::this_thread::sleep_for(1ms);
+}
+
+TEST_F(LiveStatisticsTest, PublishesAndRemovesOneJsonObject) {
+  {
+    const auto live = start([] { return std::string(R"({"network":"tiny"})"); });
+    wait_for([&] { return std::filesystem::exists(live->path()); });
+    const json found = read(live->path());
+    EXPECT_EQ(found["version"], 1);
+    EXPECT_EQ(found["pid"], ::getpid());
+    EXPECT_EQ(found["id"].get<std::string>().rfind(std::to_string(::getpid()) + "-", 0), 0U);
+    EXPECT_EQ(found["program"], "edgepipe-tests");
+    EXPECT_GT(found["uptime_s"], 0);
+    EXPECT_EQ(found["live"]["network"], "tiny");
+  }
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(LiveStatisticsTest, AReaderAlwaysFindsAWholeObject) {
+  std::atomic<int> size{1};
+  const auto live = start([&] {
+    size = size * 7 % 30'011;  // texts of changing lengths
+    return "\"" + std::string(static_cast<std::size_t>(size), 'x') + "\"";
+  });
+  wait_for([&] { return std::filesystem::exists(live->path()); });
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(read(live->path()).is_discarded());
+}
+
+TEST_F(LiveStatisticsTest, PipelinesOfOneProcessHaveFilesOfTheirOwn) {
+  const auto one = start([] { return std::string("1"); });
+  const auto other = start([] { return std::string("2"); });
+  wait_for([&] { return files() >= 2; });
+  EXPECT_NE(one->path(), other->path());
+}
+
+TEST_F(LiveStatisticsTest, WhatAKilledProcessLeftIsRemovedByTheNext) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  const std::string orphan = folder_ + "/edgepipe-" + std::to_string(child) + "-0.json";
+  const std::string alive = folder_ + "/edgepipe-" + std::to_string(::getppid()) + "-0.json";
+  const std::string foreign = folder_ + "/edgepipe-notes.json";
+  for (const std::string& path : {orphan, alive, foreign}) std::ofstream(path) << "{}";
+  const auto live = start([] { return std::string("1"); });
+  wait_for([&] { return !std::filesystem::exists(orphan); });
+  EXPECT_TRUE(std::filesystem::exists(alive));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+}
+
+TEST_F(LiveStatisticsTest, AMissingFolderIsNoError) {
+  const auto live = LiveStatistics::start([] { return std::string("1"); },
+                                          {.folder = "/nowhere/at/all", .period = 1ms});
+  std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(std::filesystem::exists(live->path()));
+}
+
+TEST_F(LiveStatisticsTest, FiguresNameNetworkDeviceAndPipeline) {
+  PipelineStatistics statistics;
+  statistics.submitted = 7;
+  statistics.slots = 5;
+  const json found = json::parse(live_figures("tiny", "simulator", statistics));
+  EXPECT_EQ(found["network"], "tiny");
+  EXPECT_EQ(found["device"], "simulator");
+  EXPECT_EQ(found["pipeline"]["submitted"], 7);
+  EXPECT_EQ(found["pipeline"]["slots"], 5);
+}
+
+}  // namespace
+}  // namespace edgepipe

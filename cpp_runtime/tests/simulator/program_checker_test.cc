@@ -1,0 +1,368 @@
+// Every rule of the hardware: a program that breaks it is refused, with the place and the numbers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/vta_program.h"
+
+namespace edgepipe {
+namespace {
+
+using ::edgepipe::testing::VtaProgram;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ProgramChecker, AcceptsTheUnchangedProgram) {
+  VtaProgram p;
+  const Status status = p.run();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+void expect_refused(VtaProgram& program, const std::string& text) {
+  const Status status = program.run();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_THAT(status.message(), HasSubstr(text));
+}
+
+TEST(ProgramChecker, NamesInstructionLayerAndText) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kStore].sram_base = 5000;
+  const std::vector<LayerRange> layers{{.name = "conv_1", .first = 0, .count = 7}};
+  EXPECT_THAT(p.run(layers).message(),
+              AllOf(HasSubstr("instruction 5 (layer conv_1) STORE OUT sram 5000"),
+                    HasSubstr("SRAM entries [5000, 5001) of OUT, the buffer has 2048")));
+}
+
+// ---- encoding ----------------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesAnUnknownOpcode) {
+  VtaProgram p;
+  const std::vector<InstructionWord> words{{.low = 6, .high = 0}};
+  EXPECT_THAT(p.run_words(words).message(), HasSubstr("instruction 0: opcode 6 does not exist"));
+}
+
+TEST(ProgramChecker, RefusesBitsOutsideTheFields) {
+  VtaProgram p;
+  const std::vector<InstructionWord> words{{.low = 3, .high = 1}};
+  EXPECT_THAT(p.run_words(words).message(), HasSubstr("bits outside the instruction's fields"));
+}
+
+TEST(ProgramChecker, RefusesResetOnAnAluInstruction) {
+  VtaProgram p;
+  Instruction alu = VtaProgram::alu(AluOp::kAdd, 1);
+  alu.reset = 1;
+  p.insert(VtaProgram::kGemm, alu);
+  expect_refused(p, "reset on an ALU instruction");
+}
+
+// ---- the whole program -------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesAnEmptyProgram) {
+  VtaProgram p;
+  p.program = *p.memory->allocate(16);
+  const Status status = p.simulator->run({.address = p.program.device_address(), .count = 0});
+  EXPECT_THAT(status.message(), HasSubstr("the program is empty"));
+}
+
+TEST(ProgramChecker, RefusesAMissingFinish) {
+  VtaProgram p;
+  p.instructions.pop_back();
+  expect_refused(p, "the program does not end with FINISH");
+}
+
+TEST(ProgramChecker, RefusesAnEarlyFinish) {
+  VtaProgram p;
+  p.insert(VtaProgram::kGemm, {.opcode = Opcode::kFinish});
+  expect_refused(p, "FINISH before the program's end, 3 instructions follow");
+}
+
+TEST(ProgramChecker, RefusesAFinishThatWaitsForNoStore) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kStore].push_prev = 0;
+  p.instructions[VtaProgram::kFinish].pop_next = 0;
+  expect_refused(p, "no token makes FINISH wait for the last 1 of 1 instructions of the store");
+}
+
+TEST(ProgramChecker, RefusesLeftOverTokens) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kGemm].push_prev = 1;
+  expect_refused(p, "tokens left over at FINISH: 0 from load to compute, 1 from compute to load");
+}
+
+TEST(ProgramChecker, ReportsTokenUnderflowAsADeadlock) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kLoadInp].push_next = 0;
+  expect_refused(p, "compute: instruction 4 GEMM");
+  expect_refused(p, "waits for a token from load; store: instruction 5");
+}
+
+TEST(ProgramChecker, ReportsADeadlockOfFullCommandQueues) {
+  Accelerator accelerator;
+  accelerator.command_queue_depth = 2;
+  VtaProgram p(accelerator);
+  // Compute waits for a load that fetch cannot reach: the compute queue is full before it.
+  const Instruction load = p.instructions[VtaProgram::kLoadInp];
+  p.instructions.erase(p.instructions.begin() + VtaProgram::kLoadInp);
+  p.instructions.insert(p.instructions.begin() + 3, p.instructions[3]);
+  p.instructions.insert(p.instructions.begin() + 5, VtaProgram::alu(AluOp::kAdd, 1));
+  p.instructions.insert(p.instructions.begin() + 6, load);
+  expect_refused(p, "deadlock after 5 of 9 instructions were fetched");
+}
+
+TEST(ProgramChecker, ReportsADeadlockOfAFullTokenQueue) {
+  Accelerator accelerator;
+  accelerator.token_queue_depth = 1;
+  VtaProgram p(accelerator);
+  Instruction idle = p.instructions[VtaProgram::kReset];
+  idle.push_prev = 1;
+  p.insert(VtaProgram::kGemm, idle);
+  p.insert(VtaProgram::kGemm, idle);
+  expect_refused(p, "waits for room in the token queue to load");
+}
+
+TEST(ProgramChecker, RefusesTokensToModulesThatAreNotThere) {
+  VtaProgram load;
+  load.instructions[VtaProgram::kLoadWgt].push_prev = 1;
+  expect_refused(load, "the load module has no token queue on that side");
+  VtaProgram store;
+  store.instructions[VtaProgram::kStore].pop_next = 1;
+  expect_refused(store, "the store module has no token queue on that side");
+}
+
+// ---- bounds ------------------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesSramOverrunWithPads) {
+  VtaProgram p;
+  Instruction& load = p.instructions[VtaProgram::kLoadInp];
+  load.sram_base = 2047;
+  load.x_pad_1 = 1;
+  expect_refused(p, "SRAM entries [2047, 2049) of INP, the buffer has 2048");
+}
+
+TEST(ProgramChecker, RefusesDeviceMemoryOutsideAllocations) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kStore].dram_base = p.element(MemoryType::kOut, std::size_t{1} << 19);
+  expect_refused(p, "is not inside one allocation");
+}
+
+TEST(ProgramChecker, RefusesUopRangesBeyondTheBuffer) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kGemm].uop_end = 8193;
+  expect_refused(p, "uop range [0, 8193), the buffer has 8192");
+}
+
+TEST(ProgramChecker, RefusesABackwardUopRange) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kGemm].uop_begin = 2;
+  expect_refused(p, "uop range [2, 1)");
+}
+
+TEST(ProgramChecker, RefusesIndicesThatLoopsCarryBeyondABuffer) {
+  VtaProgram inp({.acc_hazard_steps = 1});
+  inp.instructions[VtaProgram::kLoadInp].y_size = 2048;  // with stride 0: one row, all entries
+  inp.instructions[VtaProgram::kLoadInp].x_stride = 0;
+  inp.instructions[VtaProgram::kGemm].iter_out = 4;
+  inp.instructions[VtaProgram::kGemm].src_factor_out = 1024;
+  expect_refused(inp, "inp entry 2048, the buffer has 2048");
+
+  VtaProgram wgt({.acc_hazard_steps = 1});
+  wgt.instructions[VtaProgram::kLoadWgt].y_size = 1024;
+  wgt.instructions[VtaProgram::kLoadWgt].x_stride = 0;
+  wgt.instructions[VtaProgram::kGemm].iter_out = 4;
+  wgt.instructions[VtaProgram::kGemm].wgt_factor_out = 512;
+  expect_refused(wgt, "wgt entry 1024, the buffer has 1024");
+
+  VtaProgram acc;
+  acc.instructions[VtaProgram::kReset].iter_out = 4;
+  acc.instructions[VtaProgram::kReset].dst_factor_out = 1024;
+  expect_refused(acc, "acc entry 2048, the buffer has 2048");
+}
+
+// ---- pads --------------------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesPadsWhereTheHardwareIgnoresThem) {
+  VtaProgram weights;
+  weights.instructions[VtaProgram::kLoadWgt].x_pad_0 = 1;
+  expect_refused(weights, "pads on a WGT load");
+
+  VtaProgram acc;
+  Instruction load = acc.instructions[VtaProgram::kLoadUop];
+  load.memory_type = MemoryType::kAcc;
+  load.dram_base = acc.element(MemoryType::kAcc, VtaProgram::kInpOffset);
+  load.y_pad_0 = 1;
+  acc.insert(VtaProgram::kReset, load);
+  expect_refused(acc, "pads on a ACC load, which this revision ignores");
+
+  VtaProgram newer({.revision = Revision::k0_0_2});
+  load.dram_base = newer.element(MemoryType::kAcc, VtaProgram::kInpOffset);
+  newer.insert(VtaProgram::kReset, load);
+  EXPECT_TRUE(newer.run().ok());
+
+  VtaProgram store;
+  store.instructions[VtaProgram::kStore].y_pad_1 = 1;
+  expect_refused(store, "pads on a STORE");
+}
+
+// ---- uninitialised reads -----------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesUninitialisedReads) {
+  VtaProgram uop;
+  uop.instructions[VtaProgram::kReset].uop_end = 2;
+  expect_refused(uop, "reads uop entry 1, which nothing has written");
+
+  VtaProgram inp;
+  inp.instructions[VtaProgram::kLoadInp].sram_base = 1;
+  expect_refused(inp, "reads inp entry 0, which nothing has written");
+
+  VtaProgram wgt;
+  wgt.instructions[VtaProgram::kLoadWgt].sram_base = 1;
+  expect_refused(wgt, "reads wgt entry 0, which nothing has written");
+
+  VtaProgram acc;
+  acc.instructions[VtaProgram::kReset] = VtaProgram::alu(AluOp::kAdd, 1);
+  expect_refused(acc, "reads acc entry 0, which nothing has written");
+
+  VtaProgram out;
+  out.instructions[VtaProgram::kStore].sram_base = 1;
+  expect_refused(out, "reads out entry 1, which nothing has written");
+}
+
+TEST(ProgramChecker, RefusesToStoreWhatOnlyAResetTouched) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kGemm].reset = 1;
+  expect_refused(p, "out entry 0, which a GEMM reset left undefined");
+}
+
+// ---- order -------------------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesAReadThatNoTokenPutsAfterTheLoad) {
+  VtaProgram p;  // the token is pushed before the tile is loaded
+  std::swap(p.instructions[VtaProgram::kLoadWgt].push_next,
+            p.instructions[VtaProgram::kLoadInp].push_next);
+  expect_refused(p, "reads inp entry 0 while instruction 2 LOAD INP");
+}
+
+TEST(ProgramChecker, RefusesALoadThatNoTokenPutsAfterTheRead) {
+  VtaProgram p;
+  Instruction again = p.instructions[VtaProgram::kLoadInp];
+  again.push_next = 0;
+  p.insert(VtaProgram::kStore, again);
+  const Status status = p.run();
+  EXPECT_THAT(status.message(), HasSubstr("no token orders the two"));
+}
+
+TEST(ProgramChecker, RefusesAStoreThatNoTokenPutsAfterTheGemm) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kReset].push_next = 1;
+  p.instructions[VtaProgram::kGemm].push_next = 0;
+  expect_refused(p, "no token orders the two");
+}
+
+TEST(ProgramChecker, RefusesAWriteToOutThatNoTokenPutsAfterTheStore) {
+  VtaProgram p;
+  p.insert(VtaProgram::kFinish, VtaProgram::alu(AluOp::kAdd, 1));
+  expect_refused(p, "no token orders the two");
+}
+
+TEST(ProgramChecker, LetsAnIdentityWaitForTheStore) {
+  VtaProgram p;
+  p.insert(VtaProgram::kFinish, VtaProgram::alu(AluOp::kAdd, 0));
+  const Status status = p.run();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(ProgramChecker, RefusesALoadOfMemoryThatAnUnorderedStoreWrites) {
+  VtaProgram p;
+  Instruction load = p.instructions[VtaProgram::kLoadInp];
+  load.push_next = 0;
+  load.dram_base = p.instructions[VtaProgram::kStore].dram_base;
+  load.sram_base = 7;
+  p.insert(VtaProgram::kFinish, load);
+  expect_refused(p, "device memory at");
+}
+
+TEST(ProgramChecker, RefusesAProgramThatWritesItsOwnUops) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kStore].dram_base = p.element(MemoryType::kOut, 0);
+  expect_refused(p, "a program must not write its own uops");
+}
+
+// ---- acc hazards -------------------------------------------------------------------------------
+
+TEST(ProgramChecker, RefusesTwoCloseStepsOnOneAccEntry) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kGemm].iter_in = 2;
+  expect_refused(p, "acc entry 0 is used 1 steps after this instruction wrote it, the pipeline " +
+                        std::string("needs 8"));
+}
+
+TEST(ProgramChecker, AllowsThemWhenThePipelineIsShort) {
+  VtaProgram p({.acc_hazard_steps = 1});
+  p.instructions[VtaProgram::kGemm].iter_in = 2;
+  EXPECT_TRUE(p.run().ok());
+}
+
+TEST(ProgramChecker, RefusesAnAluStepThatReadsWhatAnEarlierOneWrote) {
+  VtaProgram p;
+  p.instructions[VtaProgram::kReset].iter_in = 4;
+  p.instructions[VtaProgram::kReset].dst_factor_in = 1;
+  Instruction alu = VtaProgram::alu(AluOp::kAdd, 0);
+  alu.use_imm = 0;
+  alu.iter_in = 2;
+  alu.dst_factor_in = 1;  // step 1 writes entry 1 and reads entry 0
+  p.insert(VtaProgram::kGemm, alu);
+  expect_refused(p, "acc entry 0 is used 1 steps");
+}
+
+// ---- copies at other addresses, as the programs of other slots are ------------------------------
+
+TEST(ProgramChecker, AcceptsACopyAtOtherAddressesAndRunsItThere) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  *p.int8_at(VtaProgram::kInpOffset + 2048) = 3;
+  *p.int8_at(VtaProgram::kWgtOffset) = 5;
+  p.instructions[VtaProgram::kLoadInp].dram_base =
+      p.element(MemoryType::kInp, VtaProgram::kInpOffset + 2048);
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kOutOffset + 2048);
+  const Status status = p.run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(*p.int8_at(VtaProgram::kOutOffset + 2048), 15);
+}
+
+TEST(ProgramChecker, RefusesACopyThatLeavesItsMemory) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kDataBytes + (1 << 20));
+  expect_refused(p, "instruction 5 STORE OUT");
+}
+
+TEST(ProgramChecker, RefusesACopyThatWritesItsOwnUops) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kStore].dram_base =
+      p.element(MemoryType::kOut, VtaProgram::kUopOffset);
+  expect_refused(p, "a program must not write its own uops");
+}
+
+TEST(ProgramChecker, ChecksACopyWithOtherUopsFromTheBeginning) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  const InstructionCodec codec(p.accelerator);
+  const std::uint32_t uop = *codec.encode_uop({.dst = 0, .src = 7, .wgt = 0});
+  std::memcpy(p.data.data() + VtaProgram::kUopOffset + 64, &uop, sizeof(uop));
+  p.instructions[VtaProgram::kLoadUop].dram_base =
+      p.element(MemoryType::kUop, VtaProgram::kUopOffset + 64);
+  expect_refused(p, "reads inp entry 7, which nothing has written");
+}
+
+TEST(ProgramChecker, ChecksAProgramThatIsNoCopyFromTheBeginning) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.instructions[VtaProgram::kGemm].pop_prev = 0;
+  p.instructions[VtaProgram::kLoadInp].push_next = 0;
+  expect_refused(p, "no token orders the two");
+}
+
+}  // namespace
+}  // namespace edgepipe

@@ -1,0 +1,178 @@
+// What the simulator computes, on every GEMM kernel this machine has, and what it keeps between
+// runs.
+#include "simulator/simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "simulator/alu.h"
+#include "simulator/gemm_kernel.h"
+#include "support/vta_program.h"
+
+namespace edgepipe {
+namespace {
+
+using ::edgepipe::testing::VtaProgram;
+using ::testing::HasSubstr;
+
+Accelerator stock() { return {}; }
+
+Accelerator four_by_eight() {
+  return {.batch = 4,
+          .block_in = 8,
+          .block_out = 8,
+          .uop_buffer_bytes_log2 = 15,
+          .inp_buffer_bytes_log2 = 16,
+          .wgt_buffer_bytes_log2 = 16,
+          .acc_buffer_bytes_log2 = 18};
+}
+
+void fill_randomly(std::int8_t* begin, std::size_t bytes, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  for (std::size_t n = 0; n < bytes; ++n) begin[n] = static_cast<std::int8_t>(random());
+}
+
+void expect_product(VtaProgram& p) {
+  const Accelerator& a = p.accelerator;
+  fill_randomly(p.int8_at(VtaProgram::kWgtOffset), a.wgt_bytes(), 1);
+  fill_randomly(p.int8_at(VtaProgram::kInpOffset), a.inp_bytes(), 2);
+  const Status status = p.run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  for (std::uint32_t b = 0; b < a.batch; ++b) {
+    for (std::uint32_t o = 0; o < a.block_out; ++o) {
+      std::int32_t sum = 0;
+      for (std::uint32_t k = 0; k < a.block_in; ++k) {
+        sum += p.int8_at(VtaProgram::kInpOffset)[b * a.block_in + k] *
+               p.int8_at(VtaProgram::kWgtOffset)[o * a.block_in + k];
+      }
+      EXPECT_EQ(p.int8_at(VtaProgram::kOutOffset)[b * a.block_out + o],
+                static_cast<std::int8_t>(sum));
+    }
+  }
+}
+
+TEST(Simulator, TwoAcceleratorsLiveInOneProcess) {
+  VtaProgram first(stock());
+  VtaProgram second(four_by_eight());
+  expect_product(first);
+  expect_product(second);
+}
+
+TEST(Simulator, RefusesAKernelThatIsNotThere) {
+  VtaProgram p;
+  const auto simulator = Simulator::create(stock(), *p.memory, {.kernel = "abacus"});
+  EXPECT_EQ(simulator.status().code(), Code::kUnsupported);
+  EXPECT_THAT(simulator.status().message(), HasSubstr("portable"));
+}
+
+TEST(Simulator, ChecksAgainWhenUopsInMemoryChange) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  const std::uint32_t uop = *InstructionCodec(p.accelerator).encode_uop({.dst = 0, .src = 3});
+  std::memcpy(p.data.data(), &uop, sizeof(uop));
+  EXPECT_THAT(p.run().message(), HasSubstr("reads inp entry 3"));
+}
+
+TEST(Simulator, ChecksAgainWhenAnAllocationIsGone) {
+  VtaProgram p;
+  ASSERT_TRUE(p.run().ok());
+  p.data = Buffer();
+  EXPECT_THAT(p.run().message(), HasSubstr("is not inside one allocation"));
+}
+
+TEST(Simulator, KeepsItsVerdictWhileOtherAllocationsComeAndGo) {
+  VtaProgram p({}, {.checked_programs = 1});
+  ASSERT_TRUE(p.run().ok());
+  const Buffer other = *p.memory->allocate(100);
+  EXPECT_TRUE(p.run().ok());
+}
+
+TEST(Simulator, StopsAtTheDeadline) {
+  VtaProgram p;
+  p.time_limit = -std::chrono::seconds(1);
+  EXPECT_EQ(p.run().code(), Code::kDeadline);
+}
+
+TEST(Simulator, RefusesMisalignedInstructions) {
+  VtaProgram p;
+  const Status status = p.simulator->run({.address = p.data.device_address() + 8, .count = 1});
+  EXPECT_THAT(status.message(), HasSubstr("is not a multiple of 16"));
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+class EveryKernel : public ::testing::TestWithParam<std::uint32_t> {};  // the batch
+
+// All kernels agree on random tiles, with the extremes of int8 and an accumulator that wraps.
+TEST_P(EveryKernel, GivesThePortableKernelsBits) {
+  const Accelerator accelerator{.batch = GetParam()};
+  constexpr std::uint32_t kTiles = 8;
+  std::vector<std::int8_t> inp(kTiles * accelerator.inp_bytes());
+  std::vector<std::int8_t> wgt(kTiles * accelerator.wgt_bytes());
+  fill_randomly(inp.data(), inp.size(), 3);
+  fill_randomly(wgt.data(), wgt.size(), 4);
+  std::fill_n(inp.begin(), accelerator.inp_bytes(), std::int8_t{-128});
+  std::fill_n(wgt.begin(), accelerator.wgt_bytes(), std::int8_t{-128});
+  std::vector<Uop> uops;
+  for (std::uint32_t n = 0; n < 4; ++n) uops.push_back({.dst = n, .src = (n * 3) % 4, .wgt = n});
+  const Instruction instruction{.opcode = Opcode::kGemm,
+                                .uop_end = 4,
+                                .iter_out = 2,
+                                .iter_in = 2,
+                                .dst_factor_out = 2,
+                                .dst_factor_in = 1,
+                                .src_factor_out = 3,
+                                .src_factor_in = 1,
+                                .wgt_factor_out = 1,
+                                .wgt_factor_in = 2};
+  std::vector<std::vector<std::int32_t>> results;
+  for (const GemmKernel& kernel : gemm_kernels(accelerator)) {
+    std::vector<std::byte> packed_inp(kTiles * kernel.inp_bytes);
+    std::vector<std::byte> packed_wgt(kTiles * kernel.wgt_bytes);
+    for (std::size_t n = 0; n < kTiles; ++n) {
+      kernel.pack_inp(accelerator, inp.data() + n * accelerator.inp_bytes(),
+                      packed_inp.data() + n * kernel.inp_bytes);
+      kernel.pack_wgt(accelerator, wgt.data() + n * accelerator.wgt_bytes(),
+                      packed_wgt.data() + n * kernel.wgt_bytes);
+    }
+    std::vector<std::int32_t> acc(kTiles * accelerator.out_bytes(), 0x7fff'0000);
+    kernel.run({.accelerator = accelerator,
+                .instruction = instruction,
+                .uops = uops.data(),
+                .inp = packed_inp.data(),
+                .wgt = packed_wgt.data(),
+                .acc = acc.data()});
+    results.push_back(acc);
+    EXPECT_EQ(acc, results.front()) << kernel.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, EveryKernel, ::testing::Values(1U, 2U, 4U));
+
+// ---- ALU ---------------------------------------------------------------------------------------
+
+std::int32_t alu(AluOp op, std::int32_t value, std::int32_t imm) {
+  const Uop uop{};
+  run_alu(VtaProgram::alu(op, imm), &uop, 1, &value);
+  return value;
+}
+
+TEST(Alu, ShiftTakesFiveSignedBits) {
+  EXPECT_EQ(alu(AluOp::kShr, -5, 1), -3);
+  EXPECT_EQ(alu(AluOp::kShr, 1 << 20, 15), 1 << 5);
+  EXPECT_EQ(alu(AluOp::kShr, 3, 16), 3 << 16);  // 16 means -16
+  EXPECT_EQ(alu(AluOp::kShr, 3, -1), 6);
+  EXPECT_EQ(alu(AluOp::kShr, 64, 32 + 3), 8);  // higher bits do not count
+}
+
+TEST(Alu, AdditionWraps) { EXPECT_EQ(alu(AluOp::kAdd, 0x7fff'ffff, 1), -0x7fff'ffff - 1); }
+
+TEST(Alu, MinimumAndMaximumAreSigned) {
+  EXPECT_EQ(alu(AluOp::kMin, -7, 5), -7);
+  EXPECT_EQ(alu(AluOp::kMax, -7, -5), -5);
+}
+
+}  // namespace
+}  // namespace edgepipe
