@@ -22,11 +22,12 @@ from edgepipe.description import NetworkDescription
 from edgepipe.errors import FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
+from edgepipe.frontend.preprocess import Frame
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.operators import Operator, match_operators
-from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
+from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.split import StageModule, split_by_groups
 from edgepipe.progress import Progress, Silent
@@ -56,15 +57,61 @@ class BuildOptions:
     fallback: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedNetwork:
+    """A float network and what its description says of its tensors; ``labels`` name its classes."""
+
+    network: Network
+    description: NetworkDescription
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStage:
+    """A stage before it is compiled: its operators, its Relax module, and its cores."""
+
+    name: str
+    segment: Segment
+    module: StageModule
+    cores: StageCores
+
+
 def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Manifest:
     """Build the bundle that ``options`` describe and return its manifest.
 
-    Nothing is written before every stage has been compiled; the bundle appears whole or not at all.
-    Raises an ``EdgepipeError`` of the step that failed.
+    Nothing is written until every stage has been compiled: the bundle appears complete or not at
+    all. Raises an ``EdgepipeError`` of the step that failed.
     """
     progress = progress or Silent()
     storage.check_replaceable(options.output)
     progress.step("reading the network")
+    described = describe(options, progress)
+    progress.step("quantising to int8")
+    frames = calibration_frames(described, options)
+    quantized = quantized_network(described, frames, options)
+    progress.step("placing operators")
+    segments = partition(quantized, described.network, options, progress)
+    stages = plan_stages(quantized, segments, options.board)
+    tensors = border_tensors(quantized, stages, options.board)
+    progress.step("running integer Relax for the golden output")
+    golden = golden_tensors(quantized, frames[0])
+    compiled = compile_stages(stages, tensors, options, progress)
+    progress.step("writing the bundle")
+    return storage.write(
+        options.output,
+        bundle_files(compiled, golden, described.labels),
+        lambda entries: make_manifest(
+            described, quantized, stages, tensors, compiled, options.board, entries
+        ),
+    )
+
+
+def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
+    """Read the network and its description, and check that the two fit each other.
+
+    Raises ``FrontendError`` when either cannot be read, or when the description names an output
+    that the network does not have.
+    """
     network = load_network(options.model)
     for notice in network.notices:
         progress.notice(notice)
@@ -72,104 +119,34 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
     described = _described(where, options.model)
     description.check_outputs(described, network.output_names, where)
     labels = description.labels_of(described, where)
-
-    progress.step("quantising to int8")
-    frames = list(
-        itertools.islice(
-            frames_from(options.calibration, described.preprocess), options.calibration_frames
-        )
-    )
-    quantized = quantize(
-        network,
-        frames,
-        described.preprocess,
-        QuantizeOptions(frames=options.calibration_frames),
-    )
-
-    progress.step("placing operators")
-    segments = partition(quantized, network, options, progress)
-    stages = split_by_groups(
-        quantized.module, [[p.operator.name for p in part.operators] for part in segments]
-    )
-
-    progress.step("running integer Relax for the golden output")
-    golden_outputs = run_module(quantized.module, {quantized.input_name: frames[0]})
-    golden = {quantized.input_name: frames[0]} | {
-        name: golden_outputs[name] for name in quantized.output_names
-    }
-
-    tensors = border_tensors(quantized, segments, stages, options.board)
-    cores = stage_cores(segments, options.board)
-    compiled: list[CompiledStage] = []
-    for index, (part, stage, on) in enumerate(zip(segments, stages, cores, strict=True)):
-        name = f"{part.device}{index}"
-        progress.step(f"compiling stage {name} ({len(part.operators)} operators)")
-        compiled.append(
-            compile_stage(
-                name,
-                index,
-                part,
-                stage,
-                tensors,
-                options.board,
-                progress,
-                on=on,
-                fallback=options.fallback,
-            )
-        )
-
-    progress.step("writing the bundle")
-    files = {path: content for stage in compiled for path, content in stage.files.items()}
-    files |= {f"golden/{name}.bin": np.ascontiguousarray(a).tobytes() for name, a in golden.items()}
-    if labels:
-        files[description.BUNDLED_LABELS] = ("\n".join(labels) + "\n").encode()
-
-    def make_manifest(entries: tuple[FileEntry, ...]) -> Manifest:
-        return Manifest(
-            format=bundle.FORMAT,
-            name=network.name,
-            board=options.board.name,
-            board_architecture=options.board.architecture,
-            architectures=architectures(options.board),
-            accelerator=options.board.accelerator,
-            fingerprint=fingerprint(options.board),
-            tensors=tuple(tensors.values()),
-            inputs=(quantized.input_name,),
-            outputs=quantized.output_names,
-            stages=tuple(stage.entry for stage in compiled),
-            slots=options.board.slots(len(compiled)),
-            placement=_placements(segments, compiled),
-            preprocess=described.preprocess,
-            postprocess=described.postprocess.in_bundle(),
-            golden=bundle.Golden(
-                inputs=(_golden(quantized.input_name),),
-                outputs=tuple(_golden(name) for name in quantized.output_names),
-            ),
-            files=entries,
-        )
-
-    return storage.write(options.output, files, make_manifest)
+    return DescribedNetwork(network=network, description=described, labels=labels)
 
 
-def fingerprint(board: Board) -> bundle.Fingerprint:
-    """Return what a board must match to run a bundle built for ``board``.
+def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> list[Frame]:
+    """Return the calibration frames, uint8[1, h, w, c], as many as ``options`` allow.
 
-    Raises ``FingerprintError`` when ``board`` contradicts the published bitstream that it names.
+    Raises ``MediaError`` when they cannot be read.
     """
-    check_board(board, bitstream_manifest.load())
-    return bundle.Fingerprint(
-        configuration=board.accelerator.configuration,
-        revision=board.accelerator.revision,
-        clock_hz=board.accelerator.clock_hz,
-        bitstream=board.bitstream,
-        builder_version=__version__,
+    frames = frames_from(options.calibration, described.description.preprocess)
+    return list(itertools.islice(frames, options.calibration_frames))
+
+
+def quantized_network(
+    described: DescribedNetwork, frames: Sequence[Frame], options: BuildOptions
+) -> QuantizedNetwork:
+    """Return the network in integer Relax, with the ranges that it shows on ``frames``."""
+    return quantize(
+        described.network,
+        frames,
+        described.description.preprocess,
+        QuantizeOptions(frames=options.calibration_frames),
     )
 
 
 def partition(
     quantized: QuantizedNetwork, network: Network, options: BuildOptions, progress: Progress
 ) -> tuple[Segment, ...]:
-    """Place the operators and group them into segments, one for each stage to be."""
+    """Place the operators and group them into segments; each segment becomes a stage."""
     operators = match_operators(quantized.module)
     border, cuts = _border_and_cuts(operators, options.cuts)
     board = options.board
@@ -190,8 +167,22 @@ def partition(
     return choice.segments
 
 
+def plan_stages(
+    quantized: QuantizedNetwork, segments: Sequence[Segment], board: Board
+) -> tuple[PlannedStage, ...]:
+    """Split the integer network into one module for each segment, and give each its cores."""
+    groups = [[placed.operator.name for placed in part.operators] for part in segments]
+    modules = split_by_groups(quantized.module, groups)
+    return tuple(
+        PlannedStage(name=f"{part.device}{index}", segment=part, module=module, cores=cores)
+        for index, (part, module, cores) in enumerate(
+            zip(segments, modules, stage_cores(segments, board), strict=True)
+        )
+    )
+
+
 def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
-    """Return where each stage's threads run: ARM stages divide their cores if these suffice."""
+    """Return where each stage's threads run: ARM stages divide their cores if there are enough."""
     arm_stages = [depthwise.stage_arm_ms(part, board) for part in segments if part.device == "arm"]
     arm = iter(divide(arm_stages, board.threads.arm.cores))
     vta = StageCores(cores=board.threads.vta.cores)
@@ -199,20 +190,14 @@ def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, 
 
 
 def border_tensors(
-    quantized: QuantizedNetwork,
-    segments: Sequence[Segment],
-    stages: Sequence[StageModule],
-    board: Board,
+    quantized: QuantizedNetwork, stages: Sequence[PlannedStage], board: Board
 ) -> dict[str, bundle.Tensor]:
     """Describe every tensor between stages; those that a VTA stage touches have its layout."""
+    names = dict.fromkeys(name for stage in stages for name in _borders(stage))
     touched = {
-        name
-        for part, stage in zip(segments, stages, strict=True)
-        if part.device == "vta"
-        for name in (*stage.inputs, *stage.outputs)
+        name for stage in stages if stage.segment.device == "vta" for name in _borders(stage)
     }
     types = _types(quantized.module)
-    names = dict.fromkeys(n for stage in stages for n in (*stage.inputs, *stage.outputs))
     tensors = {}
     for name in names:
         shape, dtype = types[name]
@@ -226,6 +211,109 @@ def border_tensors(
             bytes=bundle.tensor_bytes(shape, dtype, layout, board.accelerator),
         )
     return tensors
+
+
+def golden_tensors(quantized: QuantizedNetwork, frame: Frame) -> dict[str, Array]:
+    """Run integer Relax on stock TVM; return ``frame`` and the outputs it must give, by name."""
+    outputs = run_module(quantized.module, {quantized.input_name: frame})
+    golden: dict[str, Array] = {quantized.input_name: frame}
+    return golden | {name: outputs[name] for name in quantized.output_names}
+
+
+def compile_stages(
+    stages: Sequence[PlannedStage],
+    tensors: Mapping[str, bundle.Tensor],
+    options: BuildOptions,
+    progress: Progress,
+) -> tuple[CompiledStage, ...]:
+    """Compile every stage for the board, and for the host.
+
+    Raises ``LayerError`` or ``CodegenError`` when a stage cannot be compiled.
+    """
+    compiled = []
+    for index, stage in enumerate(stages):
+        operators = len(stage.segment.operators)
+        progress.step(f"compiling stage {stage.name} ({operators} operators)")
+        compiled.append(
+            compile_stage(
+                stage.name,
+                index,
+                stage.segment,
+                stage.module,
+                tensors,
+                options.board,
+                progress,
+                on=stage.cores,
+                fallback=options.fallback,
+            )
+        )
+    return tuple(compiled)
+
+
+def bundle_files(
+    compiled: Sequence[CompiledStage], golden: Mapping[str, Array], labels: Sequence[str]
+) -> dict[str, bytes]:
+    """Return the bundle's files, all but the manifest, by their path in the bundle."""
+    files = {path: content for stage in compiled for path, content in stage.files.items()}
+    for name, array in golden.items():
+        files[_golden(name).file] = np.ascontiguousarray(array).tobytes()
+    if labels:
+        files[description.BUNDLED_LABELS] = ("\n".join(labels) + "\n").encode()
+    return files
+
+
+def make_manifest(
+    described: DescribedNetwork,
+    quantized: QuantizedNetwork,
+    stages: Sequence[PlannedStage],
+    tensors: Mapping[str, bundle.Tensor],
+    compiled: Sequence[CompiledStage],
+    board: Board,
+    files: tuple[FileEntry, ...],
+) -> Manifest:
+    """Return the manifest of a bundle that holds ``files``."""
+    return Manifest(
+        format=bundle.FORMAT,
+        name=described.network.name,
+        board=board.name,
+        board_architecture=board.architecture,
+        architectures=architectures(board),
+        accelerator=board.accelerator,
+        fingerprint=fingerprint(board),
+        tensors=tuple(tensors.values()),
+        inputs=(quantized.input_name,),
+        outputs=quantized.output_names,
+        stages=tuple(stage.entry for stage in compiled),
+        slots=board.slots(len(compiled)),
+        placement=_placements(stages),
+        preprocess=described.description.preprocess,
+        postprocess=described.description.postprocess.in_bundle(),
+        golden=bundle.Golden(
+            inputs=(_golden(quantized.input_name),),
+            outputs=tuple(_golden(name) for name in quantized.output_names),
+        ),
+        files=files,
+    )
+
+
+def fingerprint(board: Board) -> bundle.Fingerprint:
+    """Return what a board must match to run a bundle built for ``board``.
+
+    Raises ``FingerprintError`` when ``board`` contradicts the published bitstream that it names.
+    """
+    check_board(board, bitstream_manifest.load())
+    return bundle.Fingerprint(
+        configuration=board.accelerator.configuration,
+        revision=board.accelerator.revision,
+        clock_hz=board.accelerator.clock_hz,
+        bitstream=board.bitstream,
+        builder_version=__version__,
+    )
+
+
+def _borders(stage: PlannedStage) -> tuple[str, ...]:
+    """Return the tensors that the stage reads and those that it hands over."""
+    return (*stage.module.inputs, *stage.module.outputs)
 
 
 def _types(module: IRModule) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -257,22 +345,17 @@ def _described(where: Path, model: Path) -> NetworkDescription:
     return description.load(where)
 
 
-def _placements(
-    segments: Sequence[Segment], compiled: Sequence[CompiledStage]
-) -> tuple[bundle.Placement, ...]:
-    def entry(placed: PlacedOperator, stage: CompiledStage) -> bundle.Placement:
-        return bundle.Placement(
+def _placements(stages: Sequence[PlannedStage]) -> tuple[bundle.Placement, ...]:
+    return tuple(
+        bundle.Placement(
             operator=placed.operator.name,
             kind=placed.operator.kind,
             device=placed.device,
-            stage=stage.entry.name,
+            stage=stage.name,
             reason=placed.reason,
         )
-
-    return tuple(
-        entry(placed, stage)
-        for part, stage in zip(segments, compiled, strict=True)
-        for placed in part.operators
+        for stage in stages
+        for placed in stage.segment.operators
     )
 
 
