@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.recipe import BuildOptions, build_bundle
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

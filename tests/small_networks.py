@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.recipe import BuildOptions, build_bundle
 
 PREPROCESS = Preprocess(
     width=16, height=16, order="BGR", mean=(120.0, 110.0, 100.0), std=(60.0, 61.0, 62.0)

@@ -19,12 +19,12 @@ from needs import built, emulated
 
 from bench import models
 from edgepipe import boards, description
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
 from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
+from edgepipe.recipe import BuildOptions, build_bundle
 from edgepipe.runtime.pipeline import Pipeline
 from edgepipe.tvm_adapter import run_module
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
 from edgepipe.partition.depthwise import CHOICES
 from edgepipe.partition.placement import parse_overrides
+from edgepipe.recipe import BuildOptions, build_bundle
 
 EPILOG = """\
 The network's description (its preprocessing, and what its outputs mean) is read from the TOML file

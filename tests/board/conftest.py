@@ -18,12 +18,12 @@ from needs import BUILD, built, lacking
 
 from bench import models
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
 from edgepipe.deploy import deployment
 from edgepipe.deploy.connection import Target
 from edgepipe.deploy.deployment import DeployOptions, Outcome
 from edgepipe.errors import VirtualBoardError
+from edgepipe.recipe import BuildOptions, build_bundle
 from edgepipe.virtual_board import fpga_model, host_tools
 from edgepipe.virtual_board.board import SSH_HOST, VirtualBoard
 from edgepipe.virtual_board.fpga_model import FpgaOptions

@@ -7,8 +7,8 @@ import pytest
 from needs import emulated
 
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.bundle import storage
+from edgepipe.recipe import BuildOptions, build_bundle
 
 pytestmark = [pytest.mark.armhf, pytest.mark.sim, pytest.mark.models]
 

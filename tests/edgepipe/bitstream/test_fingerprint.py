@@ -7,9 +7,9 @@ import pytest
 from edgepipe import __version__, boards
 from edgepipe.bitstream import fingerprint, manifest, record
 from edgepipe.bitstream.record import BitstreamRecord
-from edgepipe.build import fingerprint as fingerprint_of
 from edgepipe.cli.main import main
 from edgepipe.errors import BitstreamError, FingerprintError
+from edgepipe.recipe import fingerprint as fingerprint_of
 
 ULTRA96 = boards.load("ultra96")
 WANTED = fingerprint_of(ULTRA96)

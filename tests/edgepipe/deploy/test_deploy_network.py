@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 from small_networks import with_wrong_golden
 
 from edgepipe import boards
-from edgepipe.build import BuildOptions, build_bundle
 from edgepipe.deploy import deployment, payload
 from edgepipe.deploy.deployment import DeployOptions
 from edgepipe.deploy.session import GoldenError
 from edgepipe.errors import DeployError
+from edgepipe.recipe import BuildOptions, build_bundle
 
 pytestmark = pytest.mark.sim
 
