@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
+	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-arm       first convolutions on one core and on two, beside onnxruntime's int8"
 	@echo "make bench-build     time and memory that \`edgepipe build\` takes for ResNet-18 and NanoDet"
@@ -111,6 +112,11 @@ lint: $(VENV)/.installed
 	find cpp_runtime/src cpp_runtime/ffi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
 	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
 
+# Material's notice about the next major version of MkDocs is not about this site.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+	@echo "to read it: python3 -m http.server --directory build/site --bind 127.0.0.1"
+
 format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
@@ -148,7 +154,7 @@ $(VENV)/.created: build/.packages
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation \
-	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev]"
+	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev,docs]"
 	@touch $@
 
 $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh

@@ -62,6 +62,7 @@ class Preprocess:
 
     @property
     def channels(self) -> int:
+        """The channels of a picture: 1 for GRAY, else 3."""
         return ORDERS[self.order]
 
     @property

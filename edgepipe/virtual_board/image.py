@@ -29,10 +29,12 @@ class Image:
 
     @property
     def kernel(self) -> Path:
+        """The Linux kernel."""
         return self.folder / "vmlinuz"
 
     @property
     def initramfs(self) -> Path:
+        """The initial RAM file system, compressed."""
         return self.folder / "initramfs.gz"
 
     @property
@@ -42,6 +44,7 @@ class Image:
 
     @property
     def sd_card(self) -> Path:
+        """The SD card's content: an ext4 file system."""
         return self.folder / "root.ext4"
 
     @property
@@ -51,6 +54,7 @@ class Image:
 
     @property
     def host_key(self) -> Path:
+        """The SSH server's private key."""
         return self.folder / "host_ed25519"
 
 

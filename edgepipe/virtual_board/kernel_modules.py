@@ -39,6 +39,7 @@ class KernelModules:
 
     @property
     def folder(self) -> Path:
+        """The folder that holds the modules."""
         return self.root / "lib/modules" / self.release
 
     def index(self, *, log: Path) -> None:

@@ -52,11 +52,13 @@ class DepthwiseKernel:
 
     @property
     def tile(self) -> int:
+        """The output columns that a kernel computes at once; they divide the width of a row."""
         count = self.tail.output.width
         return max(n for n in range(1, _DEPTHWISE_TILE + 1) if count % n == 0)
 
     @property
     def staging(self) -> Staging:
+        """The input rows as the kernel reads them: padded, and widened by surplus lanes."""
         output = self.tail.output
         columns = (output.width - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
         # The lanes of the last pixel may run past the input's own (their weights are zero).

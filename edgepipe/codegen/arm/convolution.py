@@ -90,6 +90,7 @@ class ConvolutionKernel:
 
     @property
     def output(self) -> View:
+        """The picture that the kernel writes."""
         return self.tail.output
 
     @property
@@ -99,6 +100,7 @@ class ConvolutionKernel:
 
     @property
     def runs(self) -> int:
+        """Contiguous runs of elements per kernel row: one, or one for each tap."""
         return 1 if self.is_one_run else self.x.taps
 
     @property

@@ -27,6 +27,7 @@ class Tail:
 
     @classmethod
     def of(cls, epilogue: Epilogue, terms: tuple[View, ...], output: View) -> Tail:
+        """Return the shape of ``epilogue``: it adds pictures ``terms`` and writes ``output``."""
         steps = epilogue.leaky.steps if epilogue.leaky else None
         return cls(output=output, terms=terms, low=epilogue.low, high=epilogue.high, steps=steps)
 

@@ -49,7 +49,9 @@ class InstructionSet(Protocol):
     """What a processor multiplies and adds vectors with, and how many sums its registers hold."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the variant, part of the names of its kernels."""
+        ...
 
     @property
     def staged_dtype(self) -> str:

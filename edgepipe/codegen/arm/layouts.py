@@ -20,7 +20,9 @@ class Layout(Protocol):
     """A bijection from (channel, row, column) to an index, plus padding lanes."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The name of the layout, for texts and look-ups."""
+        ...
 
     def shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
         """Return the shape in memory, innermost dimension last."""
@@ -40,7 +42,7 @@ class Layout(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nchw:
+class Nchw(Layout):
     """C order, no padding: what the host and generic operators see."""
 
     kind = "nchw"
@@ -59,7 +61,7 @@ class Nchw:
 
 
 @dataclass(frozen=True, slots=True)
-class Nhwc:
+class Nhwc(Layout):
     """A camera frame."""
 
     kind = "nhwc"
@@ -78,7 +80,7 @@ class Nhwc:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Layout):
     """The accelerator's layout ``[ceil(C/block)][H][W][batch][block]``; rows >= 1 of batch are 0.
 
     Padding lanes are zero in what an ARM stage writes; in what a program wrote they hold anything.
@@ -104,7 +106,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Pixels:
+class Pixels(Layout):
     """``[H][W][C]`` with C rounded up to 8 lanes; padding lanes are always zero."""
 
     kind = "pixels"
@@ -137,14 +139,17 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape in memory, innermost dimension last."""
         return self.layout.shape(self.channels, self.height, self.width)
 
     @property
     def lanes(self) -> int:
+        """The channels in memory, padding lanes included."""
         return self.layout.lanes(self.channels)
 
     @property
     def is_padded(self) -> bool:
+        """Whether the memory holds padding lanes."""
         return self.lanes != self.channels
 
     @property
@@ -163,6 +168,7 @@ class View:
         return 16 if width % 16 == 0 else LANES
 
     def placeholder(self, name: str) -> Tensor:
+        """Return a kernel parameter called ``name`` with this shape and dtype."""
         return te.placeholder(self.shape, self.dtype, name)
 
     def read(self, tensor: Tensor, c: Expr, y: Expr, x: Expr, *, lanes: int) -> Expr:

@@ -233,6 +233,7 @@ class Lowering:
         return self.plan.add_constant(array)
 
     def lower_conv(self, layer: Conv | TransposedConv) -> None:
+        """Add the kernel of a convolution: depthwise, or by runs of taps."""
         sources, view, is_camera = self._source(layer.input.name)
         target, target_view = self._target(layer.output)
         tail, tail_args = self._tail(layer.epilogue, layer.terms, target_view)
@@ -247,12 +248,14 @@ class Lowering:
         self._finish(layer.output.name, target, target_view)
 
     def lower_sum(self, layer: Sum) -> None:
+        """Add the kernel of a sum of pictures."""
         target, target_view = self._target(layer.output)
         tail, args = self._tail(layer.epilogue, layer.terms, target_view)
         self._call(layer.name, SumKernel(tail=tail), [*args, target])
         self._finish(layer.output.name, target, target_view)
 
     def lower_max_pool(self, layer: MaxPool) -> None:
+        """Add the kernel of a max pool."""
         source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
         kernel = MaxPoolKernel(
@@ -266,6 +269,7 @@ class Lowering:
         self._finish(layer.output.name, target, target_view)
 
     def lower_resize(self, layer: Resize) -> None:
+        """Add the kernel of a resize, with its weights as constants."""
         source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
         kernel, constants = resize(layer, view, target_view)
@@ -274,6 +278,7 @@ class Lowering:
         self._finish(layer.output.name, target, target_view)
 
     def lower_concat(self, layer: Concat) -> None:
+        """Add the kernel that copies pictures behind each other, by channel."""
         sources = [self._picture(spec.name) for spec in layer.inputs]
         target, target_view = self._target(layer.output)
         kernel = ConcatKernel(inputs=tuple(view for _, view in sources), output=target_view)

@@ -55,6 +55,7 @@ class Operand:
 
     @property
     def bytes(self) -> int:
+        """Size of the tensor in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
     def reshaped(self, shape: Sequence[int]) -> Operand:
@@ -83,10 +84,12 @@ class PlanBuilder:
     _constant_index: dict[tuple[str, tuple[int, ...], bytes], int] = field(default_factory=dict)
 
     def add_input(self, name: str, dtype: str, shape: Sequence[int]) -> Operand:
+        """Add an input of the stage; return its operand."""
         self.inputs.append(Named(name, dtype, tuple(shape)))
         return Operand("input", len(self.inputs) - 1, dtype, tuple(shape))
 
     def add_output(self, name: str, dtype: str, shape: Sequence[int]) -> Operand:
+        """Add an output of the stage; return its operand."""
         self.outputs.append(Named(name, dtype, tuple(shape)))
         return Operand("output", len(self.outputs) - 1, dtype, tuple(shape))
 
@@ -100,11 +103,13 @@ class PlanBuilder:
         return Operand("constant", index, str(array.dtype), array.shape)
 
     def add_temporary(self, dtype: str, shape: Sequence[int]) -> Operand:
+        """Add a tensor between two calls; return its operand. :meth:`finish` places it."""
         operand = Operand("temporary", len(self._temporary_bytes), dtype, tuple(shape))
         self._temporary_bytes.append(operand.bytes)
         return operand
 
     def add_call(self, operator: str, kernel: str, args: Sequence[Operand]) -> None:
+        """Add a run of ``kernel``, after those already added; ``operator`` names it in traces."""
         self.calls.append(Call(operator, kernel, tuple(args)))
 
     def finish(

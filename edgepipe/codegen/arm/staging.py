@@ -38,6 +38,7 @@ class Staging:
         return self.input.lanes
 
     def placeholders(self) -> list[Tensor]:
+        """Return the kernel parameters: the input, and a camera's table."""
         found = [self.input.placeholder("x")]
         if self.is_camera:
             found.append(te.placeholder((256 * self.input.channels,), "int8", "table"))

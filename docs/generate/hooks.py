@@ -1,0 +1,127 @@
+"""MkDocs hooks: pages made from the sources, and links that lead out of docs/.
+
+The pages do not exist as files. Documents beside docs/ (ARCHITECTURE.md, ...) become pages of the
+site; a link to one of them leads to its page there, and still works where the repository is read.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from docs.generate import command_pages, header_pages
+from edgepipe.cli.main import make_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADERS = ROOT / "cpp_runtime/include/edgepipe"
+PROGRAMS = ("edgepipe-run", "edgepipe-cam", "edgepipe-rpcd")
+
+# Documents of the repository that are pages of the site as well.
+DOCUMENTS = {
+    "ARCHITECTURE.md": "contributing/architecture.md",
+    "CHANGELOG.md": "contributing/changelog.md",
+    "CONTRIBUTING.md": "contributing/index.md",
+    "examples/README.md": "examples/index.md",
+}
+
+LINK = re.compile(r"(\]\()([^)#\s]+\.md)((?:#[^)]*)?\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made from sources."""
+    programs = Path(config.extra["programs"])
+    for path, content in [
+        *_documents(),
+        *_command_line(programs if programs.is_absolute() else ROOT / programs),
+        *_headers(),
+    ]:
+        files.append(File.generated(config, path, content=content))
+    config.nav = [_expanded(entry, files) for entry in config.nav or []]
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let a page's links to documents beside docs/ lead to their pages."""
+    here = posixpath.dirname(page.file.src_uri)
+
+    def lead(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", here, match[2]))
+        if target not in DOCUMENTS:
+            return match[0]
+        return f"{match[1]}{posixpath.relpath(DOCUMENTS[target], here or '.')}{match[3]}"
+
+    return LINK.sub(lead, markdown)
+
+
+def _expanded(entry: Any, files: Files) -> Any:
+    """Replace a folder in the navigation by the pages in it, its index first."""
+    if isinstance(entry, dict):
+        return {title: _expanded(content, files) for title, content in entry.items()}
+    if isinstance(entry, list):
+        return [_expanded(content, files) for content in entry]
+    if not entry.endswith("/"):
+        return entry
+    pages = [f.src_uri for f in files.documentation_pages() if f.src_uri.startswith(entry)]
+    return sorted(pages, key=lambda page: (posixpath.basename(page) != "index.md", page))
+
+
+def _documents() -> Iterator[tuple[str, str]]:
+    for source, target in DOCUMENTS.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        yield target, LINK.sub(lambda m, s=source, t=target: _moved(m, s, t), text)
+
+
+def _moved(match: re.Match[str], source: str, target: str) -> str:
+    """Return a link of the document ``source`` as it is on its page ``target``."""
+    linked = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2]))
+    page = DOCUMENTS.get(linked, os.path.relpath(linked, "docs"))
+    return f"{match[1]}{posixpath.relpath(page, posixpath.dirname(target))}{match[3]}"
+
+
+def _command_line(programs: Path) -> Iterator[tuple[str, str]]:
+    parser = make_parser()
+    overview = ["# Command line", "", "| command | |", "|---|---|"]
+    for name, page in command_pages.parser_pages(parser):
+        overview.append(
+            f"| [`edgepipe {name}`]({name}.md) | {command_pages.help_of(parser, name)} |"
+        )
+        yield f"reference/commands/{name}.md", page
+    for program in PROGRAMS:
+        try:
+            page = command_pages.program_page(programs / program)
+        except OSError as cause:
+            raise PluginError(
+                f"{programs / program}: {cause.strerror}; `make docs` builds it"
+            ) from cause
+        overview.append(f"| [`{program}`]({program}.md) | {_first_sentence(page)} |")
+        yield f"reference/commands/{program}.md", page
+    exit_codes = parser.epilog.split("\n\n")[0] if parser.epilog else ""
+    yield (
+        "reference/commands/index.md",
+        "\n".join([*overview, "", "```text", exit_codes, "```", ""]),
+    )
+
+
+def _first_sentence(page: str) -> str:
+    paragraphs = page.split("```text\n")[1].split("\n\n")
+    text = next((p for p in paragraphs if not p.startswith("usage")), "")
+    return " ".join(text.split()).split(". ")[0].rstrip(".")
+
+
+def _headers() -> Iterator[tuple[str, str]]:
+    overview = ["# C++ headers", "", "| header | |", "|---|---|"]
+    for path in sorted(HEADERS.glob("*.h")):
+        text = path.read_text(encoding="utf-8")
+        name = f"edgepipe/{path.name}"
+        overview.append(f"| [`{name}`]({path.stem}.md) | {header_pages.summary(text)} |")
+        yield f"reference/cpp/{path.stem}.md", header_pages.render(text, name)
+    yield "reference/cpp/index.md", "\n".join([*overview, ""])

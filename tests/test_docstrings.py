@@ -1,0 +1,56 @@
+"""Everything public in edgepipe and vta_stages has a docstring."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(
+    path for name in ("edgepipe", "vta_stages") for path in ROOT.glob(f"{name}/**/*.py")
+)
+
+# Being documented now.
+LEFT_OUT = ("edgepipe/quantize/", "vta_stages/")
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """Yield (qualified name, definition) of the public definitions of a module or class."""
+    for node in body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body, f"{prefix}{node.name}.")
+
+
+def is_documented(module: str, name: str, node: Definition) -> bool:
+    """Tell whether a definition has a docstring of its own, or a method that of its base class."""
+    if ast.get_docstring(node) is not None:
+        return True
+    owner, _, member = name.rpartition(".")
+    if not owner or isinstance(node, ast.ClassDef):  # a dataclass is given a docstring by Python
+        return False
+    bases = getattr(importlib.import_module(module), owner, None)
+    return bool(bases and inspect.getdoc(getattr(bases, member)))
+
+
+def test_every_module_has_a_docstring() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in MODULES if path.stat().st_size}
+    missing = [str(p.relative_to(ROOT)) for p, tree in trees.items() if not ast.get_docstring(tree)]
+    assert missing == []
+
+
+def test_every_public_class_and_function_has_a_docstring() -> None:
+    missing = []
+    for path in MODULES:
+        relative = path.relative_to(ROOT)
+        module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+        for name, node in public(ast.parse(path.read_text()).body):
+            if not is_documented(module, name, node) and not str(relative).startswith(LEFT_OUT):
+                missing.append(f"{relative}:{node.lineno} {name}")
+    assert missing == []
