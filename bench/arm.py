@@ -36,8 +36,8 @@ from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import CompiledModule, IRModule, ModuleBuilder
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Conv, Epilogue, TensorSpec
-from vta_stages.layout import unpack_activation
+from vta_stages.isa.layout import unpack_activation
+from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 ROUNDS = 15
 RUNS = 5  # of one way in a round

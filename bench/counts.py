@@ -27,8 +27,8 @@ from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.virtual_board.debian_packages import PackageStore
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Conv
-from vta_stages.layout import unpack_activation
+from vta_stages.isa.layout import unpack_activation
+from vta_stages.layers.records import Conv
 
 FEW, MORE = 2, 32  # a start of Python varies by millions of instructions
 STAGE = ROOT / "build" / "aarch64" / "bin" / "edgepipe-arm-stage"

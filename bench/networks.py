@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgepipe.quantize.leaky import leaky as quantised_leaky
-from vta_stages.layers import (
+from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,
@@ -25,7 +26,6 @@ from vta_stages.layers import (
     TensorSpec,
     Term,
 )
-from vta_stages.pooled_conv import layer_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

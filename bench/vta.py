@@ -36,14 +36,19 @@ from edgepipe.report.table import format_table
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
-from vta_stages.cost_model import CostModel
-from vta_stages.isa import Module
-from vta_stages.layers import Int8Array, Layer
-from vta_stages.layout import activation_bytes, activation_shape, pack_activation, unpack_activation
-from vta_stages.pooled_conv import layer_inputs
+from vta_stages.isa.instructions import Module
+from vta_stages.isa.layout import (
+    activation_bytes,
+    activation_shape,
+    pack_activation,
+    unpack_activation,
+)
+from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.records import Int8Array, Layer
+from vta_stages.layers.reference import run_layers
 from vta_stages.program import Program
-from vta_stages.reference import run_layers
-from vta_stages.timing import Timing, time_program
+from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.timing_model import Timing, time_program
 
 CALIBRATION_FRAMES = 16
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgepipe import resources, schema
 from edgepipe.errors import AcceleratorError, BoardError
 from vta_stages.accelerator import Accelerator
-from vta_stages.cost_model import CostModel
+from vta_stages.timing.cost_model import CostModel
 
 ARCHITECTURES = ("aarch64", "armhf", "x86_64")
 

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from vta_stages.layers import Conv, Epilogue, MaxPool, TensorSpec, TransposedConv
+from vta_stages.layers.records import Conv, Epilogue, MaxPool, TensorSpec, TransposedConv
 
 # extent, input channels, output channels, kernel, padding, stride
 RESNET_18 = {

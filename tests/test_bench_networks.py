@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import networks
-from vta_stages.check import check_consistent
+from vta_stages.layers.check import check_consistent
 
 MACS_PER_CYCLE = 256
 

@@ -24,11 +24,16 @@ KEPT_APART = {
 
 def packages() -> dict[str, list[Path]]:
     """Return the Python files of every package or module below edgepipe, and of vta_stages."""
-    found = {"vta_stages": sorted((ROOT / "vta_stages").rglob("*.py"))}
-    for path in sorted((ROOT / "edgepipe").iterdir()):
-        if path.suffix == ".py" or (path / "__init__.py").is_file():
-            found[path.stem] = [path] if path.is_file() else sorted(path.rglob("*.py"))
-    return found
+    return {"vta_stages": sorted((ROOT / "vta_stages").rglob("*.py")), **rooms("edgepipe")}
+
+
+def rooms(package: str) -> dict[str, list[Path]]:
+    """Return the Python files of every package or module right below a package."""
+    return {
+        path.stem: [path] if path.is_file() else sorted(path.rglob("*.py"))
+        for path in sorted((ROOT / package).iterdir())
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
 
 
 @cache
@@ -44,9 +49,9 @@ def imported(file: Path) -> frozenset[str]:
     return frozenset(names)
 
 
-def may_import() -> dict[str, set[str]]:
-    """Read the table: every name of the first column with the names of the third."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+def may_import(page: str = "ARCHITECTURE.md") -> dict[str, set[str]]:
+    """Read a page's table: every name of the first column with the names of the third."""
+    text = (ROOT / page).read_text(encoding="utf-8")
     rules: dict[str, set[str]] = {}
     for folders, allowed in re.findall(r"^\| (`.*?) \|.*\| *(.*?) *\|$", text, re.MULTILINE):
         for name in re.findall(r"`(?:edgepipe/)?([a-z_]+)(?:/|\.py)`", folders):
@@ -55,6 +60,8 @@ def may_import() -> dict[str, set[str]]:
 
 
 PACKAGES = packages()
+COMPILER_ROOMS = {name: files for name, files in rooms("vta_stages").items() if name != "__init__"}
+COMPILER_TABLE = may_import("vta_stages/README.md")
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES.keys() - EVERYWHERE - {"cli"}))
@@ -90,3 +97,20 @@ def test_what_everyone_imports_imports_nobody() -> None:
 def test_the_compiler_of_programs_needs_numpy_alone() -> None:
     names = {name.partition(".")[0] for file in PACKAGES["vta_stages"] for name in imported(file)}
     assert not names & {"edgepipe", "tvm", "onnx", "onnxruntime", "cv2", "xxhash"}
+
+
+def test_the_compilers_table_lists_its_rooms() -> None:
+    assert COMPILER_TABLE.keys() == COMPILER_ROOMS.keys()
+
+
+@pytest.mark.parametrize("room", COMPILER_ROOMS)
+def test_a_room_of_the_compiler_imports_what_its_table_names(room: str) -> None:
+    names = [name.split(".") for file in COMPILER_ROOMS[room] for name in imported(file)]
+    ours = {rest[0] for first, *rest in names if first == "vta_stages"} - {room}
+    assert ours - {"errors"} == COMPILER_TABLE[room]
+
+
+def test_rooms_of_the_compiler_import_only_what_stands_above_them() -> None:
+    order = list(COMPILER_TABLE)
+    for room, allowed in COMPILER_TABLE.items():
+        assert allowed <= set(order[: order.index(room)])

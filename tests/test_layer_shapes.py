@@ -16,9 +16,9 @@ from edgepipe.quantize.emit import emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.runtime.simulator import Simulator
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages import layout
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
+from vta_stages.isa import layout
 
 pytestmark = [pytest.mark.sim, pytest.mark.cross]
 

@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.check import check_consistent
-from vta_stages.cost_model import CostModel
-from vta_stages.emission import Emission, Place
-from vta_stages.emitter import KernelEmitter
+from vta_stages.emission.emission import Emission, Place
+from vta_stages.emission.emitter import KernelEmitter
 from vta_stages.errors import LayerError
-from vta_stages.isa import Module
-from vta_stages.layers import Layer, TensorSpec
-from vta_stages.lowering import lower
+from vta_stages.isa.instructions import Module
+from vta_stages.layers.check import check_consistent
+from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv, layer_inputs
+from vta_stages.layers.records import Layer, TensorSpec
+from vta_stages.lowering.lower import lower
+from vta_stages.lowering.rewrites import rewrite, split_pool
 from vta_stages.memory_plan import CONST_REGION, MemoryPlan, plan_memory
-from vta_stages.pooled_conv import PlannedLayer, PooledConv, layer_inputs
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
-from vta_stages.rewrites import rewrite, split_pool
-from vta_stages.tiling_choice import choose_tiling
-from vta_stages.verifier import verify
+from vta_stages.tiling.choice import choose_tiling
+from vta_stages.timing.cost_model import CostModel
+from vta_stages.verification.verifier import verify
 
 Progress = Callable[[str, int, int], None]
 """Called before each layer with its name, its number from 0 and the number of layers."""

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import NO_REGION, InstructionTable, Words, decode_table
-from vta_stages.footprint import loaded_elements
-from vta_stages.isa import (
+from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table
+from vta_stages.isa.footprint import loaded_elements
+from vta_stages.isa.instructions import (
     TOKEN_FLAGS,
     Alu,
     Finish,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers import Concat, Epilogue, Sum, TensorSpec, Term
-from vta_stages.layout import activation_bytes
-from vta_stages.pooled_conv import PlannedLayer, layer_inputs
+from vta_stages.isa.layout import activation_bytes
+from vta_stages.layers.pooled_conv import PlannedLayer, layer_inputs
+from vta_stages.layers.records import Concat, Epilogue, Sum, TensorSpec, Term
 from vta_stages.program import Region, RegionKind
 
 CONST_REGION = 0

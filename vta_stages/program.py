@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import NO_REGION, InstructionTable, Words, decode_table, encode_table
 from vta_stages.errors import EdgepipeError, ProgramError
-from vta_stages.isa import MemoryType, Opcode, element_bytes
+from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table, encode_table
+from vta_stages.isa.instructions import MemoryType, Opcode, element_bytes
 
 FORMAT = 1
 
@@ -69,7 +69,8 @@ class Program:
 
     ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
     uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and disjoint.
-    ``modelled_cycles`` is what :mod:`vta_stages.timing` says of it, 0 where nobody asked.
+    ``modelled_cycles`` is what :mod:`vta_stages.timing.timing_model` says of it, 0 where nobody
+    asked.
     Raises ProgramError when the parts contradict each other.
     """
 

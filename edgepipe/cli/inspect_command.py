@@ -13,8 +13,8 @@ from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.errors import BundleError
 from edgepipe.report.table import format_table
-from vta_stages.cost_model import CostModel
-from vta_stages.isa import Module
+from vta_stages.isa.instructions import Module
+from vta_stages.timing.cost_model import CostModel
 
 
 def add_parser(commands: Any) -> None:
@@ -125,7 +125,7 @@ def print_timing(path: Path, manifest: Manifest) -> None:
     A board that is not among edgepipe's own is timed with the model's defaults.
     """
     from edgepipe.bundle.stages import read_program
-    from vta_stages.timing import ModuleTiming, time_program
+    from vta_stages.timing.timing_model import ModuleTiming, time_program
 
     vta = [stage for stage in manifest.stages if stage.kind == "vta"]
     if not vta:

@@ -18,8 +18,8 @@ from edgepipe.partition.placement import Segment
 from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Layer
-from vta_stages.timing import time_program
+from vta_stages.layers.records import Layer
+from vta_stages.timing.timing_model import time_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

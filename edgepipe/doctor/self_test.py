@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import encode, encode_uops
-from vta_stages.isa import Alu, AluOp, Finish, Load, MemoryType, Store, Uop
+from vta_stages.isa.codec import encode, encode_uops
+from vta_stages.isa.instructions import Alu, AluOp, Finish, Load, MemoryType, Store, Uop
 
 RUNS = 20
 _ELEMENTS = 256  # 16 KiB of accumulators with 16 lanes: many cache lines, small in every buffer

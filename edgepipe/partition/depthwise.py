@@ -16,7 +16,7 @@ from edgepipe.boards import Board
 from edgepipe.partition.cores import divide
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment
-from vta_stages.layers import Conv, Layer, TransposedConv
+from vta_stages.layers.records import Conv, Layer, TransposedConv
 
 CHOICES = ("auto", "arm", "vta")
 """``auto`` is the arrangement with the shorter interval."""

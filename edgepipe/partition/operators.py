@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

@@ -9,7 +9,7 @@ from edgepipe.frontend.network import Network
 from edgepipe.partition.operators import PART, Operator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
-from vta_stages.cost_model import CostModel
+from vta_stages.timing.cost_model import CostModel
 
 # Calls that only move or retype values: at the end of a network they put results into the form
 # that the application reads.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.tvm_adapter import ModuleBuilder
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

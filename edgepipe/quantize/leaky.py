@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.layers import Leaky, LeakySum
+from vta_stages.layers.records import Leaky, LeakySum
 
 Steps = tuple[tuple[int, LeakySum], ...]
 MAX_STEPS = 3

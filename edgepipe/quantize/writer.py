@@ -43,7 +43,7 @@ from edgepipe.quantize.weights import (
     snap,
 )
 from edgepipe.tvm_adapter import Binding, IRModule, ModuleBuilder
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

@@ -5,7 +5,7 @@ import pytest
 from edgepipe import boards
 from edgepipe.errors import BoardError
 from edgepipe.resources import folder
-from vta_stages.cost_model import CostModel
+from vta_stages.timing.cost_model import CostModel
 
 
 @pytest.mark.parametrize("name", ["host", "kv260", "pynq-z2", "ultra96", "zcu104"])

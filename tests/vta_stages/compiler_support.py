@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Conv, Epilogue, Layer, Leaky, LeakySum, TensorSpec, Term
-from vta_stages.layout import activation_shape, pack_activation, unpack_activation
-from vta_stages.pooled_conv import layer_inputs
+from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
+from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.records import Conv, Epilogue, Layer, Leaky, LeakySum, TensorSpec, Term
+from vta_stages.layers.reference import run_layers
 from vta_stages.program import Program
-from vta_stages.reference import run_layers
 
 STOCK = Accelerator()
 ACCELERATORS = (

@@ -7,9 +7,9 @@ import pytest
 from compiler_support import STOCK, check_program, conv, tensor
 
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Layer, TensorSpec, Term
+from vta_stages.layers.records import Layer, TensorSpec, Term
 from vta_stages.program import RegionKind
-from vta_stages.timing import time_program
+from vta_stages.timing.timing_model import time_program
 
 IDEAL_CYCLES = 6_623_232
 """Multiplications of the body, padding counted in, over 256 a cycle."""

@@ -11,7 +11,7 @@ from compiler_support import STOCK, conv, epilogue, tensor
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer, compile_program
 from vta_stages.errors import LayerError
-from vta_stages.layers import Concat, Conv, Layer, MaxPool, Resize, Sum, Term
+from vta_stages.layers.records import Concat, Conv, Layer, MaxPool, Resize, Sum, Term
 
 RNG = np.random.default_rng(0)
 X = tensor("x", 16, 8, 8)

@@ -16,7 +16,16 @@ from compiler_support import (
 )
 
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Concat, Layer, MaxPool, Projection, Resize, Sum, TensorSpec, Term
+from vta_stages.layers.records import (
+    Concat,
+    Layer,
+    MaxPool,
+    Projection,
+    Resize,
+    Sum,
+    TensorSpec,
+    Term,
+)
 from vta_stages.program import RegionKind
 
 each_accelerator = pytest.mark.parametrize(

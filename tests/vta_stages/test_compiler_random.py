@@ -8,8 +8,8 @@ from compiler_support import ACCELERATORS, check_program, epilogue, int8, tensor
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from vta_stages.check import conv_extent
-from vta_stages.layers import (
+from vta_stages.layers.check import conv_extent
+from vta_stages.layers.records import (
     Concat,
     Conv,
     MaxPool,

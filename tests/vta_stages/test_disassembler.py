@@ -6,14 +6,23 @@ import pytest
 from small_programs import make_program, product_instructions, product_uops
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import encode
 from vta_stages.disassembler import (
     Listing,
     disassemble,
     disassemble_words,
     summarize,
 )
-from vta_stages.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, MemoryType, Store
+from vta_stages.isa.codec import encode
+from vta_stages.isa.instructions import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    MemoryType,
+    Store,
+)
 
 ROWS = "2 x 3 stride 9, pads 1 0 1 2"
 PADS = {"y_pad_0": 1, "y_pad_1": 0, "x_pad_0": 1, "x_pad_1": 2}

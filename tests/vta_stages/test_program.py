@@ -11,9 +11,9 @@ import pytest
 from small_programs import make_program, product_instructions, product_uops
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.codec import decode
 from vta_stages.errors import AcceleratorError, EncodingError, ProgramError
-from vta_stages.isa import Load, Store
+from vta_stages.isa.codec import decode
+from vta_stages.isa.instructions import Load, Store
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 
 FILES = ["consts.bin", "insns.bin", "program.json", "relocs.bin"]

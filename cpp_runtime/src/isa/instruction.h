@@ -5,7 +5,7 @@
 //   if (instruction.ok()) log(disassemble(*instruction));
 //
 // All field positions come from one table (instruction.cc), which codec.fields() shows; a Python
-// test compares it with vta_stages/isa.py.
+// test compares it with vta_stages/isa/instructions.py.
 #pragma once
 
 #include <array>

@@ -26,7 +26,7 @@ from edgepipe.codegen.arm.tensor_ir import (
     te,
     tirx,
 )
-from vta_stages.layers import Conv, Int8Array, Int32Array, Resize
+from vta_stages.layers.records import Conv, Int8Array, Int32Array, Resize
 
 _DEPTHWISE_TILE = 4
 

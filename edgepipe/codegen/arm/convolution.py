@@ -21,7 +21,7 @@ from edgepipe.codegen.arm.intrinsics import InstructionSet, Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
 from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, share, te, tirx
-from vta_stages.layers import Conv, Int8Array, Int32Array, TransposedConv
+from vta_stages.layers.records import Conv, Int8Array, Int32Array, TransposedConv
 
 _LONGEST_RUN = 15  # pairs of an odd run that are unrolled
 _PIECE_ROWS = 4  # rows of one channel vector that a core takes at once, at most

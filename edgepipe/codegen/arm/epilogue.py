@@ -9,14 +9,15 @@ import numpy as np
 
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, te, tirx
-from vta_stages.layers import Epilogue, Int32Array, LeakySum, Term
+from vta_stages.layers.records import Epilogue, Int32Array, LeakySum, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
     """The shape of an epilogue, without its numbers: those are kernel arguments, int32[lanes].
 
-    ``terms`` are the residual pictures. ``steps`` is :class:`vta_stages.layers.Leaky`'s, or None.
+    ``terms`` are the residual pictures. ``steps`` are those of
+    :class:`vta_stages.layers.records.Leaky`, or None.
     """
 
     output: View

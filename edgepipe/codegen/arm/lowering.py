@@ -26,7 +26,7 @@ from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import Operator, input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

@@ -12,7 +12,7 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

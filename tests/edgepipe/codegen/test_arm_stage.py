@@ -13,7 +13,7 @@ from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.emit import emit_input_table, emit_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers import Conv, Epilogue, MaxPool, Projection, Sum, Term
+from vta_stages.layers.records import Conv, Epilogue, MaxPool, Projection, Sum, Term
 
 RNG = np.random.default_rng(20)
 FRAME = RNG.integers(0, 256, (1, 21, 30, 3)).astype(np.uint8)

@@ -11,7 +11,7 @@ from edgepipe import boards
 from edgepipe.partition import depthwise
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import place, segment
-from vta_stages.layers import Conv, Epilogue, TensorSpec
+from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 BOARD = boards.load("ultra96")
 MS = BOARD.accelerator.clock_hz // 1000

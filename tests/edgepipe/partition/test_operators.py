@@ -14,7 +14,7 @@ from edgepipe.partition.operators import input_table, match_operators
 from edgepipe.quantize import emit
 from edgepipe.quantize.leaky import leaky
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
-from vta_stages.layers import (
+from vta_stages.layers.records import (
     Concat,
     Conv,
     Epilogue,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgepipe.pipeline import PipelineConfig, RunningPipeline, Stage, python_stage, relax_stage
 from edgepipe.quantize.emit import emit_layer
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
-from vta_stages.layers import Conv, Epilogue, TensorSpec
+from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 Array = NDArray[Any]
 Start = Callable[..., RunningPipeline]  # what the fixture `start` is

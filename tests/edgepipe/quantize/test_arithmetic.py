@@ -20,8 +20,8 @@ from edgepipe.quantize.weights import (
     require_no_overflow,
     snap,
 )
-from vta_stages.layers import Epilogue, LeakySum
-from vta_stages.reference import leaky_values
+from vta_stages.layers.records import Epilogue, LeakySum
+from vta_stages.layers.reference import leaky_values
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.tvm_adapter import CompiledModule, load_module, run_module, save_module
-from vta_stages.layers import Conv, MaxPool, TransposedConv
+from vta_stages.layers.records import Conv, MaxPool, TransposedConv
 
 MAKERS = {
     "detector": small_networks.detector,

@@ -31,8 +31,8 @@ from edgepipe.quantize.emit import emit_dequantize, emit_input_table, emit_layer
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, run_module
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
-from vta_stages.layers import Conv, Epilogue, TensorSpec
-from vta_stages.reference import run_layers
+from vta_stages.layers.records import Conv, Epilogue, TensorSpec
+from vta_stages.layers.reference import run_layers
 
 ACCELERATOR = Accelerator()
 SIZE = 16

@@ -1,0 +1,252 @@
+"""Instruction and uop bits: round trips, known bits, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from accelerators import FOUR_BY_EIGHT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.errors import EncodingError
+from vta_stages.isa.codec import (
+    NO_REGION,
+    InstructionBuffer,
+    decode,
+    decode_table,
+    decode_uops,
+    encode,
+    encode_table,
+    encode_uops,
+)
+from vta_stages.isa.instructions import (
+    FIELD_TYPES,
+    RECORDS,
+    TOKEN_FLAGS,
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    MemoryType,
+    Module,
+    Opcode,
+    Store,
+    Token,
+    Uop,
+    instruction_fields,
+    uop_fields,
+)
+
+VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
+
+
+def accelerator(configuration: str, revision: str) -> Accelerator:
+    shapes = {
+        "1x16": Accelerator(),
+        "4x8": FOUR_BY_EIGHT,
+        "1x32": Accelerator(block_in=32, block_out=32),
+    }
+    return replace(shapes[configuration], revision=revision)
+
+
+ACCELERATORS = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]
+each_accelerator = pytest.mark.parametrize(
+    "target", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
+)
+
+
+def record_strategy(target: Accelerator, opcode: Opcode) -> st.SearchStrategy[Instruction]:
+    """Any instruction of an opcode whose fields are within their bounds."""
+    values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in TOKEN_FLAGS}
+    for field in instruction_fields(target)[opcode]:
+        if field.constant is None:
+            values[field.name] = st.integers(field.minimum, field.maximum)
+    for name, kind in FIELD_TYPES.items():
+        if name in values and kind is bool:
+            values[name] = st.booleans()
+    if opcode is Opcode.LOAD:
+        values["memory_type"] = st.sampled_from([m for m in MemoryType if m is not MemoryType.OUT])
+    if opcode is Opcode.ALU:
+        values["alu_opcode"] = st.sampled_from(list(AluOp))
+    return st.builds(RECORDS[opcode], **values)
+
+
+any_program = st.sampled_from(ACCELERATORS).flatmap(
+    lambda target: st.tuples(
+        st.just(target),
+        st.lists(st.one_of([record_strategy(target, opcode) for opcode in Opcode]), max_size=6),
+    )
+)
+
+
+@given(any_program)
+def test_records_survive_a_round_trip(case: tuple[Accelerator, list[Instruction]]) -> None:
+    target, program = case
+    words = encode(target, program)
+    assert words.shape == (len(program), 2)
+    assert decode(target, words) == program
+    assert (encode_table(decode_table(target, words)) == words).all()
+
+
+@given(st.data())
+def test_uops_survive_a_round_trip(data: st.DataObject) -> None:
+    target = data.draw(st.sampled_from(ACCELERATORS))
+    row = st.tuples(*(st.integers(0, field.maximum) for field in uop_fields(target)))
+    rows = np.array(data.draw(st.lists(row, min_size=1)), np.int64)
+    encoded = encode_uops(target, rows)
+    assert encoded.dtype == np.uint32
+    assert (decode_uops(target, encoded) == rows).all()
+    records = [Uop(dst=d, src=s, wgt=w) for d, s, w in rows.tolist()]
+    assert (encode_uops(target, records) == encoded).all()
+
+
+@each_accelerator
+def test_fields_fill_the_words_without_gaps_or_overlaps(target: Accelerator) -> None:
+    for opcode, fields in instruction_fields(target).items():
+        next_bit = [7, 0]
+        for field in fields:
+            assert field.low_bit == next_bit[field.word], f"{opcode.name} {field.name}"
+            next_bit[field.word] += field.bits
+        assert max(next_bit) <= 64
+
+
+@each_accelerator
+@pytest.mark.parametrize("opcode", list(Opcode))
+def test_each_field_sits_where_the_table_says(target: Accelerator, opcode: Opcode) -> None:
+    zero = {f.name: 0 for f in instruction_fields(target)[opcode] if f.constant is None}
+    plain = encode(target, [RECORDS[opcode](**zero)])[0]
+    for name in zero:
+        field = next(f for f in instruction_fields(target)[opcode] if f.name == name)
+        changed = encode(target, [RECORDS[opcode](**{**zero, name: 1})])[0]
+        flipped = [int(a ^ b) for a, b in zip(plain, changed, strict=True)]
+        assert flipped[field.word] == 1 << field.low_bit
+        assert flipped[1 - field.word] == 0
+
+
+# Bits written out by hand from the field lists of hw_spec.h.
+LOAD = Load(
+    memory_type=MemoryType.ACC, sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7,
+    y_pad_0=1, y_pad_1=2, x_pad_0=3, x_pad_1=4, pop_next=True,
+)  # fmt: skip
+STORE = Store(sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7, push_prev=True)
+ALU = Alu(alu_opcode=AluOp.SHR, uop_bgn=1, uop_end=2, use_imm=True, imm=-2, iter_out=3, iter_in=4)
+GEMM = Gemm(uop_bgn=1, uop_end=2, reset=True, dst_factor_out=1, wgt_factor_in=1, pop_prev=True)
+SIZES = 2 | 3 << 16 | 7 << 32
+PADS = 1 << 48 | 2 << 52 | 3 << 56 | 4 << 60
+LOOPS = 1 << 8 | 2 << 21 | 3 << 35 | 4 << 49
+
+
+@pytest.mark.parametrize(
+    ("revision", "instruction", "low", "high"),
+    [
+        ("0.0.2", LOAD, 1 << 4 | 3 << 7 | 5 << 10 | 9 << 26, SIZES | PADS),
+        ("0.0.1", LOAD, 1 << 4 | 3 << 7 | 5 << 9 | 9 << 25, SIZES | PADS),
+        ("0.0.2", STORE, 1 | 1 << 5 | 4 << 7 | 5 << 10 | 9 << 26, SIZES),
+        ("0.0.1", STORE, 1 | 1 << 5 | 5 << 9 | 9 << 25, SIZES),
+        ("0.0.2", ALU, 4 | LOOPS, 3 << 44 | 1 << 47 | 0xFFFE << 48),
+        ("0.0.1", ALU, 4 | LOOPS, 3 << 44 | 1 << 46 | 0xFFFE << 47),
+        ("0.0.2", GEMM, 2 | 1 << 3 | 1 << 7 | 1 << 8 | 2 << 21 | 1 << 35 | 1 << 49, 1 | 1 << 54),
+        ("0.0.1", Finish(push_next=True), 3 | 1 << 6, 0),
+    ],
+)
+def test_known_bits(revision: str, instruction: Instruction, low: int, high: int) -> None:
+    words = encode(Accelerator(revision=revision), [instruction])
+    assert [hex(int(w)) for w in words[0]] == [hex(low), hex(high)]
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+def test_the_hardware_vectors_decode_and_encode_to_the_same_bits(revision: str) -> None:
+    files = sorted((VECTORS / revision).glob("*.npz"))
+    assert len(files) == 36
+    target = Accelerator(revision=revision)
+    for path in files:
+        words = np.load(path)["insns"]
+        instructions = decode(target, words)
+        assert isinstance(instructions[-1], Finish)
+        assert (encode(target, instructions) == words).all(), path.name
+
+
+@each_accelerator
+@pytest.mark.parametrize("opcode", [o for o in Opcode if o is not Opcode.FINISH])
+def test_a_value_beyond_its_field_is_refused(target: Accelerator, opcode: Opcode) -> None:
+    fields = [f for f in instruction_fields(target)[opcode] if f.constant is None]
+    zero = {field.name: 0 for field in fields}
+    for field in fields:
+        for value in (field.minimum - 1, field.maximum + 1):
+            bound = "at least" if value < 0 else "at most"
+            message = rf"instruction 1 \({opcode.name}\): {field.name} is {value}, expected {bound}"
+            with pytest.raises(EncodingError, match=message):
+                encode(target, [Finish(), RECORDS[opcode](**{**zero, field.name: value})])
+
+
+def test_a_uop_beyond_its_field_is_refused() -> None:
+    with pytest.raises(EncodingError, match=r"uop 1: wgt is 1024, expected 0 to 1023 \(10 bits\)"):
+        encode_uops(Accelerator(), [Uop(dst=1), Uop(dst=0, wgt=1024)])
+
+
+def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
+    deep = Accelerator(acc_buffer_bytes_log2=19)
+    with pytest.raises(EncodingError, match="word 1 of a GEMM instruction needs 68 bits"):
+        instruction_fields(deep)
+    with pytest.raises(EncodingError, match="of a uop needs 34 bits, expected at most 32"):
+        uop_fields(deep)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (5, 0, "instruction 0: opcode is 5, expected one of LOAD 0, STORE 1"),
+        (3, 1, r"instruction 0 \(FINISH\): bits outside every field are set in 0x0*1_0*3"),
+        (1 << 7 | 1, 0, r"instruction 0 \(STORE\): memory_type is 1, expected one of \[4\]"),
+        (5 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 5, expected one of \[0, 1, 2, 3\]"),
+        (4, 4 << 44, r"instruction 0 \(ALU\): alu_opcode is 4, expected one of \[0, 1, 2, 3\]"),
+    ],
+)
+def test_words_that_no_program_has_are_refused(low: int, high: int, message: str) -> None:
+    with pytest.raises(EncodingError, match=message):
+        decode(Accelerator(revision="0.0.2"), np.array([[low, high]], np.uint64))
+
+
+def test_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(EncodingError, match=r"shape is \[4\], expected \[n, 2\]"):
+        decode_table(Accelerator(), np.zeros(4, np.uint64))
+
+
+def test_an_instruction_buffer_encodes_what_records_encode() -> None:
+    target = Accelerator()
+    buffer = InstructionBuffer(target)
+    buffer.load(MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1, region=4)
+    buffer.gemm(0, 9, iter_out=2, iter_in=3, dst_factors=(3, 1), wgt_factors=(0, 4))
+    buffer.alu(AluOp.MAX, 9, 10, imm=-128, tokens=Token.PUSH_NEXT)
+    buffer.alu(AluOp.ADD, 9, 10, src_factors=(2, 1))
+    last = buffer.store(sram_base=0, dram_base=8, x_size=16, tokens=Token.POP_PREV, region=5)
+    buffer.add_tokens(last, Token.PUSH_PREV)
+    assert buffer.finish(tokens=Token.POP_NEXT) == 5
+    assert decode(target, buffer.encode()) == [
+        Load(memory_type=MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1),
+        Gemm(uop_bgn=0, uop_end=9, iter_out=2, iter_in=3, dst_factor_out=3, dst_factor_in=1,
+             wgt_factor_in=4),
+        Alu(alu_opcode=AluOp.MAX, uop_bgn=9, uop_end=10, use_imm=True, imm=-128, push_next=True),
+        Alu(alu_opcode=AluOp.ADD, uop_bgn=9, uop_end=10, src_factor_out=2, src_factor_in=1),
+        Store(sram_base=0, dram_base=8, x_size=16, pop_prev=True, push_prev=True),
+        Finish(pop_next=True),
+    ]  # fmt: skip
+    none = NO_REGION
+    assert buffer.relocations.tolist() == [4, none, none, none, 5, none]
+    assert buffer.tokens(last) == Token.POP_PREV | Token.PUSH_PREV
+
+
+def test_a_table_tells_each_instruction_s_module() -> None:
+    loads = [Load(memory_type=m, sram_base=0, dram_base=0, x_size=1) for m in list(MemoryType)[:4]]
+    program = [*loads, STORE, GEMM, ALU, Finish()]
+    target = Accelerator()
+    modules = decode_table(target, encode(target, program)).modules
+    compute, load = Module.COMPUTE, Module.LOAD
+    expected = [compute, load, load, compute, Module.STORE, compute, compute, compute]
+    assert modules.tolist() == expected

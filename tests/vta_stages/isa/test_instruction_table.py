@@ -1,0 +1,33 @@
+"""The C++ decoder's fields are those of the one table, for every revision and configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from accelerators import FOUR_BY_EIGHT
+
+from edgepipe.runtime.simulator import describe
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import TOKEN_FLAGS, TOKEN_SHIFT, Opcode, instruction_fields
+
+CONFIGURATIONS = {
+    "1x16": Accelerator(),
+    "4x8": FOUR_BY_EIGHT,
+    "1x32": Accelerator(block_in=32, block_out=32),
+    "half": Accelerator(uop_buffer_bytes_log2=14, wgt_buffer_bytes_log2=17),
+}
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_the_runtime_decodes_with_the_same_table(configuration: str, revision: str) -> None:
+    target = replace(CONFIGURATIONS[configuration], revision=revision)
+    described = describe(target).fields
+    head = [("opcode", 0, 0, TOKEN_SHIFT)]
+    head += [(f"{name}_dep", 0, TOKEN_SHIFT + n, 1) for n, name in enumerate(TOKEN_FLAGS)]
+    assert set(described) == {opcode.name for opcode in Opcode}
+    for opcode, fields in instruction_fields(target).items():
+        expected = [*head, *((f.name, f.word, f.low_bit, f.bits) for f in fields)]
+        assert list(described[opcode.name]) == expected

@@ -1,0 +1,1 @@
+"""Emission: a tiled kernel as instructions, micro-operations, constants and tokens."""

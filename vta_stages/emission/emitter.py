@@ -1,0 +1,343 @@
+"""A kernel and its tiling to instructions.
+
+Tile by tile: blocks of input and weights are loaded into slots (load module), products and vector
+operations run on an accumulator slot (compute module), the finished tile is stored (store module).
+Groups and tokens are the business of :mod:`vta_stages.emission.schedule`, so the modules overlap
+as far as the slots allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vta_stages.emission.block_loader import BlockLoader, transfers
+from vta_stages.emission.emission import Emission
+from vta_stages.emission.gemm_sequence import Pairs, gemm_calls
+from vta_stages.emission.schedule import Extent
+from vta_stages.emission.slots import Slot
+from vta_stages.emission.window_fold import Moves, WindowFold, window_fold
+from vta_stages.isa.instructions import AluOp, MemoryType, Module
+from vta_stages.lowering.kernel import (
+    Accumulate,
+    AddConstant,
+    Combine,
+    FoldWindows,
+    Immediate,
+    IndexArray,
+    Kernel,
+    Region,
+    Reset,
+    Source,
+    Vector,
+)
+from vta_stages.tiling.patch import Patch, Products, Tile, patch_of, products_of
+from vta_stages.tiling.tiling import (
+    SPARE_BASE,
+    AccLayout,
+    Tiling,
+    channel_chunks,
+    tiles_of,
+)
+
+SHORT_PIXELS = 64
+LONG_PIXELS = 512
+
+VectorStep = Reset | Immediate | Vector | Combine
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTile:
+    """A pixel tile of the channel blocks ``first .. first + count - 1``."""
+
+    pixels: Tile
+    first: int
+    count: int
+
+
+class KernelEmitter:
+    """Emits one kernel. Use :meth:`emit` once."""
+
+    def __init__(self, kernel: Kernel, tiling: Tiling, emission: Emission) -> None:
+        self._accelerator = emission.accelerator
+        self._kernel, self._tiling, self._emission = kernel, tiling, emission
+        self._schedule, self._buffer = emission.schedule, emission.buffer
+        self._layout = AccLayout.of(self._accelerator, kernel, tiling)
+        self._loader = BlockLoader(kernel, tiling, emission)
+        self._products: dict[tuple[Accumulate, Tile], Products] = {}
+        self._folds: dict[tuple[FoldWindows, Tile], WindowFold] = {}
+
+    def emit(self) -> None:
+        """Append the kernel's instructions."""
+        if self._tiling.vectors_resident and len(self._kernel.vectors):
+            with self._schedule.group(Module.COMPUTE):
+                self._loader.load_vectors(0, self._kernel.co_blocks)
+        pixels = tiles_of(self._kernel, self._tiling)
+        chunks = channel_chunks(self._kernel, self._tiling.co)
+        if self._tiling.channels_outer:
+            tiles = [OutputTile(tile, *chunk) for chunk in chunks for tile in pixels]
+        else:
+            tiles = [OutputTile(tile, *chunk) for tile in pixels for chunk in chunks]
+        size = self._layout.entries
+        slots = [Extent(MemoryType.OUT, base, size) for base in self._layout.main]
+        slots.sort(key=self._schedule.last_reader)
+        for number, tile in enumerate(tiles):
+            self._emit_tile(tile, slots[number % len(slots)].first)
+
+    def _place(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
+        return self._emission.place_uops(dst, src, wgt)
+
+    def _touched(self, tile: OutputTile, slot: int, *regions: Region) -> list[Extent]:
+        """Return the entries of a tile's regions, whose low bits the out buffer has too."""
+        entries = tile.pixels.pixels * tile.count
+        return [Extent(MemoryType.OUT, self._base(region, slot), entries) for region in regions]
+
+    def _emit_tile(self, tile: OutputTile, slot: int) -> None:
+        pending: list[VectorStep] = []
+        for step in self._kernel.steps:
+            if isinstance(step, Reset | Immediate | Vector | Combine):
+                pending.append(step)
+                continue
+            self._emit_vector_steps(pending, tile, slot)
+            pending = []
+            if isinstance(step, AddConstant):
+                self._emit_constant(step, tile, slot)
+            elif isinstance(step, FoldWindows):
+                self._emit_windows(step, tile, slot)
+            else:
+                self._emit_products(step, tile, slot)
+        self._emit_vector_steps(pending, tile, slot)
+        self._emit_store(tile, slot)
+
+    def _base(self, region: Region, slot: int) -> int:
+        return slot if region is Region.MAIN else self._layout.temp
+
+    # Vector operations.
+
+    def _emit_vector_steps(self, steps: list[VectorStep], tile: OutputTile, slot: int) -> None:
+        if not steps:
+            return
+        touched = self._touched(tile, slot, *{step.region for step in steps})
+        with self._schedule.group(Module.COMPUTE, *touched):
+            for step in steps:
+                self._emit_vector_step(step, tile, slot)
+
+    def _emit_vector_step(self, step: VectorStep, tile: OutputTile, slot: int) -> None:
+        """Run over all entries of a tile: long pixel runs as uops, the rest in the loops."""
+        pixels = tile.pixels.pixels
+        piece = _piece(pixels)
+        unrolled = tile.count if pixels < SHORT_PIXELS else 1
+        block, pixel = (g.ravel() for g in np.mgrid[:unrolled, :piece])
+        offset = block * pixels + pixel
+        dst = self._base(step.region, slot) + offset
+        loops = (tile.count // unrolled, pixels // piece)
+        moving = (int(loops[0] > 1), int(loops[1] > 1))
+        dst_factors = (moving[0] * pixels, moving[1] * piece)
+        src: IndexArray | int = 0
+        src_factors = (0, 0)
+        if isinstance(step, Vector):
+            src = self._vector_base(step.vector, tile) + block
+            src_factors = (moving[0], 0)
+        elif self._kernel.uses_temp:
+            # Only Combine reads it; the others can then do with the same uops.
+            src = self._base(Region(1 - step.region), slot) + offset
+            src_factors = dst_factors
+        begin = self._place(dst, src, 0)
+        if isinstance(step, Reset):
+            self._buffer.gemm(
+                begin, begin + len(dst), reset=True,
+                iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors,
+            )  # fmt: skip
+            return
+        self._buffer.alu(
+            step.op, begin, begin + len(dst), imm=step.imm if isinstance(step, Immediate) else None,
+            iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors, src_factors=src_factors,
+        )  # fmt: skip
+
+    def _vector_base(self, vector: int, tile: OutputTile) -> int:
+        """Return the accumulator entry of a vector for the tile's first block."""
+        base = self._layout.vectors
+        if self._tiling.vectors_resident:
+            return base + vector * self._kernel.co_blocks + tile.first
+        self._loader.load_vectors(tile.first, tile.count)
+        return base + vector * tile.count
+
+    # Products.
+
+    def _emit_constant(self, step: AddConstant, tile: OutputTile, slot: int) -> None:
+        count = tile.pixels.pixels
+        vector = self._emission.constant_vector()
+        constants, blocks = self._loader.load_constants(tile.first)
+        offset = tile.first if blocks == self._kernel.co_blocks else 0
+        products = Products(
+            np.arange(count) + self._base(step.region, slot),
+            np.full(count, vector.first),
+            np.full(count, constants.base + step.constant * blocks + offset),
+        )
+        touched = self._touched(tile, slot, step.region)
+        with self._schedule.group(Module.COMPUTE, *touched, constants.filled, vector):
+            self._emit_gemm(products, Pairs(co=tile.count, co_dst=count, co_wgt=1))
+
+    def _emit_products(self, step: Accumulate, tile: OutputTile, slot: int) -> None:
+        source = self._kernel.sources[step.source]
+        patch = patch_of(source, tile.pixels)
+        if not patch.pixels:
+            return
+        products = self._products_of(step, source, tile.pixels, patch)
+        if not len(products):
+            return
+        if source.diagonal:
+            weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
+            inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
+            pairs = Pairs(
+                co=tile.count,
+                co_dst=tile.pixels.pixels,
+                co_src=patch.pixels,
+                co_wgt=0 if source.shared else source.tile_count,
+            )
+            self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
+            return
+        for first in range(0, source.ci_count, self._tiling.ci):
+            count = min(self._tiling.ci, source.ci_count - first)
+            out = slice(tile.first, tile.first + tile.count)
+            if not source.tiles[out, first : first + count].any():
+                continue
+            weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (first, count))
+            start = int(source.ci_first[tile.first])
+            inputs = self._loader.load_patch(source.tensor, patch, start + first, count)
+            following = min(count, source.ci_count - first - count)
+            if following:
+                self._loader.await_patch(source.tensor, patch, start + first + count, following)
+            pairs = Pairs(
+                co=tile.count,
+                ci=count,
+                co_dst=tile.pixels.pixels,
+                ci_src=patch.pixels,
+                co_wgt=count * source.tile_count,
+                ci_wgt=source.tile_count,
+            )
+            self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
+
+    def _products_of(self, step: Accumulate, source: Source, tile: Tile, patch: Patch) -> Products:
+        """Return the products of a step, made once per pixel tile."""
+        known = self._products.get((step, tile))
+        if known is None:
+            known = self._products[step, tile] = products_of(source, tile, patch, step.part)
+        return known
+
+    def _emit_chunk(
+        self,
+        step: Accumulate,
+        products: Products,
+        pairs: Pairs,
+        operands: tuple[Slot, Slot],
+        tile: OutputTile,
+        slot: int,
+    ) -> None:
+        """Emit the products of one filled input slot with one filled weight slot."""
+        inputs, weights = operands
+        shifted = Products(
+            products.dst + self._base(step.region, slot),
+            products.src + inputs.base,
+            products.wgt + weights.base,
+        )
+        touched = self._touched(tile, slot, step.region)
+        with self._schedule.group(Module.COMPUTE, *touched, inputs.filled, weights.filled):
+            self._emit_gemm(shifted, pairs)
+
+    def _emit_gemm(self, products: Products, pairs: Pairs, *, reset: bool = False) -> None:
+        """Emit products, or with ``reset`` clear what they would be added to."""
+        for call in gemm_calls(
+            products,
+            pairs,
+            hazard=self._accelerator.acc_hazard_steps,
+            longest=self._emission.uops.longest,
+            spare=SPARE_BASE,
+        ):
+            begin = self._place(call.uops.dst, call.uops.src, call.uops.wgt)
+            self._buffer.gemm(
+                begin, begin + len(call.uops), reset=reset,
+                iter_out=call.loops[0], iter_in=call.loops[1],
+                dst_factors=call.dst_factors, src_factors=call.src_factors,
+                wgt_factors=call.wgt_factors,
+            )  # fmt: skip
+
+    # Poolings.
+
+    def _emit_windows(self, step: FoldWindows, tile: OutputTile, slot: int) -> None:
+        source = self._kernel.sources[step.source]
+        patch = patch_of(source, tile.pixels)
+        fold = self._folds.get((step, tile.pixels))
+        if fold is None:
+            fold = self._folds[step, tile.pixels] = window_fold(source, tile.pixels, patch)
+        weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
+        inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
+        pixels, temp = tile.pixels.pixels, self._layout.temp
+        aside = Extent(MemoryType.OUT, temp, patch.pixels * tile.count)
+        touched = [*self._touched(tile, slot, Region.MAIN), aside, inputs.filled, weights.filled]
+        with self._schedule.group(Module.COMPUTE, *touched):
+            for moves, base, plane in (
+                (fold.to_main, slot, pixels),
+                (fold.to_temp, temp, patch.pixels),
+            ):
+                copies = Products(
+                    moves.dst + base,
+                    moves.src + inputs.base,
+                    np.full(len(moves.dst), weights.base + int(source.tile_of_tap[0])),
+                )
+                if len(copies):
+                    pairs = Pairs(co=tile.count, co_dst=plane, co_src=patch.pixels)
+                    if base == temp:
+                        self._emit_gemm(copies, pairs, reset=True)
+                    self._emit_gemm(copies, pairs)
+            for moves in fold.in_temp:
+                self._emit_fold(moves, temp, (patch.pixels, patch.pixels), tile.count)
+            for moves in fold.into_main:
+                self._emit_fold(moves, slot, (pixels, patch.pixels), tile.count)
+
+    def _emit_fold(self, moves: Moves, base: int, planes: tuple[int, int], blocks: int) -> None:
+        begin = self._place(moves.dst + base, moves.src + self._layout.temp, 0)
+        several = int(blocks > 1)
+        self._buffer.alu(
+            AluOp.MAX, begin, begin + len(moves.dst), iter_in=blocks,
+            dst_factors=(0, several * planes[0]), src_factors=(0, several * planes[1]),
+        )  # fmt: skip
+
+    # The result.
+
+    def _emit_store(self, tile: OutputTile, slot: int) -> None:
+        output, pixels = self._kernel.output, tile.pixels
+        place = self._emission.places[output.name]
+        plane = output.height * output.width
+        start = place.element + tile.first * plane
+        start += pixels.rows[0] * output.width + pixels.cols[0]
+        parts = transfers(
+            blocks=tile.count,
+            rows=pixels.height,
+            cols=pixels.width,
+            pitch=output.width,
+            plane=plane,
+            contiguous=pixels.width == output.width,
+        )
+        parts = [part.shifted(slot, start) for part in parts]
+        touched = self._touched(tile, slot, Region.MAIN)
+        with self._schedule.group(Module.STORE, *touched) as group:
+            for part in parts:
+                self._buffer.store(
+                    sram_base=part.sram,
+                    dram_base=part.dram,
+                    y_size=part.y_size,
+                    x_size=part.x_size,
+                    x_stride=part.x_stride,
+                    region=place.region,
+                )
+        self._emission.note_store(place.region, parts, group)
+
+
+def _piece(pixels: int) -> int:
+    """Return how many pixels a vector instruction's uops cover; the rest is its inner loop."""
+    for parts in range(1, pixels // SHORT_PIXELS + 1):
+        if pixels % parts == 0 and pixels // parts <= LONG_PIXELS:
+            return pixels // parts
+    return pixels

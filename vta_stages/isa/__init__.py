@@ -1,0 +1,1 @@
+"""The instruction set: fields, bits, tensor layouts, and what each instruction touches."""

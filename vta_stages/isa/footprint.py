@@ -1,0 +1,243 @@
+"""Which elements an instruction touches, and whether its own steps come too close to each other.
+
+A step of a GEMM or ALU instruction touches ``uop + o * factor_out + i * factor_in`` for the outer
+loop ``o``, the inner loop ``i`` and one uop. The sets and the hazard test below work on the loop
+structure and never expand all steps (with one exception, see :func:`_operand_hazard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.codec import Column, InstructionTable
+from vta_stages.isa.instructions import MemoryType, Opcode, honours_pads
+
+Selection = slice | NDArray[np.int64]
+"""Elements of a buffer, as something that indexes a numpy array."""
+
+_STEP_LIMIT = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The two loops around the uops, with one operand's factors (elements per iteration)."""
+
+    iter_out: int
+    iter_in: int
+    factor_out: int
+    factor_in: int
+
+    @property
+    def reach(self) -> int:
+        """The largest offset that the loops add to a uop's index."""
+        return (self.iter_out - 1) * self.factor_out + (self.iter_in - 1) * self.factor_in
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Two steps of one instruction, ``distance`` steps apart, that touch one acc entry."""
+
+    first_uop: int
+    second_uop: int
+    distance: int
+
+    def __str__(self) -> str:
+        return (
+            f"uops {self.first_uop} and {self.second_uop} touch one acc entry "
+            f"{self.distance} steps apart"
+        )
+
+
+def loaded_elements(table: InstructionTable, rows: int | slice = slice(None)) -> Column:
+    """Return int64[m], the elements that LOADs write to their buffer, pads included."""
+    columns = {name: column[rows] for name, column in table.columns[Opcode.LOAD].items()}
+    memory = columns["memory_type"]
+    padded = np.zeros(memory.shape, np.int64)
+    for memory_type in MemoryType:
+        if honours_pads(table.accelerator, memory_type):
+            padded |= memory == memory_type
+    width = columns["x_size"] + padded * (columns["x_pad_0"] + columns["x_pad_1"])
+    height = columns["y_size"] + padded * (columns["y_pad_0"] + columns["y_pad_1"])
+    return width * np.where(memory == MemoryType.UOP, 1, height)
+
+
+def transferred_span(table: InstructionTable, opcode: Opcode) -> Column:
+    """Return int64[m], the DRAM elements from the first to the last that each transfer touches."""
+    columns = table.columns[opcode]
+    rows = columns["y_size"]
+    if opcode is Opcode.LOAD:
+        rows = np.where(columns["memory_type"] == MemoryType.UOP, 1, rows)
+    return (rows - 1) * columns["x_stride"] + columns["x_size"]
+
+
+def touched(uop_indices: Column, loops: Loops, depth: int) -> Selection:
+    """Return the distinct elements that one operand touches; all must be below ``depth``."""
+    mask = np.zeros(depth, np.bool_)
+    mask[uop_indices] = True
+    for count, factor in (
+        (loops.iter_in, loops.factor_in),
+        (loops.iter_out, loops.factor_out),
+    ):
+        if count > 1 and factor:
+            starts = np.flatnonzero(mask)
+            mask[np.add.outer(np.arange(count) * factor, starts)] = True
+    indices = np.flatnonzero(mask)
+    first, last = int(indices[0]), int(indices[-1])
+    if last - first + 1 == len(indices):
+        return slice(first, last + 1)
+    return indices
+
+
+def _neighbours(loops: Loops, uops: int, steps: int) -> Iterator[tuple[int, int]]:
+    """Yield (d, offset): iterations ``d`` apart that hold steps less than ``steps`` apart, and by
+    how much the later one's index is larger. Offsets do not depend on where the pair starts, except
+    for the number of times the inner loop wraps around in between."""
+    for d in range((steps - 1 + uops - 1) // uops + 1):
+        wraps = {d // loops.iter_in, -(-d // loops.iter_in)}
+        for wrap in sorted(wraps):
+            if wrap < loops.iter_out:
+                inner = d - wrap * loops.iter_in
+                yield d, wrap * loops.factor_out + inner * loops.factor_in
+
+
+def _pair(first: Column, second: Column, loops: Loops, hazard_steps: int) -> Hazard | None:
+    """Find a step of ``first`` and a later one of ``second``, closer than ``hazard_steps``, that
+    touch the same entry. Both operands have the same loops."""
+    uops = len(first)
+    for d, offset in _neighbours(loops, uops, hazard_steps):
+        for distance in range(1, hazard_steps):
+            shift = distance - d * uops  # of the later uop's place against the earlier one's
+            if abs(shift) >= uops:
+                continue
+            begin = max(0, -shift)
+            end = uops - max(0, shift)
+            equal = second[begin + shift : end + shift] + offset == first[begin:end]
+            if equal.any():
+                at = begin + int(np.argmax(equal))
+                return Hazard(at, at + shift, distance)
+    return None
+
+
+def destination_hazard(dst: Column, loops: Loops, hazard_steps: int) -> Hazard | None:
+    """Return two steps closer than ``hazard_steps`` that write the same acc entry, if any."""
+    return _pair(dst, dst, loops, hazard_steps)
+
+
+def operand_hazard(
+    dst: Column, dst_loops: Loops, src: Column, src_loops: Loops, hazard_steps: int
+) -> Hazard | None:
+    """Return two steps closer than ``hazard_steps``, one writing the acc entry the other reads.
+
+    Only for a vector operand; a step may well read the entry that it writes itself.
+    Raises OverflowError when different factors of dst and src leave too many steps to look at.
+    """
+    if dst_loops == src_loops:
+        return _pair(dst, src, dst_loops, hazard_steps) or _pair(src, dst, dst_loops, hazard_steps)
+    return _operand_hazard(dst, dst_loops, src, src_loops, hazard_steps)
+
+
+def _operand_hazard(
+    dst: Column, dst_loops: Loops, src: Column, src_loops: Loops, hazard_steps: int
+) -> Hazard | None:
+    """The general case: dst and src drift apart from iteration to iteration, so look at all."""
+    if len(dst) * dst_loops.iter_out * dst_loops.iter_in > _STEP_LIMIT:
+        raise OverflowError
+    written, read = _expand(dst, dst_loops), _expand(src, src_loops)
+    for distance in range(1, hazard_steps):
+        equal = (written[:-distance] == read[distance:]) | (read[:-distance] == written[distance:])
+        if equal.any():
+            step = int(np.argmax(equal))
+            return Hazard(step % len(dst), (step + distance) % len(dst), distance)
+    return None
+
+
+def _expand(uop_indices: Column, loops: Loops) -> Column:
+    outer = np.arange(loops.iter_out)[:, None, None] * loops.factor_out
+    inner = np.arange(loops.iter_in)[None, :, None] * loops.factor_in
+    return (outer + inner + uop_indices).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a GEMM or ALU instruction touches. ``src`` is None without a second operand, ``wgt``
+    for everything but a GEMM; ``fault`` is the broken rule, then all selections are empty."""
+
+    dst: Selection
+    src: Selection | None = None
+    wgt: Selection | None = None
+    fault: str | None = None
+
+
+def _broken(fault: str) -> Footprint:
+    return Footprint(slice(0, 0), fault=fault)
+
+
+def gemm_footprint(
+    accelerator: Accelerator, uops: Column, *, reset: bool, dst: Loops, src: Loops, wgt: Loops
+) -> Footprint:
+    """Return what a GEMM touches; ``uops`` is int64[n, 3]. A reset reads neither INP nor WGT."""
+    depths = {"acc": accelerator.acc_depth, "inp": accelerator.inp_depth}
+    operands = [("acc", uops[:, 0], dst)]
+    if not reset:
+        depths["wgt"] = accelerator.wgt_depth
+        operands += [("inp", uops[:, 1], src), ("wgt", uops[:, 2], wgt)]
+    fault = _bounds_fault(operands, depths)
+    if fault:
+        return _broken(fault)
+    hazard = destination_hazard(uops[:, 0], dst, accelerator.acc_hazard_steps)
+    if hazard:
+        return _broken(_hazard_text(hazard, accelerator))
+    written, *read = (touched(indices, loops, depths[name]) for name, indices, loops in operands)
+    return Footprint(written) if reset else Footprint(written, read[0], read[1])
+
+
+def alu_footprint(
+    accelerator: Accelerator, uops: Column, *, use_imm: bool, dst: Loops, src: Loops
+) -> Footprint:
+    """Return what an ALU instruction touches; ``src`` is read only without an immediate."""
+    depth, steps = accelerator.acc_depth, accelerator.acc_hazard_steps
+    operands = [("acc", uops[:, 0], dst)]
+    if not use_imm:
+        operands.append(("acc", uops[:, 1], src))
+    fault = _bounds_fault(operands, {"acc": depth})
+    if fault:
+        return _broken(fault)
+    hazard = destination_hazard(uops[:, 0], dst, steps)
+    written = touched(uops[:, 0], dst, depth)
+    read = None
+    if not use_imm:
+        read = touched(uops[:, 1], src, depth)
+        if not hazard and _overlap(written, read, depth):
+            try:
+                hazard = operand_hazard(uops[:, 0], dst, uops[:, 1], src, steps)
+            except OverflowError:
+                return _broken(
+                    f"reads and writes the same acc entries with different factors in more than "
+                    f"{_STEP_LIMIT} steps, which is beyond what can be checked for hazards"
+                )
+    if hazard:
+        return _broken(_hazard_text(hazard, accelerator))
+    return Footprint(written, read)
+
+
+def _overlap(first: Selection, second: Selection, depth: int) -> bool:
+    mask = np.zeros(depth, np.bool_)
+    mask[first] = True
+    return bool(mask[second].any())
+
+
+def _bounds_fault(operands: list[tuple[str, Column, Loops]], depths: dict[str, int]) -> str | None:
+    for name, indices, loops in operands:
+        last = int(indices.max()) + loops.reach
+        if last >= depths[name]:
+            return f"touches {name}[{last}], expected an index below {depths[name]}"
+    return None
+
+
+def _hazard_text(hazard: Hazard, accelerator: Accelerator) -> str:
+    return f"{hazard}, expected at least {accelerator.acc_hazard_steps} (acc hazard)"

@@ -1,0 +1,1 @@
+"""Layers: what a network's operators are, whether their parts fit, and what they compute."""

@@ -1,0 +1,173 @@
+"""The vector operations behind the products: bias, leaky ReLU, shift and clip.
+
+Bounds of the accumulator are followed along the way, per channel, so that a clip that can never act
+is left out (every pass of the vector unit costs two cycles per accumulator entry).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import AluOp
+from vta_stages.isa.layout import channel_blocks
+from vta_stages.layers.records import Epilogue, Int32Array, Leaky, LeakySum
+from vta_stages.lowering.constant_tiles import largest_constant
+from vta_stages.lowering.kernel import AddConstant, Combine, Immediate, Region, Reset, Step, Vector
+
+IMMEDIATE_MAX = (1 << 15) - 1
+LONGEST_SHIFT = 15
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+
+Bounds = NDArray[np.int64]
+
+
+class EpilogueBuilder:
+    """Collects the constants of one kernel and knows the range its accumulator can have.
+
+    One owner, used once: :meth:`widen` and :meth:`shift_left` while products are added, then
+    :meth:`epilogue` or :meth:`requantise`, then :meth:`vectors`.
+    """
+
+    def __init__(self, accelerator: Accelerator, channels: int) -> None:
+        self._channels = channels
+        self._lanes = channel_blocks(accelerator, channels) * accelerator.block_out
+        self._low: Bounds = np.zeros(channels, np.int64)
+        self._high: Bounds = np.zeros(channels, np.int64)
+        self._vectors: list[Int32Array] = []
+        self._constants: list[Int32Array] = []
+        self._largest = largest_constant(accelerator.block_out)
+        # Tiles of constants stay in the weight buffer; they may take a small part of it.
+        blocks = self._lanes // accelerator.block_out
+        self._most_constants = accelerator.wgt_depth // 8 // blocks
+
+    def widen(self, low: Bounds, high: Bounds) -> None:
+        """Note that a value between ``low`` and ``high`` int64[channels] was added."""
+        self._set(self._low + low, self._high + high)
+
+    def shift_left(self, distance: Bounds) -> list[Step]:
+        """Return the steps that shift the accumulator left by int64[channels], 0 to 16."""
+        self._set(self._low << distance, self._high << distance)
+        if (distance == distance[0]).all():
+            return [Immediate(AluOp.SHR, Region.MAIN, -int(distance[0]))]
+        vector = self._index(self._vectors, (-distance).astype(np.int32))
+        return [Vector(AluOp.SHR, Region.MAIN, vector)]
+
+    def vectors(self) -> Int32Array:
+        """Return the operands of vector operations, int32[n, co_blocks * block]."""
+        return np.array(self._vectors, np.int32).reshape(-1, self._lanes)
+
+    def constants(self) -> Int32Array:
+        """Return the values to add, int32[n, co_blocks * block]."""
+        return np.array(self._constants, np.int32).reshape(-1, self._lanes)
+
+    def epilogue(self, epilogue: Epilogue) -> list[Step]:
+        """Return the steps of an epilogue."""
+        steps = self._add(Region.MAIN, epilogue.bias)
+        self.widen(epilogue.bias.astype(np.int64), epilogue.bias.astype(np.int64))
+        if epilogue.leaky is not None:
+            steps += self._leaky(epilogue.leaky)
+        steps += self._shift(epilogue.shift)
+        return steps + self._clip(epilogue.low, epilogue.high)
+
+    def requantise(self, bias: int, shift: int, low: int, high: int) -> list[Step]:
+        """Return the steps of an epilogue with the same constants for every channel."""
+        return self.epilogue(
+            Epilogue(
+                bias=np.full(self._channels, bias, np.int32),
+                shift=np.full(self._channels, shift, np.int32),
+                low=low,
+                high=high,
+            )
+        )
+
+    def _set(self, low: Bounds, high: Bounds) -> None:
+        # A sum that may wrap can be anything; that is still exact, only nothing is known of it.
+        wraps = (low < _INT32[0]) | (high > _INT32[1])
+        self._low = np.where(wraps, _INT32[0], low)
+        self._high = np.where(wraps, _INT32[1], high)
+
+    def _index(self, known: list[Int32Array], values: Int32Array) -> int:
+        padded = np.zeros(self._lanes, np.int32)
+        padded[: self._channels] = values
+        for index, other in enumerate(known):
+            if np.array_equal(other, padded):
+                return index
+        known.append(padded)
+        return len(known) - 1
+
+    def _add(self, region: Region, values: Int32Array) -> list[Step]:
+        if not values.any():
+            return []
+        fits = max(int(values.max()), -int(values.min())) <= self._largest
+        if fits and len(self._constants) < self._most_constants:
+            return [AddConstant(region, self._index(self._constants, values))]
+        first = int(values[0])
+        if (values == first).all() and abs(first) <= IMMEDIATE_MAX:
+            return [Immediate(AluOp.ADD, region, first)]
+        return [Vector(AluOp.ADD, region, self._index(self._vectors, values))]
+
+    def _leaky(self, leaky: Leaky) -> list[Step]:
+        main, temp = Region.MAIN, Region.TEMP
+        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
+        steps += self._add(temp, leaky.offset)
+        for shift, sum_ in leaky.steps:
+            steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
+            if sum_ is not LeakySum.NOTHING:
+                region = main if sum_ is LeakySum.TO_VALUE else temp
+                steps.append(Combine(AluOp.ADD, region))
+        # A leaky ReLU never falls, so its bounds are its values at the bounds.
+        self._set(*_leaky_bounds(leaky, self._low, self._high))
+        return [*steps, Combine(AluOp.MAX, main)]
+
+    def _shift(self, shift: Int32Array) -> list[Step]:
+        self._low, self._high = self._low >> shift, self._high >> shift
+        if (shift == shift[0]).all():
+            return [Immediate(AluOp.SHR, Region.MAIN, part) for part in split_shift(int(shift[0]))]
+        steps: list[Step] = []
+        while shift.any():
+            part = np.minimum(shift, LONGEST_SHIFT)
+            vector = self._index(self._vectors, part.astype(np.int32))
+            steps.append(Vector(AluOp.SHR, Region.MAIN, vector))
+            shift = shift - part
+        return steps
+
+    def _clip(self, low: int, high: int) -> list[Step]:
+        steps: list[Step] = []
+        if self._low.min() < low:
+            steps.append(Immediate(AluOp.MAX, Region.MAIN, low))
+        if self._high.max() > high:
+            steps.append(Immediate(AluOp.MIN, Region.MAIN, high))
+        return steps
+
+
+def _leaky_bounds(leaky: Leaky, low: Bounds, high: Bounds) -> tuple[Bounds, Bounds]:
+    """Return a leaky ReLU at both bounds; everything beyond int32 if some sum may wrap."""
+    v = np.stack([low, high])
+    t = v + leaky.offset
+    wraps = _beyond_int32(t)
+    for shift, sum_ in leaky.steps:
+        t = t >> shift
+        if sum_ is LeakySum.TO_BRANCH:
+            t = t + v
+        elif sum_ is LeakySum.TO_VALUE:
+            v = v + t
+        wraps = wraps or _beyond_int32(t) or _beyond_int32(v)
+    if wraps:
+        return np.full_like(low, _INT32[0]), np.full_like(high, _INT32[1])
+    bounds = np.maximum(v, t)
+    return bounds[0], bounds[1]
+
+
+def _beyond_int32(values: Bounds) -> bool:
+    return bool((values < _INT32[0]).any() or (values > _INT32[1]).any())
+
+
+def split_shift(shift: int) -> list[int]:
+    """Split a right shift into what one SHR can do each (its operand has 5 bits and a sign)."""
+    parts = []
+    while shift > 0:
+        parts.append(min(shift, LONGEST_SHIFT))
+        shift -= parts[-1]
+    return parts

@@ -1,0 +1,215 @@
+"""What every layer is lowered to: products of tiles into an accumulator, and vector operations.
+
+A :class:`Kernel` computes its output tile by tile. In the accumulator a tile is
+``[co blocks][rows][cols]``; its :class:`Step` list says how it is made. A :class:`Source` says
+which input pixel and which weight tile feed which output pixel, separately for rows and columns:
+
+    conv 3x1, stride 2, padding 1 on a height of 4     out  0 0 1 1 1   (out 0, tap 0 is padding)
+                                                       src  0 1 1 2 3
+                                                       tap  1 2 0 1 2
+
+so padding costs nothing, and strides, dilation, transposed convolutions, resampling and clamped
+pooling windows are only different maps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.isa.instructions import AluOp
+from vta_stages.layers.records import Int8Array, Int32Array, TensorSpec
+
+IndexArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisMap:
+    """Products along one axis: output coordinate ``out[i]`` takes input ``src[i]`` with ``tap[i]``.
+
+    int64[n] each. ``part`` says which of the sums of an output coordinate a product belongs to
+    (poolings compare several; all others have one). ``rank`` counts the products of a sum in the
+    order in which they are to be accumulated; ``taps`` is the number of distinct taps.
+    """
+
+    out: IndexArray
+    src: IndexArray
+    tap: IndexArray
+    part: IndexArray
+    rank: IndexArray
+    taps: int
+
+    @staticmethod
+    def of(
+        out: IndexArray,
+        src: IndexArray,
+        tap: IndexArray,
+        taps: int,
+        part: IndexArray | None = None,
+    ) -> AxisMap:
+        """Order products by tap and count those of each sum."""
+        part = np.zeros_like(out) if part is None else part
+        order = np.lexsort((src, tap, part, out))
+        out, src, tap, part = out[order], src[order], tap[order], part[order]
+        sums = out * (int(part.max(initial=0)) + 1) + part
+        first = np.searchsorted(sums, sums)
+        return AxisMap(out, src, tap, part, np.arange(len(out)) - first, taps)
+
+    @property
+    def most_products(self) -> int:
+        """The most products that one sum has."""
+        return int(self.rank.max(initial=-1)) + 1
+
+    def window(self, low: int, high: int) -> AxisMap:
+        """Return the products of outputs ``low <= out < high``."""
+        return self._subset((self.out >= low) & (self.out < high))
+
+    def only(self, part: int) -> AxisMap:
+        """Return the products of one part."""
+        return self._subset(self.part == part)
+
+    def _subset(self, keep: NDArray[np.bool_]) -> AxisMap:
+        return AxisMap(
+            self.out[keep],
+            self.src[keep],
+            self.tap[keep],
+            self.part[keep],
+            self.rank[keep],
+            self.taps,
+        )
+
+
+def identity_axis(extent: int) -> AxisMap:
+    """Return the map of a copy."""
+    index = np.arange(extent)
+    return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
+
+
+class Region(IntEnum):
+    """The accumulators of a tile: the one that is stored, and one for intermediate values."""
+
+    MAIN = 0
+    TEMP = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
+    """Products of one input tensor.
+
+    ``tiles`` is int8[co_blocks, ci_count, tiles, block, block]. With ``diagonal`` set, output block
+    ``c`` takes input block ``c``, ci_count is 1, and co_blocks may be 1 for all channels. Otherwise
+    output block ``c`` takes the input blocks ``ci_first[c] .. ci_first[c] + ci_count - 1``.
+    Tap ``(ty, tx)`` uses tile ``tile_of_tap[ty * cols.taps + tx]``.
+    """
+
+    tensor: TensorSpec
+    rows: AxisMap
+    cols: AxisMap
+    tiles: Int8Array
+    tile_of_tap: IndexArray
+    diagonal: bool
+    ci_first: IndexArray
+
+    @property
+    def ci_count(self) -> int:
+        return int(self.tiles.shape[1])
+
+    @property
+    def tile_count(self) -> int:
+        """Weight tiles of one pair of blocks."""
+        return int(self.tiles.shape[2])
+
+    @property
+    def shared(self) -> bool:
+        """All channel blocks use the same tiles."""
+        return self.diagonal and self.tiles.shape[0] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Set a region of the tile to zero."""
+
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Add the products of ``sources[source]`` to a region, those of one (row, column) part."""
+
+    source: int
+    region: Region = Region.MAIN
+    part: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldWindows:
+    """Set MAIN to the maximum over a source's windows (:mod:`vta_stages.emission.window_fold`)."""
+
+    source: int
+    region: Region = Region.MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstant:
+    """Add ``constants[constant]`` to a region, one value per channel, in one product."""
+
+    region: Region
+    constant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """``region = op(region, imm)`` lane by lane."""
+
+    op: AluOp
+    region: Region
+    imm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``region = op(region, vectors[vector])`` with one constant per channel."""
+
+    op: AluOp
+    region: Region
+    vector: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """``region = op(region, other region)`` entry by entry."""
+
+    op: AluOp
+    region: Region
+
+
+Step = Reset | Accumulate | FoldWindows | AddConstant | Immediate | Vector | Combine
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kernel:
+    """A lowered layer.
+
+    ``vectors`` are operands of vector operations and ``constants`` values to add, both
+    int32[n, co_blocks * block] with one value per channel.
+    """
+
+    name: str
+    output: TensorSpec
+    co_blocks: int
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    vectors: Int32Array
+    constants: Int32Array
+
+    @cached_property
+    def uses_temp(self) -> bool:
+        """Some step works on the second region."""
+        return any(
+            step.region is Region.TEMP or isinstance(step, Combine | FoldWindows)
+            for step in self.steps
+        )

@@ -1,0 +1,390 @@
+"""Layers to kernels: one function per kind of layer.
+
+Everything here is exact: a kernel computes what :mod:`vta_stages.layers.reference` says, or the
+layer is refused with a LayerError that gives the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+import numpy as np
+
+from vta_stages.accelerator import Accelerator
+from vta_stages.errors import LayerError
+from vta_stages.isa.instructions import AluOp
+from vta_stages.isa.layout import channel_blocks
+from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.records import (
+    Concat,
+    Conv,
+    Int8Array,
+    Int32Array,
+    MaxPool,
+    Resize,
+    Sum,
+    TensorSpec,
+    TransposedConv,
+)
+from vta_stages.lowering.epilogue import EpilogueBuilder
+from vta_stages.lowering.kernel import (
+    Accumulate,
+    AxisMap,
+    Combine,
+    FoldWindows,
+    Immediate,
+    IndexArray,
+    Kernel,
+    Region,
+    Reset,
+    Source,
+    Step,
+    identity_axis,
+)
+from vta_stages.lowering.terms import add_terms
+from vta_stages.lowering.window_centres import can_fold
+
+
+@singledispatch
+def lower(layer: PlannedLayer, accelerator: Accelerator) -> Kernel:
+    """Return the kernel of a consistent layer (see :mod:`vta_stages.layers.check`).
+
+    Raises LayerError for factors and weights that int8 tiles cannot hold.
+    """
+    raise TypeError(f"{type(layer).__name__} is no layer")
+
+
+def conv_axis(
+    extent_out: int, extent_in: int, kernel: int, stride: int, pad: int, dilation: int
+) -> AxisMap:
+    """Return the products of a convolution along one axis, those with padding left out."""
+    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
+    src = out * stride - pad + tap * dilation
+    inside = (src >= 0) & (src < extent_in)
+    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
+
+
+def transposed_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
+    """Return the products of a transposed convolution along one axis."""
+    src, tap = (grid.ravel() for grid in np.mgrid[:extent_in, :kernel])
+    out = src * stride - pad + tap
+    inside = (out >= 0) & (out < extent_out)
+    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
+
+
+def clamped_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
+    """Return pooling windows along one axis; a tap outside repeats the nearest pixel inside.
+
+    A window that touches the picture contains the pixel that its outside taps are clamped to, so a
+    maximum over the clamped window is the maximum over the part inside.
+    """
+    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
+    src = np.clip(out * stride - pad + tap, 0, extent_in - 1)
+    return AxisMap.of(out, src, tap, kernel, part=tap)
+
+
+def pooled_axis(pool: AxisMap, conv: AxisMap) -> AxisMap:
+    """Return the products of a convolution whose output a pooling reads, part by part."""
+    taps, outputs = np.nonzero(pool.src[:, None] == conv.out)
+    return AxisMap.of(
+        pool.out[taps], conv.src[outputs], conv.tap[outputs], conv.taps, part=pool.part[taps]
+    )
+
+
+def dense_source(
+    tensor: TensorSpec, rows: AxisMap, cols: AxisMap, weight: Int8Array, groups: int, block: int
+) -> Source:
+    """Return the source of ``weight`` int8[co, ci / groups, taps]; diagonal where it can be."""
+    out_channels, group_channels, taps = weight.shape
+    co = np.arange(out_channels)
+    ci = (co // (out_channels // groups) * group_channels)[:, None] + np.arange(group_channels)
+    co_block, ci_block = co // block, ci // block
+    co_blocks = int(co_block[-1]) + 1
+    starts = np.arange(co_blocks) * block
+    first = np.minimum.reduceat(ci_block[:, 0], starts)
+    count = int((np.maximum.reduceat(ci_block[:, -1], starts) - first).max()) + 1
+    first = np.minimum(first, -(-tensor.channels // block) - count)
+    tiles = np.zeros((co_blocks, count, taps, block, block), np.int8)
+    local = ci_block - first[co_block][:, None]
+    tiles[co_block[:, None], local, :, (co % block)[:, None], ci % block] = weight
+    diagonal = count == 1 and np.array_equal(first, np.arange(co_blocks))
+    if diagonal and (tiles == tiles[0]).all():
+        tiles = tiles[:1]
+    return Source(
+        tensor=tensor,
+        rows=rows,
+        cols=cols,
+        tiles=tiles,
+        tile_of_tap=np.arange(taps),
+        diagonal=bool(diagonal),
+        ci_first=first,
+    )
+
+
+def product_bounds(weight: Int8Array) -> tuple[IndexArray, IndexArray]:
+    """Return the smallest and the largest sum of products of each output channel."""
+    wide = weight.reshape(len(weight), -1).astype(np.int64)
+    low: IndexArray = np.minimum(wide * -128, wide * 127).sum(axis=1)
+    high: IndexArray = np.maximum(wide * -128, wide * 127).sum(axis=1)
+    return low, high
+
+
+def scaled_copy(
+    tensor: TensorSpec,
+    rows: AxisMap,
+    cols: AxisMap,
+    values: Sequence[int],
+    block: int,
+    tile_of_tap: IndexArray,
+) -> Source:
+    """Return a source that multiplies every channel by ``values[tile]``."""
+    tiles = np.array(values, np.int8)[:, None, None] * np.eye(block, dtype=np.int8)
+    return Source(
+        tensor=tensor,
+        rows=rows,
+        cols=cols,
+        tiles=tiles[None, None],
+        tile_of_tap=tile_of_tap,
+        diagonal=True,
+        ci_first=np.zeros(1, np.int64),
+    )
+
+
+def _conv_axes(layer: Conv) -> tuple[AxisMap, AxisMap]:
+    top, left, _, _ = layer.padding
+    kernel_h, kernel_w = layer.weight.shape[2:]
+    (sy, sx), (dy, dx) = layer.stride, layer.dilation
+    rows = conv_axis(layer.output.height, layer.input.height, kernel_h, sy, top, dy)
+    cols = conv_axis(layer.output.width, layer.input.width, kernel_w, sx, left, dx)
+    return rows, cols
+
+
+def pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
+    """Return the windows of a pooling along its rows and columns."""
+    (top, left, _, _), (sy, sx) = layer.padding, layer.stride
+    rows = clamped_axis(layer.output.height, layer.input.height, layer.kernel[0], sy, top)
+    cols = clamped_axis(layer.output.width, layer.input.width, layer.kernel[1], sx, left)
+    return rows, cols
+
+
+@lower.register
+def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
+    rows, cols = _conv_axes(layer)
+    weight = layer.weight.reshape(*layer.weight.shape[:2], -1)
+    projections = [
+        dense_source(
+            projection.tensor,
+            conv_axis(layer.output.height, projection.tensor.height, 1, projection.stride[0], 0, 1),
+            conv_axis(layer.output.width, projection.tensor.width, 1, projection.stride[1], 0, 1),
+            projection.weight[:, :, None],
+            1,
+            accelerator.block_in,
+        )
+        for projection in layer.projections
+    ]
+    return _convolution(layer, accelerator, rows, cols, weight, projections)
+
+
+@lower.register
+def _transposed(layer: TransposedConv, accelerator: Accelerator) -> Kernel:
+    top, left, _, _ = layer.padding
+    channels_in, group_out, kernel_h, kernel_w = layer.weight.shape
+    sy, sx = layer.stride
+    rows = transposed_axis(layer.output.height, layer.input.height, kernel_h, sy, top)
+    cols = transposed_axis(layer.output.width, layer.input.width, kernel_w, sx, left)
+    grouped = layer.weight.reshape(layer.groups, channels_in // layer.groups, group_out, -1)
+    weight = grouped.transpose(0, 2, 1, 3).reshape(
+        layer.output.channels, channels_in // layer.groups, -1
+    )
+    return _convolution(layer, accelerator, rows, cols, weight)
+
+
+def _convolution(
+    layer: Conv | TransposedConv,
+    accelerator: Accelerator,
+    rows: AxisMap,
+    cols: AxisMap,
+    weight: Int8Array,
+    projections: Sequence[Source] = (),
+) -> Kernel:
+    block = accelerator.block_in
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    sources, steps = add_terms(layer.name, layer.terms, block, builder)
+    steps.append(Accumulate(len(sources)))
+    sources.append(dense_source(layer.input, rows, cols, weight, layer.groups, block))
+    builder.widen(*product_bounds(weight))
+    for source in projections:
+        steps.append(Accumulate(len(sources)))
+        sources.append(source)
+    for added in layer.projections if isinstance(layer, Conv) else ():
+        builder.widen(*product_bounds(added.weight))
+    steps += builder.epilogue(layer.epilogue)
+    return _finish(layer, accelerator, sources, steps, builder)
+
+
+@lower.register
+def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    sources, steps = add_terms(layer.name, layer.terms, accelerator.block_in, builder)
+    steps += builder.epilogue(layer.epilogue)
+    return _finish(layer, accelerator, sources, steps, builder)
+
+
+@lower.register
+def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
+    kernel_h, kernel_w = layer.kernel
+    rows, cols = pool_axes(layer)
+    same_tile = np.zeros(kernel_h * kernel_w, np.int64)
+    source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
+    steps = [FoldWindows(0)] if can_fold(source) else _largest_part(0, kernel_h, kernel_w)
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    return _finish(layer, accelerator, [source], steps, builder)
+
+
+def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
+    """Return the steps that leave the largest of ``rows`` x ``cols`` sums of a source in MAIN."""
+    steps: list[Step] = [Accumulate(source, Region.MAIN, (0, 0))]
+    for part in range(1, rows * cols):
+        steps += [
+            Reset(Region.TEMP),
+            Accumulate(source, Region.TEMP, divmod(part, cols)),
+            Combine(AluOp.MAX, Region.MAIN),
+        ]
+    return steps
+
+
+@lower.register
+def _pooled_conv(layer: PooledConv, accelerator: Accelerator) -> Kernel:
+    """Take the maximum before bias, activation, shift and clip: none of them ever falls."""
+    conv, pool = layer.conv, layer.pool
+    rows, cols = (
+        pooled_axis(window, products)
+        for window, products in zip(pool_axes(pool), _conv_axes(conv), strict=True)
+    )
+    weight = conv.weight.reshape(*conv.weight.shape[:2], -1)
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    builder.widen(*product_bounds(weight))
+    source = dense_source(conv.input, rows, cols, weight, conv.groups, accelerator.block_in)
+    steps = [*_largest_part(0, *pool.kernel), *builder.epilogue(conv.epilogue)]
+    return _finish(layer, accelerator, [source], steps, builder)
+
+
+@lower.register
+def _resize(layer: Resize, accelerator: Accelerator) -> Kernel:
+    (row_values, rows), (col_values, cols) = _weighted(layer.rows), _weighted(layer.cols)
+    products = np.outer(row_values, col_values).ravel()
+    if len(products) and (products.min() < -128 or products.max() > 127):
+        raise LayerError(
+            f"{layer.name}: a product of a row and a column weight is "
+            f"{products[np.abs(products).argmax()]}, expected -128 to 127",
+            hint="use a smaller shift for the resize",
+        )
+    values, tile_of_tap = np.unique(products, return_inverse=True)
+    source = scaled_copy(
+        layer.input, rows, cols, values.tolist(), accelerator.block_in, tile_of_tap.ravel()
+    )
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    negative, positive = _weight_sums(layer.rows, layer.cols)
+    builder.widen(
+        np.array(-128 * positive - 127 * negative), np.array(127 * positive + 128 * negative)
+    )
+    rounding = 1 << (layer.shift - 1) if layer.shift else 0
+    steps = [Accumulate(0), *builder.requantise(rounding, layer.shift, -128, 127)]
+    return _finish(layer, accelerator, [source], steps, builder)
+
+
+def _weighted(matrix: Int32Array) -> tuple[IndexArray, AxisMap]:
+    """Split a resampling matrix into its distinct weights and a map whose taps index them."""
+    out, src = np.nonzero(matrix)
+    values, tap = np.unique(matrix[out, src], return_inverse=True)
+    return values.astype(np.int64), AxisMap.of(out, src, tap.ravel(), len(values))
+
+
+def _weight_sums(rows: Int32Array, cols: Int32Array) -> tuple[int, int]:
+    """Return bounds on the sums of the negative and of the positive weights of an output pixel.
+
+    Both are magnitudes.
+    """
+    row_plus, row_minus = _largest(np.maximum(rows, 0)), _largest(np.maximum(-rows, 0))
+    col_plus, col_minus = _largest(np.maximum(cols, 0)), _largest(np.maximum(-cols, 0))
+    negative = row_plus * col_minus + row_minus * col_plus
+    return negative, row_plus * col_plus + row_minus * col_minus
+
+
+def _largest(matrix: Int32Array) -> int:
+    return int(matrix.astype(np.int64).sum(axis=1).max(initial=0))
+
+
+@lower.register
+def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
+    """Move lanes with shifted identity tiles; :mod:`vta_stages.memory_plan` avoids most concats."""
+    block = accelerator.block_in
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    rows, cols = identity_axis(layer.output.height), identity_axis(layer.output.width)
+    co_blocks = channel_blocks(accelerator, layer.output.channels)
+    sources: list[Source] = []
+    offset = 0
+    for part in layer.inputs:
+        blocks = channel_blocks(accelerator, part.channels)
+        count = min(blocks, 2)
+        # Output block c takes channels c*block - offset onwards, which lie in at most two blocks.
+        first = np.clip((np.arange(co_blocks) * block - offset) // block, 0, blocks - count)
+        tiles = np.zeros((co_blocks, count, 1, block, block), np.int8)
+        ci = np.arange(part.channels)
+        co = ci + offset
+        tiles[co // block, ci // block - first[co // block], 0, co % block, ci % block] = 1
+        sources.append(
+            Source(
+                tensor=part,
+                rows=rows,
+                cols=cols,
+                tiles=tiles,
+                tile_of_tap=np.zeros(1, np.int64),
+                diagonal=False,
+                ci_first=first,
+            )
+        )
+        offset += part.channels
+    steps: list[Step] = [Accumulate(index) for index in range(len(sources))]
+    return _finish(layer, accelerator, sources, steps, builder)
+
+
+def _finish(
+    layer: PlannedLayer,
+    accelerator: Accelerator,
+    sources: Sequence[Source],
+    steps: Sequence[Step],
+    builder: EpilogueBuilder,
+) -> Kernel:
+    ending: list[Step] = []
+    if not _writes_everything(layer.output, sources, steps):
+        ending.append(Immediate(AluOp.ADD, Region.MAIN, 0))
+    return Kernel(
+        name=layer.name,
+        output=layer.output,
+        co_blocks=channel_blocks(accelerator, layer.output.channels),
+        sources=tuple(sources),
+        steps=(Reset(Region.MAIN), *steps, *ending),
+        vectors=builder.vectors(),
+        constants=builder.constants(),
+    )
+
+
+def _writes_everything(
+    output: TensorSpec, sources: Sequence[Source], steps: Sequence[Step]
+) -> bool:
+    """Tell whether some step writes every entry; a reset alone does not reach the out buffer."""
+    for step in steps:
+        if step.region is not Region.MAIN:
+            continue
+        if isinstance(step, Reset):
+            continue
+        if not isinstance(step, Accumulate):
+            return True
+        source = sources[step.source]
+        rows, cols = source.rows.only(step.part[0]), source.cols.only(step.part[1])
+        covered = len(np.unique(rows.out)) * len(np.unique(cols.out))
+        if source.diagonal and covered == output.height * output.width:
+            return True
+    return False

@@ -1,0 +1,180 @@
+"""Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 tiles and one shift in place.
+
+A factor beyond int8 is added in one of two ways, whichever takes fewer cycles for all terms:
+
+    in pieces        366 = 127 + 127 + 112              acc += 127 a;  acc += 127 a;  acc += 112 a
+    below a shift    1552 = 97 << 4                     acc += 97 a;   acc <<= 4
+
+The shift comes first of all, as it moves all that is in the accumulator. Its operand is a vector,
+so every channel has a distance of its own; terms below the shift agree on it channel by channel.
+Where that cannot be, factors are split: ``1555 = (97 << 4) + 3``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.errors import LayerError
+from vta_stages.layers.records import Term
+from vta_stages.lowering.epilogue import EpilogueBuilder
+from vta_stages.lowering.kernel import Accumulate, Source, Step, identity_axis
+
+LONGEST_LEFT_SHIFT = 16
+"""SHR by the 5-bit operand -16."""
+
+SHIFT_STEPS = 2
+"""What the vector operation costs, in GEMM steps."""
+
+MOST_TERMS = 6
+"""With more terms, all or none of them are put below the shift."""
+
+LARGEST_IN_PIECES = 64 * 127
+"""Enough for every factor below a shift of 13 and for what that shift cuts off."""
+
+FactorArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermPlan:
+    """Products (term, mantissa) before and behind a left shift; all are int64[channels]."""
+
+    shifted: tuple[tuple[int, FactorArray], ...]
+    shift: FactorArray
+    plain: tuple[tuple[int, FactorArray], ...]
+
+    @property
+    def steps(self) -> int:
+        """Cycles per accumulator entry, in GEMM steps."""
+        count = len(self.shifted) + len(self.plain)
+        return count + (SHIFT_STEPS if self.shift.any() else 0)
+
+
+def add_terms(
+    name: str, terms: Sequence[Term], block: int, builder: EpilogueBuilder
+) -> tuple[list[Source], list[Step]]:
+    """Return the sources and steps that add the terms to a zero accumulator.
+
+    Raises LayerError for a factor that is not ``f * 2**k`` with f in int8 and k <= 16.
+    """
+    if not terms:
+        return [], []
+    for term in terms:
+        _check_factors(name, term)
+    plan = plan_terms([term.factor.astype(np.int64) for term in terms])
+    sources: list[Source] = []
+    steps: list[Step] = []
+
+    def add(products: Sequence[tuple[int, FactorArray]]) -> None:
+        for index, mantissa in products:
+            steps.append(Accumulate(len(sources)))
+            sources.append(_term_source(terms[index], mantissa.astype(np.int8), block))
+            builder.widen(
+                np.minimum(mantissa * -128, mantissa * 127),
+                np.maximum(mantissa * -128, mantissa * 127),
+            )
+
+    add(plan.shifted)
+    if plan.shift.any():
+        steps += builder.shift_left(plan.shift)
+    add(plan.plain)
+    return sources, steps
+
+
+def plan_terms(factors: Sequence[FactorArray]) -> TermPlan:
+    """Return the cheapest way to multiply by factors int64[channels], one array per term."""
+    return min(_plans(factors), key=lambda plan: plan.steps)
+
+
+def _plans(factors: Sequence[FactorArray]) -> Iterator[TermPlan]:
+    none = np.zeros_like(factors[0])
+    everywhere = range(len(factors))
+    if max(int(np.abs(factor).max()) for factor in factors) <= LARGEST_IN_PIECES:
+        yield TermPlan((), none, tuple(_pieces(factors, everywhere)))
+    for choice in product((False, True), repeat=min(len(factors), MOST_TERMS)):
+        low = [t for t in everywhere if choice[min(t, MOST_TERMS - 1)]]
+        high = [t for t in everywhere if t not in low]
+        if (
+            not low
+            or max((int(np.abs(factors[t]).max()) for t in high), default=0) > LARGEST_IN_PIECES
+        ):
+            continue
+        shift = common_shift([factors[t] for t in low])
+        if shift is not None:
+            below = tuple((t, factors[t] >> shift) for t in low if factors[t].any())
+            yield TermPlan(below, shift, tuple(_pieces(factors, high)))
+    # One distance for all channels always serves: what it cuts off is added behind the shift.
+    for distance in range(1, LONGEST_LEFT_SHIFT + 1):
+        shift = np.full_like(none, distance)
+        rounded = [(factor + (1 << (distance - 1))) >> distance for factor in factors]
+        rest = [factor - (part << distance) for factor, part in zip(factors, rounded, strict=True)]
+        if max(int(np.abs(part).max()) for part in rounded + rest) <= LARGEST_IN_PIECES:
+            yield TermPlan(
+                tuple(_pieces(rounded, everywhere)), shift, tuple(_pieces(rest, everywhere))
+            )
+
+
+def common_shift(factors: Sequence[FactorArray]) -> FactorArray | None:
+    """Return per channel the shortest shift that makes int8 of all factors, or None.
+
+    One distance for all channels is preferred, as it needs no vector.
+    """
+    distances = np.arange(LONGEST_LEFT_SHIFT + 1)[:, None]
+    possible = np.ones((len(distances), len(factors[0])), bool)
+    for factor in factors:
+        mantissa = factor >> distances
+        possible &= (mantissa << distances == factor) & (np.abs(mantissa) <= 127)
+    if not possible.any(axis=0).all():
+        return None
+    uniform = np.flatnonzero(possible.all(axis=1))
+    shortest: FactorArray = possible.argmax(axis=0).astype(np.int64)
+    return np.full_like(shortest, uniform[0]) if len(uniform) else shortest
+
+
+def _pieces(
+    factors: Sequence[FactorArray], chosen: Sequence[int]
+) -> Iterator[tuple[int, FactorArray]]:
+    """Yield int8 mantissas that add up to the chosen factors."""
+    for index in chosen:
+        left = factors[index]
+        while left.any():
+            piece = np.clip(left, -127, 127)
+            yield index, piece
+            left = left - piece
+
+
+def _check_factors(name: str, term: Term) -> None:
+    factor = term.factor.astype(np.int64)
+    distances = np.arange(LONGEST_LEFT_SHIFT + 1)[:, None]
+    mantissa = factor >> distances
+    possible = (mantissa << distances == factor) & (mantissa >= -128) & (mantissa <= 127)
+    hopeless = np.flatnonzero(~possible.any(axis=0))
+    if len(hopeless):
+        channel = int(hopeless[0])
+        raise LayerError(
+            f"{name}: term {term.tensor.name} has factor {int(factor[channel])} on channel "
+            f"{channel}, expected f * 2**k with -128 <= f <= 127 and k <= {LONGEST_LEFT_SHIFT}",
+            hint="choose the scale of the term's tensor so that the factor has at most 8 bits",
+        )
+
+
+def _term_source(term: Term, mantissa: NDArray[np.int8], block: int) -> Source:
+    blocks = -(-len(mantissa) // block)
+    lanes = np.zeros(blocks * block, np.int8)
+    lanes[: len(mantissa)] = mantissa
+    if (mantissa == mantissa[0]).all():
+        lanes = np.full(block, mantissa[0])
+    tiles = lanes.reshape(-1, 1, 1, block, 1) * np.eye(block, dtype=np.int8)
+    return Source(
+        tensor=term.tensor,
+        rows=identity_axis(term.tensor.height),
+        cols=identity_axis(term.tensor.width),
+        tiles=tiles,
+        tile_of_tap=np.zeros(1, np.int64),
+        diagonal=True,
+        ci_first=np.arange(blocks),
+    )

@@ -1,0 +1,35 @@
+"""Which windows of a max pooling have a pixel of their own, so that they can be folded.
+
+See :mod:`vta_stages.emission.window_fold` for what a centre is good for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vta_stages.lowering.kernel import AxisMap, IndexArray, Source
+
+
+def window_table(axis: AxisMap) -> IndexArray:
+    """Return the input coordinates of every window, int64[outputs, taps]."""
+    return axis.src.reshape(-1, axis.taps)
+
+
+def centre_tap(axis: AxisMap) -> int | None:
+    """Return the tap whose pixels belong to one window each, or None if there is none."""
+    table = window_table(axis)
+    for tap in range(axis.taps):
+        others = np.delete(table, tap, axis=1)
+        # A tap beyond the rim repeats a pixel of its own window, maybe the centre itself.
+        foreign = others[others != table[:, tap, None]]
+        if (
+            len(np.unique(table[:, tap])) == len(table)
+            and not np.isin(table[:, tap], foreign).any()
+        ):
+            return tap
+    return None
+
+
+def can_fold(source: Source) -> bool:
+    """Tell whether a pooling's windows have centres of their own along both axes."""
+    return centre_tap(source.rows) is not None and centre_tap(source.cols) is not None

@@ -1,0 +1,356 @@
+"""How long a program takes: an event model of fetch, load, compute, store and their one port.
+
+fetch reads instructions from DRAM in bursts and pushes them, in order, to three bounded command
+queues. Each module runs its queue in order: it waits for its instruction, pops tokens, works, and
+pushes tokens. The rows of a transfer follow one another; each waits out the memory's latency and
+then moves its bytes burst by burst over the port, which serves one burst at a time in order of
+request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
+
+    load      |wait fetch|wait token|12| 80 |wait port|bytes| 80 |bytes|
+                                    ^busy, but for the waits on the port
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.isa.instructions import MemoryType, Module, Opcode, Token, element_bytes
+from vta_stages.program import Program
+from vta_stages.timing.cost_model import CostModel
+
+INSTRUCTION_BYTES = 16
+FETCH = len(Module)
+"""fetch's number among the users of the port, behind the modules'."""
+
+_PUSHES = ((Token.PUSH_PREV, -1), (Token.PUSH_NEXT, 1))
+_POPS = ((Token.POP_PREV, -1), (Token.POP_NEXT, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleTiming:
+    """Where a module's time went, in cycles, and the bytes that it moved.
+
+    ``previous`` and ``next`` are the neighbours along load, compute, store whose token was waited
+    for. What is left of a program's time was spent after the module's last instruction.
+    """
+
+    busy_cycles: int = 0
+    fetch_cycles: int = 0
+    previous_cycles: int = 0
+    next_cycles: int = 0
+    port_cycles: int = 0
+    moved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTiming:
+    """A layer's share: cycles from the end of the layer before it, and its modules' work.
+
+    Layers overlap, so a layer's cycles are those that it adds to the program.
+    """
+
+    name: str
+    cycles: int
+    gemm_steps: int
+    modules: Mapping[Module, ModuleTiming]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Cycles from start to the end of FINISH, in all and by module and layer."""
+
+    cycles: int
+    gemm_steps: int
+    modules: Mapping[Module, ModuleTiming]
+    layers: tuple[LayerTiming, ...]
+
+
+def time_program(program: Program, cost: CostModel | None = None) -> Timing:
+    """Return the timing of a verified program."""
+    cost = cost or CostModel()
+    work = _Work.of(program, cost)
+    machine = _Machine(program, work, cost)
+    machine.run()
+    waits = {name: np.array(values, np.int64) for name, values in machine.waits.items()}
+    spent = np.array(machine.ends, np.int64) - np.array(machine.begins, np.int64)
+    columns = {"busy_cycles": spent - waits["port_cycles"], **waits, "moved_bytes": work.moved}
+    modules = program.table.modules
+
+    def summary(first: int, end: int) -> dict[Module, ModuleTiming]:
+        chosen = modules[first:end]
+        return {
+            module: ModuleTiming(
+                **{
+                    name: int(column[first:end][chosen == module].sum())
+                    for name, column in columns.items()
+                }
+            )
+            for module in Module
+        }
+
+    layers = []
+    before = 0
+    for span in program.layers:
+        end = span.first + span.count
+        done = max(before, *machine.ends[span.first : end])
+        layers.append(
+            LayerTiming(
+                name=span.name,
+                cycles=done - before,
+                gemm_steps=int(work.gemm_steps[span.first : end].sum()),
+                modules=summary(span.first, end),
+            )
+        )
+        before = done
+    return Timing(
+        cycles=max(machine.ends, default=0),
+        gemm_steps=int(work.gemm_steps.sum()),
+        modules=summary(0, len(modules)),
+        layers=tuple(layers),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """What every instruction does by itself, int64[n] each; ``rows`` is 0 but for transfers."""
+
+    cycles: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    row_bytes: NDArray[np.int64]
+    gemm_steps: NDArray[np.int64]
+
+    @property
+    def moved(self) -> NDArray[np.int64]:
+        moved: NDArray[np.int64] = self.rows * self.row_bytes
+        return moved
+
+    @staticmethod
+    def of(program: Program, cost: CostModel) -> _Work:
+        table = program.table
+        cycles = np.full(len(table), cost.instruction_cycles, np.int64)
+        rows, row_bytes, gemm_steps = (np.zeros(len(table), np.int64) for _ in range(3))
+        sizes = np.array([element_bytes(program.accelerator, memory) for memory in MemoryType])
+        for opcode in (Opcode.LOAD, Opcode.STORE):
+            columns, at = table.columns[opcode], table.positions[opcode]
+            memory = columns.get("memory_type", np.full(len(at), MemoryType.OUT))
+            rows[at] = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
+            row_bytes[at] = columns["x_size"] * sizes[memory]
+        for opcode, step_cycles in (
+            (Opcode.GEMM, cost.gemm_step_cycles),
+            (Opcode.ALU, cost.alu_step_cycles),
+        ):
+            columns, at = table.columns[opcode], table.positions[opcode]
+            loops = columns["iter_out"] * columns["iter_in"]
+            steps = loops * (columns["uop_end"] - columns["uop_bgn"])
+            cycles[at] += loops * cost.loop_cycles + steps * step_cycles
+            if opcode is Opcode.GEMM:
+                gemm_steps[at] = steps
+        return _Work(cycles, rows, row_bytes, gemm_steps)
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """A bounded queue as the times of its pushes and pops; entry n needs pop n - depth."""
+
+    depth: int
+    pushed: list[int] = field(default_factory=list)
+    popped: list[int] = field(default_factory=list)
+
+    def room(self) -> int | None:
+        """Return when there is room for the next push, None if that is not known yet."""
+        over = len(self.pushed) - self.depth
+        if over < 0:
+            return 0
+        return self.popped[over] if over < len(self.popped) else None
+
+    def filled(self) -> int | None:
+        """Return when the next entry to be popped was pushed, None if it is not there yet."""
+        at = len(self.popped)
+        return self.pushed[at] if at < len(self.pushed) else None
+
+
+@dataclass(slots=True, eq=False)
+class _Unit:
+    """A module at work on instruction ``queue[at]``."""
+
+    module: Module
+    queue: list[int]
+    commands: _Queue
+    at: int = 0
+    free: int = 0
+    transferring: bool = False
+    ending: int | None = None
+
+
+class _Machine:
+    """Runs a program's events in order of time. Use :meth:`run` once."""
+
+    def __init__(self, program: Program, work: _Work, cost: CostModel) -> None:
+        table, accelerator = program.table, program.accelerator
+        self._cost = cost
+        self._cycles: list[int] = work.cycles.tolist()
+        self._rows: list[int] = work.rows.tolist()
+        self._row_bytes: list[int] = work.row_bytes.tolist()
+        self._flags: list[int] = table.tokens.tolist()
+        self._modules: list[int] = table.modules.tolist()
+        count = len(self._modules)
+        self._units = [
+            _Unit(
+                module,
+                np.flatnonzero(table.modules == module).tolist(),
+                _Queue(accelerator.command_queue_depth),
+            )
+            for module in Module
+        ]
+        self._tokens: dict[tuple[int, int], _Queue] = {
+            (m, n): _Queue(accelerator.token_queue_depth)
+            for m in Module
+            for n in Module
+            if abs(m - n) == 1
+        }
+        self.begins, self.ends = [0] * count, [0] * count
+        names = ("fetch_cycles", "previous_cycles", "next_cycles", "port_cycles")
+        self.waits: dict[str, list[int]] = {name: [0] * count for name in names}
+        # fetch: instructions requested, arrival times of those not pushed yet, its own clock.
+        self._requested = self._fetched = 0
+        self._arrivals: list[int] = []
+        self._fetch_free = 0
+        # The port: (time of request, user), and what is left of each user's transfer.
+        self._requests: list[tuple[int, int]] = []
+        self._port_free = 0
+        self._rows_left, self._bytes_left = [0] * (FETCH + 1), [0] * (FETCH + 1)
+
+    def run(self) -> None:
+        """Play the program through; fills ``begins``, ``ends`` and ``waits``."""
+        self._fetch()
+        while True:
+            # Nothing below asks for the port earlier than the burst that was served last.
+            while any([self._push_fetched(), *(self._advance(unit) for unit in self._units)]):
+                pass
+            if not self._requests:
+                return
+            self._serve(*heapq.heappop(self._requests))
+
+    def _serve(self, asked: int, user: int) -> None:
+        """Move one burst."""
+        begin = max(asked, self._port_free)
+        burst = min(self._bytes_left[user], self._cost.burst_bytes)
+        end = begin + self._cost.port_cycles(burst)
+        self._port_free = end
+        if user == FETCH:
+            self._arrivals = [
+                begin + self._cost.port_cycles(done)
+                for done in range(INSTRUCTION_BYTES, burst + 1, INSTRUCTION_BYTES)
+            ]
+            return
+        unit = self._units[user]
+        index = unit.queue[unit.at]
+        self.waits["port_cycles"][index] += begin - asked
+        self._bytes_left[user] -= burst
+        if self._bytes_left[user]:
+            heapq.heappush(self._requests, (end, user))
+        elif self._rows_left[user]:
+            self._start_row(user, end)
+        else:
+            unit.transferring = False
+            unit.ending = end
+
+    def _start_row(self, user: int, at: int) -> None:
+        unit = self._units[user]
+        self._rows_left[user] -= 1
+        self._bytes_left[user] = self._row_bytes[unit.queue[unit.at]]
+        heapq.heappush(self._requests, (at + self._cost.dma_row_cycles, user))
+
+    # fetch.
+
+    def _fetch(self) -> None:
+        """Ask for the next burst of instructions."""
+        left = len(self._modules) - self._requested
+        if not left:
+            return
+        count = min(left, self._cost.burst_bytes // INSTRUCTION_BYTES)
+        self._requested += count
+        self._bytes_left[FETCH] = count * INSTRUCTION_BYTES
+        heapq.heappush(self._requests, (self._fetch_free + self._cost.dma_row_cycles, FETCH))
+
+    def _push_fetched(self) -> bool:
+        """Push what has arrived, as far as the command queues have room; tell if something was."""
+        first = self._fetched
+        begin = first - (self._requested - len(self._arrivals))
+        for arrival in self._arrivals[begin:]:
+            commands = self._units[self._modules[self._fetched]].commands
+            room = commands.room()
+            if room is None:
+                return self._fetched > first
+            self._fetch_free = max(self._fetch_free, arrival, room)
+            commands.pushed.append(self._fetch_free)
+            self._fetched += 1
+        if self._arrivals:
+            self._arrivals = []
+            self._fetch()
+        return self._fetched > first
+
+    # Modules.
+
+    def _advance(self, unit: _Unit) -> bool:
+        """Run a module until it waits for something or uses the port; tell if it got on."""
+        moved = False
+        while not unit.transferring and unit.at < len(unit.queue):
+            if unit.ending is not None:
+                if not self._finish(unit):
+                    return moved
+            elif not self._begin(unit):
+                return moved
+            moved = True
+        return moved
+
+    def _begin(self, unit: _Unit) -> bool:
+        index, module = unit.queue[unit.at], unit.module
+        fetched = unit.commands.filled() if unit.at == len(unit.commands.popped) else None
+        if fetched is None and unit.at == len(unit.commands.popped):
+            return False
+        if fetched is not None:
+            unit.commands.popped.append(max(unit.free, fetched))
+            self.waits["fetch_cycles"][index] = max(fetched - unit.free, 0)
+        flags = self._flags[index]
+        pops = [self._tokens[module + step, module] for flag, step in _POPS if flags & flag]
+        tokens = [queue.filled() for queue in pops]
+        if None in tokens:
+            # An instruction taken from its queue made room there, even if it has to wait now.
+            return fetched is not None
+        at = unit.commands.popped[unit.at]
+        for (flag, _), name in zip(_POPS, ("previous_cycles", "next_cycles"), strict=True):
+            if flags & flag:
+                pushed = tokens.pop(0) or 0
+                self.waits[name][index] = max(pushed - at, 0)
+                at = max(at, pushed)
+        for queue in pops:
+            queue.popped.append(at)
+        self.begins[index] = at
+        if self._rows[index]:
+            unit.transferring = True
+            self._rows_left[module] = self._rows[index]
+            self._start_row(module, at + self._cycles[index])
+        else:
+            unit.ending = at + self._cycles[index]
+        return True
+
+    def _finish(self, unit: _Unit) -> bool:
+        index, module = unit.queue[unit.at], unit.module
+        flags = self._flags[index]
+        pushes = [self._tokens[module, module + step] for flag, step in _PUSHES if flags & flag]
+        rooms = [queue.room() for queue in pushes]
+        if unit.ending is None or None in rooms:
+            return False
+        end = max([unit.ending, *(room for room in rooms if room is not None)])
+        for queue in pushes:
+            queue.pushed.append(end)
+        self.ends[index] = unit.free = end
+        unit.ending = None
+        unit.at += 1
+        return True

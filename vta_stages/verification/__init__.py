@@ -1,0 +1,1 @@
+"""Verification: programs that break a rule of the hardware are refused."""

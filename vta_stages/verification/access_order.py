@@ -1,0 +1,260 @@
+"""Check that every element is written before it is read, and that tokens order what modules share.
+
+INP and WGT are written by the load module and read by compute, OUT is written by compute and read
+by store, and tensors in DRAM are written by store and read by load and compute; ACC and UOP belong
+to compute alone. The instructions are followed in one order in which they can run; two accesses to
+one element are safe when the earlier instruction is certain to have ended (see
+:mod:`vta_stages.verification.ordering`) before the later one starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.errors import VerificationError
+from vta_stages.isa.codec import decode_uops
+from vta_stages.isa.footprint import (
+    Footprint,
+    Loops,
+    Selection,
+    alu_footprint,
+    gemm_footprint,
+    loaded_elements,
+)
+from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes, uop_fields
+from vta_stages.program import Program, RegionKind
+from vta_stages.verification.ordering import Fault, Ordering
+
+Row = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Who touched each element last, as 1 + the place in that module's queue; 0 is never, and
+    for ``written`` also what an instruction leaves undefined.
+
+    Every memory has one module that writes it, so its last write is after all earlier ones.
+    """
+
+    name: str
+    writer: Module
+    written: NDArray[np.int32]
+    read: dict[Module, NDArray[np.int32]]
+
+    @staticmethod
+    def of(name: str, elements: int, writer: Module, *readers: Module) -> _Memory:
+        read = {reader: np.zeros(elements, np.int32) for reader in readers if reader != writer}
+        return _Memory(name, writer, np.zeros(elements, np.int32), read)
+
+
+@dataclass(slots=True)
+class _Access:
+    """The instruction at work: its module, its place in that module's queue, what is before it."""
+
+    index: int
+    module: Module
+    stamp: np.int32
+    clock: list[int]
+
+
+class AccessChecker:
+    """Follows a program's instructions and keeps who touched what last.
+
+    Expects a program whose transfers and uop ranges are within bounds. Errors are what ``fault``
+    makes. Good for one :meth:`run`.
+    """
+
+    def __init__(self, program: Program, ordering: Ordering, fault: Fault) -> None:
+        accelerator = program.accelerator
+        self._program = program
+        self._accelerator = accelerator
+        self._ordering = ordering
+        self._fault = fault
+        load, compute, store = Module
+        self._inp = _Memory.of("inp", accelerator.inp_depth, load, compute)
+        self._wgt = _Memory.of("wgt", accelerator.wgt_depth, load, compute)
+        self._acc = _Memory.of("acc", accelerator.acc_depth, compute)
+        self._out = _Memory.of("out", accelerator.out_depth, compute, store)
+        self._uop = _Memory.of("uop", accelerator.uop_depth, compute)
+        self._buffers = {
+            MemoryType.INP: self._inp,
+            MemoryType.WGT: self._wgt,
+            MemoryType.ACC: self._acc,
+            MemoryType.UOP: self._uop,
+        }
+        self._uop_words = np.zeros(accelerator.uop_depth, np.uint32)
+        self._uop_bits = sum(f.bits for f in uop_fields(accelerator))
+        # DRAM is tracked in the largest unit that every tensor element is a multiple of.
+        self._unit_bytes = math.gcd(
+            accelerator.inp_bytes, accelerator.wgt_bytes, accelerator.out_bytes
+        )
+        self._dram = {
+            number: _Memory.of(region.name, -(-region.bytes // self._unit_bytes), store, *Module)
+            for number, region in enumerate(program.regions)
+            if region.kind in (RegionKind.SCRATCH, RegionKind.OUTPUT)
+        }
+        self._regions: list[int] = program.relocations.tolist()
+        self._footprints: dict[tuple[object, ...], Footprint] = {}
+
+    def run(self) -> None:
+        """Check all accesses. Raises what ``fault`` makes."""
+        table = self._program.table
+        rows: dict[int, list[Row]] = {Opcode.FINISH: [()]}
+        for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.ALU):
+            columns = list(table.columns[opcode].values())
+            if opcode is Opcode.LOAD:
+                columns.insert(0, loaded_elements(table))
+            rows[opcode] = [tuple(row) for row in np.stack(columns, axis=-1).tolist()]
+        actions: dict[int, Callable[[_Access, Row], None]] = {
+            Opcode.LOAD: self._load,
+            Opcode.STORE: self._store,
+            Opcode.GEMM: self._gemm,
+            Opcode.ALU: self._alu,
+            Opcode.FINISH: lambda access, row: None,
+        }
+        opcodes, modules = table.opcode.tolist(), table.modules.tolist()
+        row_of, places = table.rows.tolist(), self._ordering.places.tolist()
+        clocks = self._ordering.clocks.tolist()
+        for index in self._ordering.sequence.tolist():
+            access = _Access(
+                index, Module(modules[index]), np.int32(places[index] + 1), clocks[index]
+            )
+            actions[opcodes[index]](access, rows[opcodes[index]][row_of[index]])
+
+    def _read(self, access: _Access, memory: _Memory, elements: Selection) -> None:
+        self._read_view(access, memory, memory.written[elements])
+        if access.module in memory.read:
+            memory.read[access.module][elements] = access.stamp
+
+    def _read_view(self, access: _Access, memory: _Memory, written: NDArray[np.int32]) -> None:
+        if not written.min():
+            raise self._fault(
+                access.index, f"reads {memory.name}, part of which nothing has defined"
+            )
+        if access.module != memory.writer and written.max() > access.clock[memory.writer]:
+            raise self._race(access, memory, memory.writer, int(written.max()), "reads", "writes")
+
+    def _write(self, access: _Access, memory: _Memory, elements: Selection) -> None:
+        for reader, read in memory.read.items():
+            latest = read[elements].max()
+            if latest > access.clock[reader]:
+                raise self._race(access, memory, reader, int(latest), "writes", "reads")
+        memory.written[elements] = access.stamp
+
+    def _race(
+        self, access: _Access, memory: _Memory, other: Module, stamp: int, does: str, did: str
+    ) -> VerificationError:
+        places = np.flatnonzero(self._program.table.modules == other)
+        rival = int(places[stamp - 1])
+        return self._fault(
+            access.index,
+            f"{does} {memory.name} elements that instruction {rival} ({other.name}) {did}, and no "
+            f"token orders the two",
+        )
+
+    def _load(self, access: _Access, row: Row) -> None:
+        buffer_elements, code, sram_base, dram_base, y_size, x_size, x_stride, *_ = row
+        memory_type = MemoryType(code)
+        if memory_type is MemoryType.UOP:
+            y_size = 1
+        number = self._regions[access.index]
+        unit = element_bytes(self._accelerator, memory_type)
+        if number in self._dram:
+            memory = self._dram[number]
+            view = self._dram_view(memory.written, unit, dram_base, y_size, x_size, x_stride)
+            self._read_view(access, memory, view)
+            read = memory.read[access.module]
+            self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)[:] = access.stamp
+        written = slice(sram_base, sram_base + buffer_elements)
+        self._write(access, self._buffers[memory_type], written)
+        if memory_type is MemoryType.UOP:
+            words = np.frombuffer(self._program.consts, "<u4", x_size, dram_base * unit)
+            self._uop_words[sram_base : sram_base + x_size] = words
+
+    def _store(self, access: _Access, row: Row) -> None:
+        sram_base, dram_base, y_size, x_size, x_stride = row
+        self._read(access, self._out, slice(sram_base, sram_base + y_size * x_size))
+        memory = self._dram[self._regions[access.index]]
+        unit = self._accelerator.out_bytes
+        for reader, read in memory.read.items():
+            view = self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)
+            if view.max() > access.clock[reader]:
+                raise self._race(access, memory, reader, int(view.max()), "writes", "reads")
+        written = self._dram_view(memory.written, unit, dram_base, y_size, x_size, x_stride)
+        written[:] = access.stamp
+
+    def _dram_view(
+        self,
+        stamps: NDArray[np.int32],
+        element: int,
+        dram_base: int,
+        rows: int,
+        elements: int,
+        stride: int,
+    ) -> NDArray[np.int32]:
+        """Return the stamps of a transfer as a view [rows, units]; bounds are checked before."""
+        factor = element // self._unit_bytes
+        return np.ndarray(
+            (rows, elements * factor),
+            np.int32,
+            stamps.data,
+            dram_base * factor * stamps.itemsize,
+            (stride * factor * stamps.itemsize, stamps.itemsize),
+        )
+
+    def _gemm(self, access: _Access, row: Row) -> None:
+        reset, begin, end, outer, inner, *factors = row
+        words = self._uops(access, begin, end)
+        key = ("gemm", words.tobytes(), row[0], row[3:])
+        footprint = self._footprints.get(key)
+        if footprint is None:
+            dst, src, wgt = (Loops(outer, inner, *factors[k : k + 2]) for k in (0, 2, 4))
+            uops = decode_uops(self._accelerator, words)
+            footprint = gemm_footprint(
+                self._accelerator, uops, reset=bool(reset), dst=dst, src=src, wgt=wgt
+            )
+            self._footprints[key] = footprint
+        if footprint.fault:
+            raise self._fault(access.index, footprint.fault)
+        if footprint.src is not None and footprint.wgt is not None:
+            self._read(access, self._inp, footprint.src)
+            self._read(access, self._wgt, footprint.wgt)
+            self._read(access, self._acc, footprint.dst)
+        self._write(access, self._acc, footprint.dst)
+        self._write(access, self._out, footprint.dst)
+        if reset:  # out gets the low bits of acc as it was, which is of no use to a store
+            self._out.written[footprint.dst] = 0
+
+    def _alu(self, access: _Access, row: Row) -> None:
+        _, begin, end, outer, inner, *factors, _, use_imm, _ = row
+        words = self._uops(access, begin, end)
+        key = ("alu", words.tobytes(), row[3:9], use_imm)
+        footprint = self._footprints.get(key)
+        if footprint is None:
+            dst, src = (Loops(outer, inner, *factors[k : k + 2]) for k in (0, 2))
+            uops = decode_uops(self._accelerator, words)
+            footprint = alu_footprint(
+                self._accelerator, uops, use_imm=bool(use_imm), dst=dst, src=src
+            )
+            self._footprints[key] = footprint
+        if footprint.fault:
+            raise self._fault(access.index, footprint.fault)
+        self._read(access, self._acc, footprint.dst)
+        if footprint.src is not None:
+            self._read(access, self._acc, footprint.src)
+        self._write(access, self._acc, footprint.dst)
+        self._write(access, self._out, footprint.dst)
+
+    def _uops(self, access: _Access, begin: int, end: int) -> NDArray[np.uint32]:
+        self._read(access, self._uop, slice(begin, end))
+        words = self._uop_words[begin:end]
+        if self._uop_bits < 32 and (words >> np.uint32(self._uop_bits)).any():
+            raise self._fault(
+                access.index, f"a uop has bits above its {self._uop_bits} set, expected 0"
+            )
+        return words
