@@ -441,6 +441,16 @@ def load_module(path: Path) -> IRModule:
 # What TVM's client raises: its own errors are RuntimeErrors, a missing function is an
 # AttributeError.
 RPC_ERRORS = (RuntimeError, AttributeError, ValueError)
+# In what a server sends, unasked, when the session's time is up.
+RPC_FAREWELL = b"RPCSessionTimeoutError"
+
+
+def is_rpc_answer(cause: BaseException) -> bool:
+    """Tell whether an error is the server's answer, or comes from before anything was sent.
+
+    Any other leaves the client and the server in the middle of a message.
+    """
+    return isinstance(cause, tvm.error.RPCError | AttributeError | ValueError)
 
 
 def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:

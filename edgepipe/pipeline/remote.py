@@ -37,6 +37,7 @@ from edgepipe.tvm_adapter import RPC_ERRORS
 from edgepipe.tvm_executable import RemoteExecutable
 
 Array = NDArray[Any]
+CALL_ERRORS = (RpcError, *RPC_ERRORS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -83,16 +84,14 @@ class RemoteHost:
         self.server = server
         self._link: Link | None = None
         self._old: list[Link] = []  # objects of theirs are freed after them
-        self._failed = False
         self._lock = threading.Lock()
 
     @property
     def link(self) -> Link:
-        """The session; raise PipelineError when there is none to be had."""
+        """The session, a new one if the last is broken; raise PipelineError if it fails."""
         with self._lock:
-            if self._link is None or self._failed:
+            if self._link is None or self._link.broken:
                 if self._link is not None:
-                    self._link.cut()
                     self._link.close()
                     self._old.append(self._link)
                     self._link = None
@@ -100,12 +99,10 @@ class RemoteHost:
                     self._link = Link(self.server)
                 except RpcError as cause:
                     raise PipelineError(str(cause), hint=cause.hint) from cause
-                self._failed = False
             return self._link
 
-    def fail(self, cause: BaseException) -> PipelineError:
-        """Note that the session is lost; return the error to raise for ``cause``."""
-        self._failed = True
+    def error(self, cause: BaseException) -> PipelineError:
+        """Return the error to raise for ``cause``."""
         link = self._link
         return PipelineError(link.explain(cause) if link else f"{self.server}: {cause}")
 
@@ -137,23 +134,24 @@ class RemoteRunner(Runner):
         self._outputs = tuple(outputs)
         self._link = host.link
         try:
-            self._far = self._open()
-        except RPC_ERRORS as cause:
-            raise PipelineError(f"stage {self._name!r}: {host.fail(cause)}") from cause
+            self._far = self._link.call(self._open, self._link)
+        except CALL_ERRORS as cause:
+            raise PipelineError(f"stage {self._name!r}: {host.error(cause)}") from cause
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Compute one frame over there; raise PipelineError that names the server."""
         try:
-            return self._far.run(inputs)
-        except RPC_ERRORS as cause:
-            raise self._host.fail(cause) from cause
+            found: Sequence[Any] = self._link.call(self._far.run, inputs)
+            return found
+        except CALL_ERRORS as cause:
+            raise self._host.error(cause) from cause
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
         """Send new parameters; frames under way keep the old ones."""
         try:
-            self._far.replace(parameters, first_frame)
-        except RPC_ERRORS as cause:
-            raise self._host.fail(cause) from cause
+            self._link.call(self._far.replace, parameters, first_frame)
+        except CALL_ERRORS as cause:
+            raise self._host.error(cause) from cause
 
     def restart(self) -> None:
         """Send the stage again when its session was lost; raise PipelineError if it cannot be."""
@@ -161,14 +159,14 @@ class RemoteRunner(Runner):
         if link is self._link:
             self._far.restart()
             return
-        self._link = link
         try:
             if isinstance(self._far, TvmRunner):
-                self._far.reopen()
+                link.call(self._far.reopen)
             else:
-                self._far = self._open()
-        except RPC_ERRORS as cause:
-            raise PipelineError(f"stage {self._name!r}: {self._host.fail(cause)}") from cause
+                self._far = link.call(self._open, link)
+            self._link = link
+        except CALL_ERRORS as cause:
+            raise PipelineError(f"stage {self._name!r}: {self._host.error(cause)}") from cause
 
     def interrupt(self) -> None:
         """Cut the connection."""
@@ -178,7 +176,7 @@ class RemoteRunner(Runner):
         """End the session."""
         self._host.close()
 
-    def _open(self) -> TvmRunner | _RemoteModule:
+    def _open(self, link: Link) -> TvmRunner | _RemoteModule:
         if self._stage["kind"] == "tvm":
             executable = RemoteExecutable(
                 lambda: self._host.link.remote,
@@ -188,7 +186,7 @@ class RemoteRunner(Runner):
             )
             parameters = load_parameters(self._root, self._stage)
             return TvmRunner(executable, self._stage["order"], parameters)
-        return _RemoteModule(self._link.remote, self._root, self._name, self._stage, self._outputs)
+        return _RemoteModule(link.remote, self._root, self._name, self._stage, self._outputs)
 
 
 class _RemoteModule(Runner):

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from edgepipe import tvm_adapter
 from edgepipe.errors import DeadlinePassed, RpcError
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.pipeline.running import RunningPipeline, split_arrays
-from edgepipe.rpc.link import last_line
+from edgepipe.rpc.failures import rpc_error
 from edgepipe.rpc.session import Session
 from edgepipe.runtime.frames import TakenFrame, read_frame
 from edgepipe.runtime.library import Function, status_failure
@@ -59,8 +58,7 @@ class ServedPipeline(RunningPipeline):
     """
 
     def __init__(self, session: Session, module: Any) -> None:
-        self._calling = threading.Lock()
-        self._next = threading.Lock()  # held by the thread that calls next
+        self._exchange = session.exchange
         super().__init__(_Kept(session, module), end="")
 
     def close(self) -> None:
@@ -93,25 +91,12 @@ class ServedPipeline(RunningPipeline):
                 if left <= _SLICE_S:
                     raise
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Hold the session; a thread that waits in slices lets others call between two of them."""
-        # A lock that is given back and wanted again at once stays where it was; with two, whoever
-        # waits for the first one goes before.
-        with self._next:
-            self._calling.acquire()
-        try:
-            yield
-        finally:
-            self._calling.release()
-
     def _call(self, function: str, *arguments: object) -> Any:
         try:
-            with self._turn():
-                return super()._call(function, *arguments)
+            return self._exchange.call(super()._call, function, *arguments)
         except tvm_adapter.RPC_ERRORS as cause:
             found = status_failure(str(cause), self._kinds)
-            raise found or RpcError(f"RPC: {last_line(cause)}") from cause
+            raise found or rpc_error(cause) from cause
 
 
 class _Kept:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from edgepipe import tvm_adapter
 from edgepipe.bundle import storage
 from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
-from edgepipe.rpc.link import last_line
+from edgepipe.rpc.connecting import Opened, open_session
+from edgepipe.rpc.exchange import Exchange
+from edgepipe.rpc.failures import last_line, rpc_error
 from edgepipe.rpc.server import KEY
-from edgepipe.runtime.library import status_failure
 
 _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 
@@ -46,26 +48,38 @@ class GoldenReport:
 
 
 class Session(Closing):
-    """One client's session, a context manager; the server's process for it ends with it."""
+    """One client's session, a context manager; the server's process for it ends with it.
+
+    Any thread may call anything; calls are made one after the other. An exception of a signal
+    handler, such as KeyboardInterrupt, ends the wait for a call within 50 ms; the server finishes
+    the call, and its result is dropped. After a call that failed without an answer, ``RpcError``
+    says on every later one that the session is broken.
+    """
 
     def __init__(self, remote: Any) -> None:
-        self._remote: Any = remote
+        """Take over an open ``Exchange``, or TVM's ``RPCSession`` from elsewhere.
+
+        The socket of the latter is unknown, so that ``close`` has to wait for a call under way.
+        """
+        opened = isinstance(remote, Exchange)
+        self.exchange: Exchange = remote if opened else Exchange(Opened(remote=remote))
         # What the other side gave is freed after the session: before, TVM asks for it over the
         # network with the interpreter's lock held, and every thread of this process would wait.
         self._kept: list[Any] = []
 
     @property
     def remote(self) -> Any:
-        """TVM's ``RPCSession``: upload, load_module, get_function, cpu."""
-        if self._remote is None:
-            raise RpcError("the RPC session is closed")
-        return self._remote
+        """TVM's ``RPCSession``: upload, load_module, get_function, cpu.
+
+        An interrupt stops a call that is made through it in the middle of a message; when that is
+        noticed, the session is broken. ``exchange.call(function, ...)`` calls without this risk.
+        """
+        self.exchange.check()
+        return self.exchange.remote
 
     def close(self) -> None:
         """End the session: the server kills its process, even one that is at work."""
-        if self._remote is not None:
-            remote, self._remote = self._remote, None
-            tvm_adapter.close_rpc(remote)
+        self.exchange.close()
 
     def info(self) -> dict[str, Any]:
         """Return the other machine: kernel, cores, memory, whether it has the accelerator."""
@@ -81,22 +95,13 @@ class Session(Closing):
         if repeat < 1:
             raise RpcError(f"repeat: found {repeat}, expected 1 or more")
         module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
-        try:
-            names = ("describe", "load_golden", "run", "check_golden", "statistics")
-            describe, load_golden, run, check_golden, statistics = (
-                self.keep(module[name]) for name in names
-            )
-            description = json.loads(describe())
-            load_golden()
-            run()
-            check_golden()
-            statistics()
-            for _ in range(repeat):
-                run()
-            check_golden()
-            times = json.loads(statistics())
-        except tvm_adapter.RPC_ERRORS as cause:
-            raise _error(cause) from cause
+        names = ("describe", "load_golden", "run", "check_golden", "statistics")
+        functions = {name: self._run(lambda name: self.keep(module[name]), name) for name in names}
+        description = json.loads(self._run(functions["describe"]))
+        for name in ("load_golden", "run", "check_golden", "statistics", *repeat * ("run",)):
+            self._run(functions[name])
+        self._run(functions["check_golden"])
+        times = json.loads(self._run(functions["statistics"]))
         return GoldenReport(
             network=description["name"],
             device=description["device"],
@@ -127,12 +132,6 @@ class Session(Closing):
             self._send(storage.pack(path, Path(folder) / _BUNDLE), _BUNDLE)
         return _BUNDLE
 
-    def _send(self, file: Path, name: str) -> None:
-        try:
-            self.remote.upload(str(file), name)
-        except tvm_adapter.RPC_ERRORS as cause:
-            raise _error(cause) from cause
-
     def keep(self, value: Any) -> Any:
         """Hold on to what the other side gave until the session has ended; return it."""
         self._kept.append(value)
@@ -140,10 +139,20 @@ class Session(Closing):
 
     def call(self, name: str, *arguments: object) -> Any:
         """Call a function of the server by its name. Raises ``RpcError``."""
+
+        def fetch_and_call() -> Any:
+            return self.keep(self.keep(self.exchange.remote.get_function(name))(*arguments))
+
+        return self._run(fetch_and_call)
+
+    def _send(self, file: Path, name: str) -> None:
+        self._run(self.exchange.remote.upload, str(file), name)
+
+    def _run(self, function: Callable[..., Any], *arguments: object) -> Any:
         try:
-            return self.keep(self.keep(self.remote.get_function(name))(*arguments))
+            return self.exchange.call(function, *arguments)
         except tvm_adapter.RPC_ERRORS as cause:
-            raise _error(cause) from cause
+            raise rpc_error(cause) from cause
 
 
 def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: float = 0.0) -> Session:
@@ -152,14 +161,9 @@ def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: floa
     ``limit_s``, unless 0, is how long the server lets the session live. Raises ``RpcError``.
     """
     try:
-        return Session(tvm_adapter.connect_rpc(host, port, key, limit_s))
+        return Session(Exchange(open_session(host, port, key, limit_s=limit_s)))
     except tvm_adapter.RPC_ERRORS as cause:
         raise RpcError(
             f"{host}:{port}: no RPC session ({last_line(cause)})",
             hint="is edgepipe-rpcd at work there, with the same key?",
         ) from cause
-
-
-def _error(cause: BaseException) -> RpcError:
-    found = status_failure(str(cause))
-    return RpcError(f"RPC: {last_line(cause)}", hint=found.hint if found else None)

@@ -1,0 +1,212 @@
+"""The calls of one RPC session, one after the other.
+
+    exchange = Exchange(open_session(host, port, key))
+    exchange.call(function, argument)  # a TVM function, or anything else that uses the session
+    answer = exchange.start(function, argument)  # does not wait
+    answer.result(timeout=1.0)
+
+TVM's client stops in the middle of a message when a signal handler raises (Ctrl-C does); then every
+later call would get the answer of the one before. So calls of the main thread, the only one that
+runs signal handlers, are made by a thread of the exchange. An interrupt ends the wait for such a
+call; the call itself goes on to its end, and later calls come after it.
+
+A call that fails without an answer leaves the session in an unknown state: it is broken, and every
+later call says so. A forked child owns no session: its calls are errors, and its end leaves the
+parent's connection open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from edgepipe import tvm_adapter
+from edgepipe.errors import RpcError
+from edgepipe.rpc.connecting import Opened
+from edgepipe.rpc.failures import last_line
+
+_END_S = 5.0  # for a call under way to end once its connection is cut
+_STRAY_S = 0.1  # for a call under way to read its answer
+
+_Item = tuple["Future[Any]", Callable[[], Any]]
+_open: weakref.WeakSet[Exchange]
+
+
+class Exchange:
+    """Owns a session. Any thread may call anything; calls are made in the order of arrival."""
+
+    def __init__(self, opened: Opened, name: str = "the RPC session") -> None:
+        self.remote = opened.remote
+        self._name = name
+        self._socket = opened.socket
+        self._descriptor = opened.descriptor
+        self._process = os.getpid()
+        self._broken = ""
+        self._closed = False
+        self._posting = threading.Lock()  # nothing is posted after the end
+        self._following = threading.Lock()  # held by the thread whose turn is next
+        self._turn = threading.Lock()
+        self._holder = 0  # the thread that has the turn
+        items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._items = items
+        self._finalizer = weakref.finalize(self, items.put, None)
+        threading.Thread(target=_work, args=(items,), name="rpc-calls", daemon=True).start()
+        _open.add(self)
+
+    def call(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call a function that uses the session; return its result or raise its error.
+
+        Raises ``RpcError`` when the session is closed, broken, or another process's. When a signal
+        handler raises meanwhile, the result is dropped once it is there.
+        """
+        if threading.get_ident() != threading.main_thread().ident:
+            return self._run(function, arguments)
+        return self.start(function, *arguments).result()
+
+    def start(
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        answer: Future[Any] | None = None,
+    ) -> Future[Any]:
+        """As ``call``, without waiting: return the future of the result. It cannot be cancelled.
+
+        Pass ``answer`` to know the future even if a signal handler raises before this returns.
+        """
+        answer = Future() if answer is None else answer
+        self.check()  # first without a lock, which a forked child may never get
+        with self._posting:
+            self.check()
+            answer.set_running_or_notify_cancel()
+            self._items.put((answer, lambda: self._run(function, arguments)))
+        return answer
+
+    @property
+    def broken(self) -> str:
+        """Why the session is broken; empty while it is not."""
+        return self._broken
+
+    def check(self) -> None:
+        """Raise ``RpcError`` when the session is closed, broken, or another process's. Any thread.
+
+        Does not ask the server.
+        """
+        if os.getpid() != self._process:
+            raise RpcError(
+                f"{self._name} belongs to process {self._process}, this is process {os.getpid()}",
+                hint="connect in the process that uses the session",
+            )
+        if self._closed:
+            raise RpcError(f"{self._name} is closed")
+        if self._broken:
+            raise RpcError(
+                f"{self._name} is broken: {self._broken}", hint="close it and connect again"
+            )
+
+    def cut(self) -> None:
+        """End the connection under a call that waits. Any thread."""
+        if self._socket is not None and os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End the session, within some seconds also when a call is under way; may be called twice.
+
+        In a forked child nothing is sent: the session is the parent's.
+        """
+        if self._closed or os.getpid() != self._process:
+            return
+        with self._posting:
+            self._closed = True
+            self._finalizer()
+        try:
+            idle = self._turn.acquire(blocking=False)
+            if not idle:
+                self.cut()
+                idle = self._turn.acquire(timeout=_END_S)
+            if idle:
+                with contextlib.suppress(*tvm_adapter.RPC_ERRORS):
+                    tvm_adapter.close_rpc(self.remote)
+        finally:
+            if self._socket is not None:
+                self._socket.close()
+
+    def _run(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+        if self._holder == threading.get_ident():  # one call is part of another
+            return function(*arguments)
+        self.check()  # likewise
+        with self._my_turn():
+            if not self._broken and self._has_stray_answer():
+                self._broken = "found an answer that no call waits for"
+            self.check()
+            try:
+                return function(*arguments)
+            except tvm_adapter.RPC_ERRORS as cause:
+                if not tvm_adapter.is_rpc_answer(cause):
+                    self._broken = last_line(cause)
+                raise
+
+    @contextlib.contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        # A lock that is given back and wanted again at once stays where it was; with two, whoever
+        # waits for the first one goes before.
+        with self._following:
+            self._turn.acquire()
+        self._holder = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._holder = 0
+            self._turn.release()
+
+    def _has_stray_answer(self) -> bool:
+        """Tell whether bytes wait that no call reads, other than the server's farewell."""
+        first = self._waiting_bytes()
+        if not first or tvm_adapter.RPC_FAREWELL in first:
+            return False
+        time.sleep(_STRAY_S)  # for a thread that uses ``remote`` itself
+        return self._waiting_bytes() == first
+
+    def _waiting_bytes(self) -> bytes:
+        if self._socket is None:
+            return b""
+        try:
+            return self._socket.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:  # none; or the connection is lost, as the call will tell
+            return b""
+
+    def _disown(self) -> None:
+        """In a forked child: put a dead socket in the place of the parent's."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError), socket.socket() as dead:
+                os.dup2(dead.fileno(), self._descriptor)
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _work(items: queue.SimpleQueue[_Item | None]) -> None:
+    """Make the calls of an exchange until it ends; does not keep it alive."""
+    while (item := items.get()) is not None:
+        answer, run = item
+        try:
+            answer.set_result(run())
+        except BaseException as cause:  # handed over to whoever waits
+            answer.set_exception(cause)
+        del item, answer, run  # what they refer to may be freed while the thread waits
+
+
+def _disown_all() -> None:
+    for exchange in list(_open):
+        exchange._disown()
+
+
+_open = weakref.WeakSet()
+os.register_at_fork(after_in_child=_disown_all)

@@ -1,0 +1,189 @@
+"""RPC sessions when a call is interrupted, the server is lost, or the process forks."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from needs import rpcd
+
+from edgepipe import rpc
+from edgepipe.errors import RpcError
+
+pytestmark = pytest.mark.sim
+SOON_S = 0.05  # how late an interrupt may be seen
+
+
+class AlarmError(Exception):
+    """What the tests' signal handler raises."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[rpc.LocalServer]:
+    with rpc.LocalServer.start(rpcd()) as running:
+        yield running
+
+
+@pytest.fixture
+def session(server: rpc.LocalServer) -> Iterator[rpc.Session]:
+    with rpc.connect(server.port) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def paused(process: int) -> Iterator[None]:
+    """Stop a session's process over there, so that a call to it takes as long as the block."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def interrupted(after_s: float = 0.1) -> Iterator[None]:
+    """Raise AlarmError from a signal handler; the block must end with it, within 50 ms."""
+    rung: list[float] = []
+
+    def ring(*_: object) -> None:
+        rung.append(time.monotonic())
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    sent: list[float] = []
+
+    def send() -> None:
+        sent.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
+    timer = threading.Timer(after_s, send)
+    timer.start()
+    try:
+        with pytest.raises(AlarmError):
+            yield
+        assert time.monotonic() - sent[0] < SOON_S
+    finally:
+        timer.cancel()
+        timer.join()
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupted_call_leaves_the_next_calls_their_own_answers(session):
+    process = session.info()["process"]
+    with paused(process), interrupted():
+        session.info()
+    remedies = [session.call("edgepipe.remedy", code) for code in (1, 2, 3)]
+    assert len(set(remedies)) == 3
+    assert session.info()["process"] == process
+
+
+def test_an_interrupted_upload_leaves_the_session_usable(session, tmp_path):
+    process = session.info()["process"]
+    large = tmp_path / "folder" / "large"
+    large.parent.mkdir()
+    large.write_bytes(bytes(16 << 20))
+    with paused(process), interrupted():
+        session.upload_folder(large.parent, "uploaded")
+    assert session.info()["process"] == process
+
+
+def test_a_wait_for_a_server_that_is_busy_is_interrupted(server, session):
+    with interrupted():
+        rpc.connect(server.port)
+    assert session.info()["process"] > 0
+    session.close()
+    with rpc.connect(server.port) as following:
+        assert following.info()["process"] > 0
+
+
+def test_a_session_ends_soon_though_an_interrupted_call_never_does(server):
+    session = rpc.connect(server.port)
+    with paused(session.info()["process"]):
+        with interrupted():
+            session.info()
+        begun = time.monotonic()
+        session.close()
+        assert time.monotonic() - begun < 5
+    with rpc.connect(server.port) as following:
+        assert following.info()["process"] > 0
+
+
+def test_a_session_that_has_lost_its_server_says_so_on_every_later_call(session):
+    os.kill(session.info()["process"], signal.SIGKILL)
+    with pytest.raises(RpcError, match=r"RPC: .*(Connection reset|Broken pipe)"):
+        session.info()
+    for _ in range(2):
+        with pytest.raises(RpcError, match=r"the RPC session is broken: .*(reset|pipe)") as caught:
+            session.info()
+        assert caught.value.hint == "close it and connect again"
+
+
+def test_an_error_of_the_server_does_not_break_the_session(session):
+    with pytest.raises(RpcError, match=r"nofile: no such bundle"):
+        session.call("edgepipe.open_bundle", "nofile", "auto")
+    with pytest.raises(RpcError, match=r"has no function 'edgepipe\.nonsense'"):
+        session.call("edgepipe.nonsense")
+    assert session.info()["process"] > 0
+
+
+def test_a_call_of_tvms_own_client_cut_in_half_is_noticed(session):
+    info = session.remote.get_function("edgepipe.info")
+    with paused(session.info()["process"]), interrupted():
+        info()
+    time.sleep(0.2)  # until the answer that nobody waits for is here
+    with pytest.raises(RpcError, match="the RPC session is broken: found an answer"):
+        session.info()
+
+
+def test_a_forked_child_neither_uses_nor_ends_the_session(session):
+    process = session.info()["process"]
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            session.info()
+        except RpcError as error:
+            code = 0 if f"belongs to process {os.getppid()}" in str(error) else 2
+        session.close()
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert session.info()["process"] == process
+
+
+FORKED = """
+import os, sys
+from edgepipe import rpc
+
+session = rpc.connect(int(sys.argv[1]))
+process = session.info()["process"]
+child = os.fork()
+if child == 0:
+    sys.exit(0)  # the interpreter frees what the child has inherited
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert session.info()["process"] == process
+print("alive")
+"""
+
+
+def test_a_forked_child_exits_without_ending_the_session(server):
+    command = [sys.executable, "-c", FORKED, str(server.port)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout) == (0, "alive\n"), found.stderr
+
+
+def test_a_session_that_nobody_keeps_ends(server):
+    session = rpc.connect(server.port)
+    assert session.info()["process"] > 0
+    del session
+    gc.collect()
+    with rpc.connect(server.port) as following:  # waits for the end of the one before
+        assert following.info()["process"] > 0
