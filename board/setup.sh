@@ -184,7 +184,7 @@ install_file 0755 /usr/local/lib/edgepipe/apply-overlay <"$here/apply-overlay.sh
 install_file 0644 /etc/systemd/system/edgepipe-overlay.service <"$here/edgepipe-overlay.service"
 if [ -r "$system/proc/config.gz" ] && ! zcat "$system/proc/config.gz" | grep -q '^CONFIG_OF_CONFIGFS=y'; then
     lacks "device-tree overlays at run time: this kernel is without CONFIG_OF_CONFIGFS" \
-        "merge vta.dtbo into the boot loader's device tree with fdtoverlay (docs/board.md)"
+        "merge vta.dtbo into the boot loader's device tree with fdtoverlay (docs/guides/board.md)"
 fi
 
 # ---- the service

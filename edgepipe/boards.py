@@ -41,7 +41,7 @@ class ArmTiming:
 
     Multiplications of a cycle, of dense and of depthwise convolutions; ``handover_us`` wakes a
     stage's thread, on the VTA through an interrupt. The defaults are estimates for a Cortex-A53:
-    docs/timing-model.md says where each comes from.
+    docs/reference/timing-model.md says where each comes from.
     """
 
     clock_hz: int = 1_200_000_000
@@ -98,7 +98,7 @@ class Board:
 
         One per stage and two for the caller; where stages outnumber what works at the same time,
         the accelerator and the cores, two frames for each of these keep all of them busy
-        (docs/timing-model.md).
+        (docs/reference/timing-model.md).
         """
         everyone = stages + 2
         return min(everyone, 2 * (self.arm_cores + 1)) if self.cores else everyone

@@ -49,7 +49,9 @@ class RpcError(EdgepipeError):
 class FrontendError(EdgepipeError):
     """A network file that cannot be read or imported."""
 
-    usual_remedy = "correct the network's description; docs/description.md explains every key"
+    usual_remedy = (
+        "correct the network's description; docs/reference/description.md explains every key"
+    )
 
 
 class QuantizeError(EdgepipeError):
@@ -82,7 +84,8 @@ class MediaError(EdgepipeError):
     """A picture, video or folder that cannot be read or does not fit the network."""
 
     usual_remedy = (
-        "give a video, a picture or a folder of pictures; docs/description.md says what fits"
+        "give a video, a picture or a folder of pictures; docs/reference/description.md says what "
+        "fits"
     )
 
 
@@ -107,7 +110,7 @@ class PipelineEnded(RuntimeFailure):
 class PipelineError(EdgepipeError):
     """A pipeline that is put together wrongly, or a frame that does not fit it."""
 
-    usual_remedy = "docs/pipelines.md shows how pipelines are put together"
+    usual_remedy = "docs/guides/pipelines.md shows how pipelines are put together"
 
 
 class VirtualBoardError(EdgepipeError):

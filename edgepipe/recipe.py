@@ -339,7 +339,7 @@ def _described(where: Path, model: Path) -> NetworkDescription:
     if not where.is_file():
         raise FrontendError(
             f"{model}: no description of the network at {where}",
-            hint="write a TOML file with a [preprocess] table (docs/description.md), "
+            hint="write a TOML file with a [preprocess] table (docs/reference/description.md), "
             "or name one with --description",
         )
     return description.load(where)

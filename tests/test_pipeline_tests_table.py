@@ -1,4 +1,4 @@
-"""The table in docs/pipeline-tests.md names tests that exist."""
+"""The table in docs/reference/pipeline-tests.md names tests that exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 NAMES = re.findall(
-    r"`(test_\w+|\w+Test\.\w+)`", (TESTS.parent / "docs" / "pipeline-tests.md").read_text()
+    r"`(test_\w+|\w+Test\.\w+)`", (TESTS.parent / "docs/reference/pipeline-tests.md").read_text()
 )
 
 

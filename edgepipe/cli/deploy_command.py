@@ -31,9 +31,9 @@ link or the power fails, the release before stays current. On the board:
 
   edgepipe/current/bin/edgepipe-run edgepipe/current/bundle ...
 
-Where the board has the systemd unit (docs/board.md), it rests during the golden run, since the
-accelerator has one user at a time, and is restarted after the switch. When the new release does not
-start, the release before comes back.
+Where the board has the systemd unit (docs/guides/board.md), it rests during the golden run, since
+the accelerator has one user at a time, and is restarted after the switch. When the new release does
+not start, the release before comes back.
 
 ssh's own configuration is used as it is; logins must work without a password.
 

@@ -1,7 +1,7 @@
 """What instructions cost: the parameters of the timing model, one set per board.
 
-The defaults are estimates for the Ultra96; ``docs/timing-model.md`` says where each comes from. A
-board file's ``[timing]`` table replaces them once somebody has measured that board.
+The defaults are estimates for the Ultra96; ``docs/reference/timing-model.md`` says where each comes
+from. A board file's ``[timing]`` table replaces them once somebody has measured that board.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 //       [&] { return live_figures(network, device, pipeline.statistics()); }, {});
 //
 // Four times a second a file /dev/shm/edgepipe-PID-N.json is replaced by a newer one, so a reader
-// always finds a whole JSON object (docs/statistics.md) and needs no lock:
+// always finds a whole JSON object (docs/guides/statistics.md) and needs no lock:
 //
 //   {"version": 1, "id": "4711-0", "pid": 4711, "program": "edgepipe-run", "uptime_s": 83.2,
 //    "live": {...}}
