@@ -21,13 +21,13 @@ from vta_stages.emission.window_fold import Moves, WindowFold, window_fold
 from vta_stages.isa.instructions import AluOp, MemoryType, Module
 from vta_stages.lowering.kernel import (
     Accumulate,
+    Accumulator,
     AddConstant,
     Combine,
     FoldWindows,
     Immediate,
     IndexArray,
     Kernel,
-    Region,
     Reset,
     Source,
     Vector,
@@ -88,10 +88,10 @@ class KernelEmitter:
     def _place(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
         return self._emission.place_uops(dst, src, wgt)
 
-    def _touched(self, tile: OutputTile, slot: int, *regions: Region) -> list[Extent]:
-        """Return the entries of a tile's regions, whose low bits the out buffer has too."""
+    def _touched(self, tile: OutputTile, slot: int, *targets: Accumulator) -> list[Extent]:
+        """Return the accumulator entries of a tile; the out buffer holds their low 8 bits."""
         entries = tile.pixels.pixels * tile.count
-        return [Extent(MemoryType.OUT, self._base(region, slot), entries) for region in regions]
+        return [Extent(MemoryType.OUT, self._base(target, slot), entries) for target in targets]
 
     def _emit_tile(self, tile: OutputTile, slot: int) -> None:
         pending: list[VectorStep] = []
@@ -110,15 +110,15 @@ class KernelEmitter:
         self._emit_vector_steps(pending, tile, slot)
         self._emit_store(tile, slot)
 
-    def _base(self, region: Region, slot: int) -> int:
-        return slot if region is Region.MAIN else self._layout.temp
+    def _base(self, target: Accumulator, slot: int) -> int:
+        return slot if target is Accumulator.MAIN else self._layout.temp
 
     # Vector operations.
 
     def _emit_vector_steps(self, steps: list[VectorStep], tile: OutputTile, slot: int) -> None:
         if not steps:
             return
-        touched = self._touched(tile, slot, *{step.region for step in steps})
+        touched = self._touched(tile, slot, *{step.target for step in steps})
         with self._schedule.group(Module.COMPUTE, *touched):
             for step in steps:
                 self._emit_vector_step(step, tile, slot)
@@ -130,7 +130,7 @@ class KernelEmitter:
         unrolled = tile.count if pixels < SHORT_PIXELS else 1
         block, pixel = (g.ravel() for g in np.mgrid[:unrolled, :piece])
         offset = block * pixels + pixel
-        dst = self._base(step.region, slot) + offset
+        dst = self._base(step.target, slot) + offset
         loops = (tile.count // unrolled, pixels // piece)
         moving = (int(loops[0] > 1), int(loops[1] > 1))
         dst_factors = (moving[0] * pixels, moving[1] * piece)
@@ -141,7 +141,7 @@ class KernelEmitter:
             src_factors = (moving[0], 0)
         elif self._kernel.uses_temp:
             # Only Combine reads it; the others can then do with the same uops.
-            src = self._base(Region(1 - step.region), slot) + offset
+            src = self._base(Accumulator(1 - step.target), slot) + offset
             src_factors = dst_factors
         begin = self._place(dst, src, 0)
         if isinstance(step, Reset):
@@ -171,11 +171,11 @@ class KernelEmitter:
         constants, blocks = self._loader.load_constants(tile.first)
         offset = tile.first if blocks == self._kernel.co_blocks else 0
         products = Products(
-            np.arange(count) + self._base(step.region, slot),
+            np.arange(count) + self._base(step.target, slot),
             np.full(count, vector.first),
             np.full(count, constants.base + step.constant * blocks + offset),
         )
-        touched = self._touched(tile, slot, step.region)
+        touched = self._touched(tile, slot, step.target)
         with self._schedule.group(Module.COMPUTE, *touched, constants.filled, vector):
             self._emit_gemm(products, Pairs(co=tile.count, co_dst=count, co_wgt=1))
 
@@ -238,11 +238,11 @@ class KernelEmitter:
         """Emit the products of one filled input slot with one filled weight slot."""
         inputs, weights = operands
         shifted = Products(
-            products.dst + self._base(step.region, slot),
+            products.dst + self._base(step.target, slot),
             products.src + inputs.base,
             products.wgt + weights.base,
         )
-        touched = self._touched(tile, slot, step.region)
+        touched = self._touched(tile, slot, step.target)
         with self._schedule.group(Module.COMPUTE, *touched, inputs.filled, weights.filled):
             self._emit_gemm(shifted, pairs)
 
@@ -275,7 +275,12 @@ class KernelEmitter:
         inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
         pixels, temp = tile.pixels.pixels, self._layout.temp
         aside = Extent(MemoryType.OUT, temp, patch.pixels * tile.count)
-        touched = [*self._touched(tile, slot, Region.MAIN), aside, inputs.filled, weights.filled]
+        touched = [
+            *self._touched(tile, slot, Accumulator.MAIN),
+            aside,
+            inputs.filled,
+            weights.filled,
+        ]
         with self._schedule.group(Module.COMPUTE, *touched):
             for moves, base, plane in (
                 (fold.to_main, slot, pixels),
@@ -321,7 +326,7 @@ class KernelEmitter:
             contiguous=pixels.width == output.width,
         )
         parts = [part.shifted(slot, start) for part in parts]
-        touched = self._touched(tile, slot, Region.MAIN)
+        touched = self._touched(tile, slot, Accumulator.MAIN)
         with self._schedule.group(Module.STORE, *touched) as group:
             for part in parts:
                 self._buffer.store(

@@ -14,7 +14,15 @@ from vta_stages.isa.instructions import AluOp
 from vta_stages.isa.layout import channel_blocks
 from vta_stages.layers.records import Epilogue, Int32Array, Leaky, LeakySum
 from vta_stages.lowering.constant_tiles import largest_constant
-from vta_stages.lowering.kernel import AddConstant, Combine, Immediate, Region, Reset, Step, Vector
+from vta_stages.lowering.kernel import (
+    Accumulator,
+    AddConstant,
+    Combine,
+    Immediate,
+    Reset,
+    Step,
+    Vector,
+)
 
 IMMEDIATE_MAX = (1 << 15) - 1
 LONGEST_SHIFT = 15
@@ -50,9 +58,9 @@ class EpilogueBuilder:
         """Return the steps that shift the accumulator left by int64[channels], 0 to 16."""
         self._set(self._low << distance, self._high << distance)
         if (distance == distance[0]).all():
-            return [Immediate(AluOp.SHR, Region.MAIN, -int(distance[0]))]
+            return [Immediate(AluOp.SHR, Accumulator.MAIN, -int(distance[0]))]
         vector = self._index(self._vectors, (-distance).astype(np.int32))
-        return [Vector(AluOp.SHR, Region.MAIN, vector)]
+        return [Vector(AluOp.SHR, Accumulator.MAIN, vector)]
 
     def vectors(self) -> Int32Array:
         """Return the operands of vector operations, int32[n, co_blocks * block]."""
@@ -64,7 +72,7 @@ class EpilogueBuilder:
 
     def epilogue(self, epilogue: Epilogue) -> list[Step]:
         """Return the steps of an epilogue."""
-        steps = self._add(Region.MAIN, epilogue.bias)
+        steps = self._add(Accumulator.MAIN, epilogue.bias)
         self.widen(epilogue.bias.astype(np.int64), epilogue.bias.astype(np.int64))
         if epilogue.leaky is not None:
             steps += self._leaky(epilogue.leaky)
@@ -97,26 +105,26 @@ class EpilogueBuilder:
         known.append(padded)
         return len(known) - 1
 
-    def _add(self, region: Region, values: Int32Array) -> list[Step]:
+    def _add(self, target: Accumulator, values: Int32Array) -> list[Step]:
         if not values.any():
             return []
         fits = max(int(values.max()), -int(values.min())) <= self._largest
         if fits and len(self._constants) < self._most_constants:
-            return [AddConstant(region, self._index(self._constants, values))]
+            return [AddConstant(target, self._index(self._constants, values))]
         first = int(values[0])
         if (values == first).all() and abs(first) <= IMMEDIATE_MAX:
-            return [Immediate(AluOp.ADD, region, first)]
-        return [Vector(AluOp.ADD, region, self._index(self._vectors, values))]
+            return [Immediate(AluOp.ADD, target, first)]
+        return [Vector(AluOp.ADD, target, self._index(self._vectors, values))]
 
     def _leaky(self, leaky: Leaky) -> list[Step]:
-        main, temp = Region.MAIN, Region.TEMP
+        main, temp = Accumulator.MAIN, Accumulator.TEMP
         steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
         steps += self._add(temp, leaky.offset)
         for shift, sum_ in leaky.steps:
             steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
             if sum_ is not LeakySum.NOTHING:
-                region = main if sum_ is LeakySum.TO_VALUE else temp
-                steps.append(Combine(AluOp.ADD, region))
+                target = main if sum_ is LeakySum.TO_VALUE else temp
+                steps.append(Combine(AluOp.ADD, target))
         # A leaky ReLU never falls, so its bounds are its values at the bounds.
         self._set(*_leaky_bounds(leaky, self._low, self._high))
         return [*steps, Combine(AluOp.MAX, main)]
@@ -124,21 +132,23 @@ class EpilogueBuilder:
     def _shift(self, shift: Int32Array) -> list[Step]:
         self._low, self._high = self._low >> shift, self._high >> shift
         if (shift == shift[0]).all():
-            return [Immediate(AluOp.SHR, Region.MAIN, part) for part in split_shift(int(shift[0]))]
+            return [
+                Immediate(AluOp.SHR, Accumulator.MAIN, part) for part in split_shift(int(shift[0]))
+            ]
         steps: list[Step] = []
         while shift.any():
             part = np.minimum(shift, LONGEST_SHIFT)
             vector = self._index(self._vectors, part.astype(np.int32))
-            steps.append(Vector(AluOp.SHR, Region.MAIN, vector))
+            steps.append(Vector(AluOp.SHR, Accumulator.MAIN, vector))
             shift = shift - part
         return steps
 
     def _clip(self, low: int, high: int) -> list[Step]:
         steps: list[Step] = []
         if self._low.min() < low:
-            steps.append(Immediate(AluOp.MAX, Region.MAIN, low))
+            steps.append(Immediate(AluOp.MAX, Accumulator.MAIN, low))
         if self._high.max() > high:
-            steps.append(Immediate(AluOp.MIN, Region.MAIN, high))
+            steps.append(Immediate(AluOp.MIN, Accumulator.MAIN, high))
         return steps
 
 

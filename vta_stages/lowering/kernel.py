@@ -89,8 +89,8 @@ def identity_axis(extent: int) -> AxisMap:
     return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
 
 
-class Region(IntEnum):
-    """The accumulators of a tile: the one that is stored, and one for intermediate values."""
+class Accumulator(IntEnum):
+    """The two accumulators of a tile: MAIN is stored, TEMP holds intermediate values."""
 
     MAIN = 0
     TEMP = 1
@@ -131,17 +131,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Set a region of the tile to zero."""
+    """Set an accumulator to zero."""
 
-    region: Region
+    target: Accumulator
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Add the products of ``sources[source]`` to a region, those of one (row, column) part."""
+    """Add the products of ``sources[source]`` to an accumulator, for one (row, column) part."""
 
     source: int
-    region: Region = Region.MAIN
+    target: Accumulator = Accumulator.MAIN
     part: tuple[int, int] = (0, 0)
 
 
@@ -150,41 +150,41 @@ class FoldWindows:
     """Set MAIN to the maximum over a source's windows (:mod:`vta_stages.emission.window_fold`)."""
 
     source: int
-    region: Region = Region.MAIN
+    target: Accumulator = Accumulator.MAIN
 
 
 @dataclass(frozen=True, slots=True)
 class AddConstant:
-    """Add ``constants[constant]`` to a region, one value per channel, in one product."""
+    """Add ``constants[constant]``, one value per channel, to an accumulator in one product."""
 
-    region: Region
+    target: Accumulator
     constant: int
 
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """``region = op(region, imm)`` lane by lane."""
+    """``target = op(target, imm)``, lane by lane."""
 
     op: AluOp
-    region: Region
+    target: Accumulator
     imm: int
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``region = op(region, vectors[vector])`` with one constant per channel."""
+    """``target = op(target, vectors[vector])`` with one operand per channel."""
 
     op: AluOp
-    region: Region
+    target: Accumulator
     vector: int
 
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """``region = op(region, other region)`` entry by entry."""
+    """``target = op(target, other accumulator)``, entry by entry."""
 
     op: AluOp
-    region: Region
+    target: Accumulator
 
 
 Step = Reset | Accumulate | FoldWindows | AddConstant | Immediate | Vector | Combine
@@ -208,8 +208,8 @@ class Kernel:
 
     @cached_property
     def uses_temp(self) -> bool:
-        """Some step works on the second region."""
+        """Whether a step uses :attr:`Accumulator.TEMP`."""
         return any(
-            step.region is Region.TEMP or isinstance(step, Combine | FoldWindows)
+            step.target is Accumulator.TEMP or isinstance(step, Combine | FoldWindows)
             for step in self.steps
         )

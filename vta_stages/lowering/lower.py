@@ -30,13 +30,13 @@ from vta_stages.layers.records import (
 from vta_stages.lowering.epilogue import EpilogueBuilder
 from vta_stages.lowering.kernel import (
     Accumulate,
+    Accumulator,
     AxisMap,
     Combine,
     FoldWindows,
     Immediate,
     IndexArray,
     Kernel,
-    Region,
     Reset,
     Source,
     Step,
@@ -244,12 +244,12 @@ def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
 
 def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
     """Return the steps that leave the largest of ``rows`` x ``cols`` sums of a source in MAIN."""
-    steps: list[Step] = [Accumulate(source, Region.MAIN, (0, 0))]
+    steps: list[Step] = [Accumulate(source, Accumulator.MAIN, (0, 0))]
     for part in range(1, rows * cols):
         steps += [
-            Reset(Region.TEMP),
-            Accumulate(source, Region.TEMP, divmod(part, cols)),
-            Combine(AluOp.MAX, Region.MAIN),
+            Reset(Accumulator.TEMP),
+            Accumulate(source, Accumulator.TEMP, divmod(part, cols)),
+            Combine(AluOp.MAX, Accumulator.MAIN),
         ]
     return steps
 
@@ -359,13 +359,13 @@ def _finish(
 ) -> Kernel:
     ending: list[Step] = []
     if not _writes_everything(layer.output, sources, steps):
-        ending.append(Immediate(AluOp.ADD, Region.MAIN, 0))
+        ending.append(Immediate(AluOp.ADD, Accumulator.MAIN, 0))
     return Kernel(
         name=layer.name,
         output=layer.output,
         co_blocks=channel_blocks(accelerator, layer.output.channels),
         sources=tuple(sources),
-        steps=(Reset(Region.MAIN), *steps, *ending),
+        steps=(Reset(Accumulator.MAIN), *steps, *ending),
         vectors=builder.vectors(),
         constants=builder.constants(),
     )
@@ -376,7 +376,7 @@ def _writes_everything(
 ) -> bool:
     """Tell whether some step writes every entry; a reset alone does not reach the out buffer."""
     for step in steps:
-        if step.region is not Region.MAIN:
+        if step.target is not Accumulator.MAIN:
             continue
         if isinstance(step, Reset):
             continue
