@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.emission.emission import Emission, Place
-from vta_stages.emission.emitter import KernelEmitter
+from vta_stages.emission.kernel_emitter import KernelEmitter
+from vta_stages.emission.program_builder import ProgramBuilder
 from vta_stages.errors import LayerError
 from vta_stages.isa.instructions import Module
 from vta_stages.layers.check import check_consistent
@@ -133,11 +133,7 @@ class _Compilation:
 
     def __init__(self, accelerator: Accelerator, plan: MemoryPlan, cost: CostModel) -> None:
         self._accelerator, self._plan, self._cost = accelerator, plan, cost
-        places = {
-            name: Place(address.region, address.offset_bytes // accelerator.inp_bytes)
-            for name, address in plan.addresses.items()
-        }
-        self._emission = Emission(accelerator, plan.regions, places)
+        self._builder = ProgramBuilder(accelerator, plan.regions, plan.addresses)
         self._first = 0
         self._spans: list[LayerSpan] = []
 
@@ -145,19 +141,19 @@ class _Compilation:
         """Append a layer's instructions; return the cycles that it is expected to take."""
         kernel = lower(layer, self._accelerator)
         tiling = choose_tiling(self._accelerator, kernel, self._cost)
-        KernelEmitter(kernel, tiling, self._emission).emit()
+        KernelEmitter(kernel, tiling, self._builder).emit()
         # What the program begins with belongs to its first layer.
-        end = len(self._emission.buffer)
+        end = len(self._builder.buffer)
         self._spans.append(LayerSpan(name=kernel.name, first=self._first, count=end - self._first))
         self._first = end
         return tiling.cycles
 
     def finish(self) -> Program:
         """End the program once everything is stored."""
-        schedule, buffer = self._emission.schedule, self._emission.buffer
+        schedule, buffer = self._builder.schedule, self._builder.buffer
         with schedule.group(Module.COMPUTE, after=[schedule.last(Module.STORE)]):
             buffer.finish()
-        consts = self._emission.consts.content()
+        consts = self._builder.constants.content()
         regions = list(self._plan.regions)
         regions[CONST_REGION] = Region(name="consts", bytes=len(consts), kind=RegionKind.CONST)
         return Program(

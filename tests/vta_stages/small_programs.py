@@ -71,7 +71,7 @@ def product_uops(count: int = 16) -> list[Uop]:
 
 
 def product_instructions() -> list[Instruction]:
-    """Sixteen inputs times one weight tile, shifted and stored: the smallest useful program."""
+    """Sixteen inputs times one weight block, shifted and stored: the smallest useful program."""
     return [
         Load(memory_type=MemoryType.UOP, sram_base=0, dram_base=0, x_size=16),
         Load(memory_type=MemoryType.INP, sram_base=0, dram_base=0, x_size=16),

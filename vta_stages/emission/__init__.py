@@ -1,1 +1,1 @@
-"""Emission: a tiled kernel as instructions, micro-operations, constants and tokens."""
+"""Emission: turn a tiled kernel into instructions, uops, constants and tokens."""

@@ -1,29 +1,30 @@
-"""What a kernel needs on chip, loaded into slots: input patches, weight tiles and constants."""
+"""Load what a kernel needs on chip into slots: input patches, weight blocks, biases, vectors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vta_stages.emission.emission import Emission, Transfer
+from vta_stages.emission.buffer_slots import BufferSlot, SlotRing
+from vta_stages.emission.program_builder import ProgramBuilder, Transfer
 from vta_stages.emission.schedule import Extent
-from vta_stages.emission.slots import Slot, SlotRing
 from vta_stages.isa.instructions import MemoryType, Module
 from vta_stages.layers.records import Int8Array, TensorSpec
-from vta_stages.lowering.constant_tiles import constant_tiles
+from vta_stages.lowering.bias_weights import bias_weights
 from vta_stages.lowering.kernel import Kernel
 from vta_stages.tiling.patch import Patch
-from vta_stages.tiling.tiling import SPARE_BASE, ConstantSlots, Tiling
+from vta_stages.tiling.tiling import SPARE_BASE, BiasSlots, Tiling
 
 LONGEST_STRIDE = (1 << 16) - 1
+"""The largest ``x_stride`` of a LOAD or STORE, in elements."""
 
 
 def transfers(
     *, blocks: int, rows: int, cols: int, pitch: int, plane: int, contiguous: bool
 ) -> list[Transfer]:
-    """Return transfers of ``blocks`` x ``rows`` x ``cols`` elements with as few rows as can be.
+    """Return transfers of ``blocks`` x ``rows`` x ``cols`` elements in as few rows as possible.
 
-    In DRAM rows are ``pitch`` and blocks ``plane`` elements apart; on chip all is dense.
-    ``contiguous`` tells that the rows of a block follow each other in DRAM too.
+    In DRAM, rows are ``pitch`` and blocks ``plane`` elements apart; on chip they are dense.
+    ``contiguous`` says that the rows of a block are dense in DRAM too.
     """
     pixels = rows * cols
     if contiguous and pixels == plane:
@@ -35,60 +36,61 @@ def transfers(
 
 
 class BlockLoader:
-    """Loads for one kernel, into slots that may still hold what ran before."""
+    """Appends the loads of one kernel. Its slots may still hold what earlier kernels loaded."""
 
-    def __init__(self, kernel: Kernel, tiling: Tiling, emission: Emission) -> None:
-        self._kernel, self._tiling, self._emission = kernel, tiling, emission
-        self._schedule, self._buffer = emission.schedule, emission.buffer
-        self._accelerator, self._consts = emission.accelerator, emission.consts
-        constants = ConstantSlots.of(kernel, tiling.co, channels_outer=tiling.channels_outer)
-        size = len(kernel.constants) * constants.blocks
-        self._constant_blocks = constants.blocks
+    def __init__(self, kernel: Kernel, tiling: Tiling, builder: ProgramBuilder) -> None:
+        self._kernel, self._tiling, self._builder = kernel, tiling, builder
+        self._schedule, self._buffer = builder.schedule, builder.buffer
+        self._accelerator, self._constants = builder.accelerator, builder.constants
+        biases = BiasSlots.of(kernel, tiling.co, channels_outer=tiling.channels_outer)
+        size = len(kernel.biases) * biases.blocks
+        self._bias_blocks = biases.blocks
         inp, wgt = MemoryType.INP, MemoryType.WGT
-        end = self._accelerator.wgt_depth - constants.count * size
+        end = self._accelerator.wgt_depth - biases.count * size
         self._inp = SlotRing(self._schedule, inp, 0, tiling.inp_slot, tiling.inp_slots)
         base = self._free_first(wgt, tiling.wgt_slot * tiling.wgt_slots, end)
         self._wgt = SlotRing(self._schedule, wgt, base, tiling.wgt_slot, tiling.wgt_slots)
-        self._constants = SlotRing(self._schedule, wgt, end, size, constants.count)
+        self._biases = SlotRing(self._schedule, wgt, end, size, biases.count)
         self._vectors: tuple[int, int] | None = None
 
     def _free_first(self, memory: MemoryType, count: int, end: int) -> int:
-        """Return where ``count`` elements come free first: at the beginning or before ``end``."""
+        """Return where ``count`` elements become free first: from 0 on or up to ``end``."""
         return min(
             (0, end - count),
             key=lambda first: self._schedule.last_reader(Extent(memory, first, count)),
         )
 
-    def _load_tiles(self, slot: Slot, tiles: Int8Array) -> None:
+    def _load_weights(self, slot: BufferSlot, weights: Int8Array) -> None:
         with self._schedule.group(Module.LOAD, slot.filled):
             self._buffer.load(
                 MemoryType.WGT,
                 sram_base=slot.base,
-                dram_base=self._consts.add(tiles.tobytes(), self._accelerator.wgt_bytes),
+                dram_base=self._constants.add(weights.tobytes(), self._accelerator.wgt_bytes),
                 x_size=slot.filled.count,
-                region=self._consts.region,
+                region=self._constants.region,
             )
 
-    def load_constants(self, first: int) -> tuple[Slot, int]:
-        """Return a slot with tiles of constants ``[constant][block]`` and its number of blocks.
+    def load_biases(self, first: int) -> tuple[BufferSlot, int]:
+        """Return a slot with the weights of biases, ``[bias][block]``, and how many blocks it has.
 
-        It holds those of the chunk that begins at ``first``, or all where all have room.
+        The slot holds the biases of the chunk that starts at ``first``, or of all channels if they
+        fit.
         """
-        blocks, kernel = self._constant_blocks, self._kernel
+        blocks, kernel = self._bias_blocks, self._kernel
         if blocks == kernel.co_blocks:
             first = 0
         count = min(blocks, kernel.co_blocks - first)
-        slot, hit = self._constants.take(first, len(kernel.constants) * count)
+        slot, hit = self._biases.take(first, len(kernel.biases) * count)
         if not hit:
             block = self._accelerator.block_out
-            lanes = kernel.constants[:, first * block : (first + count) * block]
-            self._load_tiles(slot, constant_tiles(lanes, block))
+            lanes = kernel.biases[:, first * block : (first + count) * block]
+            self._load_weights(slot, bias_weights(lanes, block))
         return slot, count
 
     def load_vectors(self, first: int, count: int) -> None:
         """Load the vectors of channel blocks into the accumulator, ``[vector][block]``.
 
-        To be called in a compute group; does nothing if they are there.
+        Call it inside a compute group. It does nothing if they are already there.
         """
         if self._vectors == (first, count):
             return
@@ -99,18 +101,18 @@ class BlockLoader:
         self._buffer.load(
             MemoryType.ACC,
             sram_base=SPARE_BASE + accelerator.acc_hazard_steps,
-            dram_base=self._consts.add(chosen.astype("<i4").tobytes(), accelerator.acc_bytes),
+            dram_base=self._constants.add(chosen.astype("<i4").tobytes(), accelerator.acc_bytes),
             x_size=chosen.shape[0] * chosen.shape[1],
-            region=self._consts.region,
+            region=self._constants.region,
         )
 
-    def load_patch(self, tensor: TensorSpec, patch: Patch, first: int, count: int) -> Slot:
+    def load_patch(self, tensor: TensorSpec, patch: Patch, first: int, count: int) -> BufferSlot:
         """Return a slot with channel blocks of a patch, ``[block][row][col]``."""
         slot, hit = self._inp.take((tensor.name, patch, first, count), patch.pixels * count)
         if hit:
             return slot
         region, parts = self._patch_transfers(tensor, patch, first, count)
-        stored = self._emission.await_stores(region, parts)
+        stored = self._builder.await_stores(region, parts)
         with self._schedule.group(Module.LOAD, slot.filled, after=[stored]):
             for part in parts:
                 self._buffer.load(
@@ -125,17 +127,17 @@ class BlockLoader:
         return slot
 
     def await_patch(self, tensor: TensorSpec, patch: Patch, first: int, count: int) -> None:
-        """Have compute wait for the stores of a patch that is to be loaded soon."""
-        self._emission.await_stores(*self._patch_transfers(tensor, patch, first, count))
+        """Make compute wait for the stores that write a patch which will be loaded soon."""
+        self._builder.await_stores(*self._patch_transfers(tensor, patch, first, count))
 
     def _patch_transfers(
         self, tensor: TensorSpec, patch: Patch, first: int, count: int
     ) -> tuple[int, list[Transfer]]:
-        """Return a patch's region, and transfers relative to it and to the slot."""
-        place = self._emission.places[tensor.name]
+        """Return a patch's region, and its transfers relative to the region and to the slot."""
+        region, base = self._builder.first_element(tensor.name)
         rows, cols = patch.rows, patch.cols
         plane = tensor.height * tensor.width
-        start = place.element + first * plane + rows.first * tensor.width + cols.first
+        start = base + first * plane + rows.first * tensor.width + cols.first
         parts = transfers(
             blocks=count,
             rows=rows.count,
@@ -144,19 +146,19 @@ class BlockLoader:
             plane=plane,
             contiguous=cols.count == tensor.width and rows.step == 1,
         )
-        return place.region, [part.shifted(0, start) for part in parts]
+        return region, [part.shifted(0, start) for part in parts]
 
-    def load_tiles(self, index: int, out: tuple[int, int], inp: tuple[int, int]) -> Slot:
-        """Return a slot with weight tiles ``[co][ci][tile]`` of source ``index``.
+    def load_weights(self, index: int, out: tuple[int, int], inp: tuple[int, int]) -> BufferSlot:
+        """Return a slot with weight blocks ``[co][ci][n]`` of source ``index``.
 
         ``out`` and ``inp`` are (first, count) of output blocks and of the source's input blocks.
         """
         source = self._kernel.sources[index]
-        tiles = source.tiles
+        weights = source.weights
         if not source.shared:
-            tiles = tiles[out[0] : out[0] + out[1], inp[0] : inp[0] + inp[1]]
-        elements = tiles.size // self._accelerator.wgt_bytes
+            weights = weights[out[0] : out[0] + out[1], inp[0] : inp[0] + inp[1]]
+        elements = weights.size // self._accelerator.wgt_bytes
         slot, hit = self._wgt.take((index,) if source.shared else (index, out, inp), elements)
         if not hit:
-            self._load_tiles(slot, tiles)
+            self._load_weights(slot, weights)
         return slot

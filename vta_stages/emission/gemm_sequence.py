@@ -1,7 +1,7 @@
-"""Products of many channel blocks as few GEMM instructions, free of accumulator hazards.
+"""Turn the products of many channel blocks into few GEMM instructions without hazards.
 
-An instruction's uops cover the products of some pairs of blocks; its two loops repeat them for the
-others, the outer loop along the reduction, the inner loop along the output blocks.
+The uops of an instruction cover the products of some pairs of blocks. Its two loops repeat them
+for the other pairs: the outer loop along the reduction, the inner loop along the output blocks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from vta_stages.tiling.patch import Products
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """``ci`` x ``co`` pairs of channel blocks, and how indices move from one block to the next.
+    """``ci`` x ``co`` pairs of channel blocks, and the index steps from one block to the next.
 
-    Moving to the next input block never moves the accumulator index.
+    ``co_dst``, ``co_src`` and ``co_wgt`` are the steps to the next output block, ``ci_src`` and
+    ``ci_wgt`` those to the next input block, in elements. The accumulator index does not depend
+    on the input block.
     """
 
     co: int
@@ -44,7 +46,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GemmCall:
-    """One instruction: its uops, loop counts and factors as (outer, inner)."""
+    """One GEMM instruction: its uops, and its loop counts and factors as (outer, inner)."""
 
     uops: Products
     loops: tuple[int, int]
@@ -56,21 +58,21 @@ class GemmCall:
 def gemm_calls(
     products: Products, pairs: Pairs, *, hazard: int, longest: int, spare: int
 ) -> list[GemmCall]:
-    """Return instructions that do ``products`` for all ``pairs``.
+    """Return the instructions that compute ``products`` for all ``pairs``.
 
-    Steps of one instruction on the same accumulator entry are at least ``hazard`` steps apart;
-    where a tile is too small for that, steps on ``hazard`` entries from ``spare`` fill the gaps.
-    No instruction has more than ``longest`` uops.
+    Within an instruction, steps on the same accumulator entry are at least ``hazard`` steps apart.
+    If a tile is too small for that, steps on the ``hazard`` entries from ``spare`` on fill the
+    gaps. No instruction has more than ``longest`` uops.
     """
     co_u, ci_u = loop_split(len(products), pairs.co, pairs.ci)
     unrolled = pairs.unroll(products, co_u, ci_u)
     pieces = _split(unrolled, longest)
     loops = (pairs.ci // ci_u, pairs.co // co_u)
     if not all(_spread(piece.dst, hazard, loops) for piece in pieces):
-        # Too few entries to keep steps apart in plain order: interleave all output blocks.
+        # Too few entries to keep the steps apart in plain order: interleave all output blocks.
         co_u, loops = pairs.co, (pairs.ci // ci_u, 1)
         unrolled, width = _in_rounds(pairs.unroll(products, co_u, ci_u), hazard, spare)
-        # Whole rounds repeat safely, and so does a part of one that is a multiple of the hazard.
+        # Whole rounds can be repeated safely, and so can parts that are multiples of the hazard.
         unit = width if width <= longest else hazard
         pieces = _split(unrolled, longest // unit * unit)
     outer, inner = int(loops[0] > 1) * ci_u, int(loops[1] > 1) * co_u
@@ -96,7 +98,7 @@ def _split(products: Products, count: int) -> list[Products]:
 
 
 def _spread(dst: IndexArray, hazard: int, loops: tuple[int, int]) -> bool:
-    """Tell whether steps on one accumulator entry are at least ``hazard`` steps apart."""
+    """Tell whether all steps on one accumulator entry are at least ``hazard`` steps apart."""
     order = np.argsort(dst, kind="stable")
     ordered = dst[order]
     same = ordered[1:] == ordered[:-1]
@@ -111,11 +113,11 @@ def _spread(dst: IndexArray, hazard: int, loops: tuple[int, int]) -> bool:
 
 
 def _in_rounds(products: Products, hazard: int, spare: int) -> tuple[Products, int]:
-    """Return the products in rounds that touch each entry once, and the length of a round.
+    """Return the products in rounds that use each entry once, and the length of a round in steps.
 
-    A round has one place per accumulator entry and is a multiple of ``hazard`` long, so steps on
-    one entry are far enough apart however often the rounds are repeated. Places without work are
-    steps on the spare entries, which nothing reads.
+    A round has one place per accumulator entry, and its length is a multiple of ``hazard``. So
+    steps on one entry stay far enough apart, however often the rounds are repeated. Places without
+    a product become steps on the spare entries, which nothing reads.
     """
     entries, column = np.unique(products.dst, return_inverse=True)
     order = np.argsort(column, kind="stable")

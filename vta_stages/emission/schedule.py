@@ -1,16 +1,16 @@
-"""Which instruction waits for which: groups of instructions in three queues, and their tokens.
+"""Order instructions: groups in three queues, and the tokens that they wait for.
 
-A group says which elements of the buffers it touches; it then waits for those groups of the other
-module at that buffer, writer or reader, that touched one of them last. Nothing else orders layers,
-so loads for a layer begin while the one before it is worked on, wherever there is room.
+A group declares which buffer elements it touches. It then waits for the latest group of the other
+module at that buffer, writer or reader, that touched any of them. Nothing else orders layers, so
+loads for a layer start during the layer before it, wherever there is room.
 
-The three modules run concurrently, each in order, and hand each other tokens that carry no name. As
-both ends of a token queue work in order, the k-th token pushed is the k-th popped; so a group that
-must wait for group ``g`` of a neighbour needs a token only if no earlier group of its own queue has
-waited for ``g`` or a later one. That gives the fewest tokens, and none is left over at the end.
+The three modules run concurrently, each in order, and exchange anonymous tokens. Both ends of a
+token queue work in order, so the k-th token pushed is the k-th popped. A group that must wait for
+group ``g`` of a neighbour therefore needs a token only if no earlier group of its own queue has
+waited for ``g`` or a later group. This gives the fewest tokens, and none is left at the end.
 
-A group only waits for groups that come before it in the program. In-order fetch can therefore never
-block on a full command queue while something it has yet to fetch is waited for.
+A group only waits for groups that precede it in the program. In-order fetch can therefore never
+block on a full command queue while a module waits for an instruction that is not fetched yet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vta_stages.isa.instructions import MemoryType, Module, Token, buffer_depth
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Consecutive instructions ``first .. last`` of one module; ``index`` counts its groups."""
+    """Consecutive instructions ``first .. last`` of a module; ``index`` counts its groups."""
 
     module: Module
     index: int
@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """``count`` elements of a buffer that two modules share, ``first`` and those behind it."""
+    """The elements ``first .. first + count - 1`` of a buffer that two modules share."""
 
     memory: MemoryType
     first: int
@@ -54,13 +54,13 @@ _SHARED_BY = {
     MemoryType.WGT: (Module.LOAD, Module.COMPUTE),
     MemoryType.OUT: (Module.COMPUTE, Module.STORE),
 }
-"""Who writes a buffer, and who reads it."""
+"""The module that writes a buffer and the module that reads it."""
 
 _PUSH = {(Module.LOAD, Module.COMPUTE): (Token.PUSH_NEXT, Token.POP_PREV),
          (Module.COMPUTE, Module.LOAD): (Token.PUSH_PREV, Token.POP_NEXT),
          (Module.COMPUTE, Module.STORE): (Token.PUSH_NEXT, Token.POP_PREV),
          (Module.STORE, Module.COMPUTE): (Token.PUSH_PREV, Token.POP_NEXT)}  # fmt: skip
-"""(producer, consumer) of a token: the flags on the producer's and on the consumer's side."""
+"""(producer, consumer) of a token: the flag of the producer and the flag of the consumer."""
 
 
 class Schedule:
@@ -75,7 +75,7 @@ class Schedule:
         self._groups: dict[Module, list[Group]] = {module: [] for module in Module}
         self._waited = dict.fromkeys(_PUSH, -1)
         self._behind_stores: list[tuple[int, Group]] = []
-        # Which group of a module touched each element last, by its index; -1 is none.
+        # The index of the module's latest group that touched each element, -1 for none.
         self._touched = {
             (memory, module): np.full(buffer_depth(buffer.accelerator, memory), -1, np.int64)
             for memory, modules in _SHARED_BY.items()
@@ -83,7 +83,7 @@ class Schedule:
         }
 
     def last(self, module: Module) -> Group | None:
-        """Return the newest group of a module; all that came before it is done when it is."""
+        """Return the latest group of a module; when it is done, so are all before it."""
         return self._groups[module][-1] if self._groups[module] else None
 
     def group_at(self, module: Module, index: int) -> Group:
@@ -91,12 +91,12 @@ class Schedule:
         return self._groups[module][index]
 
     def last_reader(self, extent: Extent) -> int:
-        """Return the index of the last group that reads any of the elements, -1 for none."""
+        """Return the index of the latest group that reads any of the elements, -1 for none."""
         _, reader = _SHARED_BY[extent.memory]
         return int(self._touched[extent.memory, reader][extent.elements].max(initial=-1))
 
     def behind_store(self, index: int) -> Group | None:
-        """Return the first compute group that starts when store group ``index`` is done."""
+        """Return the first compute group that starts after store group ``index`` is done."""
         at = bisect.bisect_left(self._behind_stores, index, key=lambda known: known[0])
         return self._behind_stores[at][1] if at < len(self._behind_stores) else None
 
@@ -104,10 +104,10 @@ class Schedule:
     def group(
         self, module: Module, *touched: Extent, after: Sequence[Group | None] = ()
     ) -> Iterator[Group]:
-        """Make a group of the instructions appended inside, at least one.
+        """Make a group of the instructions appended inside the block, at least one.
 
-        It starts when every group of ``after`` is done, and those that used the elements before;
-        groups of the same module are in order anyway, other modules must be neighbours.
+        The group starts after every group of ``after`` and after the earlier users of the touched
+        elements. Groups of the same module run in order anyway; other modules must be neighbours.
         """
         group = Group(module, len(self._groups[module]), len(self.buffer))
         before = [*after, *(self._user(module, extent) for extent in touched)]
@@ -128,7 +128,7 @@ class Schedule:
                 self._wait(group, newest)
 
     def _user(self, module: Module, extent: Extent) -> Group | None:
-        """Return the last group of the other module at a buffer that touched the elements."""
+        """Return the latest group of the other module at a buffer that touched the elements."""
         writer, reader = _SHARED_BY[extent.memory]
         other = writer if module is reader else reader
         index = int(self._touched[extent.memory, other][extent.elements].max(initial=-1))
@@ -146,7 +146,7 @@ class Schedule:
             self._behind_stores.append((on.index, group))
 
     def _first_dependent(self, group: Group) -> int:
-        """Return the first instruction that touches what other modules touch too."""
+        """Return the first instruction that touches something that other modules touch too."""
         for index in range(group.first, group.last):
             if not self.buffer.is_load_of_compute(index):
                 return index

@@ -1,37 +1,40 @@
-"""What the uop buffer holds: sequences are loaded when first used and kept while there is room."""
+"""The contents of the uop buffer: sequences are loaded on first use and kept while they fit."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.emission.consts import ConstBuilder
+from vta_stages.emission.constant_pool import ConstantPool
 from vta_stages.errors import LayerError
 from vta_stages.isa.codec import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType
 
 
 class UopBuffer:
-    """Places uop sequences in the uop buffer; the oldest make room for new ones.
+    """Places uop sequences in the uop buffer; new ones replace the oldest.
 
-    Loads run in the compute module like the steps that use them, so no token is needed: a sequence
-    may be overwritten by any later instruction.
+    The compute module runs uop loads as well as the instructions that use the uops, in order. So
+    loads need no tokens, and any later instruction may overwrite a sequence.
     """
 
-    def __init__(self, buffer: InstructionBuffer, consts: ConstBuilder) -> None:
+    def __init__(self, buffer: InstructionBuffer, constants: ConstantPool) -> None:
         self._buffer = buffer
-        self._consts = consts
+        self._constants = constants
         self._depth = buffer.accelerator.uop_depth
         self._next = 0
         self._resident: dict[bytes, tuple[int, int]] = {}
 
     @property
     def longest(self) -> int:
-        """The longest sequence that leaves room for a second one."""
+        """The length of the longest sequence that leaves room for a second one, in uops."""
         return self._depth // 2
 
     def place(self, uops: NDArray[np.uint32]) -> int:
-        """Return the buffer index of a sequence, having appended a load if it was not there."""
+        """Return the buffer index of a sequence; append its load unless the buffer holds it.
+
+        ``uops`` is uint32[n], encoded. Raises LayerError if the buffer is too small for it.
+        """
         content = uops.tobytes()
         known = self._resident.get(content)
         if known is not None:
@@ -48,9 +51,9 @@ class UopBuffer:
         self._buffer.load(
             MemoryType.UOP,
             sram_base=begin,
-            dram_base=self._consts.add(content, self._buffer.accelerator.uop_bytes),
+            dram_base=self._constants.add(content, self._buffer.accelerator.uop_bytes),
             x_size=count,
-            region=self._consts.region,
+            region=self._constants.region,
         )
         self._resident[content] = (begin, end)
         self._next = end

@@ -1,15 +1,15 @@
-"""Max pooling with every input pixel copied to the accumulator once.
+"""Max pooling that copies every input pixel to the accumulator only once.
 
-A pooling whose windows share pixels only at their rims has in each window a centre that belongs to
-no other. The centres go to MAIN and all other pixels of the patch to TEMP. Then columns are folded
-into the centre column of every row, and rows into the centre row:
+If the windows of a pooling share pixels only at their rims, each window has a centre that belongs
+to no other. The centres go to MAIN and all other pixels of the patch to TEMP. Then columns are
+folded into the centre column of every row, and rows into the centre row:
 
     window 3x3, stride 2      a b a        b max= a, a     on the rim's rows, in TEMP
     (C in MAIN, rest in       b C b        C max= b, b     on the centre row
     TEMP)                     a b a        C max= b, b     down the centre column
 
-Two of three row folds serve two windows, so 3x3 at stride 2 takes 20 cycles per output entry where
-comparing nine copies takes 34.
+Folds of shared rim pixels serve two windows, so 3x3 at stride 2 takes 20 cycles per output entry.
+Comparing nine copies would take 34.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 
 from vta_stages.lowering.kernel import AxisMap, IndexArray, Source
 from vta_stages.lowering.window_centres import centre_tap, window_table
-from vta_stages.tiling.patch import Patch, Span, Tile
+from vta_stages.tiling.patch import AxisRange, OutputArea, Patch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """Steps ``dst[i]``, ``src[i]``, int64[n] each, within the pixels of a tile and of a patch."""
+    """Steps from pixel ``src[i]`` to pixel ``dst[i]``, int64[n] each."""
 
     dst: IndexArray
     src: IndexArray
@@ -33,7 +33,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowFold:
-    """What is done for one tile: copies to MAIN and TEMP, then folds within TEMP and into MAIN."""
+    """The work of one tile: copies to MAIN and TEMP, then folds within TEMP and into MAIN."""
 
     to_main: Moves
     to_temp: Moves
@@ -42,17 +42,20 @@ class WindowFold:
 
     @property
     def folds(self) -> int:
-        """Steps of the vector unit."""
+        """How many steps of the vector unit the folds take."""
         return sum(len(moves.dst) for moves in (*self.in_temp, *self.into_main))
 
 
-def window_fold(source: Source, tile: Tile, patch: Patch) -> WindowFold:
-    """Return the moves of one tile. The source's windows must have centres (:func:`can_fold`)."""
+def window_fold(source: Source, area: OutputArea, patch: Patch) -> WindowFold:
+    """Return the moves of one output area.
+
+    The source's windows must have centres (:func:`~vta_stages.lowering.window_centres.can_fold`).
+    """
     centre_y, centre_x = centre_tap(source.rows) or 0, centre_tap(source.cols) or 0
-    rows = _local(source.rows, tile.rows, patch.rows)
-    cols = _local(source.cols, tile.cols, patch.cols)
+    rows = _local(source.rows, area.rows, patch.rows)
+    cols = _local(source.cols, area.cols, patch.cols)
     width = patch.cols.count
-    pixel = np.arange(tile.pixels).reshape(tile.height, tile.width)
+    pixel = np.arange(area.pixels).reshape(area.height, area.width)
     row_centres, col_centres = rows[:, centre_y], cols[:, centre_x]
     all_rows, all_cols = np.unique(rows), np.unique(cols)
     rim_rows = np.setdiff1d(all_rows, row_centres)
@@ -78,7 +81,7 @@ def window_fold(source: Source, tile: Tile, patch: Patch) -> WindowFold:
     )
 
 
-def _local(axis: AxisMap, outputs: tuple[int, int], span: Span) -> IndexArray:
+def _local(axis: AxisMap, outputs: tuple[int, int], span: AxisRange) -> IndexArray:
     local: IndexArray = (window_table(axis)[slice(*outputs)] - span.first) // span.step
     return local
 

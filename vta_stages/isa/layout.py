@@ -1,4 +1,4 @@
-"""How tensors lie in the accelerator's memory: activations, weight tiles, accumulator vectors.
+"""How tensors lie in the accelerator's memory: activations, weight blocks, accumulator vectors.
 
 With ``b`` = block and ``n`` = batch of the accelerator:
 
@@ -96,14 +96,14 @@ def pack_weights(accelerator: Accelerator, weight: Int8Array) -> Int8Array:
 
 def unpack_weights(tiles: Int8Array, out_channels: int, in_channels: int) -> Int8Array:
     """Unpack tiles of :func:`pack_weights` into ``int8[out_channels, in_channels, kh, kw]``."""
-    _check("weight tiles", tiles, np.int8, 6)
+    _check("weight blocks", tiles, np.int8, 6)
     out_blocks, in_blocks, height, width, rows, columns = tiles.shape
     merged = tiles.transpose(0, 4, 1, 5, 2, 3)
     weight = merged.reshape(out_blocks * rows, in_blocks * columns, height, width)
     return np.ascontiguousarray(weight[:out_channels, :in_channels])
 
 
-def diagonal_tiles(accelerator: Accelerator, factors: Int8Array) -> Int8Array:
+def diagonal_weights(accelerator: Accelerator, factors: Int8Array) -> Int8Array:
     """Return ``int8[blocks, block, block]`` tiles that multiply channel ``c`` by ``factors[c]``."""
     _check("factors", factors, np.int8, 1)
     lanes = _split_channels(accelerator, factors)

@@ -13,10 +13,10 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import AluOp
 from vta_stages.isa.layout import channel_blocks
 from vta_stages.layers.records import Epilogue, Int32Array, Leaky, LeakySum
-from vta_stages.lowering.constant_tiles import largest_constant
+from vta_stages.lowering.bias_weights import largest_bias
 from vta_stages.lowering.kernel import (
     Accumulator,
-    AddConstant,
+    AddBias,
     Combine,
     Immediate,
     Reset,
@@ -44,11 +44,11 @@ class EpilogueBuilder:
         self._low: Bounds = np.zeros(channels, np.int64)
         self._high: Bounds = np.zeros(channels, np.int64)
         self._vectors: list[Int32Array] = []
-        self._constants: list[Int32Array] = []
-        self._largest = largest_constant(accelerator.block_out)
+        self._biases: list[Int32Array] = []
+        self._largest = largest_bias(accelerator.block_out)
         # Tiles of constants stay in the weight buffer; they may take a small part of it.
         blocks = self._lanes // accelerator.block_out
-        self._most_constants = accelerator.wgt_depth // 8 // blocks
+        self._most_biases = accelerator.wgt_depth // 8 // blocks
 
     def widen(self, low: Bounds, high: Bounds) -> None:
         """Note that a value between ``low`` and ``high`` int64[channels] was added."""
@@ -66,9 +66,9 @@ class EpilogueBuilder:
         """Return the operands of vector operations, int32[n, co_blocks * block]."""
         return np.array(self._vectors, np.int32).reshape(-1, self._lanes)
 
-    def constants(self) -> Int32Array:
+    def biases(self) -> Int32Array:
         """Return the values to add, int32[n, co_blocks * block]."""
-        return np.array(self._constants, np.int32).reshape(-1, self._lanes)
+        return np.array(self._biases, np.int32).reshape(-1, self._lanes)
 
     def epilogue(self, epilogue: Epilogue) -> list[Step]:
         """Return the steps of an epilogue."""
@@ -109,8 +109,8 @@ class EpilogueBuilder:
         if not values.any():
             return []
         fits = max(int(values.max()), -int(values.min())) <= self._largest
-        if fits and len(self._constants) < self._most_constants:
-            return [AddConstant(target, self._index(self._constants, values))]
+        if fits and len(self._biases) < self._most_biases:
+            return [AddBias(target, self._index(self._biases, values))]
         first = int(values[0])
         if (values == first).all() and abs(first) <= IMMEDIATE_MAX:
             return [Immediate(AluOp.ADD, target, first)]

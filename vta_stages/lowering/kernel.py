@@ -1,15 +1,16 @@
-"""What every layer is lowered to: products of tiles into an accumulator, and vector operations.
+"""The form that every layer is lowered to: products into an accumulator, and vector operations.
 
-A :class:`Kernel` computes its output tile by tile. In the accumulator a tile is
-``[co blocks][rows][cols]``; its :class:`Step` list says how it is made. A :class:`Source` says
-which input pixel and which weight tile feed which output pixel, separately for rows and columns:
+A :class:`Kernel` computes its output tile by tile. In the accumulator, a tile is
+``[co blocks][rows][cols]``. The kernel's list of :data:`Step` says how to compute a tile. A
+:class:`Source` says which input pixel and which weight block contribute to which output pixel,
+separately for rows and columns:
 
     conv 3x1, stride 2, padding 1 on a height of 4     out  0 0 1 1 1   (out 0, tap 0 is padding)
                                                        src  0 1 1 2 3
                                                        tap  1 2 0 1 2
 
-so padding costs nothing, and strides, dilation, transposed convolutions, resampling and clamped
-pooling windows are only different maps.
+So padding costs nothing, and strides, dilation, transposed convolutions, resampling and clamped
+pooling windows differ only in their maps.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ IndexArray = NDArray[np.int64]
 class AxisMap:
     """Products along one axis: output coordinate ``out[i]`` takes input ``src[i]`` with ``tap[i]``.
 
-    int64[n] each. ``part`` says which of the sums of an output coordinate a product belongs to
-    (poolings compare several; all others have one). ``rank`` counts the products of a sum in the
-    order in which they are to be accumulated; ``taps`` is the number of distinct taps.
+    int64[n] each. ``part`` says which of the sums of an output coordinate a product belongs to:
+    poolings compare several sums, all other layers have one. ``rank`` numbers the products of a
+    sum in the order in which they are accumulated. ``taps`` is the number of distinct taps.
     """
 
     out: IndexArray
@@ -51,7 +52,7 @@ class AxisMap:
         taps: int,
         part: IndexArray | None = None,
     ) -> AxisMap:
-        """Order products by tap and count those of each sum."""
+        """Return the map of these products, ordered by output, part and tap, with their ranks."""
         part = np.zeros_like(out) if part is None else part
         order = np.lexsort((src, tap, part, out))
         out, src, tap, part = out[order], src[order], tap[order], part[order]
@@ -61,7 +62,7 @@ class AxisMap:
 
     @property
     def most_products(self) -> int:
-        """The most products that one sum has."""
+        """The largest number of products in one sum."""
         return int(self.rank.max(initial=-1)) + 1
 
     def window(self, low: int, high: int) -> AxisMap:
@@ -84,7 +85,7 @@ class AxisMap:
 
 
 def identity_axis(extent: int) -> AxisMap:
-    """Return the map of a copy."""
+    """Return the map of a copy of ``extent`` coordinates."""
     index = np.arange(extent)
     return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
 
@@ -100,33 +101,35 @@ class Accumulator(IntEnum):
 class Source:
     """Products of one input tensor.
 
-    ``tiles`` is int8[co_blocks, ci_count, tiles, block, block]. With ``diagonal`` set, output block
-    ``c`` takes input block ``c``, ci_count is 1, and co_blocks may be 1 for all channels. Otherwise
-    output block ``c`` takes the input blocks ``ci_first[c] .. ci_first[c] + ci_count - 1``.
-    Tap ``(ty, tx)`` uses tile ``tile_of_tap[ty * cols.taps + tx]``.
+    ``weights`` is int8[co_blocks, ci_count, weight_blocks, block, block]. If ``diagonal`` is set,
+    output block ``c`` reads input block ``c``, ci_count is 1, and co_blocks may be 1, for weights
+    that all channels share. Otherwise output block ``c`` reads the input blocks
+    ``ci_first[c] .. ci_first[c] + ci_count - 1``. Tap ``(ty, tx)`` uses weight block
+    ``weight_of_tap[ty * cols.taps + tx]``.
     """
 
     tensor: TensorSpec
     rows: AxisMap
     cols: AxisMap
-    tiles: Int8Array
-    tile_of_tap: IndexArray
+    weights: Int8Array
+    weight_of_tap: IndexArray
     diagonal: bool
     ci_first: IndexArray
 
     @property
     def ci_count(self) -> int:
-        return int(self.tiles.shape[1])
+        """How many input blocks an output block reads."""
+        return int(self.weights.shape[1])
 
     @property
-    def tile_count(self) -> int:
-        """Weight tiles of one pair of blocks."""
-        return int(self.tiles.shape[2])
+    def weight_blocks(self) -> int:
+        """The number of weight blocks for each pair of an input and an output block."""
+        return int(self.weights.shape[2])
 
     @property
     def shared(self) -> bool:
-        """All channel blocks use the same tiles."""
-        return self.diagonal and self.tiles.shape[0] == 1
+        """Whether all channel blocks use the same weights."""
+        return self.diagonal and self.weights.shape[0] == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +157,11 @@ class FoldWindows:
 
 
 @dataclass(frozen=True, slots=True)
-class AddConstant:
-    """Add ``constants[constant]``, one value per channel, to an accumulator in one product."""
+class AddBias:
+    """Add ``biases[bias]``, one value per channel, to an accumulator in one product."""
 
     target: Accumulator
-    constant: int
+    bias: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +190,14 @@ class Combine:
     target: Accumulator
 
 
-Step = Reset | Accumulate | FoldWindows | AddConstant | Immediate | Vector | Combine
+Step = Reset | Accumulate | FoldWindows | AddBias | Immediate | Vector | Combine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """A lowered layer.
+    """A lowered layer; ``output`` has ``co_blocks`` channel blocks.
 
-    ``vectors`` are operands of vector operations and ``constants`` values to add, both
+    ``vectors`` are the operands of vector operations and ``biases`` the values to add, both
     int32[n, co_blocks * block] with one value per channel.
     """
 
@@ -204,7 +207,7 @@ class Kernel:
     sources: tuple[Source, ...]
     steps: tuple[Step, ...]
     vectors: Int32Array
-    constants: Int32Array
+    biases: Int32Array
 
     @cached_property
     def uses_temp(self) -> bool:

@@ -50,7 +50,7 @@ from vta_stages.lowering.window_centres import can_fold
 def lower(layer: PlannedLayer, accelerator: Accelerator) -> Kernel:
     """Return the kernel of a consistent layer (see :mod:`vta_stages.layers.check`).
 
-    Raises LayerError for factors and weights that int8 tiles cannot hold.
+    Raises LayerError for factors and weights that int8 weights cannot hold.
     """
     raise TypeError(f"{type(layer).__name__} is no layer")
 
@@ -105,18 +105,18 @@ def dense_source(
     first = np.minimum.reduceat(ci_block[:, 0], starts)
     count = int((np.maximum.reduceat(ci_block[:, -1], starts) - first).max()) + 1
     first = np.minimum(first, -(-tensor.channels // block) - count)
-    tiles = np.zeros((co_blocks, count, taps, block, block), np.int8)
+    blocks = np.zeros((co_blocks, count, taps, block, block), np.int8)
     local = ci_block - first[co_block][:, None]
-    tiles[co_block[:, None], local, :, (co % block)[:, None], ci % block] = weight
+    blocks[co_block[:, None], local, :, (co % block)[:, None], ci % block] = weight
     diagonal = count == 1 and np.array_equal(first, np.arange(co_blocks))
-    if diagonal and (tiles == tiles[0]).all():
-        tiles = tiles[:1]
+    if diagonal and (blocks == blocks[0]).all():
+        blocks = blocks[:1]
     return Source(
         tensor=tensor,
         rows=rows,
         cols=cols,
-        tiles=tiles,
-        tile_of_tap=np.arange(taps),
+        weights=blocks,
+        weight_of_tap=np.arange(taps),
         diagonal=bool(diagonal),
         ci_first=first,
     )
@@ -136,16 +136,19 @@ def scaled_copy(
     cols: AxisMap,
     values: Sequence[int],
     block: int,
-    tile_of_tap: IndexArray,
+    weight_of_tap: IndexArray,
 ) -> Source:
-    """Return a source that multiplies every channel by ``values[tile]``."""
-    tiles = np.array(values, np.int8)[:, None, None] * np.eye(block, dtype=np.int8)
+    """Return a source with the weights ``values``, the same for every channel.
+
+    ``weight_of_tap`` is int64[taps], the index in ``values`` for each tap.
+    """
+    blocks = np.array(values, np.int8)[:, None, None] * np.eye(block, dtype=np.int8)
     return Source(
         tensor=tensor,
         rows=rows,
         cols=cols,
-        tiles=tiles[None, None],
-        tile_of_tap=tile_of_tap,
+        weights=blocks[None, None],
+        weight_of_tap=weight_of_tap,
         diagonal=True,
         ci_first=np.zeros(1, np.int64),
     )
@@ -235,8 +238,8 @@ def _sum(layer: Sum, accelerator: Accelerator) -> Kernel:
 def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
     kernel_h, kernel_w = layer.kernel
     rows, cols = pool_axes(layer)
-    same_tile = np.zeros(kernel_h * kernel_w, np.int64)
-    source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_tile)
+    same_weight = np.zeros(kernel_h * kernel_w, np.int64)
+    source = scaled_copy(layer.input, rows, cols, [1], accelerator.block_in, same_weight)
     steps = [FoldWindows(0)] if can_fold(source) else _largest_part(0, kernel_h, kernel_w)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     return _finish(layer, accelerator, [source], steps, builder)
@@ -280,9 +283,9 @@ def _resize(layer: Resize, accelerator: Accelerator) -> Kernel:
             f"{products[np.abs(products).argmax()]}, expected -128 to 127",
             hint="use a smaller shift for the resize",
         )
-    values, tile_of_tap = np.unique(products, return_inverse=True)
+    values, weight_of_tap = np.unique(products, return_inverse=True)
     source = scaled_copy(
-        layer.input, rows, cols, values.tolist(), accelerator.block_in, tile_of_tap.ravel()
+        layer.input, rows, cols, values.tolist(), accelerator.block_in, weight_of_tap.ravel()
     )
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     negative, positive = _weight_sums(layer.rows, layer.cols)
@@ -318,7 +321,10 @@ def _largest(matrix: Int32Array) -> int:
 
 @lower.register
 def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
-    """Move lanes with shifted identity tiles; :mod:`vta_stages.memory_plan` avoids most concats."""
+    """Move lanes with shifted identity weights.
+
+    :mod:`vta_stages.memory_plan` removes concatenations that start at whole blocks beforehand.
+    """
     block = accelerator.block_in
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     rows, cols = identity_axis(layer.output.height), identity_axis(layer.output.width)
@@ -330,17 +336,17 @@ def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
         count = min(blocks, 2)
         # Output block c takes channels c*block - offset onwards, which lie in at most two blocks.
         first = np.clip((np.arange(co_blocks) * block - offset) // block, 0, blocks - count)
-        tiles = np.zeros((co_blocks, count, 1, block, block), np.int8)
+        weights = np.zeros((co_blocks, count, 1, block, block), np.int8)
         ci = np.arange(part.channels)
         co = ci + offset
-        tiles[co // block, ci // block - first[co // block], 0, co % block, ci % block] = 1
+        weights[co // block, ci // block - first[co // block], 0, co % block, ci % block] = 1
         sources.append(
             Source(
                 tensor=part,
                 rows=rows,
                 cols=cols,
-                tiles=tiles,
-                tile_of_tap=np.zeros(1, np.int64),
+                weights=weights,
+                weight_of_tap=np.zeros(1, np.int64),
                 diagonal=False,
                 ci_first=first,
             )
@@ -367,7 +373,7 @@ def _finish(
         sources=tuple(sources),
         steps=(Reset(Accumulator.MAIN), *steps, *ending),
         vectors=builder.vectors(),
-        constants=builder.constants(),
+        biases=builder.biases(),
     )
 
 

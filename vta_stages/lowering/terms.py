@@ -1,4 +1,4 @@
-"""Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 tiles and one shift in place.
+"""Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 weights and one shift in place.
 
 A factor beyond int8 is added in one of two ways, whichever takes fewer cycles for all terms:
 
@@ -168,13 +168,13 @@ def _term_source(term: Term, mantissa: NDArray[np.int8], block: int) -> Source:
     lanes[: len(mantissa)] = mantissa
     if (mantissa == mantissa[0]).all():
         lanes = np.full(block, mantissa[0])
-    tiles = lanes.reshape(-1, 1, 1, block, 1) * np.eye(block, dtype=np.int8)
+    weights = lanes.reshape(-1, 1, 1, block, 1) * np.eye(block, dtype=np.int8)
     return Source(
         tensor=term.tensor,
         rows=identity_axis(term.tensor.height),
         cols=identity_axis(term.tensor.width),
-        tiles=tiles,
-        tile_of_tap=np.zeros(1, np.int64),
+        weights=weights,
+        weight_of_tap=np.zeros(1, np.int64),
         diagonal=True,
         ci_first=np.arange(blocks),
     )

@@ -1,6 +1,6 @@
-"""Which windows of a max pooling have a pixel of their own, so that they can be folded.
+"""Find a centre in the windows of a max pooling: a pixel that belongs to no other window.
 
-See :mod:`vta_stages.emission.window_fold` for what a centre is good for.
+:mod:`vta_stages.emission.window_fold` folds windows that have centres.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ def window_table(axis: AxisMap) -> IndexArray:
 
 
 def centre_tap(axis: AxisMap) -> int | None:
-    """Return the tap whose pixels belong to one window each, or None if there is none."""
+    """Return the tap whose pixels belong to one window each, None if no tap has this property."""
     table = window_table(axis)
     for tap in range(axis.taps):
         others = np.delete(table, tap, axis=1)
-        # A tap beyond the rim repeats a pixel of its own window, maybe the centre itself.
+        # A tap outside the picture repeats a pixel of its own window, perhaps the centre.
         foreign = others[others != table[:, tap, None]]
         if (
             len(np.unique(table[:, tap])) == len(table)
@@ -31,5 +31,5 @@ def centre_tap(axis: AxisMap) -> int | None:
 
 
 def can_fold(source: Source) -> bool:
-    """Tell whether a pooling's windows have centres of their own along both axes."""
+    """Tell whether the windows of a pooling have centres along both axes."""
     return centre_tap(source.rows) is not None and centre_tap(source.cols) is not None

@@ -1,7 +1,7 @@
-"""The tiling of a layer: searched for once for every shape, in a process.
+"""The tiling of a layer, searched for once per shape and process.
 
-Most layers of a network have a shape that another has too, and each is asked for when it is placed
-and again when it is compiled.
+Many layers of a network have the same shape, and each is asked for twice: when it is placed and
+when it is compiled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def choose_tiling(accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a search is asked; equal for kernels that differ in names and values only."""
+    """The arguments of a search; equal for kernels that differ only in names and values."""
 
     accelerator: Accelerator
     cost: CostModel
@@ -49,12 +49,12 @@ def _search(question: _Question) -> Tiling | None:
 
 
 def forget() -> None:
-    """Forget all tilings, so that each is searched for again: for measurements."""
+    """Forget all tilings, so that measurements include the search."""
     _search.cache_clear()
 
 
 def _without_values(kernel: Kernel) -> Kernel:
-    """Return the kernel with zeros for weights and constants: they take no memory here."""
+    """Return the kernel with zeros for weights, vectors and biases; the zeros take no memory."""
     return dataclasses.replace(
         kernel,
         name="",
@@ -63,19 +63,19 @@ def _without_values(kernel: Kernel) -> Kernel:
             dataclasses.replace(
                 source,
                 tensor=dataclasses.replace(source.tensor, name=""),
-                tiles=np.broadcast_to(np.int8(0), source.tiles.shape),
+                weights=np.broadcast_to(np.int8(0), source.weights.shape),
             )
             for source in kernel.sources
         ),
         vectors=np.broadcast_to(np.int32(0), kernel.vectors.shape),
-        constants=np.broadcast_to(np.int32(0), kernel.constants.shape),
+        biases=np.broadcast_to(np.int32(0), kernel.biases.shape),
     )
 
 
 def _content(value: object) -> Hashable:
-    """Return all that a kernel is made of as one value that can be compared."""
+    """Return everything that a kernel consists of as one hashable value."""
     if isinstance(value, np.ndarray):
-        # Of what is all zero, which only the shape tells apart, the bytes would be long.
+        # Arrays of zeros stand for values that do not matter: their shape is enough.
         return value.shape, value.tobytes() if value.any() else b""
     if isinstance(value, tuple):
         return tuple(_content(part) for part in value)

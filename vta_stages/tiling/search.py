@@ -17,7 +17,7 @@ import numpy as np
 from vta_stages.accelerator import Accelerator
 from vta_stages.lowering.kernel import (
     Accumulate,
-    AddConstant,
+    AddBias,
     AxisMap,
     FoldWindows,
     Kernel,
@@ -28,7 +28,7 @@ from vta_stages.tiling.loop_split import loop_split
 from vta_stages.tiling.patch import is_faster_whole
 from vta_stages.tiling.tiling import (
     AccLayout,
-    ConstantSlots,
+    BiasSlots,
     Tiling,
     acc_capacity,
     channel_chunks,
@@ -62,8 +62,8 @@ def least_need(accelerator: Accelerator, kernel: Kernel) -> str:
             inp_capacity(accelerator),
         ),
         (
-            "weight tiles",
-            max(source.tile_count for source in kernel.sources),
+            "weight blocks",
+            max(source.weight_blocks for source in kernel.sources),
             wgt_capacity(accelerator, kernel, 1, channels_outer=True),
         ),
         (
@@ -109,7 +109,7 @@ class _Works:
     chunks: tuple[tuple[int, int], ...]
     parts: tuple[int, ...]
     folded: tuple[int, ...]
-    constant_slots: int
+    bias_slots: int
 
     def rim(self, pixels: int) -> int:
         """Return which rims of the picture a pixel tile has; folds differ there."""
@@ -141,11 +141,11 @@ class _Works:
                 pixels, channels = divmod(tile, self.channel_pieces)
             acc = tile % tiling.acc_slots
             needed: list[tuple[tuple[int, ...], int]] = [((acc,), 2 * min(pixels_of_tile, 512))]
-            # Constants lie elsewhere for every chunk, or in one of two slots.
+            # The biases of a chunk have a place of their own, or alternate between two slots.
             chunk = channels % 2 if tiling.channels_outer else channels
-            if self.constant_slots == 1:
+            if self.bias_slots == 1:
                 chunk = channels
-            needed.append(((acc, -1, chunk), pixels_of_tile if self.constant_slots else 0))
+            needed.append(((acc, -1, chunk), pixels_of_tile if self.bias_slots else 0))
             # Parts but the first go to TEMP, which all accumulator slots share.
             for number, (source, uops) in enumerate(self.chunks):
                 outer = pixels if tiling.keep_inp else tile
@@ -184,7 +184,7 @@ class _Search:
         runs = channel_runs(kernel)
         self._longest_run = max(end - first for first, end in runs)
         self._pass_cycles = sum(
-            cost.gemm_step_cycles if isinstance(s, Reset | AddConstant) else cost.alu_step_cycles
+            cost.gemm_step_cycles if isinstance(s, Reset | AddBias) else cost.alu_step_cycles
             for s in kernel.steps
             if not isinstance(s, Accumulate | FoldWindows)
         )
@@ -192,12 +192,12 @@ class _Search:
         # Vectors stay in the accumulator unless they would crowd out the tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
         self._vectors_fit = resident <= accelerator.acc_depth // 8
-        constants = len(kernel.constants) * kernel.co_blocks * accelerator.wgt_bytes
+        biases = len(kernel.biases) * kernel.co_blocks * accelerator.wgt_bytes
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
-        # Transfers before the first product: constants and their tiles, vectors, spare uops.
+        # Transfers before the first product: the input vector of biases, their weights, vectors.
         self._setup = sum(
             cost.instruction_cycles + cost.dma_row_cycles + count_bytes / cost.bytes_per_cycle
-            for count_bytes in (accelerator.inp_bytes, constants, vectors)
+            for count_bytes in (accelerator.inp_bytes, biases, vectors)
             if count_bytes
         )
         self._folded = [step.source for step in kernel.steps if isinstance(step, FoldWindows)]
@@ -276,7 +276,7 @@ class _Search:
         for index, source in enumerate(kernel.sources):
             blocks, chunks = self._chunks(source, co, ci)
             inp_slot = max(inp_slot, self.patch(index, rows, cols).pixels * blocks)
-            tiles = source.tile_count * (
+            tiles = source.weight_blocks * (
                 1 if source.shared else co if source.diagonal else co * blocks
             )
             wgt_slot = max(wgt_slot, tiles)
@@ -306,7 +306,7 @@ class _Search:
             tuple(sequences),
             tuple(self._repeats),
             tuple(self._folded),
-            ConstantSlots.of(kernel, co, channels_outer=True).count if len(kernel.constants) else 0,
+            BiasSlots.of(kernel, co, channels_outer=True).count if len(kernel.biases) else 0,
         )
         all_wgt = max(wgt_blocks * channel_pieces, 1)
         for channels_outer in (True, False) if channel_pieces > 1 and pieces > 1 else (True,):
@@ -442,6 +442,6 @@ class _Search:
         times = 1 if tiling.keep_wgt else works.pieces * (again if chunks > tiling.wgt_slots else 1)
         pairs = 1 if source.shared else kernel.co_blocks * source.ci_count
         return cycles + times * (
-            source.tile_count * pairs * accelerator.wgt_bytes / cost.bytes_per_cycle
+            source.weight_blocks * pairs * accelerator.wgt_bytes / cost.bytes_per_cycle
             + chunks * works.channel_pieces * (cost.dma_row_cycles + cost.instruction_cycles)
         )

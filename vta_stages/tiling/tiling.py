@@ -1,8 +1,8 @@
-"""How a kernel is cut into tiles that fit the buffers: the cheapest of all cuts.
+"""How a kernel is divided into tiles that fit the buffers.
 
-The output is cut into pixels (``rows`` x ``cols``) and channel blocks (``co``), the reduction of a
-tile into chunks of ``ci`` input blocks. The buffers are cut into equal slots, so that a chunk can
-be loaded while the one before it is worked on.
+The output is divided into tiles of ``rows`` x ``cols`` pixels and ``co`` channel blocks, and the
+reduction of a tile into chunks of ``ci`` input blocks. The buffers are divided into equal slots, so
+that a chunk can be loaded while the chunk before it is processed.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.lowering.kernel import (
     Kernel,
 )
-from vta_stages.tiling.patch import Tile
+from vta_stages.tiling.patch import OutputArea
 
 SPARE_BASE = 0
-"""Where the accumulator has ``acc_hazard_steps`` entries that nothing reads."""
+"""The first of ``acc_hazard_steps`` accumulator entries that nothing reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """A cut of a kernel. Counts are blocks (``co``, ``ci``) and pixels (``rows``, ``cols``).
+    """One way to divide a kernel. ``co`` and ``ci`` count blocks, ``rows`` and ``cols`` pixels.
 
-    ``channels_outer`` makes channel chunks the outer loop (weights stay, and constants are those of
-    a chunk), else pixels (inputs stay, and so do the constants of all channels). Slots are in
-    elements of their buffer and ``temp_entries`` in those of the accumulator; ``keep_inp`` and
-    ``keep_wgt`` tell that blocks stay for as long as the outer loop needs them.
-    ``vectors_resident`` keeps the vectors of all channels in the accumulator.
+    With ``channels_outer``, the outer loop runs over chunks of channels: weights stay on chip, and
+    biases are those of one chunk. Otherwise it runs over areas: inputs stay on chip, and so do the
+    biases of all channels. ``inp_slot`` and ``wgt_slot`` are elements of their buffers,
+    ``temp_entries`` entries of the accumulator. ``keep_inp`` and ``keep_wgt`` say that blocks stay
+    on chip as long as the outer loop needs them, and ``vectors_resident`` that the vectors of all
+    channels stay in the accumulator. ``cycles`` is what the search expects the kernel to take.
     """
 
     rows: int
@@ -52,7 +53,10 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class AccLayout:
-    """Where things lie in the accumulator: spare entries, vectors, TEMP, the slots of tiles."""
+    """The first entries of what the accumulator holds: vectors, TEMP, and the slots of tiles.
+
+    Each slot in ``main`` has ``entries`` entries. ``end`` is the first unused entry.
+    """
 
     vectors: int
     temp: int
@@ -72,56 +76,59 @@ class AccLayout:
         return AccLayout(vectors, temp, main, entries, first + tiling.acc_slots * entries)
 
 
-def constant_input(accelerator: Accelerator) -> int:
-    """Return the input element that tiles of constants are multiplied with, the last one."""
+def bias_input_element(accelerator: Accelerator) -> int:
+    """Return the input element of the input vector of biases, the last one."""
     return accelerator.inp_depth - 1
 
 
 def inp_capacity(accelerator: Accelerator) -> int:
-    """Return the input elements that slots can have."""
-    return constant_input(accelerator)
+    """Return how many input elements are left for slots."""
+    return bias_input_element(accelerator)
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantSlots:
-    """Slots for the tiles of constants at the end of the weight buffer; a slot holds ``blocks``."""
+class BiasSlots:
+    """Slots at the end of the weight buffer, each for the biases of ``blocks`` channel blocks."""
 
     count: int
     blocks: int
 
     @staticmethod
-    def of(kernel: Kernel, co: int, *, channels_outer: bool) -> ConstantSlots:
-        """Keep all of them where every tile is of other channels, else two chunks in turn."""
+    def of(kernel: Kernel, co: int, *, channels_outer: bool) -> BiasSlots:
+        """Hold all biases if areas are the outer loop, otherwise those of two chunks in turn."""
         if channels_outer and 2 * co < kernel.co_blocks:
-            return ConstantSlots(2, co)
-        return ConstantSlots(1, kernel.co_blocks)
+            return BiasSlots(2, co)
+        return BiasSlots(1, kernel.co_blocks)
 
 
 def wgt_capacity(accelerator: Accelerator, kernel: Kernel, co: int, *, channels_outer: bool) -> int:
-    """Return the weight tiles that slots can have."""
-    slots = ConstantSlots.of(kernel, co, channels_outer=channels_outer)
-    return accelerator.wgt_depth - len(kernel.constants) * slots.count * slots.blocks
+    """Return how many weight blocks are left for slots."""
+    slots = BiasSlots.of(kernel, co, channels_outer=channels_outer)
+    return accelerator.wgt_depth - len(kernel.biases) * slots.count * slots.blocks
 
 
 def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
-    """Return the usable accumulator entries; an ALU operand is an index as wide as an inp index."""
+    """Return how many accumulator entries a kernel can use.
+
+    The source index of an ALU step is only as wide as an index of the input buffer.
+    """
     if kernel.uses_temp:
         return min(accelerator.acc_depth, accelerator.inp_depth)
     return accelerator.acc_depth
 
 
-def tiles_of(kernel: Kernel, tiling: Tiling) -> list[Tile]:
-    """Return the pixel tiles in row-major order; the last row and column may be smaller."""
+def output_areas(kernel: Kernel, tiling: Tiling) -> list[OutputArea]:
+    """Return the areas of all tiles in row-major order; the last row and column may be smaller."""
     height, width = kernel.output.height, kernel.output.width
     return [
-        Tile((y, min(y + tiling.rows, height)), (x, min(x + tiling.cols, width)))
+        OutputArea((y, min(y + tiling.rows, height)), (x, min(x + tiling.cols, width)))
         for y in range(0, height, tiling.rows)
         for x in range(0, width, tiling.cols)
     ]
 
 
 def channel_chunks(kernel: Kernel, co: int) -> list[tuple[int, int]]:
-    """Return (first block, count) chunks whose blocks read the same input blocks."""
+    """Return the (first block, count) of chunks whose blocks read the same input blocks."""
     chunks = []
     for first, end in channel_runs(kernel):
         chunks += [(at, min(co, end - at)) for at in range(first, end, co)]

@@ -15,7 +15,7 @@ from vta_stages.layers.reference import run_layer
 from vta_stages.lowering.kernel import FoldWindows
 from vta_stages.lowering.lower import clamped_axis, lower
 from vta_stages.lowering.window_centres import centre_tap
-from vta_stages.tiling.patch import Tile, patch_of
+from vta_stages.tiling.patch import OutputArea, patch_of
 
 
 def pool(extent: int, kernel: int, stride: int, pad: int) -> MaxPool:
@@ -61,16 +61,16 @@ def test_the_moves_give_every_maximum(extent: int, shape, rows: int, cols: int) 
     source = kernel.sources[0]
     for y in range(0, layer.output.height, rows):
         for x in range(0, layer.output.width, cols):
-            tile = Tile(
+            area = OutputArea(
                 (y, min(y + rows, layer.output.height)), (x, min(x + cols, layer.output.width))
             )
-            patch = patch_of(source, tile)
+            patch = patch_of(source, area)
             y_in = patch.rows.first + patch.rows.step * np.arange(patch.rows.count)
             x_in = patch.cols.first + patch.cols.step * np.arange(patch.cols.count)
             content = picture[0][np.ix_(y_in, x_in)].ravel()
-            fold = window_fold(source, tile, patch)
+            fold = window_fold(source, area, patch)
             # What no copy fills must never win.
-            main, temp = (np.full(n, -200) for n in (tile.pixels, patch.pixels))
+            main, temp = (np.full(n, -200) for n in (area.pixels, patch.pixels))
             main[fold.to_main.dst] = content[fold.to_main.src]
             temp[fold.to_temp.dst] = content[fold.to_temp.src]
             for moves in fold.in_temp:
@@ -78,5 +78,5 @@ def test_the_moves_give_every_maximum(extent: int, shape, rows: int, cols: int) 
                 temp[moves.dst] = np.maximum(temp[moves.dst], temp[moves.src])
             for moves in fold.into_main:
                 main[moves.dst] = np.maximum(main[moves.dst], temp[moves.src])
-            found = main.reshape(tile.height, tile.width)
-            np.testing.assert_array_equal(found, expected[slice(*tile.rows), slice(*tile.cols)])
+            found = main.reshape(area.height, area.width)
+            np.testing.assert_array_equal(found, expected[slice(*area.rows), slice(*area.cols)])

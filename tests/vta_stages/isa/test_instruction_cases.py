@@ -18,7 +18,7 @@ from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import NO_REGION, InstructionBuffer, decode_table, encode_uops
 from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
-from vta_stages.isa.layout import diagonal_tiles
+from vta_stages.isa.layout import diagonal_weights
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.verification.verifier import verify
 
@@ -214,7 +214,7 @@ def test_a_padded_load_surrounds_rows_with_zeros(
 
     case = Assembler(target)
     base = case.place(picture, target.inp_bytes)
-    case.load(MemoryType.WGT, diagonal_tiles(target, np.ones(target.block_in, np.int8)))
+    case.load(MemoryType.WGT, diagonal_weights(target, np.ones(target.block_in, np.int8)))
     case.buffer.load(
         MemoryType.INP, sram_base=5, dram_base=base, y_size=height, x_size=width, x_stride=stride,
         y_pad_0=above, y_pad_1=below, x_pad_0=before, x_pad_1=after, region=DATA,

@@ -14,7 +14,7 @@ from vta_stages.errors import LayerError
 from vta_stages.isa.layout import (
     activation_bytes,
     activation_shape,
-    diagonal_tiles,
+    diagonal_weights,
     pack_activation,
     pack_weights,
     unpack_activation,
@@ -95,7 +95,7 @@ def test_diagonal_tiles_multiply_every_channel_by_its_factor(
     data: st.DataObject, target: Accelerator, count: int
 ) -> None:
     factors = data.draw(int8_arrays(count))
-    tiles = diagonal_tiles(target, factors)
+    tiles = diagonal_weights(target, factors)
     assert tiles.dtype == np.int8
     block = target.block_in
     lanes = np.arange(1, len(tiles) * block + 1, dtype=np.int32).reshape(-1, block)

@@ -1,4 +1,4 @@
-"""The pieces of the lowering: axis maps, plans for residual factors, constants, clips left out."""
+"""The pieces of the lowering: axis maps, plans for residual factors, biases, clips left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from vta_stages.isa.instructions import AluOp
 from vta_stages.layers.records import Conv, Sum, Term
-from vta_stages.lowering.constant_tiles import constant_element, constant_tiles, largest_constant
-from vta_stages.lowering.kernel import AddConstant, Immediate, Vector
+from vta_stages.lowering.bias_weights import bias_input, bias_weights, largest_bias
+from vta_stages.lowering.kernel import AddBias, Immediate, Vector
 from vta_stages.lowering.lower import clamped_axis, conv_axis, lower, transposed_axis
 from vta_stages.lowering.terms import plan_terms
 
@@ -80,11 +80,11 @@ def test_the_cheapest_plan_is_taken(factors, steps: int) -> None:
 
 
 @given(st.lists(st.integers(-241_998, 241_998), min_size=16, max_size=16))
-def test_constants_are_exact(values) -> None:
-    assert largest_constant(16) == 241_998
+def test_biases_are_exact(values) -> None:
+    assert largest_bias(16) == 241_998
     wanted = np.array([values], np.int32)
-    tile = constant_tiles(wanted, 16)[0, 0].astype(np.int64)
-    np.testing.assert_array_equal(tile @ constant_element(STOCK)[0].astype(np.int64), wanted[0])
+    tile = bias_weights(wanted, 16)[0, 0].astype(np.int64)
+    np.testing.assert_array_equal(tile @ bias_input(STOCK)[0].astype(np.int64), wanted[0])
 
 
 def clips(layer) -> list[AluOp]:
@@ -118,9 +118,9 @@ def test_a_bias_is_a_product_and_equal_shifts_are_immediate() -> None:
     rng = np.random.default_rng(0)
     layer = conv(rng, "c", tensor("x", 16, 4, 4), 16, 3, pad=1)
     kernel = lower(layer, STOCK)
-    assert any(isinstance(step, AddConstant) for step in kernel.steps)
+    assert any(isinstance(step, AddBias) for step in kernel.steps)
     assert any(isinstance(step, Vector) and step.op is AluOp.SHR for step in kernel.steps)
-    np.testing.assert_array_equal(kernel.constants[0], layer.epilogue.bias)
+    np.testing.assert_array_equal(kernel.biases[0], layer.epilogue.bias)
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ def test_pooling_shares_one_tile_between_all_channels() -> None:
         epilogue=epilogue(np.random.default_rng(0), 64),
         groups=64,
     )
-    assert lower(layer, STOCK).sources[0].tiles.shape[0] == 1
+    assert lower(layer, STOCK).sources[0].weights.shape[0] == 1

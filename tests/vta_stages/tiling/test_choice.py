@@ -46,9 +46,9 @@ def test_the_search_sees_no_values(searched):
     choice.choose_tiling(STOCK, kernel(), CostModel())
     (seen,) = searched
     assert seen.name == ""
-    assert not any(source.tiles.any() for source in seen.sources)
-    assert not seen.constants.any()
-    assert all(source.tiles.strides == (0,) * 5 for source in seen.sources)  # nor room for them
+    assert not any(source.weights.any() for source in seen.sources)
+    assert not seen.biases.any()
+    assert all(source.weights.strides == (0,) * 5 for source in seen.sources)  # nor room for them
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS[1:])

@@ -7,7 +7,7 @@ import pytest
 from compiler_support import STOCK, conv, tensor
 
 from vta_stages.lowering.lower import lower
-from vta_stages.tiling.patch import Patch, Span, Tile, patch_of
+from vta_stages.tiling.patch import AxisRange, OutputArea, Patch, patch_of
 
 
 def source(extent: int, stride: int):
@@ -21,16 +21,18 @@ def source(extent: int, stride: int):
     ("extent", "rows", "cols", "expected"),
     [
         # 7 rows of 13 pixels are 7 DMA rows; 13 whole rows are one of 182 elements.
-        (14, (0, 7), (0, 7), Patch(Span(0, 1, 13), Span(0, 1, 14))),
+        (14, (0, 7), (0, 7), Patch(AxisRange(0, 1, 13), AxisRange(0, 1, 14))),
         # 4 parts of rows take 4 * (80 + 111) elements' time, 7 whole ones 80 + 7 * 112.
-        (112, (0, 4), (0, 56), Patch(Span(0, 2, 4), Span(0, 1, 111))),
+        (112, (0, 4), (0, 56), Patch(AxisRange(0, 2, 4), AxisRange(0, 1, 111))),
         # A narrow tile has no room for whole rows.
-        (14, (0, 7), (0, 3), Patch(Span(0, 2, 7), Span(0, 1, 5))),
+        (14, (0, 7), (0, 3), Patch(AxisRange(0, 2, 7), AxisRange(0, 1, 5))),
     ],
 )
 def test_whole_rows_are_taken_where_they_are_faster(extent, rows, cols, expected) -> None:
-    assert patch_of(source(extent, 2), Tile(rows, cols)) == expected
+    assert patch_of(source(extent, 2), OutputArea(rows, cols)) == expected
 
 
 def test_a_copy_takes_whole_rows() -> None:
-    assert patch_of(source(14, 1), Tile((2, 5), (0, 14))) == Patch(Span(2, 1, 3), Span(0, 1, 14))
+    assert patch_of(source(14, 1), OutputArea((2, 5), (0, 14))) == Patch(
+        AxisRange(2, 1, 3), AxisRange(0, 1, 14)
+    )

@@ -19,7 +19,7 @@ from vta_stages.tiling.tiling import (
     acc_capacity,
     channel_chunks,
     inp_capacity,
-    tiles_of,
+    output_areas,
     wgt_capacity,
 )
 from vta_stages.timing.cost_model import CostModel
@@ -49,9 +49,9 @@ def test_tiles_fit_and_cover_the_output(
     layout = AccLayout.of(accelerator, kernel_ir, tiling)
     assert layout.end <= acc_capacity(accelerator, kernel_ir)
     covered = np.zeros((kernel_ir.co_blocks, extent, extent), np.int64)
-    for tile in tiles_of(kernel_ir, tiling):
+    for area in output_areas(kernel_ir, tiling):
         for first, count in channel_chunks(kernel_ir, tiling.co):
-            covered[first : first + count, slice(*tile.rows), slice(*tile.cols)] += 1
+            covered[first : first + count, slice(*area.rows), slice(*area.cols)] += 1
     assert (covered == 1).all()
 
 

@@ -6,10 +6,11 @@ import numpy as np
 from compiler_support import STOCK, check_program, conv, tensor
 
 from vta_stages.compiler import compile_program
-from vta_stages.emission.emission import Emission, Place, Transfer
+from vta_stages.emission.program_builder import ProgramBuilder, Transfer
 from vta_stages.emission.schedule import Extent
 from vta_stages.isa.codec import InstructionTable
 from vta_stages.isa.instructions import MemoryType, Module, Opcode, Token
+from vta_stages.memory_plan import TensorAddress
 from vta_stages.program import Region, RegionKind
 from vta_stages.timing.timing_model import time_program
 
@@ -20,21 +21,21 @@ REGIONS = (
 )
 
 
-def emission() -> Emission:
-    return Emission(STOCK, REGIONS, {"t": Place(1, 0)})
+def builder() -> ProgramBuilder:
+    return ProgramBuilder(STOCK, REGIONS, {"t": TensorAddress(region=1, offset_bytes=0)})
 
 
-def store(emission: Emission, sram: int, dram: int) -> None:
+def store(builder: ProgramBuilder, sram: int, dram: int) -> None:
     transfer = Transfer(sram, dram, y_size=2, x_size=2, x_stride=4)
-    with emission.schedule.group(Module.STORE, Extent(MemoryType.OUT, sram, 4)) as group:
-        emission.buffer.store(
+    with builder.schedule.group(Module.STORE, Extent(MemoryType.OUT, sram, 4)) as group:
+        builder.buffer.store(
             sram_base=sram, dram_base=dram, y_size=2, x_size=2, x_stride=4, region=1
         )
-    emission.note_store(1, [transfer], group)
+    builder.note_store(1, [transfer], group)
 
 
 def test_only_what_is_stored_is_waited_for() -> None:
-    program = emission()
+    program = builder()
     store(program, 16, 0)  # elements 0, 1, 4, 5
     before = len(program.buffer)
     assert program.await_stores(1, [Transfer(0, 2, y_size=2, x_size=2, x_stride=4)]) is None
@@ -47,7 +48,7 @@ def test_only_what_is_stored_is_waited_for() -> None:
 
 
 def test_who_waited_for_a_later_store_need_not_wait_again() -> None:
-    program = emission()
+    program = builder()
     store(program, 16, 0)
     store(program, 32, 8)
     later = program.await_stores(1, [Transfer(0, 8, y_size=1, x_size=1, x_stride=0)])
@@ -59,7 +60,7 @@ def loads(table: InstructionTable, memory: MemoryType) -> np.ndarray:
     return table.positions[Opcode.LOAD][columns["memory_type"] == memory]
 
 
-def test_the_vector_of_constants_is_loaded_once() -> None:
+def test_the_input_vector_of_biases_is_loaded_once() -> None:
     rng = np.random.default_rng(1)
     first = conv(rng, "a", tensor("x", 16, 8, 8), 16, 1)
     second = conv(rng, "b", first.output, 16, 1)

@@ -1,9 +1,9 @@
-"""A kernel and its tiling to instructions.
+"""Turn a kernel and its tiling into instructions.
 
-Tile by tile: blocks of input and weights are loaded into slots (load module), products and vector
-operations run on an accumulator slot (compute module), the finished tile is stored (store module).
-Groups and tokens are the business of :mod:`vta_stages.emission.schedule`, so the modules overlap
-as far as the slots allow.
+For each tile, the load module fills slots with blocks of input and weights, the compute module runs
+products and vector operations on an accumulator slot, and the store module writes the finished
+tile. :mod:`vta_stages.emission.schedule` groups the instructions and adds the tokens, so the
+modules overlap as far as the slots allow.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from vta_stages.emission.block_loader import BlockLoader, transfers
-from vta_stages.emission.emission import Emission
+from vta_stages.emission.buffer_slots import BufferSlot
 from vta_stages.emission.gemm_sequence import Pairs, gemm_calls
+from vta_stages.emission.program_builder import ProgramBuilder
 from vta_stages.emission.schedule import Extent
-from vta_stages.emission.slots import Slot
 from vta_stages.emission.window_fold import Moves, WindowFold, window_fold
 from vta_stages.isa.instructions import AluOp, MemoryType, Module
 from vta_stages.lowering.kernel import (
     Accumulate,
     Accumulator,
-    AddConstant,
+    AddBias,
     Combine,
     FoldWindows,
     Immediate,
@@ -32,53 +32,56 @@ from vta_stages.lowering.kernel import (
     Source,
     Vector,
 )
-from vta_stages.tiling.patch import Patch, Products, Tile, patch_of, products_of
+from vta_stages.tiling.patch import OutputArea, Patch, Products, patch_of, products_of
 from vta_stages.tiling.tiling import (
     SPARE_BASE,
     AccLayout,
     Tiling,
     channel_chunks,
-    tiles_of,
+    output_areas,
 )
 
 SHORT_PIXELS = 64
+"""With fewer pixels in a tile, the uops of a vector instruction cover all channel blocks too."""
+
 LONG_PIXELS = 512
+"""The most pixels that the uops of a vector instruction cover; loops cover the rest."""
 
 VectorStep = Reset | Immediate | Vector | Combine
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTile:
-    """A pixel tile of the channel blocks ``first .. first + count - 1``."""
+class Tile:
+    """The output pixels of ``area`` in the channel blocks ``first .. first + count - 1``."""
 
-    pixels: Tile
+    area: OutputArea
     first: int
     count: int
 
 
 class KernelEmitter:
-    """Emits one kernel. Use :meth:`emit` once."""
+    """Appends the instructions of one kernel to a program. Call :meth:`emit` once."""
 
-    def __init__(self, kernel: Kernel, tiling: Tiling, emission: Emission) -> None:
-        self._accelerator = emission.accelerator
-        self._kernel, self._tiling, self._emission = kernel, tiling, emission
-        self._schedule, self._buffer = emission.schedule, emission.buffer
+    def __init__(self, kernel: Kernel, tiling: Tiling, builder: ProgramBuilder) -> None:
+        self._accelerator = builder.accelerator
+        self._kernel, self._tiling, self._builder = kernel, tiling, builder
+        self._schedule, self._buffer = builder.schedule, builder.buffer
         self._layout = AccLayout.of(self._accelerator, kernel, tiling)
-        self._loader = BlockLoader(kernel, tiling, emission)
-        self._products: dict[tuple[Accumulate, Tile], Products] = {}
-        self._folds: dict[tuple[FoldWindows, Tile], WindowFold] = {}
+        self._loader = BlockLoader(kernel, tiling, builder)
+        self._products: dict[tuple[Accumulate, OutputArea], Products] = {}
+        self._folds: dict[tuple[FoldWindows, OutputArea], WindowFold] = {}
 
     def emit(self) -> None:
         """Append the kernel's instructions."""
         if self._tiling.vectors_resident and len(self._kernel.vectors):
             with self._schedule.group(Module.COMPUTE):
                 self._loader.load_vectors(0, self._kernel.co_blocks)
-        pixels = tiles_of(self._kernel, self._tiling)
+        areas = output_areas(self._kernel, self._tiling)
         chunks = channel_chunks(self._kernel, self._tiling.co)
         if self._tiling.channels_outer:
-            tiles = [OutputTile(tile, *chunk) for chunk in chunks for tile in pixels]
+            tiles = [Tile(area, *chunk) for chunk in chunks for area in areas]
         else:
-            tiles = [OutputTile(tile, *chunk) for tile in pixels for chunk in chunks]
+            tiles = [Tile(area, *chunk) for area in areas for chunk in chunks]
         size = self._layout.entries
         slots = [Extent(MemoryType.OUT, base, size) for base in self._layout.main]
         slots.sort(key=self._schedule.last_reader)
@@ -86,14 +89,14 @@ class KernelEmitter:
             self._emit_tile(tile, slots[number % len(slots)].first)
 
     def _place(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
-        return self._emission.place_uops(dst, src, wgt)
+        return self._builder.place_uops(dst, src, wgt)
 
-    def _touched(self, tile: OutputTile, slot: int, *targets: Accumulator) -> list[Extent]:
+    def _touched(self, tile: Tile, slot: int, *targets: Accumulator) -> list[Extent]:
         """Return the accumulator entries of a tile; the out buffer holds their low 8 bits."""
-        entries = tile.pixels.pixels * tile.count
+        entries = tile.area.pixels * tile.count
         return [Extent(MemoryType.OUT, self._base(target, slot), entries) for target in targets]
 
-    def _emit_tile(self, tile: OutputTile, slot: int) -> None:
+    def _emit_tile(self, tile: Tile, slot: int) -> None:
         pending: list[VectorStep] = []
         for step in self._kernel.steps:
             if isinstance(step, Reset | Immediate | Vector | Combine):
@@ -101,8 +104,8 @@ class KernelEmitter:
                 continue
             self._emit_vector_steps(pending, tile, slot)
             pending = []
-            if isinstance(step, AddConstant):
-                self._emit_constant(step, tile, slot)
+            if isinstance(step, AddBias):
+                self._emit_bias(step, tile, slot)
             elif isinstance(step, FoldWindows):
                 self._emit_windows(step, tile, slot)
             else:
@@ -115,7 +118,7 @@ class KernelEmitter:
 
     # Vector operations.
 
-    def _emit_vector_steps(self, steps: list[VectorStep], tile: OutputTile, slot: int) -> None:
+    def _emit_vector_steps(self, steps: list[VectorStep], tile: Tile, slot: int) -> None:
         if not steps:
             return
         touched = self._touched(tile, slot, *{step.target for step in steps})
@@ -123,9 +126,9 @@ class KernelEmitter:
             for step in steps:
                 self._emit_vector_step(step, tile, slot)
 
-    def _emit_vector_step(self, step: VectorStep, tile: OutputTile, slot: int) -> None:
-        """Run over all entries of a tile: long pixel runs as uops, the rest in the loops."""
-        pixels = tile.pixels.pixels
+    def _emit_vector_step(self, step: VectorStep, tile: Tile, slot: int) -> None:
+        """Apply a step to all entries of a tile: uops cover a run of pixels, the loops the rest."""
+        pixels = tile.area.pixels
         piece = _piece(pixels)
         unrolled = tile.count if pixels < SHORT_PIXELS else 1
         block, pixel = (g.ravel() for g in np.mgrid[:unrolled, :piece])
@@ -140,7 +143,7 @@ class KernelEmitter:
             src = self._vector_base(step.vector, tile) + block
             src_factors = (moving[0], 0)
         elif self._kernel.uses_temp:
-            # Only Combine reads it; the others can then do with the same uops.
+            # Only Combine reads ``src``. With the same value everywhere the steps share their uops.
             src = self._base(Accumulator(1 - step.target), slot) + offset
             src_factors = dst_factors
         begin = self._place(dst, src, 0)
@@ -155,7 +158,7 @@ class KernelEmitter:
             iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors, src_factors=src_factors,
         )  # fmt: skip
 
-    def _vector_base(self, vector: int, tile: OutputTile) -> int:
+    def _vector_base(self, vector: int, tile: Tile) -> int:
         """Return the accumulator entry of a vector for the tile's first block."""
         base = self._layout.vectors
         if self._tiling.vectors_resident:
@@ -165,45 +168,47 @@ class KernelEmitter:
 
     # Products.
 
-    def _emit_constant(self, step: AddConstant, tile: OutputTile, slot: int) -> None:
-        count = tile.pixels.pixels
-        vector = self._emission.constant_vector()
-        constants, blocks = self._loader.load_constants(tile.first)
+    def _emit_bias(self, step: AddBias, tile: Tile, slot: int) -> None:
+        count = tile.area.pixels
+        vector = self._builder.load_bias_input()
+        biases, blocks = self._loader.load_biases(tile.first)
         offset = tile.first if blocks == self._kernel.co_blocks else 0
         products = Products(
             np.arange(count) + self._base(step.target, slot),
             np.full(count, vector.first),
-            np.full(count, constants.base + step.constant * blocks + offset),
+            np.full(count, biases.base + step.bias * blocks + offset),
         )
         touched = self._touched(tile, slot, step.target)
-        with self._schedule.group(Module.COMPUTE, *touched, constants.filled, vector):
+        with self._schedule.group(Module.COMPUTE, *touched, biases.filled, vector):
             self._emit_gemm(products, Pairs(co=tile.count, co_dst=count, co_wgt=1))
 
-    def _emit_products(self, step: Accumulate, tile: OutputTile, slot: int) -> None:
+    def _emit_products(self, step: Accumulate, tile: Tile, slot: int) -> None:
         source = self._kernel.sources[step.source]
-        patch = patch_of(source, tile.pixels)
+        patch = patch_of(source, tile.area)
         if not patch.pixels:
             return
-        products = self._products_of(step, source, tile.pixels, patch)
+        products = self._products_of(step, source, tile.area, patch)
         if not len(products):
             return
         if source.diagonal:
-            weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
+            weights = self._loader.load_weights(step.source, (tile.first, tile.count), (0, 1))
             inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
             pairs = Pairs(
                 co=tile.count,
-                co_dst=tile.pixels.pixels,
+                co_dst=tile.area.pixels,
                 co_src=patch.pixels,
-                co_wgt=0 if source.shared else source.tile_count,
+                co_wgt=0 if source.shared else source.weight_blocks,
             )
             self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
             return
         for first in range(0, source.ci_count, self._tiling.ci):
             count = min(self._tiling.ci, source.ci_count - first)
             out = slice(tile.first, tile.first + tile.count)
-            if not source.tiles[out, first : first + count].any():
+            if not source.weights[out, first : first + count].any():
                 continue
-            weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (first, count))
+            weights = self._loader.load_weights(
+                step.source, (tile.first, tile.count), (first, count)
+            )
             start = int(source.ci_first[tile.first])
             inputs = self._loader.load_patch(source.tensor, patch, start + first, count)
             following = min(count, source.ci_count - first - count)
@@ -212,18 +217,20 @@ class KernelEmitter:
             pairs = Pairs(
                 co=tile.count,
                 ci=count,
-                co_dst=tile.pixels.pixels,
+                co_dst=tile.area.pixels,
                 ci_src=patch.pixels,
-                co_wgt=count * source.tile_count,
-                ci_wgt=source.tile_count,
+                co_wgt=count * source.weight_blocks,
+                ci_wgt=source.weight_blocks,
             )
             self._emit_chunk(step, products, pairs, (inputs, weights), tile, slot)
 
-    def _products_of(self, step: Accumulate, source: Source, tile: Tile, patch: Patch) -> Products:
-        """Return the products of a step, made once per pixel tile."""
-        known = self._products.get((step, tile))
+    def _products_of(
+        self, step: Accumulate, source: Source, area: OutputArea, patch: Patch
+    ) -> Products:
+        """Return the products of a step, computed once per area."""
+        known = self._products.get((step, area))
         if known is None:
-            known = self._products[step, tile] = products_of(source, tile, patch, step.part)
+            known = self._products[step, area] = products_of(source, area, patch, step.part)
         return known
 
     def _emit_chunk(
@@ -231,11 +238,11 @@ class KernelEmitter:
         step: Accumulate,
         products: Products,
         pairs: Pairs,
-        operands: tuple[Slot, Slot],
-        tile: OutputTile,
+        operands: tuple[BufferSlot, BufferSlot],
+        tile: Tile,
         slot: int,
     ) -> None:
-        """Emit the products of one filled input slot with one filled weight slot."""
+        """Emit the products of a loaded input slot with a loaded weight slot."""
         inputs, weights = operands
         shifted = Products(
             products.dst + self._base(step.target, slot),
@@ -247,12 +254,12 @@ class KernelEmitter:
             self._emit_gemm(shifted, pairs)
 
     def _emit_gemm(self, products: Products, pairs: Pairs, *, reset: bool = False) -> None:
-        """Emit products, or with ``reset`` clear what they would be added to."""
+        """Emit products; with ``reset``, clear the entries that they would be added to instead."""
         for call in gemm_calls(
             products,
             pairs,
             hazard=self._accelerator.acc_hazard_steps,
-            longest=self._emission.uops.longest,
+            longest=self._builder.uops.longest,
             spare=SPARE_BASE,
         ):
             begin = self._place(call.uops.dst, call.uops.src, call.uops.wgt)
@@ -265,15 +272,15 @@ class KernelEmitter:
 
     # Poolings.
 
-    def _emit_windows(self, step: FoldWindows, tile: OutputTile, slot: int) -> None:
+    def _emit_windows(self, step: FoldWindows, tile: Tile, slot: int) -> None:
         source = self._kernel.sources[step.source]
-        patch = patch_of(source, tile.pixels)
-        fold = self._folds.get((step, tile.pixels))
+        patch = patch_of(source, tile.area)
+        fold = self._folds.get((step, tile.area))
         if fold is None:
-            fold = self._folds[step, tile.pixels] = window_fold(source, tile.pixels, patch)
-        weights = self._loader.load_tiles(step.source, (tile.first, tile.count), (0, 1))
+            fold = self._folds[step, tile.area] = window_fold(source, tile.area, patch)
+        weights = self._loader.load_weights(step.source, (tile.first, tile.count), (0, 1))
         inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
-        pixels, temp = tile.pixels.pixels, self._layout.temp
+        pixels, temp = tile.area.pixels, self._layout.temp
         aside = Extent(MemoryType.OUT, temp, patch.pixels * tile.count)
         touched = [
             *self._touched(tile, slot, Accumulator.MAIN),
@@ -289,7 +296,7 @@ class KernelEmitter:
                 copies = Products(
                     moves.dst + base,
                     moves.src + inputs.base,
-                    np.full(len(moves.dst), weights.base + int(source.tile_of_tap[0])),
+                    np.full(len(moves.dst), weights.base + int(source.weight_of_tap[0])),
                 )
                 if len(copies):
                     pairs = Pairs(co=tile.count, co_dst=plane, co_src=patch.pixels)
@@ -311,11 +318,11 @@ class KernelEmitter:
 
     # The result.
 
-    def _emit_store(self, tile: OutputTile, slot: int) -> None:
-        output, pixels = self._kernel.output, tile.pixels
-        place = self._emission.places[output.name]
+    def _emit_store(self, tile: Tile, slot: int) -> None:
+        output, pixels = self._kernel.output, tile.area
+        region, base = self._builder.first_element(output.name)
         plane = output.height * output.width
-        start = place.element + tile.first * plane
+        start = base + tile.first * plane
         start += pixels.rows[0] * output.width + pixels.cols[0]
         parts = transfers(
             blocks=tile.count,
@@ -335,13 +342,13 @@ class KernelEmitter:
                     y_size=part.y_size,
                     x_size=part.x_size,
                     x_stride=part.x_stride,
-                    region=place.region,
+                    region=region,
                 )
-        self._emission.note_store(place.region, parts, group)
+        self._builder.note_store(region, parts, group)
 
 
 def _piece(pixels: int) -> int:
-    """Return how many pixels a vector instruction's uops cover; the rest is its inner loop."""
+    """Return how many pixels the uops of a vector instruction cover, a divisor of ``pixels``."""
     for parts in range(1, pixels // SHORT_PIXELS + 1):
         if pixels % parts == 0 and pixels // parts <= LONG_PIXELS:
             return pixels // parts

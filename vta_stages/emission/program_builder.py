@@ -1,4 +1,4 @@
-"""What the kernels of a program share while it is emitted."""
+"""The program under construction: what the kernels of a program share."""
 
 from __future__ import annotations
 
@@ -9,24 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.emission.consts import ConstBuilder
+from vta_stages.emission.constant_pool import ConstantPool
 from vta_stages.emission.schedule import Extent, Group, Schedule
 from vta_stages.emission.uop_buffer import UopBuffer
 from vta_stages.isa.codec import InstructionBuffer, encode_uops
 from vta_stages.isa.instructions import MemoryType, Module
-from vta_stages.lowering.constant_tiles import constant_element
+from vta_stages.lowering.bias_weights import bias_input
 from vta_stages.lowering.kernel import IndexArray
-from vta_stages.memory_plan import CONST_REGION
+from vta_stages.memory_plan import CONST_REGION, TensorAddress
 from vta_stages.program import Region, RegionKind
-from vta_stages.tiling.tiling import SPARE_BASE, constant_input
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor lies: a region and the element in it at which block 0 starts."""
-
-    region: int
-    element: int
+from vta_stages.tiling.tiling import SPARE_BASE, bias_input_element
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +36,58 @@ class Transfer:
         return Transfer(self.sram + sram, self.dram + dram, self.y_size, self.x_size, self.x_stride)
 
 
-class Emission:
-    """Instructions, uops and constants of a program so far, and which store wrote what.
+class ProgramBuilder:
+    """The instructions, uops and constants so far, and which store wrote which elements.
 
-    Two things stay for all kernels: the spare entries of the accumulator have a value, and the last
-    input element, once somebody asks for it, is the vector that tiles of constants are
-    multiplied with.
+    Two things hold for all kernels. The spare entries of the accumulator are initialised, and once
+    :meth:`load_bias_input` has been called, the last input element holds the input vector of
+    biases.
     """
 
     def __init__(
-        self, accelerator: Accelerator, regions: Sequence[Region], places: Mapping[str, Place]
+        self,
+        accelerator: Accelerator,
+        regions: Sequence[Region],
+        addresses: Mapping[str, TensorAddress],
     ) -> None:
         self.accelerator = accelerator
-        self.places = places
+        self._addresses = addresses
         self.buffer = InstructionBuffer(accelerator)
         self.schedule = Schedule(self.buffer)
-        self.consts = ConstBuilder(accelerator, CONST_REGION)
-        self.uops = UopBuffer(self.buffer, self.consts)
+        self.constants = ConstantPool(accelerator, CONST_REGION)
+        self.uops = UopBuffer(self.buffer, self.constants)
         self._stored: dict[int, NDArray[np.int64]] = {
             number: np.full(region.bytes // accelerator.out_bytes, -1, np.int64)
             for number, region in enumerate(regions)
             if region.kind in (RegionKind.SCRATCH, RegionKind.OUTPUT)
         }
-        self._has_constant_vector = False
+        self._has_bias_input = False
         self._touch_spare(None)
 
-    def constant_vector(self) -> Extent:
-        """Return where the vector of constants is, having appended its load the first time."""
-        extent = Extent(MemoryType.INP, constant_input(self.accelerator), 1)
-        if self._has_constant_vector:
+    def first_element(self, tensor: str) -> tuple[int, int]:
+        """Return a tensor's region and the element in it at which channel block 0 starts."""
+        address = self._addresses[tensor]
+        return address.region, address.offset_bytes // self.accelerator.inp_bytes
+
+    def load_bias_input(self) -> Extent:
+        """Return where the input vector of biases is; the first call appends its load."""
+        extent = Extent(MemoryType.INP, bias_input_element(self.accelerator), 1)
+        if self._has_bias_input:
             return extent
-        self._has_constant_vector = True
+        self._has_bias_input = True
         with self.schedule.group(Module.LOAD, extent):
-            element = constant_element(self.accelerator)
+            element = bias_input(self.accelerator)
             self.buffer.load(
                 MemoryType.INP,
                 sram_base=extent.first,
-                dram_base=self.consts.add(element.tobytes(), self.accelerator.inp_bytes),
+                dram_base=self.constants.add(element.tobytes(), self.accelerator.inp_bytes),
                 x_size=1,
-                region=self.consts.region,
+                region=self.constants.region,
             )
         return extent
 
     def _touch_spare(self, after: Group | None) -> Group:
-        """Clear the spare entries: the least that compute can do behind a store."""
+        """Append the smallest compute group: it clears the spare entries."""
         with self.schedule.group(Module.COMPUTE, after=[after]) as group:
             spare = np.arange(self.accelerator.acc_hazard_steps) + SPARE_BASE
             begin = self.place_uops(spare, 0, 0)
@@ -95,21 +95,22 @@ class Emission:
         return group
 
     def place_uops(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
-        """Return the uop buffer index of a sequence."""
+        """Return the uop buffer index of a sequence, int64[n] each; scalars are repeated."""
         table = np.empty((len(dst), 3), np.int64)
         table[:, 0], table[:, 1], table[:, 2] = dst, src, wgt
         return self.uops.place(encode_uops(self.accelerator, table))
 
     def note_store(self, region: int, transfers: Sequence[Transfer], group: Group) -> None:
-        """Note that a store group writes elements of a region."""
+        """Record that a store group writes these elements of a region."""
         for part in transfers:
             self._rows(region, part)[:] = group.index
 
     def await_stores(self, region: int, transfers: Sequence[Transfer]) -> Group | None:
-        """Return the compute group behind which what is to be read has been stored.
+        """Return a compute group that starts after the stores to these elements are done.
 
-        Stores tell only compute that they are done, so a load waits for a compute group that has
-        waited for the store. Appends such a group if there is none; None where nothing is stored.
+        Only compute receives the tokens of stores, so a load waits for a compute group that has
+        waited for the store. Appends such a group if there is none. Returns None if no store of
+        this program writes the elements.
         """
         if region not in self._stored:
             return None

@@ -1,4 +1,4 @@
-"""Equal slots of an on-chip buffer, filled with blocks of DRAM and reused in turn."""
+"""Equal slots of an on-chip buffer, filled from DRAM and reused in turn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from vta_stages.isa.instructions import MemoryType
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
-    """A piece of a buffer; ``filled`` are the elements that its block takes."""
+class BufferSlot:
+    """A part of an on-chip buffer.
+
+    ``filled`` is the part that the loaded block occupies, ``key`` names that block, and ``turn``
+    is the number of the ring's latest call that returned the slot.
+    """
 
     extent: Extent
     filled: Extent
@@ -26,18 +30,23 @@ class Slot:
 class SlotRing:
     """Keeps the most recently used blocks on chip.
 
-    slot, hit = ring.take(key, elements)      # hit: the block is there already
+    slot, hit = ring.take(key, elements)      # hit: the slot holds this block already
     """
 
     def __init__(self, schedule: Schedule, memory: MemoryType, base: int, size: int, count: int):
-        """Cut ``count`` slots of ``size`` elements. Those that come free first are taken first."""
+        """Make ``count`` slots of ``size`` elements; those that become free first come first."""
         extents = [Extent(memory, base + index * size, size) for index in range(count)]
-        self._slots = [Slot(extent, extent) for extent in sorted(extents, key=schedule.last_reader)]
-        self._by_key: dict[Hashable, Slot] = {}
+        self._slots = [
+            BufferSlot(extent, extent) for extent in sorted(extents, key=schedule.last_reader)
+        ]
+        self._by_key: dict[Hashable, BufferSlot] = {}
         self._turn = 0
 
-    def take(self, key: Hashable, elements: int) -> tuple[Slot, bool]:
-        """Return the slot of a block, and whether it holds it; if not, the oldest slot is given."""
+    def take(self, key: Hashable, elements: int) -> tuple[BufferSlot, bool]:
+        """Return the slot for a block of so many elements, and whether it already holds the block.
+
+        Otherwise the slot is the least recently used one, and the caller loads the block into it.
+        """
         self._turn += 1
         slot = self._by_key.get(key)
         if slot is not None:

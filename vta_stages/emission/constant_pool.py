@@ -1,12 +1,12 @@
-"""The const region of a program: uops, weight tiles and vectors, equal contents only once."""
+"""The constants region of a program: uops, weight blocks and vectors, each content stored once."""
 
 from __future__ import annotations
 
 from vta_stages.accelerator import Accelerator
 
 
-class ConstBuilder:
-    """Collects constants. Equal content is stored once; the order is that of first use."""
+class ConstantPool:
+    """Collects constants. Equal contents are stored once, in the order of their first use."""
 
     def __init__(self, accelerator: Accelerator, region: int) -> None:
         self.region = region
@@ -15,7 +15,7 @@ class ConstBuilder:
         self._content = bytearray()
 
     def add(self, content: bytes, element_bytes: int) -> int:
-        """Return where ``content`` lies, counted in elements of its memory type."""
+        """Store ``content`` and return its offset, counted in elements of ``element_bytes``."""
         offset = self._offsets.get(content)
         if offset is None:
             self._content.extend(bytes(-len(self._content) % self._align))
@@ -25,5 +25,5 @@ class ConstBuilder:
         return offset // element_bytes
 
     def content(self) -> bytes:
-        """Return the region, padded to whole elements."""
+        """Return the region's bytes, padded to whole elements of every memory type."""
         return bytes(self._content) + bytes(-len(self._content) % self._align)
