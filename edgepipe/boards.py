@@ -1,4 +1,4 @@
-"""Boards: one TOML file each in ``board/``, loaded into frozen values."""
+"""Boards: one TOML file each in ``board/``, loaded as frozen values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ARCHITECTURES = ("aarch64", "armhf", "x86_64")
 class StageThreads:
     """Where the threads of one kind of stage run on the board.
 
-    ``cores``: ARM stages divide these, if there is one for each (``partition.cores``); else each
-    stage may run on all of them; empty: the runtime gives each one of the process's cores.
-    ``realtime_priority`` 1 to 99 is SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal
-    scheduler.
+    ``cores``: if there are at least as many cores as ARM stages, the stages divide them
+    (``partition.cores``); otherwise each stage may run on all of them. If ``cores`` is empty, the
+    runtime gives each stage one of the process's cores. ``realtime_priority`` 1 to 99 selects
+    SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal scheduler.
     """
 
     cores: tuple[int, ...] = ()
@@ -37,11 +37,12 @@ class Threads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmTiming:
-    """What convolutions cost on one ARM core, and stages beside their work. Decides placement only.
+    """The cost of convolutions and of stage handovers on one ARM core. Affects only placement.
 
-    Multiplications of a cycle, of dense and of depthwise convolutions; ``handover_us`` wakes a
-    stage's thread, on the VTA through an interrupt. The defaults are estimates for a Cortex-A53:
-    docs/reference/timing-model.md says where each comes from.
+    ``macs_per_cycle`` and ``depthwise_macs_per_cycle`` are multiplications per cycle of dense and
+    of depthwise convolutions. ``handover_us`` is the time to wake a stage's thread, after the VTA
+    through an interrupt. The defaults are estimates for a Cortex-A53;
+    docs/reference/timing-model.md gives their sources.
     """
 
     clock_hz: int = 1_200_000_000
@@ -65,14 +66,14 @@ class ArmTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A board: its CPU cores, and the accelerator that its bitstream holds.
+    """A board: its CPU cores, and the accelerator that its bitstream contains.
 
-    ``cores`` is 0 when the machine itself tells; ``bitstream`` is a path in the known-bitstreams
-    manifest, empty when none was published. ``timing`` holds what was calibrated on the board, or
-    estimates; it decides how programs are tiled, never what they compute; with ``arm_timing`` it
-    decides which device has depthwise convolutions, as far as the slots of the pipeline fit into
-    ``dma_bytes``, the contiguous memory. ``threads`` goes into bundles for the board and counts
-    where they run on its architecture.
+    ``cores`` is 0 if it is only known at run time. ``bitstream`` is a path in the manifest of known
+    bitstreams, empty if none was published. ``timing`` contains values measured on the board, or
+    estimates. It influences how programs are tiled, never what they compute. Together with
+    ``arm_timing`` it decides which device runs depthwise convolutions, if the slots of the pipeline
+    fit into ``dma_bytes`` of contiguous memory. ``threads`` is copied into bundles for the board
+    and applies when they run on its architecture.
     """
 
     name: str
@@ -90,14 +91,14 @@ class Board:
 
     @property
     def arm_cores(self) -> int:
-        """How many cores the ARM stages share, at least one."""
+        """The number of cores that the ARM stages share, at least one."""
         return max(len(self.threads.arm.cores) or self.cores, 1)
 
     def slots(self, stages: int) -> int:
-        """Return how many frames of a pipeline are to be under way at once.
+        """Return how many frames of a pipeline should be in flight at once.
 
-        One per stage and two for the caller; where stages outnumber what works at the same time,
-        the accelerator and the cores, two frames for each of these keep all of them busy
+        One per stage and two for the caller, but at most two per unit that works in parallel (the
+        accelerator and each core), which is enough to keep all units busy
         (docs/reference/timing-model.md).
         """
         everyone = stages + 2
@@ -123,7 +124,7 @@ class Board:
             for core in threads.cores:
                 if threads.cores.count(core) > 1:
                     raise BoardError(
-                        f"{where}: core {core} comes twice", hint="name each core once"
+                        f"{where}: core {core} is given twice", hint="name each core once"
                     )
             if not 0 <= threads.realtime_priority <= 99:
                 raise BoardError(
@@ -132,7 +133,7 @@ class Board:
 
 
 def architectures(board: Board) -> tuple[str, ...]:
-    """Return what ARM stages are compiled for: the board, and the developer's kind of machine."""
+    """Return the architectures of ARM stages: the board's, and x86_64 for development machines."""
     return tuple(sorted({board.architecture, "x86_64"}))
 
 
@@ -142,7 +143,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name_or_path: str) -> Board:
-    """Load a board by name, or from a TOML file of the user's own.
+    """Load a board by name, or from the user's own TOML file.
 
     Raises ``BoardError`` for an unknown name, an unknown key or an impossible value.
     """

@@ -1,4 +1,4 @@
-"""What must be closed: ``with`` closes it, whatever happened."""
+"""A base class for objects that a ``with`` block closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""A network's description: the TOML file beside the ONNX file that says what its tensors mean."""
+"""A network's description: the TOML file next to the ONNX file that says what its tensors mean."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ POSTPROCESS_KINDS = ("classify", "nanodet", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postprocess:
-    """From output tensors to results.
+    """How output tensors become results.
 
     ``nanodet``: per stride one tensor of scores [1, n, classes] and one of distances
     [1, n, 4 * bins]; boxes above ``score_threshold``, non-maximum suppression at ``iou_threshold``.
     ``classify``: the ``top`` best classes of the only output. ``none``: tensors as they are.
-    ``labels`` is a text file with one class name a line, relative to the description.
+    ``labels`` is a text file with one class name per line, relative to the description.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Postprocess:
                 )
 
     def in_bundle(self) -> Postprocess:
-        """Return the same with the labels where a bundle keeps them."""
+        """Return a copy with the path of the labels inside a bundle."""
         return dataclasses.replace(self, labels=BUNDLED_LABELS if self.labels else "")
 
     def tensors(self) -> tuple[str, ...]:
@@ -74,22 +74,22 @@ def load(path: Path) -> NetworkDescription:
 
 
 def beside(model: Path) -> Path:
-    """Return where the description of ``model`` is by default: the same name with ``.toml``."""
+    """Return the default path of ``model``'s description: the same name with ``.toml``."""
     return model.with_suffix(".toml")
 
 
 def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], where: Path) -> None:
-    """Raise ``FrontendError`` when the description names an output that the network lacks."""
+    """Raise ``FrontendError`` if the description names an output that the network lacks."""
     for name in description.postprocess.tensors():
         if name not in outputs:
             raise FrontendError(
-                f"{where.name}: postprocess: output {name!r} is not one of the network's",
+                f"{where.name}: postprocess: the network has no output {name!r}",
                 hint=suggest(name, outputs),
             )
 
 
 def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:
-    """Return the class names of the description at ``where``; empty when it names no file."""
+    """Return the class names of the description at ``where``; empty if it names no file."""
     if not description.postprocess.labels:
         return ()
     path = where.parent / description.postprocess.labels
@@ -99,5 +99,5 @@ def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:
         reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
         raise FrontendError(
             f"{path}: labels cannot be read ({reason})",
-            hint="give a text file, one class name a line, relative to the description",
+            hint="name a text file with one class name per line, relative to the description",
         ) from cause

@@ -1,4 +1,4 @@
-"""Pictures in, pictures out: videos, single pictures and folders as one kind of source."""
+"""Read and write pictures: videos, single pictures and folders as one kind of source."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePicture:
-    """A picture (uint8[h, w, 3], BGR) and what to call it in results."""
+    """A picture (uint8[h, w, 3], BGR) and its name in results."""
 
     name: str
     picture: Picture
 
 
 def read_picture(path: Path) -> Picture:
-    """Read one picture as uint8[h, w, 3] in BGR; raise ``MediaError`` when that fails."""
+    """Read one picture as uint8[h, w, 3] in BGR; raise ``MediaError`` if that fails."""
     with _open(path) as file:
         content = np.frombuffer(file.read(), np.uint8)
     try:
@@ -46,11 +46,11 @@ def read_picture(path: Path) -> Picture:
 def _open(path: Path) -> BinaryIO:
     try:
         if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
-            raise OSError(errno.EINVAL, "it is not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         return path.open("rb")
     except FileNotFoundError as cause:
         raise MediaError(
-            f"{path}: no such file", hint="give a video, a picture or a folder of them"
+            f"{path}: no such file", hint="name a video, a picture or a folder of pictures"
         ) from cause
     except OSError as cause:
         raise _unreadable(path, cause) from cause
@@ -59,7 +59,7 @@ def _open(path: Path) -> BinaryIO:
 def _unreadable(path: Path, cause: OSError) -> MediaError:
     return MediaError(
         f"{path}: cannot be read ({cause.strerror})",
-        hint="give pictures or a video that this user may read; see `ls -l`",
+        hint="check the file permissions with `ls -l`",
     )
 
 
@@ -72,7 +72,7 @@ def pictures_in(folder: Path) -> list[Path]:
     found = [entry for entry in entries if entry.suffix.lower() in PICTURE_SUFFIXES]
     if not found:
         raise MediaError(
-            f"{folder}: found no pictures among {len(entries)} entries",
+            f"{folder}: no pictures among {len(entries)} entries",
             hint=f"expected files ending in {', '.join(PICTURE_SUFFIXES)}",
         )
     return found
@@ -81,7 +81,7 @@ def pictures_in(folder: Path) -> list[Path]:
 def read_source(path: Path) -> Iterator[SourcePicture]:
     """Yield the pictures of a folder, a picture file or a video, in order.
 
-    Raises ``MediaError`` when the path is missing, cannot be decoded or holds no picture.
+    Raises ``MediaError`` if the path is missing, cannot be decoded or contains no picture.
     """
     if path.is_dir():
         for file in pictures_in(path):
@@ -108,17 +108,17 @@ def _read_video(path: Path) -> Iterator[SourcePicture]:
     if count == 0:
         raise MediaError(
             f"{path}: no frame could be decoded",
-            hint="is it a video? `ffprobe` tells what it holds",
+            hint="check with `ffprobe` that it is a video",
         )
 
 
 def _utf8(path: Path) -> str:
-    """Return the path as OpenCV takes it; for a name that is not UTF-8 it would crash."""
+    """Return the path for OpenCV, which crashes on names that are not UTF-8."""
     try:
         str(path).encode()
     except UnicodeEncodeError as cause:
         raise MediaError(
-            f"{path}: the name is not UTF-8, OpenCV cannot open it", hint="rename it"
+            f"{path}: the name is not UTF-8, so OpenCV cannot open it", hint="rename the file"
         ) from cause
     return str(path)
 
@@ -136,9 +136,9 @@ def frames_per_second(path: Path, default: float = 10.0) -> float:
 
 
 class VideoWriter:
-    """Write an MPEG-4 video, a context manager; its end checks that all pictures are in the file.
+    """Write an MPEG-4 video; a context manager that checks at the end that no picture is missing.
 
-    All pictures get the first one's size: others are scaled into it, with black bars.
+    All pictures get the size of the first one: others are scaled to fit, with black bars.
     """
 
     def __init__(self, path: Path, frames_per_second: float) -> None:
@@ -149,7 +149,7 @@ class VideoWriter:
         self._writer: cv2.VideoWriter | None = None
 
     def write(self, picture: Picture) -> None:
-        """Append one picture (uint8[h, w, 3], BGR); raise ``MediaError`` when that cannot be."""
+        """Append one picture (uint8[h, w, 3], BGR); raise ``MediaError`` if that fails."""
         if self._writer is None:
             codec = cv2.VideoWriter.fourcc(*"mp4v")
             self._size = picture.shape[1], picture.shape[0]
@@ -161,8 +161,8 @@ class VideoWriter:
 
     def _error(self, found: str) -> MediaError:
         return MediaError(
-            f"{self._path.name}: OpenCV cannot write it: {found}",
-            hint="make room on the disk, or run without --output to get results only",
+            f"{self._path.name}: OpenCV cannot write the video: {found}",
+            hint="free some disk space, or run without --output to get only the results",
         )
 
     def __enter__(self) -> Self:
@@ -178,11 +178,11 @@ class VideoWriter:
             return
         self._writer.release()
         if kind is None and (held := _frame_count(self._path)) != self._count:
-            raise self._error(f"it holds {held} of {self._count} pictures")
+            raise self._error(f"it contains {held} of {self._count} pictures")
 
 
 def letterboxed(picture: Picture, size: tuple[int, int]) -> Picture:
-    """Scale a picture into ``size`` (width, height), its shape kept, with black bars around it."""
+    """Scale a picture to fit into ``size`` (width, height), with black bars at the sides."""
     height, width = picture.shape[:2]
     if (width, height) == size:
         return picture
@@ -204,11 +204,11 @@ def _frame_count(path: Path) -> int:
 
 
 def write_picture(path: Path, picture: Picture) -> None:
-    """Write a picture (uint8[h, w, 3], BGR); the suffix gives the format."""
+    """Write a picture (uint8[h, w, 3], BGR); the suffix selects the format."""
     good, encoded = cv2.imencode(path.suffix, picture)
     if not good:
         raise MediaError(
             f"{path.name}: OpenCV cannot encode {picture.shape[1]}x{picture.shape[0]} pixels",
-            hint="run without --output to get results only",
+            hint="run without --output to get only the results",
         )
     path.write_bytes(encoded.tobytes())

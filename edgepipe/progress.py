@@ -1,4 +1,4 @@
-"""Progress of long work, as a value that library functions call and never print themselves."""
+"""Progress of long work: library functions report it to an object and never print themselves."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives what long work is doing."""
+    """Receives the progress of long work."""
 
     def step(self, text: str) -> None:
-        """Begin a named step; the one before it is done."""
+        """Begin a named step; the previous one is done."""
 
     def update(self, done: int, total: int) -> None:
-        """Report how far the current step is."""
+        """Report the progress of the current step."""
 
     def notice(self, text: str) -> None:
-        """Tell something the user should know, such as a fixed batch dimension."""
+        """Report something that the user should know, such as a fixed batch dimension."""
 
 
 class Silent:
-    """Progress that goes nowhere: the default of every library function."""
+    """Ignores all progress: the default of every library function."""
 
     def step(self, text: str) -> None:
         """Ignore the step."""

@@ -1,4 +1,4 @@
-"""Where the package's data files are: installed inside the package, or in the source tree."""
+"""Find the package's data files: installed inside the package, or in the source tree."""
 
 from __future__ import annotations
 

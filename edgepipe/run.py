@@ -1,4 +1,4 @@
-"""Run a bundle on pictures: results as JSON lines, annotated pictures, serial against pipelined."""
+"""Run a bundle on pictures, write results, and compare serial with pipelined runs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ PICTURE = "annotated.jpg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The same frames through the same stages, one after the other and right afterwards pipelined.
+    """The same frames through the same stages: a serial run, then immediately a pipelined one.
 
-    Stage times are means of a run in milliseconds, because they make up the rates, which are means
-    too. Those that the bound is made of are the serial ones: there stages do not disturb each
-    other.
+    Stage times are the means of a run in milliseconds, because the rates are means too. The bound
+    uses the serial times, in which stages do not disturb each other.
     """
 
     serial: Statistics
@@ -61,37 +60,37 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Medians over rounds; ``gain`` and ``bound`` are each the median of the rounds' own.
+    """Medians over rounds; ``gain`` and ``bound`` are medians of the values of each round.
 
-    So both sides of a ratio were measured within seconds of each other, and a slow moment of the
-    machine moves neither.
+    Both sides of a ratio are therefore measured within seconds of each other, and a slow moment of
+    the machine affects neither.
     """
 
     rounds: tuple[Round, ...]
 
     @property
     def stage_names(self) -> tuple[str, ...]:
-        """The stages in order."""
+        """The names of the stages, in order."""
         return tuple(stage.name for stage in self.rounds[0].serial.stages)
 
     @property
     def stage_ms(self) -> tuple[float, ...]:
-        """Every stage's time in milliseconds, taken while serial."""
+        """The time of every stage in milliseconds, in the serial runs."""
         return _stage_medians([a_round.serial for a_round in self.rounds])
 
     @property
     def pipelined_stage_ms(self) -> tuple[float, ...]:
-        """Every stage's time in milliseconds, taken while pipelined."""
+        """The time of every stage in milliseconds, in the pipelined runs."""
         return _stage_medians([a_round.pipelined for a_round in self.rounds])
 
     @property
     def serial_fps(self) -> float:
-        """Frames per second, the stages one after the other."""
+        """Frames per second with the stages one after another."""
         return median(a_round.serial.frames_per_second for a_round in self.rounds)
 
     @property
     def pipelined_fps(self) -> float:
-        """Frames per second, the stages side by side."""
+        """Frames per second with the stages in parallel."""
         return median(a_round.pipelined.frames_per_second for a_round in self.rounds)
 
     @property
@@ -106,10 +105,10 @@ class Comparison:
 
     @property
     def was_disturbed(self) -> bool:
-        """Whether the gain is beyond its bound by more than 2 %, as no pipeline's can be.
+        """Whether the gain exceeds its bound by more than 2 %, which no pipeline can achieve.
 
-        Then other programs wanted the cores: the threads of several stages get more of them
-        together than the one thread of a serial run.
+        This happens when other programs use the cores: several stage threads together get a larger
+        share of them than the single thread of a serial run.
         """
         return self.gain > 1.02 * self.bound
 
@@ -121,8 +120,10 @@ def _stage_medians(runs: Sequence[Statistics]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What ``edgepipe run`` was asked for; ``output`` None means that no results are
-    written; ``trace`` is a file for the pipeline's trace."""
+    """The options of ``edgepipe run``.
+
+    If ``output`` is None, no results are written. ``trace`` is a file for the pipeline's trace.
+    """
 
     bundle: Path
     source: Path
@@ -136,7 +137,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What a run did: the pipeline's statistics and the files written."""
+    """The result of a run: the pipeline's statistics and the files written."""
 
     statistics: Statistics
     written: tuple[Path, ...]
@@ -147,19 +148,18 @@ def run_bundle(
 ) -> RunReport:
     """Run the source's pictures through the bundle's pipeline.
 
-    Results go as JSON lines to ``results.jsonl`` in the output folder, beside ``annotated.mp4``
-    and ``annotated.jpg`` (the picture with the most detections); without an output folder to
-    ``lines``, if given. Files appear when they are complete. Raises ``MediaError`` for unreadable
-    pictures, ``BundleError`` and ``RuntimeFailure`` for the bundle and its stages.
+    Results are written as JSON lines to ``results.jsonl`` in the output folder, next to
+    ``annotated.mp4`` and ``annotated.jpg`` (the picture with the most detections). Without an
+    output folder they go to ``lines``, if given. Files appear only when they are complete. Raises
+    ``MediaError`` for unreadable pictures, ``BundleError`` and ``RuntimeFailure`` for the bundle
+    and its stages.
     """
     progress = progress or Silent()
     manifest = storage.read_manifest(options.bundle)
     pictures = itertools.islice(media.read_source(options.source), options.frames)
     first = next(pictures, None)
     if first is None:
-        raise MediaError(
-            f"{options.source}: no picture was read", hint="let it run on 1 picture or more"
-        )
+        raise MediaError(f"{options.source}: no picture was read", hint="run at least 1 picture")
     with Pipeline.open(
         options.bundle,
         serial=options.serial,
@@ -183,10 +183,10 @@ def run_bundle(
 def compare(
     bundle: Path, frames: Sequence[Frame], *, rounds: int = 5, timed: bool = False
 ) -> Comparison:
-    """Measure serial against pipelined frames per second on the same frames.
+    """Measure serial and pipelined frames per second on the same frames.
 
-    The outputs of both are compared first, bit for bit. With ``timed`` VTA stages take at least
-    what the board's accelerator would. Raises ``RuntimeFailure`` when serial and pipelined outputs
+    The outputs of both are compared first, bit for bit. With ``timed``, VTA stages take at least as
+    long as on the board's accelerator. Raises ``RuntimeFailure`` if serial and pipelined outputs
     differ.
     """
     with Pipeline.open(bundle, serial=True) as serial, Pipeline.open(bundle) as pipelined:
@@ -220,14 +220,14 @@ def _require_equal(one: FrameResult, other: FrameResult) -> None:
         if array.tobytes() != other.outputs[name].tobytes():
             raise RuntimeFailure(
                 f"frame {one.frame}: output {name} differs between a serial and a pipelined run",
-                hint="this is a fault of edgepipe: report it with the bundle",
+                hint="this is a bug in edgepipe: report it together with the bundle",
             )
 
 
 def _results(
     pipeline: Pipeline, preprocess: Preprocess, pictures: Iterable[SourcePicture]
 ) -> Iterator[tuple[FrameResult, SourcePicture]]:
-    """Pair every result with the picture it came from; pictures wait only while under way."""
+    """Pair every result with its picture; pictures are kept only while in flight."""
     waiting: deque[SourcePicture] = deque()
 
     def frames() -> Iterator[Frame]:
@@ -241,7 +241,7 @@ def _results(
 
 @contextmanager
 def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
-    """Open the files of a run; they get their names when the run ends in order."""
+    """Open the files of a run; they get their final names if the run succeeds."""
     folder = options.output
     if folder is None:
         yield _Outputs(lines, None)
@@ -250,7 +250,7 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (RESULTS, VIDEO, PICTURE):
             if (folder / name).is_dir():
-                raise IsADirectoryError(errno.EISDIR, "it holds a folder called " + name)
+                raise IsADirectoryError(errno.EISDIR, "it contains a folder named " + name)
         with tempfile.TemporaryDirectory(prefix=".edgepipe.", dir=folder) as temporary:
             waiting = Path(temporary)
             rate = media.frames_per_second(options.source)
@@ -267,12 +267,12 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
     except OSError as cause:
         raise MediaError(
             f"{folder}: results cannot be written ({cause.strerror})",
-            hint="give another folder after --output, or make room and grant the right to write",
+            hint="choose another folder with --output, free some space, or fix the permissions",
         ) from cause
 
 
 class _Outputs:
-    """Where results go: lines of JSON, and a video if pictures are kept."""
+    """The outputs of a run: lines of JSON, and a video if pictures are kept."""
 
     def __init__(self, lines: TextIO | None, video: media.VideoWriter | None) -> None:
         self._lines = lines
@@ -296,7 +296,7 @@ class _Outputs:
             self._best = (len(detections), drawn)
 
     def write_picture(self, path: Path) -> None:
-        """Write the picture with the most detections; of several, the first."""
+        """Write the first picture with the most detections."""
         if self._best is not None:
             media.write_picture(path, self._best[1])
 

@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 def read_toml(path: Path, error: type[EdgepipeError]) -> dict[str, Any]:
-    """Return the TOML document at ``path``; raise ``error`` when it is missing or not TOML."""
+    """Return the TOML document at ``path``; raise ``error`` if it is missing or not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as cause:
         raise error(f"{path}: no such file", hint="check the name of the TOML file") from cause
     except OSError as cause:
         raise error(
-            f"{path}: cannot be read ({cause.strerror})", hint="give a TOML file that can be read"
+            f"{path}: cannot be read ({cause.strerror})", hint="name a readable TOML file"
         ) from cause
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
         raise error(f"{path}: not valid TOML: {cause}") from cause
@@ -32,7 +32,8 @@ def from_table(cls: type[T], table: object, where: str, error: type[EdgepipeErro
     """Build dataclass ``cls`` from a TOML table, nested dataclasses included.
 
     ``where`` names the table in messages. TOML arrays become tuples; an integer is accepted where a
-    float is expected. Raises ``error`` for unknown or missing keys and for values of a wrong type.
+    float is expected. Raises ``error`` for unknown or missing keys and for values of the wrong
+    type.
     """
     if not isinstance(table, dict):
         raise error(f"{where}: found {_kind(table)}, expected a table")

@@ -1,4 +1,4 @@
-"""Read a bitstream file, say what it is, and compare it with a board."""
+"""Read a bitstream file, identify it, and compare it with a board."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from edgepipe.errors import BitstreamError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitstreamFile:
-    """A bitstream as read. ``header`` is None for a ``.bin`` file, which has none; ``stream`` is
-    None only for a known file of another vendor; ``known`` is None when nobody published it."""
+    """A bitstream as read from a file.
+
+    ``header`` is None for a ``.bin`` file, which has none. ``stream`` is None only for a known file
+    of another vendor. ``known`` is None if the file is not a published one.
+    """
 
     path: Path
     bytes: int
@@ -31,7 +34,7 @@ class BitstreamFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One thing in which a bitstream differs from what a board needs."""
+    """One difference between a bitstream and what a board needs."""
 
     subject: str
     found: str
@@ -45,7 +48,7 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
     """Read and parse the file at ``path``, a ``.bit`` or ``.bin``, and look its digests up.
 
     A ``.bin`` that was converted from a published ``.bit`` is not recognised: its digest differs.
-    Raises ``BitstreamError`` when it is missing or damaged.
+    Raises ``BitstreamError`` if it is missing or damaged.
     """
     try:
         content = path.read_bytes()
@@ -53,7 +56,7 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
         raise BitstreamError(f"{path}: no such file", hint="check the name") from cause
     except OSError as cause:
         raise BitstreamError(
-            f"{path}: cannot be read ({cause.strerror})", hint="give a file that can be read"
+            f"{path}: cannot be read ({cause.strerror})", hint="name a readable file"
         ) from cause
     found = digests(content)
     known = manifest.find(found)
@@ -64,8 +67,8 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
         configuration = stream.parse(content[header.stream_offset :], str(path))
         if configuration.swapped:
             raise BitstreamError(
-                f"{path}: the stream behind the .bit header is byte-swapped already",
-                hint="this is neither a .bit nor a .bin file; get the original again",
+                f"{path}: the stream after the .bit header is already byte-swapped",
+                hint="this is neither a .bit nor a .bin file; get the original file again",
             )
     elif known is None or known.path.endswith(".bit"):
         configuration = stream.parse(content, str(path))
@@ -80,13 +83,13 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
 
 
 def compare(file: BitstreamFile, board: Board) -> tuple[Mismatch, ...]:
-    """Return everything in which ``file`` does not fit ``board``; empty when it may fit.
+    """Return all mismatches between ``file`` and ``board``; empty if it may fit.
 
     The die comes from the header's part and, independently of it, from the IDCODE in the stream.
-    The package is not compared: a VTA uses no pins of the logic, and the published PYNQ files name
-    another package than the boards carry.
-    Configuration, revision and clock can be compared for published files only: no bitstream says
-    them itself.
+    The package is not compared: a VTA uses no FPGA pins, and the published PYNQ files name a
+    different package from that of the boards.
+    Configuration, revision and clock can be compared only for published files, because a bitstream
+    itself does not contain them.
     """
     return tuple(
         Mismatch(subject=subject, found=found, expected=expected)
@@ -96,11 +99,11 @@ def compare(file: BitstreamFile, board: Board) -> tuple[Mismatch, ...]:
 
 
 def converted(file: BitstreamFile) -> bytes:
-    """Return ``file``'s stream as fpga_manager wants it; ``BitstreamError`` when it has none."""
+    """Return ``file``'s stream in fpga_manager's format; ``BitstreamError`` if it has none."""
     if file.stream is None:
         raise BitstreamError(
             f"{file.path}: not a Xilinx bitstream, so there is nothing to convert",
-            hint="program an Intel .rbf file as it is",
+            hint="an Intel .rbf file is programmed without conversion",
         )
     return stream.swapped(file.stream)
 
@@ -108,7 +111,7 @@ def converted(file: BitstreamFile) -> bytes:
 def convert(file: BitstreamFile, output: Path) -> int:
     """Write ``converted(file)`` to ``output``; return the bytes written.
 
-    ``output`` appears whole or not at all. Raises ``BitstreamError`` when it cannot be written.
+    ``output`` appears complete or not at all. Raises ``BitstreamError`` if it cannot be written.
     """
     content = converted(file)
     try:
@@ -124,7 +127,7 @@ def convert(file: BitstreamFile, output: Path) -> int:
             raise
     except OSError as cause:
         raise BitstreamError(
-            f"{output}: cannot be written ({cause.strerror})", hint="give another path after -o"
+            f"{output}: cannot be written ({cause.strerror})", hint="choose another path with -o"
         ) from cause
     return len(content)
 
@@ -133,8 +136,8 @@ def _parts(file: BitstreamFile, board: Board) -> list[tuple[str, str, str]]:
     wanted = parts.parse(board.part)
     if wanted is None:
         raise BitstreamError(
-            f"board {board.name}: its part {board.part!r} takes no bitstream",
-            hint="name a board with programmable logic, such as ultra96",
+            f"board {board.name}: part {board.part!r} has no FPGA to program",
+            hint="name a board with an FPGA, such as ultra96",
         )
     compared = []
     if file.header is not None:

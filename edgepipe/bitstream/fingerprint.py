@@ -1,8 +1,9 @@
-"""Compare a bundle's fingerprint with what is on the other side: each difference has its own error.
+"""Compare a bundle's fingerprint with a board; each kind of mismatch has its own exit code.
 
-It is compared three times: when a bundle is built (a board's description against the published
-bitstream that it names), before a deploy switches (the bundle against the board's record of what
-was programmed), and when a bundle is loaded to run (fingerprint.h, with the same exit codes).
+Fingerprints are compared three times: when a bundle is built (the board's file against the
+published bitstream that it names), before a deploy switches (the bundle against the board's record
+of the programmed bitstream), and when a bundle is loaded to run (fingerprint.h, with the same exit
+codes).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Compared = Sequence[tuple[str, str, str]]
 
 
 def check_board(board: Board, manifest: BitstreamManifest) -> None:
-    """Raise ``FingerprintError`` when ``board`` contradicts the published bitstream it names."""
+    """Raise ``FingerprintError`` if ``board`` contradicts the published bitstream that it names."""
     known = manifest.by_path(board.bitstream)
     if known is None:
         return
@@ -43,36 +44,36 @@ def check_board(board: Board, manifest: BitstreamManifest) -> None:
         f"board {board.name}",
         compared,
         f"its bitstream {known.path} has",
-        "correct the board's file, or leave its bitstream empty when it has another one",
+        "correct the board's file, or leave its bitstream empty if it uses another one",
     )
 
 
 def check_programmed(fingerprint: Fingerprint, record: BitstreamRecord, host: str) -> None:
-    """Raise ``FingerprintError`` when the board's logic is not what the bundle was built for."""
+    """Raise ``FingerprintError`` if the board's bitstream is not the one the bundle needs."""
     compared = [
         ("configuration", record.configuration, fingerprint.configuration),
         ("encoding revision", record.revision, fingerprint.revision),
         ("clock", f"{record.clock_hz} Hz", f"{fingerprint.clock_hz} Hz"),
     ]
-    # A bitstream of one's own has no name to compare.
+    # An unpublished bitstream has no name to compare.
     if record.path and fingerprint.bitstream:
         compared.append(("bitstream", record.path, fingerprint.bitstream))
     _refuse(
-        f"{host}: the bitstream in its logic",
+        f"{host}: the programmed bitstream",
         compared,
         "the bundle was built for",
         "program the bundle's bitstream with `edgepipe bitstream install`, or build the bundle "
-        "anew for this one",
+        "for this one",
     )
 
 
 def check_version(fingerprint: Fingerprint, where: str) -> None:
-    """Raise ``FingerprintError`` when another version built the bundle than would deploy it."""
+    """Raise ``FingerprintError`` if the bundle was built by a different version of edgepipe."""
     _refuse(
         where,
         [("runtime version", __version__, fingerprint.builder_version)],
         "the bundle was built by",
-        "build the bundle anew with this version, or deploy it with the one that built it",
+        "build the bundle again with this version, or deploy it with the version that built it",
     )
 
 

@@ -1,6 +1,6 @@
 """The header of a Xilinx ``.bit`` file: tagged fields before the raw configuration stream.
 
-The format is not in a vendor document; what every Vivado and ISE version writes is::
+No vendor document describes the format. Every Vivado and ISE version writes::
 
     u16 length (9), 0f f0 0f f0 0f f0 0f f0 00       all integers are big-endian
     u16 1
@@ -24,7 +24,7 @@ _TEXT_TAGS = {"a": "design", "b": "part", "c": "date", "d": "time"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitHeader:
-    """What a ``.bit`` header says. ``stream_offset`` is where the raw stream begins in the file."""
+    """The fields of a ``.bit`` header; ``stream_offset`` is where the raw stream starts."""
 
     design: str
     tool_version: str
@@ -43,13 +43,13 @@ def has_header(content: bytes) -> bool:
 def parse(content: bytes, where: str) -> BitHeader:
     """Parse the header of the whole file ``content``; ``where`` names the file in messages.
 
-    Raises ``BitstreamError`` when a field is damaged, missing, twice there or unknown, and when the
-    file is shorter or longer than the header says.
+    Raises ``BitstreamError`` if a field is damaged, missing, repeated or unknown, or if the file is
+    shorter or longer than the header says.
     """
     if not has_header(content):
         raise BitstreamError(
             f"{where}: begins with {content[:4].hex(' ') or 'nothing'}, expected a .bit header",
-            hint="a 404 page is often saved under the name of the file; download it again",
+            hint="the file may be a saved error page of a web server; download it again",
         )
     reader = _Reader(content, where, len(MAGIC))
     texts: dict[str, str] = {}
@@ -62,7 +62,7 @@ def parse(content: bytes, where: str) -> BitHeader:
             )
         name = _TEXT_TAGS[tag]
         if name in texts:
-            raise BitstreamError(f"{where}: header field {tag!r} ({name}) is there twice")
+            raise BitstreamError(f"{where}: header field {tag!r} ({name}) is repeated")
         texts[name] = reader.text(name)
     for tag, name in _TEXT_TAGS.items():
         if name not in texts:
@@ -71,8 +71,8 @@ def parse(content: bytes, where: str) -> BitHeader:
     present = len(content) - reader.offset
     if present != stream_bytes:
         raise BitstreamError(
-            f"{where}: holds {present} bytes of stream, its header says {stream_bytes}",
-            hint="the file is truncated or has something appended; download or copy it again",
+            f"{where}: contains {present} bytes of stream, its header says {stream_bytes}",
+            hint="the file is truncated or has extra data at its end; download or copy it again",
         )
     design, _, attributes = texts["design"].partition(";")
     versions = [a.removeprefix("Version=") for a in attributes.split(";") if "Version=" in a]
@@ -88,7 +88,7 @@ def parse(content: bytes, where: str) -> BitHeader:
 
 
 class _Reader:
-    """Reads big-endian fields from ``content``; running off the end is an error with a place."""
+    """Reads big-endian fields from ``content``; an error at its end gives the offset."""
 
     def __init__(self, content: bytes, where: str, offset: int) -> None:
         self._content = content

@@ -1,7 +1,7 @@
 """Install a bitstream on a board: check, convert, store among the firmware, program, record.
 
-The logic is programmed by what keeps account of it on the board: PYNQ where its environment is,
-else the kernel's fpga_manager, after dfx-mgr, if it is there, has let go of what it has loaded.
+The FPGA is programmed by the service that manages it on the board: PYNQ if it is installed,
+otherwise the kernel's fpga_manager. If dfx-mgr is installed, it first unloads its current design.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _REMEDIES = (
     ("pipeline uses", "stop the pipeline on the board, then install again"),
     (
         "fpga_manager|firmware'",
-        "the board needs a kernel with fpga_manager (Xilinx', PYNQ's or Ubuntu's)",
+        "the board needs a kernel with fpga_manager (from Xilinx, PYNQ or Ubuntu)",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """What is in the logic now, and what programmed it: PYNQ, dfx-mgr or fpga_manager."""
+    """What the FPGA contains now, and what programmed it: PYNQ, dfx-mgr or fpga_manager."""
 
     record: BitstreamRecord
     by: str
@@ -52,26 +52,26 @@ def install(
 ) -> Installed:
     """Install and program ``file`` on the board behind ``target``.
 
-    ``system`` goes before the board's /lib, /sys, /dev and /run (another folder in tests). Raises
-    ``BitstreamError`` when the file does not fit ``board`` or the board refuses it; what the logic
-    holds is changed only in the last step.
+    ``system`` is a prefix of the board's /lib, /sys, /dev and /run, for tests. Raises
+    ``BitstreamError`` if the file does not fit ``board`` or the board refuses it. Only the last
+    step changes the FPGA.
     """
     progress = progress or Silent()
     mismatches = check.compare(file, board)
     if mismatches:
         raise BitstreamError(
             f"{file.path}: does not fit board {board.name}: {'; '.join(map(str, mismatches))}",
-            hint="`edgepipe bitstream list` says which file is for which board",
+            hint="`edgepipe bitstream list` shows which file is for which board",
         )
     made = make_record(file, board, operator)
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", file.path.stem)
     converted = check.converted(file)
     progress.step("connect")
     with Connection(target, script=BOARD_SIDE) as connection:
-        progress.step("look at the board")
+        progress.step("examine the board")
         try:
             by = _programmer(connection.run("look", system))
-            # PYNQ converts by itself, and reads the header.
+            # PYNQ converts the file itself and reads the header.
             if by == "PYNQ" and file.header is not None:
                 name, content = f"{stem}.bit", file.path.read_bytes()
             else:
@@ -86,7 +86,7 @@ def install(
                 stdin=content,
                 timeout_s=_STORE_S,
             )
-            progress.step("program the logic")
+            progress.step("program the FPGA")
             connection.run("program", system, name, by, timeout_s=_PROGRAM_S)
         except DeployError as error:
             remedy = next((r for p, r in _REMEDIES if re.search(p, str(error))), None)
@@ -99,7 +99,7 @@ def _programmer(seen: str) -> str:
 
 
 def make_record(file: BitstreamFile, board: Board, operator: str) -> BitstreamRecord:
-    """Return what will be known of ``file`` on the board."""
+    """Return the record of ``file`` for the board."""
     accelerator = board.accelerator
     known = file.known
     return BitstreamRecord(

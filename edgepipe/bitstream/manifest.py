@@ -17,8 +17,10 @@ _REVISION = "|".join(map(re.escape, REVISIONS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBitstream:
-    """A published file. ``sha256`` is empty where the content was not at hand; ``clock_hz`` is 0
-    where upstream names none."""
+    """A published file.
+
+    ``sha256`` is empty if the content was not available. ``clock_hz`` is 0 if upstream names none.
+    """
 
     path: str
     git_blob: str
@@ -44,7 +46,7 @@ class KnownBitstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitstreamManifest:
-    """All of ``manifest.toml``: where the files were published, and what each of them is."""
+    """The contents of ``manifest.toml``: where the files were published, and what each one is."""
 
     repository: str
     folder: str
@@ -57,7 +59,7 @@ class BitstreamManifest:
             for known in self.bitstream:
                 value = getattr(known, name)
                 if value and value in seen:
-                    raise BitstreamError(f"manifest.toml: {name} {value} is there twice")
+                    raise BitstreamError(f"manifest.toml: {name} {value} appears twice")
                 seen.add(value)
 
     def find(self, digests: Digests) -> KnownBitstream | None:
@@ -74,7 +76,7 @@ class BitstreamManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """The two digests that published bitstreams are known by."""
+    """The two digests that identify published bitstreams."""
 
     sha256: str
     git_blob: str
@@ -83,7 +85,7 @@ class Digests:
 def load(path: Path | None = None) -> BitstreamManifest:
     """Load the manifest that edgepipe ships, or another one at ``path``.
 
-    Raises ``BitstreamError`` for an unknown key, a malformed digest or one that is there twice.
+    Raises ``BitstreamError`` for an unknown key and for a malformed or repeated digest.
     """
     path = path or resources.folder("bitstreams") / "manifest.toml"
     table = schema.read_toml(path, BitstreamError)
@@ -91,7 +93,7 @@ def load(path: Path | None = None) -> BitstreamManifest:
 
 
 def digests(content: bytes) -> Digests:
-    """Return the digests of a file's content; git's blob id is SHA-1 with a length before it."""
+    """Return the digests of a file's content; git's blob id is a SHA-1 of length and content."""
     blob = hashlib.sha1(b"blob %d\0" % len(content), usedforsecurity=False)
     blob.update(content)
     return Digests(sha256=hashlib.sha256(content).hexdigest(), git_blob=blob.hexdigest())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# IDCODEs that configuration streams carry, without the silicon revision in bits 31..28. A Zynq
-# UltraScale+ has two: these are the logic's, which streams write; its processors' TAP has another.
+# IDCODEs in configuration streams, without the silicon revision in bits 31..28. A Zynq UltraScale+
+# has two: these are the PL's, which streams write; the TAP of the processors has another.
 _IDCODES = {
     "7z020": 0x03727093,
     "zu3": 0x04A42093,
@@ -22,22 +22,22 @@ _PART = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A die and the package it sits in; speed grade and temperature range do not matter here."""
+    """A die and its package; speed grade and temperature range do not matter here."""
 
     die: str
     package: str
 
     @property
     def idcode(self) -> int | None:
-        """The die's IDCODE without revision, or None when it is not in the table."""
+        """The die's IDCODE without revision, or None if it is not in the table."""
         return _IDCODES.get(self.die)
 
 
 def parse(text: str) -> Part | None:
-    """Return the part that ``text`` names, or None when it is no Zynq part.
+    """Return the part that ``text`` names, or None if it is not a Zynq part.
 
-    ``xc7z020clg484-1`` and ``7z020clg484`` are one part; so are ``xczu3eg-sbva484-1-e`` and
-    ``xczu3cg-sbva484-1-i``, whose logic is the same die.
+    ``xc7z020clg484-1`` and ``7z020clg484`` name the same part. So do ``xczu3eg-sbva484-1-e`` and
+    ``xczu3cg-sbva484-1-i``, whose PL is the same die.
     """
     match = _PART.match(text.strip().lower())
     return Part(die=match[1], package=match[2]) if match else None

@@ -1,4 +1,4 @@
-"""What is known of the bitstream in a board's logic: one line of JSON on the board."""
+"""The record of the bitstream in a board's FPGA: one line of JSON on the board."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from edgepipe.errors import BitstreamError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitstreamRecord:
-    """``/run/edgepipe/bitstream.json``. ``path`` names a published file and is empty for another;
-    then configuration, revision and clock are what the board's description says it holds."""
+    """``/run/edgepipe/bitstream.json``.
+
+    ``path`` names a published file. For any other file it is empty, and configuration, revision and
+    clock are those of the board's description.
+    """
 
     path: str
     sha256: str
@@ -30,11 +33,11 @@ def to_json(record: BitstreamRecord) -> str:
 
 
 def parse(text: str, where: str) -> BitstreamRecord:
-    """Parse a record; raise ``BitstreamError`` when it is damaged or of another version."""
+    """Parse a record; raise ``BitstreamError`` if it is damaged or from another version."""
     try:
         return schema.from_table(BitstreamRecord, json.loads(text), where, BitstreamError)
     except ValueError as cause:
         raise BitstreamError(
             f"{where}: the record of the bitstream is damaged: {cause}",
-            hint="program the logic anew with `edgepipe bitstream install`",
+            hint="program the FPGA again with `edgepipe bitstream install`",
         ) from cause

@@ -1,8 +1,8 @@
-"""The raw configuration stream: its sync word, byte order and the device it is made for.
+"""The raw configuration stream: its sync word, byte order and target device.
 
 A stream is a sequence of 32-bit words: padding, the sync word, then register writes. Vivado writes
-words most significant byte first. Linux' fpga_manager wants them the other way round, which
-drivers/fpga/zynq-fpga.c calls "a byte swapped .bin file": it looks for 66 55 99 aa on word borders.
+words most significant byte first. Linux's fpga_manager expects the reverse order, which
+drivers/fpga/zynq-fpga.c calls "a byte swapped .bin file": it looks for an aligned 66 55 99 aa.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _REVISION_MASK = 0x0FFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationStream:
-    """A stream as found: where its sync word is, whether its words are swapped already, and for
-    which device it is (``idcode`` without silicon revision, None when it does not say)."""
+    """A parsed stream: position of its sync word, byte order, and target device.
+
+    ``idcode`` has no silicon revision; it is None if the stream does not write one.
+    """
 
     words: bytes
     sync_offset: int
@@ -36,7 +38,7 @@ class ConfigurationStream:
 def parse(words: bytes, where: str) -> ConfigurationStream:
     """Find the sync word in ``words`` (a stream without header) and with it the byte order.
 
-    Raises ``BitstreamError`` when there is none on a word border, or the length is not whole words.
+    Raises ``BitstreamError`` if there is no aligned sync word or the length is not a multiple of 4.
     """
     if len(words) % 4:
         raise BitstreamError(
@@ -57,14 +59,15 @@ def parse(words: bytes, where: str) -> ConfigurationStream:
                 idcode=_idcode(words[offset : offset + 4 * _PREAMBLE_WORDS], swapped),
             )
     raise BitstreamError(
-        f"{where}: no sync word {SYNC_WORD:08x} in either byte order on a word border of the first "
+        f"{where}: no sync word {SYNC_WORD:08x} in either byte order, at a multiple of 4, in the "
+        "first "
         f"{len(head)} bytes",
         hint="expected a .bit file, or the .bin file that Vivado or bootgen writes",
     )
 
 
 def swapped(stream: ConfigurationStream) -> bytes:
-    """Return the stream as fpga_manager wants it: headerless, every 32-bit word byte-swapped."""
+    """Return the stream in fpga_manager's format: no header, every 32-bit word byte-swapped."""
     return stream.words if stream.swapped else _swap(stream.words)
 
 

@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A tensor at a stage border. ``shape`` is logical; ``bytes`` is its size in ``layout``."""
+    """A tensor at a stage boundary. ``shape`` is logical; ``bytes`` is its size in ``layout``."""
 
     name: str
     dtype: str
@@ -33,10 +33,10 @@ class Tensor:
 class Stage:
     """A stage: its device kind, its folder, and the tensors it reads and writes.
 
-    ``fallback`` is the folder of ARM kernels that give the same tensors, for when the device of a
-    VTA stage fails; empty when the bundle has none. ``cores`` and ``realtime_priority`` are what
-    the board's file gives the stage's thread: it may run on any of the cores, or, with more than
-    one of ``threads``, there is one on each.
+    ``fallback`` is the folder of ARM kernels that compute the same tensors if the device of a VTA
+    stage fails; empty if the bundle has none. ``cores`` and ``realtime_priority`` come from the
+    board's file. A single thread may run on any of the cores; several ``threads`` have one core
+    each.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Stage:
         if not 1 <= self.threads <= max(1, cores):
             raise BundleError(
                 f"stage {self.name}: {self.threads} threads on {cores} cores, "
-                "expected a core for each",
+                "expected one core per thread",
                 hint="build the bundle again",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Which device an operator runs on, in which stage, and why."""
+    """The device and stage of an operator, and the reason."""
 
     operator: str
     kind: str
@@ -83,7 +83,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenFile:
-    """A golden tensor: its content, as integer Relax on stock TVM made it."""
+    """A golden tensor, as computed by integer Relax on stock TVM."""
 
     tensor: str
     file: str
@@ -108,10 +108,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All of ``manifest.json``.
+    """The contents of ``manifest.json``.
 
-    ``slots`` is how many frames are under way at once unless a run says otherwise; 0: one per stage
-    and two for the caller.
+    ``slots`` is the default number of frames in flight; 0 means one per stage and two for the
+    caller.
     """
 
     format: int
@@ -133,11 +133,11 @@ class Manifest:
     files: tuple[FileEntry, ...]
 
     def tensor(self, name: str) -> Tensor:
-        """Return the tensor called ``name``."""
+        """Return the tensor named ``name``."""
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
-        raise BundleError(f"manifest.json: tensor {name!r} is not described")
+        raise BundleError(f"manifest.json: no tensor {name!r}")
 
 
 def to_json(manifest: Manifest) -> str:
@@ -146,7 +146,7 @@ def to_json(manifest: Manifest) -> str:
 
 
 def from_json(text: str | bytes, where: str) -> Manifest:
-    """Parse a manifest; raise ``BundleError`` when it is damaged or of another format."""
+    """Parse a manifest; raise ``BundleError`` if it is damaged or has another format."""
     try:
         table: Any = json.loads(text)
     except (ValueError, RecursionError) as cause:

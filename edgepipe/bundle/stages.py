@@ -1,4 +1,4 @@
-"""Read the stages of a bundle back: a VTA stage's program, checked against its digests."""
+"""Read the stages of a bundle, such as the program of a VTA stage, and check their digests."""
 
 from __future__ import annotations
 

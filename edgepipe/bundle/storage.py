@@ -1,4 +1,4 @@
-"""Bundles on disk: a folder or one uncompressed ustar archive, written whole or not at all."""
+"""Bundles on disk: a folder or one uncompressed ustar archive, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from edgepipe.errors import BundleError
 ARCHIVE_SUFFIX = ".edgepipe"
 MANIFEST = "manifest.json"
 MANIFEST_DIGEST = "manifest.digest"
-# Short, so that beside a name of the greatest length the file system takes there is room for it.
+# Short, so that temporary names also fit next to a name of the maximum length.
 _TEMPORARY = ".edgepipe."
 
 
 def digest(content: bytes) -> str:
     """Return the XXH3 128-bit digest of ``content`` as 32 hex digits.
 
-    The digest finds damage and tells versions apart; it is no defence against a forger.
+    The digest detects damage and distinguishes versions. It does not protect against forgery.
     """
     return xxhash.xxh3_128_hexdigest(content)
 
@@ -36,11 +36,11 @@ def write(
     files: Mapping[str, bytes],
     make_manifest: Callable[[tuple[FileEntry, ...]], Manifest],
 ) -> Manifest:
-    """Write a bundle to ``path``: an archive if it ends in ``.edgepipe``, else a folder.
+    """Write a bundle to ``path``: an archive if it ends in ``.edgepipe``, otherwise a folder.
 
-    ``files`` maps paths inside the bundle to contents; ``make_manifest`` gets their entries, sorted
-    by path. The bundle appears under ``path`` only when it is complete; an older one is replaced.
-    Raises ``BundleError`` when ``path`` exists and is not a bundle, or cannot be written.
+    ``files`` maps paths inside the bundle to contents; ``make_manifest`` receives their entries,
+    sorted by path. The bundle appears at ``path`` only when it is complete, and replaces an older
+    one. Raises ``BundleError`` if ``path`` exists and is not a bundle, or cannot be written.
     """
     entries = tuple(
         FileEntry(path=name, bytes=len(files[name]), xxh3_128=digest(files[name]))
@@ -61,15 +61,15 @@ def write(
 
 
 def manifest_files(manifest: Manifest) -> dict[str, bytes]:
-    """Return the two files that describe all the others: the manifest, and the digest of it."""
+    """Return the two files that describe all others: the manifest and its digest."""
     text = manifest_format.to_json(manifest).encode()
     return {MANIFEST: text, MANIFEST_DIGEST: _digest_line(text)}
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise ``BundleError`` when ``path`` cannot be had or is something other than a bundle.
+    """Raise ``BundleError`` if ``path`` is not accessible, or exists and is not a bundle.
 
-    A damaged bundle may be replaced, and so may an empty folder.
+    A damaged bundle and an empty folder may be replaced.
     """
     is_archive = path.suffix == ARCHIVE_SUFFIX
     try:
@@ -82,8 +82,8 @@ def check_replaceable(path: Path) -> None:
     if not replaceable:
         kind = "an archive" if is_archive else "a folder"
         raise BundleError(
-            f"{path}: exists and is not a bundle, expected {kind} of edgepipe's or nothing",
-            hint="give a new path after -o, or remove it",
+            f"{path}: exists and is not a bundle, expected {kind} written by edgepipe or nothing",
+            hint="choose a new path with -o, or remove it",
         )
 
 
@@ -105,7 +105,7 @@ def _begins_with_manifest(path: Path) -> bool:
 def _unwritable(path: Path, cause: OSError) -> BundleError:
     return BundleError(
         f"{path}: cannot be written ({cause.strerror})",
-        hint="give another path after -o, or make room and grant the right to write there",
+        hint="choose another path with -o, free some space, or fix the permissions",
     )
 
 
@@ -114,7 +114,7 @@ def _digest_line(manifest_text: bytes) -> bytes:
 
 
 def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
-    # Both bundles wait in one folder: the new one until it is complete, the old one until then.
+    # One folder holds both bundles: the new one until it is complete, the old one until the switch.
     waiting = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=path.parent))
     new, old = waiting / "new", waiting / "old"
     try:
@@ -155,12 +155,12 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of the bundle at ``path``, its digest checked, but not the other files."""
+    """Read the manifest of the bundle at ``path`` and check its digest, but not the other files."""
     text = _read_member(path, MANIFEST)
     if _read_member(path, MANIFEST_DIGEST) != _digest_line(text):
         raise BundleError(
             f"{path}: {MANIFEST} does not have the digest that {MANIFEST_DIGEST} records",
-            hint="the bundle is altered; build or copy it again",
+            hint="the bundle was modified; build or copy it again",
         )
     return manifest_format.from_json(text, str(path))
 
@@ -171,18 +171,18 @@ def read_file(path: Path, entry: FileEntry) -> bytes:
     if len(content) != entry.bytes:
         raise BundleError(
             f"{path}: {entry.path} has {len(content)} bytes, the manifest says {entry.bytes}",
-            hint="the bundle is truncated or altered; build or copy it again",
+            hint="the bundle was truncated or modified; build or copy it again",
         )
     if digest(content) != entry.xxh3_128:
         raise BundleError(
             f"{path}: {entry.path} does not have the digest that the manifest records",
-            hint="the bundle is altered; build or copy it again",
+            hint="the bundle was modified; build or copy it again",
         )
     return content
 
 
 def pack(path: Path, archive: Path) -> Path:
-    """Write the bundle at ``path``, checked, as one archive; return ``archive``."""
+    """Check the bundle at ``path`` and write it as one archive; return ``archive``."""
     manifest = read_manifest(path)
     files = {entry.path: read_file(path, entry) for entry in manifest.files}
     write(archive, files, lambda _: manifest)
@@ -192,7 +192,7 @@ def pack(path: Path, archive: Path) -> Path:
 def check(path: Path) -> Manifest:
     """Read every file of the bundle and return its manifest; raise ``BundleError`` on damage.
 
-    A file that the manifest does not list is damage too.
+    A file that is not in the manifest counts as damage.
     """
     manifest = read_manifest(path)
     for entry in manifest.files:
@@ -212,9 +212,9 @@ def _members(path: Path) -> set[str]:
 
 def _read_member(path: Path, member: str) -> bytes:
     if not path.exists():
-        raise BundleError(f"{path}: no such bundle", hint="make one with `edgepipe build`")
+        raise BundleError(f"{path}: no such bundle", hint="create one with `edgepipe build`")
     if not path.is_file() and not path.is_dir():
-        raise BundleError(f"{path}: is neither a file nor a folder")
+        raise BundleError(f"{path}: neither a file nor a folder")
     try:
         if path.is_dir():
             return (path / member).read_bytes()
@@ -234,5 +234,5 @@ def _read_member(path: Path, member: str) -> bytes:
     except OSError as cause:
         raise BundleError(
             f"{path}: {member} cannot be read ({cause.strerror})",
-            hint="expected a bundle that this user may read; see `ls -l`",
+            hint="check the file permissions with `ls -l`",
         ) from cause

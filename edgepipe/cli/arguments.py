@@ -1,4 +1,4 @@
-"""Types of arguments: a wrong text is wrong use, exit code 2, in argparse's own words."""
+"""Argument types: a malformed value ends the program with argparse's message and exit code 2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def whole(text: str, *, least: int = 0, most: int = MOST) -> int:
 
 
 def positive(text: str) -> int:
-    """Return a number from 1 up."""
+    """Return a number that is at least 1."""
     return whole(text, least=1)
 
 

@@ -1,4 +1,4 @@
-"""``edgepipe bitstream``: known bitstreams, what a file is, its form for fpga_manager, boards."""
+"""``edgepipe bitstream``: list, check, convert and install bitstreams."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> None:
         "bitstream",
         help="check, convert and install bitstreams",
         description="List the published bitstreams, check a file against them and against a board, "
-        "convert it for Linux' fpga_manager, program a board with it.",
+        "convert it for Linux's fpga_manager, or program a board with it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> None:
     action.add_argument("--json", action="store_true", help="print JSON")
     action.set_defaults(run=run_list)
     action = actions.add_parser(
-        "check", help="say what a .bit or .bin file is, and whether it fits"
+        "check", help="identify a .bit or .bin file and check that it fits a board"
     )
     action.add_argument("file", metavar="FILE", type=Path, help="bitstream")
     action.add_argument(
@@ -50,22 +50,24 @@ def add_parser(commands: Any) -> None:
     )
     action.add_argument("--json", action="store_true", help="print JSON")
     action.set_defaults(run=run_check)
-    action = actions.add_parser("convert", help="write the headerless, word-swapped form")
+    action = actions.add_parser(
+        "convert", help="convert for fpga_manager: no header, byte-swapped words"
+    )
     action.add_argument("file", metavar="FILE", type=Path, help="bitstream (.bit or .bin)")
     action.add_argument("-o", "--output", required=True, metavar="OUT", type=Path, help=".bin file")
     action.set_defaults(run=run_convert)
     action = actions.add_parser(
-        "install", help="put a bitstream onto a board, program it, and record that there"
+        "install", help="copy a bitstream to a board, program it and record it there"
     )
     action.add_argument("file", metavar="FILE", type=Path, help="bitstream (.bit or .bin)")
-    action.add_argument("--board", required=True, metavar="BOARD", help="what the host is")
+    action.add_argument("--board", required=True, metavar="BOARD", help="type of the host's board")
     action.add_argument("--host", required=True, metavar="HOST", help="board, as ssh knows it")
-    action.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    action.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
     action.set_defaults(run=run_install)
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print the published bitstreams and the boards that are built for each."""
+    """Print the published bitstreams and the boards that use each of them."""
     published = manifest.load()
     if options.json:
         print(json.dumps(dataclasses.asdict(published), indent=1))
@@ -85,7 +87,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print what the file is; raise when it does not fit the board."""
+    """Print what the file is; raise an error if it does not fit the board."""
     board = boards.load(options.board) if options.board else None
     file = check.read(options.file, manifest.load())
     mismatches = check.compare(file, board) if board else ()
@@ -97,10 +99,14 @@ def run_check(options: argparse.Namespace) -> int:
         raise BitstreamError(
             f"{file.path}: does not fit board {board.name}: {'; '.join(map(str, mismatches))}",
             hint=f"board {board.name} is built for {board.bitstream or 'no published bitstream'}; "
-            "for a bitstream of your own, describe it in a board file and give its path to --board",
+            "to use your own bitstream, describe it in a board file and pass that file to --board",
         )
     if board and not options.json:
-        proof = "" if file.known else " as far as a file of unknown origin can tell"
+        proof = (
+            ""
+            if file.known
+            else " (file of unknown origin: only the die and structure were checked)"
+        )
         print(f"fits board {board.name}{proof}")
     return 0
 
@@ -109,13 +115,13 @@ def run_convert(options: argparse.Namespace) -> int:
     """Convert the file and print what was written."""
     file = check.read(options.file, manifest.load())
     written_bytes = check.convert(file, options.output)
-    state = "swapped already" if file.stream and file.stream.swapped else "words swapped"
+    state = "already swapped" if file.stream and file.stream.swapped else "words swapped"
     print(f"{options.output}: {written_bytes} bytes for fpga_manager ({state})")
     return 0
 
 
 def run_install(options: argparse.Namespace) -> int:
-    """Install the file and print what the board's logic holds now."""
+    """Install the file and print what the board's FPGA now contains."""
     progress = ConsoleProgress()
     installed = install.install(
         Target(host=options.host, root="edgepipe", ssh_config=options.ssh_config),
@@ -126,14 +132,14 @@ def run_install(options: argparse.Namespace) -> int:
     )
     progress.finish()
     made = installed.record
-    origin = made.path or "a file of unknown origin, taken to be what the board's description says"
+    origin = made.path or "a file of unknown origin, assumed to match the board's description"
     print(
         f"{options.host}: {made.configuration}, encoding revision {made.revision}, "
         f"{made.clock_hz / 1e6:.0f} MHz ({origin})"
     )
     if installed.by != "fpga_manager":
         progress.notice(
-            f"programmed through {installed.by}; what that programs later is not recorded"
+            f"programmed through {installed.by}; bitstreams that it programs later are not recorded"
         )
     return 0
 
@@ -146,7 +152,9 @@ def _print_file(file: BitstreamFile) -> None:
         lines.append(("design", f"{header.design}{tool}, {header.date} {header.time}"))
         lines.append(("part", header.part))
     if file.stream is not None:
-        order = "byte-swapped words (fpga_manager)" if file.stream.swapped else "words as Vivado's"
+        order = (
+            "byte-swapped words (fpga_manager)" if file.stream.swapped else "Vivado's word order"
+        )
         lines.append(("stream", f"{len(file.stream.words)} bytes, {order}"))
         if file.stream.idcode is not None:
             die = parts.die_of_idcode(file.stream.idcode)
@@ -154,8 +162,8 @@ def _print_file(file: BitstreamFile) -> None:
     lines.append(("sha256", file.digests.sha256))
     lines.append(("git blob", file.digests.git_blob))
     if file.known is None:
-        lines.append(("known as", "unknown: not one of the published files; what accelerator it"))
-        lines.append(("", "holds, and in which encoding revision, cannot be told from it"))
+        lines.append(("known as", "unknown: not a published file, so its accelerator and encoding"))
+        lines.append(("", "revision cannot be determined"))
     else:
         known = file.known
         clock = f", {known.clock_hz / 1e6:.0f} MHz" if known.clock_hz else ""

@@ -15,9 +15,9 @@ from edgepipe.partition.placement import parse_overrides
 from edgepipe.recipe import BuildOptions, build_bundle
 
 EPILOG = """\
-The network's description (its preprocessing, and what its outputs mean) is read from the TOML file
-beside MODEL with the same name; --description names another. OUT is a folder, or one archive when
-it ends in .edgepipe; it appears only when it is complete.
+The network's description (its preprocessing and the meaning of its outputs) is read from the TOML
+file next to MODEL with the same name, or from the file given with --description. OUT is a folder,
+or a single archive if it ends in .edgepipe. It appears only when it is complete.
 
 examples:
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net.edgepipe
@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "build",
         help="compile a network for a board",
-        description="Quantise an ONNX network to int8, split it into stages, compile them.",
+        description="Quantise an ONNX network to int8, split it into stages and compile them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
         "--board",
         required=True,
         metavar="BOARD",
-        help="a known board's name, or a board's .toml file",
+        help="name of a known board, or a board's .toml file",
     )
     parser.add_argument(
         "--calib",
@@ -56,8 +56,8 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="end a stage after this operator; the first cut is the border between ARM and VTA "
-        "(default: after the first convolution)",
+        help="end a stage after this operator (repeatable); the first cut is the boundary between "
+        "ARM and VTA (default: after the first convolution)",
     )
     parser.add_argument(
         "--place",
@@ -70,13 +70,13 @@ def add_parser(commands: Any) -> None:
         "--depthwise",
         choices=CHOICES,
         default="auto",
-        help="where depthwise convolutions run; auto: where a model of the board says that frames "
-        "follow each other faster (default: %(default)s)",
+        help="device for depthwise convolutions; auto: the one with more frames per second by a "
+        "model of the board (default: %(default)s)",
     )
     parser.add_argument(
         "--fallback",
         action="store_true",
-        help="add ARM kernels for the VTA stages; they take over when the accelerator fails",
+        help="add ARM kernels for the VTA stages, which take over if the accelerator fails",
     )
     parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"

@@ -1,4 +1,4 @@
-"""Progress on a terminal: one line a step with its time, a counter that redraws in place."""
+"""Progress on a terminal: one line per step with its time, and a counter redrawn in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO
 
 
 class ConsoleProgress:
-    """Prints steps to stderr; counters redraw only on a terminal, so that logs stay short."""
+    """Prints steps to stderr; redraws counters only on a terminal, so that logs stay short."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -18,7 +18,7 @@ class ConsoleProgress:
         self._drawn = 0.0
 
     def step(self, text: str) -> None:
-        """End the step before and begin the next one."""
+        """End the previous step and begin the next one."""
         self.finish()
         self._text = text
         self._began = time.monotonic()
@@ -26,7 +26,7 @@ class ConsoleProgress:
             self._write(f"{text} ...")
 
     def update(self, done: int, total: int) -> None:
-        """Redraw the counter at most ten times a second."""
+        """Redraw the counter, at most ten times a second."""
         now = time.monotonic()
         if self._terminal and (now - self._drawn > 0.1 or done == total):
             self._drawn = now

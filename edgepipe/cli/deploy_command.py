@@ -1,4 +1,4 @@
-"""``edgepipe deploy``: a bundle onto boards over SSH."""
+"""``edgepipe deploy``: deploy a bundle to boards over SSH."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from edgepipe.progress import Progress, Silent
 from edgepipe.report.table import format_table
 
 EPILOG = """\
-A release holds the bundle and the edgepipe-run that was built for the board. Files that the board
-has already, by digest, are linked and not sent again. The golden input runs on the board, and must
-give the golden output bit for bit, before the release becomes current; until then, and whenever the
-link or the power fails, the release before stays current. On the board:
+A release contains the bundle and the edgepipe-run that was built for the board. Files that the
+board already has, by digest, are linked instead of sent again. The golden input runs on the board
+and must give the golden output bit for bit before the release becomes current. Until then, and
+after any loss of connection or power, the previous release stays current. On the board:
 
   edgepipe/current/bin/edgepipe-run edgepipe/current/bundle ...
 
-Where the board has the systemd unit (docs/guides/board.md), it rests during the golden run, since
-the accelerator has one user at a time, and is restarted after the switch. When the new release does
-not start, the release before comes back.
+If the board has the systemd unit (docs/guides/board.md), the deploy stops it for the golden run,
+because the accelerator serves one process at a time, and restarts it after the switch. If the new
+release does not start, the board returns to the previous one.
 
-ssh's own configuration is used as it is; logins must work without a password.
+Connections use ssh and its configuration. Logins must work without a password.
 
 examples:
   edgepipe deploy net.edgepipe --host xilinx@192.168.2.99 --follow
@@ -49,8 +49,8 @@ def add_parser(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "deploy",
-        help="put a bundle onto boards over SSH",
-        description="Put a bundle onto one or several boards, run its golden input there, then "
+        help="deploy a bundle to boards over SSH",
+        description="Copy a bundle to one or several boards, run its golden input there, then "
         "switch to it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -65,14 +65,14 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--fleet", type=Path, metavar="FILE", help='TOML file: hosts = ["a", "b"]')
     parser.add_argument("--root", metavar="DIR", help="folder on the board (default: edgepipe)")
-    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
     parser.add_argument(
         "--runtime",
         action="append",
         default=[],
         type=Path,
         metavar="FILE",
-        help="edgepipe-run for the boards, one for each architecture (default: as built here)",
+        help="edgepipe-run for the boards, one per architecture (default: the one built here)",
     )
     parser.add_argument(
         "--unit",
@@ -82,7 +82,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--no-restart", action="store_true", help="leave the unit alone")
     parser.add_argument(
-        "--follow", action="store_true", help="then show what the unit says, until Ctrl-C"
+        "--follow", action="store_true", help="then show the unit's journal, until Ctrl-C"
     )
     parser.add_argument(
         "--after",
@@ -102,9 +102,11 @@ def add_parser(commands: Any) -> None:
         type=arguments.positive,
         default=120,
         metavar="SECONDS",
-        help="time for the golden run (default: %(default)s)",
+        help="time limit of the golden run (default: %(default)s)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be done, change nothing"
+    )
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
         "--rollback",
@@ -112,7 +114,7 @@ def add_parser(commands: Any) -> None:
         type=arguments.positive,
         const=0,
         metavar="N",
-        help="make release N current, or the one before the current",
+        help="make release N current, or the one before the current release",
     )
     action.add_argument("--list", action="store_true", help="list the releases on the boards")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -142,7 +144,9 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         if options.bundle is None:
-            raise DeployError("no bundle to deploy", hint="name one, or use --rollback or --list")
+            raise DeployError(
+                "no bundle to deploy", hint="name a bundle, or use --rollback or --list"
+            )
         source = deployment.open_source(options.bundle)
         outcomes = fleet.for_each(
             targets, lambda t: deployment.deploy(t, source, settings, console.of(t))
@@ -155,7 +159,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
-    """Print what became of each host; a single host's error is raised for the exit code's sake."""
+    """Print each host's outcome; raise a single host's error, so that it sets the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if as_json:
         print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
@@ -203,7 +207,7 @@ def print_releases(targets: tuple[Target, ...], *, as_json: bool) -> int:
 
 
 class _Console:
-    """One host's steps as the other commands show theirs, several hosts' steps line by line."""
+    """Shows one host's steps as the other commands do, and several hosts' steps line by line."""
 
     def __init__(self, hosts: int, *, quiet: bool) -> None:
         self._single = ConsoleProgress() if hosts == 1 and not quiet else None
@@ -228,7 +232,7 @@ class _HostLines(Silent):
         self._lock = lock
 
     def step(self, text: str) -> None:
-        """Print the step with the host before it."""
+        """Print the step after the host's name."""
         with self._lock:
             print(f"{self._host}: {text}", file=sys.stderr, flush=True)
 

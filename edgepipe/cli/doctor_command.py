@@ -1,4 +1,4 @@
-"""``edgepipe doctor``: what is wrong with a board, and what to do about it."""
+"""``edgepipe doctor``: find out what is wrong with a board, and how to fix it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from edgepipe.progress import Silent
 from edgepipe.report.table import format_table
 
 EPILOG = """\
-Looks at kernel, modules, UIO device, buffers, memory, rights, bitstream, camera, clocks,
-temperature, power and versions; nothing on the board is changed. Where the accelerator can be
-opened, a small program runs on it to test cache coherency and the interrupt; no pipeline may use it
-meanwhile.
+Examines kernel, modules, UIO device, buffers, memory, access rights, bitstream, camera, clocks,
+temperature, power and versions, and changes nothing on the board. If the accelerator can be opened,
+a small program runs on it to test cache coherency and the interrupt. No pipeline may use the
+accelerator at the same time.
 
 examples:
   edgepipe doctor --host xilinx@192.168.2.99 --board ultra96
@@ -34,30 +34,34 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="examine a board over SSH",
-        description="Examine a board over SSH: each finding is ok, warn or fail, with a remedy. "
-        "The exit code is 1 when something fails.",
+        description="Examine a board over SSH. Each finding is ok, warn or fail and has a remedy. "
+        "The exit code is 1 if any finding is fail.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", required=True, metavar="HOST", help="board, as ssh knows it")
-    parser.add_argument("--bundle", type=Path, metavar="BUNDLE", help="compare with what it needs")
-    parser.add_argument("--board", metavar="BOARD", help="accelerator to test, without a bundle")
-    parser.add_argument("--root", default="edgepipe", metavar="DIR", help="folder of the deploys")
-    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    parser.add_argument(
+        "--bundle", type=Path, metavar="BUNDLE", help="check what this bundle needs"
+    )
+    parser.add_argument("--board", metavar="BOARD", help="board type to test for, without a bundle")
+    parser.add_argument(
+        "--root", default="edgepipe", metavar="DIR", help="deploy folder on the board"
+    )
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
     parser.add_argument(
         "--program",
         action="append",
         default=[],
         type=Path,
         metavar="FILE",
-        help="edgepipe-vta-run for the board (default: as built here)",
+        help="edgepipe-vta-run for the board (default: the one built here)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Examine and print; return 1 when a finding fails."""
+    """Examine the board and print the findings; return 1 if any of them is a failure."""
     target = Target(host=options.host, root=options.root, ssh_config=options.ssh_config)
     what = Examination(
         needs=needs.read(options.bundle) if options.bundle else None,

@@ -1,4 +1,4 @@
-"""``edgepipe inspect``: what a bundle holds, where each operator runs and why."""
+"""``edgepipe inspect``: show what a bundle contains, where each operator runs and why."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add_parser(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "inspect",
-        help="show what a bundle holds",
-        description="Check a bundle's digests; show its stages and where each operator runs.",
+        help="show what a bundle contains",
+        description="Check a bundle's digests and show its stages and where each operator runs.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument("--operators", action="store_true", help="list every operator's placement")
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_summary(path: Path, manifest: Manifest) -> None:
-    """Print the stages, the operators that are not on the VTA with reasons, and the totals."""
+    """Print the stages, the operators that are not on the VTA, with reasons, and the totals."""
     fingerprint = manifest.fingerprint
     print(f"{path}: {manifest.name} for {manifest.board} ({', '.join(manifest.architectures)})")
     print(
@@ -89,7 +89,7 @@ def print_summary(path: Path, manifest: Manifest) -> None:
     for reason, operators in _reasons(manifest).items():
         print(f"  {_short(', '.join(operators), 60)}: {reason}")
     total = sum(f.bytes for f in manifest.files)
-    print(f"\n{len(manifest.files)} files, {total / 1024:.0f} KiB, digests good")
+    print(f"\n{len(manifest.files)} files, {total / 1024:.0f} KiB, digests correct")
 
 
 def _threads(stage: Stage) -> str:
@@ -120,9 +120,10 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
 
 
 def print_timing(path: Path, manifest: Manifest) -> None:
-    """Print where the time of every VTA stage goes, by the timing model of the bundle's board.
+    """Print the modelled cycles of every VTA stage, by layer and module.
 
-    A board that is not among edgepipe's own is timed with the model's defaults.
+    The timing model is that of the bundle's board, or the default one for a board that edgepipe
+    does not know.
     """
     from edgepipe.bundle.stages import read_program
     from vta_stages.timing.timing_model import ModuleTiming, time_program
@@ -130,8 +131,8 @@ def print_timing(path: Path, manifest: Manifest) -> None:
     vta = [stage for stage in manifest.stages if stage.kind == "vta"]
     if not vta:
         raise BundleError(
-            f"{path}: has no VTA stage, so there is nothing to time",
-            hint="`edgepipe inspect --operators` says why its operators are on arm",
+            f"{path}: no VTA stage, so there is nothing to time",
+            hint="`edgepipe inspect --operators` shows why its operators are on arm",
         )
     known = manifest.board in boards.names()
     cost = boards.load(manifest.board).timing if known else CostModel()

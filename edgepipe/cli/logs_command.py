@@ -1,4 +1,4 @@
-"""``edgepipe logs``: what the systemd unit on boards says."""
+"""``edgepipe logs``: show the journal of the systemd unit on boards."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ def add_parser(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "logs",
-        help="show what the pipelines on boards say",
+        help="show the logs of pipelines on boards",
         description="Show the journal of the systemd unit that runs the current release.",
     )
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="board (repeatable)"
     )
     parser.add_argument("--fleet", type=Path, metavar="FILE", help='TOML file: hosts = ["a", "b"]')
-    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
     parser.add_argument(
-        "--unit", default=deployment.DEFAULT_UNIT, metavar="NAME", help="default: %(default)s"
+        "--unit",
+        default=deployment.DEFAULT_UNIT,
+        metavar="NAME",
+        help="unit (default: %(default)s)",
     )
     parser.add_argument(
         "--lines",
         type=arguments.positive,
         default=100,
         metavar="N",
-        help="the last N (default: %(default)s)",
+        help="number of lines (default: %(default)s)",
     )
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="go on until Ctrl-C or the link ends"
+        "-f", "--follow", action="store_true", help="keep showing new lines until Ctrl-C"
     )
     parser.set_defaults(run=run)
 
@@ -53,8 +56,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show_logs(targets: Sequence[Target], unit: str, *, lines: int, follow: bool) -> None:
-    """Print what the unit says on all boards, line by line as it comes, the host before each line
-    when there are several. Raises the first board's error when all have ended."""
+    """Print the unit's journal on all boards, line by line as it arrives.
+
+    With several boards, each line begins with the host. Raises the first board's error after all
+    have ended.
+    """
     errors: list[EdgepipeError] = []
 
     def show(target: Target) -> None:
@@ -68,7 +74,7 @@ def show_logs(targets: Sequence[Target], unit: str, *, lines: int, follow: bool)
     threads = [threading.Thread(target=show, args=(t,), daemon=True) for t in targets]
     for thread in threads:
         thread.start()
-    # Ctrl-C is how following ends; the connections end with this process.
+    # Ctrl-C ends following; the connections end with this process.
     with contextlib.suppress(KeyboardInterrupt):
         for thread in threads:
             thread.join()

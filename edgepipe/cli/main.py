@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from edgepipe import __version__
 from edgepipe.errors import EdgepipeError, FingerprintError
 
-# Each has a module `<name>_command`, which is imported when the parser is made.
+# Each command has a module `<name>_command`, imported when the parser is created.
 COMMANDS = (
     "build",
     "inspect",
@@ -31,11 +31,12 @@ COMMANDS = (
 )
 
 EPILOG = """\
-exit codes: 0 done, 1 failed (one line says what and how to go on), 2 wrong use, 130 interrupted
-(Ctrl-C, SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
-13 bitstream, 14 runtime version
+exit codes:
+  0 success, 1 failure (with one error line and a hint), 2 wrong use, 130 interrupted (Ctrl-C,
+  SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
+  13 bitstream, 14 runtime version
 
-a first session:
+a first example:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
       --calib examples/calibration -o build/nanodet.edgepipe
   edgepipe inspect build/nanodet.edgepipe
@@ -47,13 +48,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="edgepipe",
-        description="Neural networks as pipelines of ARM and VTA stages on FPGA SoC boards.",
+        description="Run neural networks as pipelines of ARM and VTA stages on FPGA SoC boards.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"edgepipe {__version__}")
     parser.add_argument(
-        "--debug", action="store_true", help="show a traceback when an error ends it"
+        "--debug", action="store_true", help="show a traceback if the command fails"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
@@ -71,14 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             debug = options.debug
             return int(options.run(options))
         finally:
-            sys.stdout.flush()  # here and not when Python ends, where no error can be handled
+            sys.stdout.flush()  # not at interpreter exit, where errors cannot be handled
     except EdgepipeError as error:
         if debug:
             raise
         _print_error(str(error), error.remedy)
         return error.exit_code if isinstance(error, FingerprintError) else 1
     except KeyboardInterrupt:
-        print("\nedgepipe: interrupted; nothing half-written is left behind", file=sys.stderr)
+        print("\nedgepipe: interrupted; no partly written output is left behind", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _abandon_standard_output()
@@ -90,14 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = error.filename or "standard output or a temporary file"
         _print_error(
             f"{what}: {error.strerror or error}",
-            f"make room, or grant what is lacking (temporary files go to {tempfile.gettempdir()}); "
+            f"free some space or fix the permissions (temporary files are in "
+            f"{tempfile.gettempdir()}); "
             "edgepipe --debug COMMAND ... shows where it failed",
         )
         return 1
 
 
 def _prepare_process() -> None:
-    """Let SIGTERM clean up as Ctrl-C does, print any file name, and keep OpenCV from printing."""
+    """Make SIGTERM clean up like Ctrl-C, allow any file name in output, and silence OpenCV."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -112,7 +114,7 @@ def _print_error(text: str, remedy: str) -> None:
 
 
 def _line_start() -> str:
-    """Return what leaves a line of progress, which a terminal may be showing."""
+    """Return the text that ends a progress line, which a terminal may be showing."""
     return "\n" if sys.stderr.isatty() else ""
 
 
@@ -121,7 +123,7 @@ def _one_line(text: str) -> str:
 
 
 def _abandon_standard_output() -> None:
-    """Send what is still buffered nowhere, so that Python does not fail again when it ends."""
+    """Discard buffered output, so that Python does not fail again at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""``edgepipe rpc``: a session on a board over TVM RPC, or a bundle's golden run in one."""
+"""``edgepipe rpc``: open a TVM RPC session on a board, or run a bundle's golden input in one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from edgepipe.report.table import format_table
 from edgepipe.rpc.server import KEY, PROGRAM
 
 EPILOG = """\
-The server, edgepipe-rpcd, is sent to the board as far as the board does not have it, and listens
-on the board's 127.0.0.1 only; an SSH tunnel leads there. Without --host it is started on this
-machine. It ends with the command, and with a link that is lost.
+The command copies the server, edgepipe-rpcd, to the board unless the board already has it. The
+server listens only on the board's 127.0.0.1 and is reached through an SSH tunnel. Without --host it
+runs on this machine. It ends with the command, or when the connection is lost.
 
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
@@ -31,18 +31,18 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "rpc",
         help="run and time stages on a board over TVM RPC",
-        description="Start the board's RPC server, tunnel to it, and use it.",
+        description="Start the RPC server on a board, connect through an SSH tunnel, and use it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     opened = actions.add_parser(
-        "open", help="print the server's address; end it with standard input"
+        "open", help="print the server's address; the server ends when standard input closes"
     )
     _add_where(opened)
     opened.set_defaults(run=run_open)
     golden = actions.add_parser(
-        "run", help="upload a bundle, run its golden input, time its stages"
+        "run", help="upload a bundle, run its golden input and time its stages"
     )
     golden.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     golden.add_argument(
@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
         "--device",
         choices=("auto", "simulator", "uio"),
         default="auto",
-        help="what runs the VTA stages (default: %(default)s)",
+        help="device for the VTA stages (default: %(default)s)",
     )
     golden.add_argument("--json", action="store_true", help="print JSON")
     _add_where(golden)
@@ -64,10 +64,12 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="HOST", help="board, as ssh knows it (default: here)")
-    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
     parser.add_argument(
-        "--server", metavar="FILE", help=f"{PROGRAM} there (default: the one that was built here)"
+        "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"
+    )
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
+    parser.add_argument(
+        "--server", metavar="FILE", help=f"{PROGRAM} to use (default: the one built here)"
     )
 
 
@@ -85,7 +87,7 @@ def _server(options: argparse.Namespace) -> Iterator[int]:
 
 
 def run_open(options: argparse.Namespace) -> int:
-    """Print the address and keep the server until standard input ends."""
+    """Print the address and keep the server running until standard input ends."""
     with _server(options) as port:
         print(f"127.0.0.1:{port} {KEY}", flush=True)
         for _ in sys.stdin:
@@ -111,7 +113,7 @@ def run_golden(options: argparse.Namespace) -> int:
     print(format_table(["stage", "kind", "runs", "min us", "median us", "max us"], rows))
     for time in report.stages:
         if time.fault:
-            print(f"{time.name}: {time.fallback_runs} runs by its fallback: {time.fault}")
+            print(f"{time.name}: {time.fallback_runs} runs on its fallback: {time.fault}")
     print(
         f"{report.network}: golden output bit-equal on {machine['host']} ({machine['machine']}); "
         f"VTA stages ran on: {report.device}"

@@ -1,4 +1,4 @@
-"""``edgepipe run``: a bundle on pictures or a video, on this machine."""
+"""``edgepipe run``: run a bundle on pictures or a video, on this machine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundl
 from edgepipe.runtime.pipeline import Statistics
 
 EPILOG = """\
-Pictures are resized to the network's input, as its description says; boxes are in pixels of the
-picture. In annotated.mp4 all get the first picture's size, with black bars where shapes differ.
-VTA stages run on the simulator, ARM stages as kernels for this machine; the bits are the board's.
-DIR gets results.jsonl, annotated.mp4 and annotated.jpg (the picture with the most detections).
-Without --output the results go to stdout, one JSON object a line.
+Pictures are resized to the network's input as its description says. Boxes are in pixels of the
+picture. VTA stages run on the simulator and ARM stages as kernels for this machine; both compute
+the same bits as the board. DIR receives results.jsonl, annotated.mp4 and annotated.jpg (the picture
+with the most detections). All pictures in annotated.mp4 have the size of the first one, with black
+bars if their shape differs. Without --output, results go to stdout, one JSON object per line.
 """
 
 
 DISTURBED = """
-other programs used the cores meanwhile: a gain above its bound is not the pipeline's
+other programs used the cores during the measurement, so a gain above the bound is not real
 """
 
 
@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--frames", type=arguments.positive, metavar="N", help="stop after N pictures"
     )
-    parser.add_argument("--serial", action="store_true", help="run the stages one after the other")
+    parser.add_argument("--serial", action="store_true", help="run the stages one after another")
     parser.add_argument(
         "--cores",
         type=arguments.cores,
@@ -54,26 +54,27 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--timed",
         action="store_true",
-        help="let the simulator be no faster than the board's accelerator by its timing model",
+        help="slow the simulator down to the modelled speed of the board's accelerator",
     )
     parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
-        help="write when each stage ran on each frame, as JSON for https://ui.perfetto.dev",
+        help="write a trace of all stages and frames, as JSON for https://ui.perfetto.dev",
     )
     parser.add_argument(
         "--compare",
         type=arguments.whole,
         default=30,
         metavar="N",
-        help="afterwards time the first N pictures serial and pipelined; 0: do not (default: 30)",
+        help="afterwards, time the first N pictures in serial and pipelined runs (0: skip; "
+        "default: 30)",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the bundle, then compare serial with pipelined."""
+    """Run the bundle, then compare serial and pipelined runs."""
     progress = ConsoleProgress()
     progress.step(f"running {options.bundle.name} on {options.input.name}")
     report = run_bundle(

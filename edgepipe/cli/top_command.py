@@ -1,4 +1,4 @@
-"""``edgepipe top``: the pipelines that run now, here or on a board."""
+"""``edgepipe top``: show running pipelines on this machine or on a board."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from edgepipe.top import snapshot, text
 from edgepipe.top.snapshot import Rates, Reading, Snapshot
 
 EPILOG = """\
-Every edgepipe-run, edgepipe-cam and Python Pipeline shows its figures to this command. Frames per
-second and busy shares are those since the last refresh (with --once: of the whole run), times
-those of the whole run. On a terminal the page is drawn anew in place; elsewhere each pipeline is a
-line. Ctrl-C ends it.
+Every edgepipe-run, edgepipe-cam and Python Pipeline publishes its statistics for this command.
+Frames per second and busy shares cover the time since the last refresh (with --once: the whole
+run). Times cover the whole run. On a terminal the page is redrawn in place; otherwise each pipeline
+is one line. Ctrl-C ends the command.
 
 examples:
   edgepipe top
@@ -35,20 +35,28 @@ def add_parser(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "top",
-        help="watch the pipelines that run now",
+        help="watch running pipelines",
         description="Show frames per second, latency, busy times and queue fill of running "
-        "pipelines, read from their processes as they go.",
+        "pipelines.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--host", metavar="HOST", help="board, as ssh knows it (default: here)")
-    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ssh's own")
-    parser.add_argument("--once", action="store_true", help="show one line a pipeline, then end")
-    parser.add_argument("--json", action="store_true", help="one line of JSON a pipeline")
     parser.add_argument(
-        "--interval", type=_seconds, default=1.0, metavar="S", help="between refreshes (default: 1)"
+        "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"
     )
-    # What tests replace: another folder than the machine's.
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="SSH configuration file")
+    parser.add_argument(
+        "--once", action="store_true", help="print one line per pipeline, then exit"
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON per pipeline")
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds between refreshes (default: 1)",
+    )
+    # Tests replace this folder.
     parser.set_defaults(run=run, folder=snapshot.FOLDER)
 
 
@@ -71,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         _print_notes(reading.notes)
         if not reading.snapshots:
             raise RuntimeFailure(
-                f"{place}: no pipeline runs",
+                f"{place}: no pipeline is running",
                 hint="start one with edgepipe-run, edgepipe-cam or edgepipe run",
             )
         _print_lines([(one, snapshot.rates(one, None)) for one in reading.snapshots], options)
@@ -89,7 +97,7 @@ def _reader(options: argparse.Namespace) -> Iterator[Callable[[], Reading]]:
 
 
 def _watch(read: Callable[[], Reading], options: argparse.Namespace, place: str) -> None:
-    """Refresh until interrupted; pipelines come and go meanwhile."""
+    """Refresh until interrupted; pipelines may start and end meanwhile."""
     draw = sys.stdout.isatty() and not options.json
     before: dict[str, Snapshot] | None = None
     told: tuple[str, ...] = ()
@@ -99,7 +107,7 @@ def _watch(read: Callable[[], Reading], options: argparse.Namespace, place: str)
         found = [(one, snapshot.rates(one, earlier.get(one.key))) for one in reading.snapshots]
         notes = reading.notes
         if not found and (draw or before != {}):
-            notes += (f"{place}: no pipeline runs; waiting for one (Ctrl-C ends)",)
+            notes += (f"{place}: no pipeline is running; waiting for one (Ctrl-C exits)",)
         if draw:
             print(
                 "\x1b[H\x1b[J" + "\n\n".join([place, *text.paragraphs(found), *notes]), flush=True

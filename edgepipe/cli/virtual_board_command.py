@@ -19,8 +19,8 @@ from edgepipe.virtual_board.fpga_model import FAULTS, FpgaOptions
 
 EPILOG = """\
 The board is QEMU with the Ultra96's device tree, Debian's kernel and a small Debian system. Its
-FPGA is a program on this machine that runs the accelerator's simulator behind registers, DMA and
-interrupt. Everything lies in one folder, which may be deleted at any time while the board is down.
+FPGA is a process on this machine that runs the accelerator's simulator behind registers, DMA and an
+interrupt. All files are in one folder, which you may delete while the board is down.
 
 examples:
   edgepipe virtual-board up
@@ -50,7 +50,7 @@ def add_parser(commands: Any) -> None:
     )
     fpga = argparse.ArgumentParser(add_help=False)
     fpga.add_argument(
-        "--board", default="ultra96", help="the board whose accelerator the FPGA holds"
+        "--board", default="ultra96", help="board whose accelerator the FPGA contains"
     )
     fpga.add_argument("--no-fpga", action="store_true", help="leave the FPGA blank")
     fpga.add_argument(
@@ -58,23 +58,23 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="KIND=N",
-        help=f"let every N-th run go wrong; kinds: {', '.join(FAULTS)} (repeatable)",
+        help=f"make every N-th run fail; kinds: {', '.join(FAULTS)} (repeatable)",
     )
-    fpga.add_argument("--fpga-model", type=Path, metavar="PROGRAM", help="the model's program")
+    fpga.add_argument("--fpga-model", type=Path, metavar="PROGRAM", help="FPGA model to run")
 
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     up = actions.add_parser(
-        "up", parents=[common, fpga], help="build what is missing, start, wait for SSH"
+        "up", parents=[common, fpga], help="build what is missing, start, and wait for SSH"
     )
     up.add_argument(
         "--port", type=arguments.port, metavar="N", help="local SSH port (default: a free one)"
     )
-    up.add_argument("--rebuild", action="store_true", help="download and build everything anew")
+    up.add_argument("--rebuild", action="store_true", help="download and build everything again")
     up.set_defaults(run=run_up)
     down = actions.add_parser("down", parents=[common], help="stop")
     down.set_defaults(run=run_down)
     reset = actions.add_parser(
-        "reset", parents=[common], help="cut its power for a moment; the SD card is kept"
+        "reset", parents=[common], help="cut its power briefly; keeps the SD card"
     )
     reset.set_defaults(run=run_reset)
     status = actions.add_parser("status", parents=[common], help="show what is running")
@@ -119,14 +119,14 @@ def run_down(options: argparse.Namespace) -> int:
 def run_reset(options: argparse.Namespace) -> int:
     """Cut the power and wait until the board is up again."""
     progress = ConsoleProgress()
-    progress.step("start the virtual Ultra96 anew")
+    progress.step("restart the virtual Ultra96")
     _board(options).reset(progress)
     progress.finish()
     return 0
 
 
 def run_status(options: argparse.Namespace) -> int:
-    """Print the board's state; the exit code is 1 when it is not up."""
+    """Print the board's state; the exit code is 1 unless it is up."""
     status = _board(options).status()
     if options.json:
         print(json.dumps(dataclasses.asdict(status), indent=1, default=str))

@@ -1,25 +1,25 @@
-# The board's side of a deploy, one function a step (every_step.sh).
+# The board's side of a deploy, one function per step (every_step.sh).
 #
 # ROOT/current -> releases/N     the release in use; replaced by one rename(2)
 # ROOT/releases/N/               bundle/, bin/, release.json, SHA256SUMS; never changed
-# ROOT/releases/.incoming-ID/    a release on its way, or what an interrupted deploy left of it
-# ROOT/releases/.trash-N/        a release on its way out
-# ROOT/lock                      held with flock(1) by the deploy at work; says who that is
+# ROOT/releases/.incoming-ID/    a release being received, or the rest of an interrupted deploy
+# ROOT/releases/.trash-N/        a release being removed
+# ROOT/lock                      held with flock(1) by the running deploy; contains its holder
 # ROOT/adopting                  held with flock(1) by the step that may change `current`
 #
-# Every step either leaves `current` alone or changes it in a single rename, after everything that
-# it points to has been synced: whenever the link or the power goes, one whole release is current.
-# Exit codes: 70 a step failed (why is on stderr), 71 the golden run failed, 72 it failed after the
-# switch, which was undone if there was a release before, 73 old releases could not be removed, 75
-# the lock is held.
+# Every step either leaves `current` alone or changes it by a single rename, after everything that it
+# points to has been synced. After any loss of connection or power, one complete release is current.
+# Exit codes: 70 a step failed (reason on stderr), 71 the golden run failed, 72 a failure after the
+# switch, which was undone if there was an earlier release, 73 old releases could not be removed,
+# 75 the lock is held.
 # shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e
 
-# unit_state UNIT: active, inactive, failed ...; nothing when the board has no such unit.
+# unit_state UNIT: active, inactive, failed ...; nothing if the board has no such unit.
 unit_state() {
     [ -z "$1" ] || ! systemctl cat "$1" >/dev/null 2>&1 || systemctl is-active "$1" || true
 }
 
-# probe SYSTEM UNIT: what the board is; changes nothing. SYSTEM goes before /run; empty on a board.
+# probe SYSTEM UNIT: facts about the board; changes nothing. SYSTEM is a prefix of /run, for tests.
 probe() {
     record=$1/run/edgepipe/bitstream.json
     [ ! -r "$record" ] || echo "bitstream $(head -n 1 "$record")"
@@ -42,8 +42,8 @@ numbers() {
     done | sort -n
 }
 
-# inventory: releases, the current one, and digests of the files that a new release can link to:
-# those of the newest and the current release and of interrupted deploys. Changes nothing.
+# inventory: the releases, the current one, and the digests of the files that a new release can link
+# to (those of the newest and the current release and of interrupted deploys). Changes nothing.
 inventory() {
     [ -d "$root/releases" ] || return 0
     cd "$root"
@@ -60,13 +60,13 @@ inventory() {
     done
 }
 
-# look SYSTEM UNIT: what the board is and has; changes nothing.
+# look SYSTEM UNIT: facts and inventory; changes nothing.
 look() {
     probe "$1" "$2"
     inventory
 }
 
-# lock HOLDER: takes the lock and keeps it while bytes keep coming on stdin. A peer that vanished
+# lock HOLDER: takes the lock and keeps it while bytes keep arriving on stdin. A peer that vanishes
 # without closing the connection loses it after a minute.
 lock() {
     mkdir -p "$root/releases" || fail "cannot make $root"
@@ -80,12 +80,12 @@ lock() {
     until flock -n "$root/adopting" true; do
         tries=$((tries + 1))
         if [ "$tries" = 20 ]; then
-            echo "one that lost its connection is at its end" >&2
+            echo "a deploy that lost its connection is still finishing" >&2
             exit 75
         fi
         sleep 1
     done
-    # On a full disk nobody's name is there; the plan will say that it is full.
+    # On a full disk the name cannot be written; the plan then reports the full disk.
     { echo "$1" >"$root/lock"; } 2>/dev/null || true
     (inventory)
     echo locked
@@ -93,7 +93,7 @@ lock() {
     : >"$root/lock"
 }
 
-# begin SYSTEM UNIT HOLDER: probes, waits for a byte that says to go on, then locks.
+# begin SYSTEM UNIT HOLDER: probes, waits for a byte as permission to continue, then locks.
 begin() {
     probe "$1" "$2"
     echo probed
@@ -101,7 +101,7 @@ begin() {
 }
 
 # receive FOLDER: unpacks the release from stdin, a tar archive whose hard links point to files that
-# are here already, and compares every file with SHA256SUMS.
+# the board already has, and compares every file with SHA256SUMS.
 receive() {
     cd "$root/releases"
     rm -rf "$1"
@@ -109,16 +109,16 @@ receive() {
     tar -x -m -o -f - || fail "unpacking failed; the disk has $(df -Pk . | tail -n 1)"
     cd "$1"
     if ! report=$(sha256sum -c SHA256SUMS 2>&1); then
-        fail "altered on the way: $(echo "$report" | grep -v ': OK$' | head -n 3)"
+        fail "changed during the transfer: $(echo "$report" | grep -v ': OK$' | head -n 3)"
     fi
 }
 
-# golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER and prints
-# how it ended; when it is told to end, so does the run.
+# golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER and prints the
+# verdict. Terminating it terminates the run.
 golden() {
     cd "$root/releases/$1"
     errors=$(mktemp)
-    # Results are not wanted; why it failed is in what the program says.
+    # Discards the results; the reason of a failure is in the program's messages.
     timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet >/dev/null 2>"$errors" &
     trap 'kill $! 2>/dev/null || true' TERM
     status=0
@@ -133,8 +133,8 @@ golden() {
     echo "golden ${said:-exit code $status}"
 }
 
-# await_answer PID: prints the byte that the other side sends when it has seen how the golden run
-# ended. When the other side is gone, the run PID is of no use any more.
+# await_answer PID: prints the byte that the other side sends after it has seen the verdict. If the
+# other side is gone, the run PID is no longer needed and is killed.
 await_answer() {
     answer=$(head -c 1)
     [ -n "$answer" ] || kill "$1" 2>/dev/null || true
@@ -151,7 +151,7 @@ point() {
     sync
 }
 
-# restart UNIT: (re)starts the current release; fails unless it still runs after two seconds.
+# restart UNIT: (re)starts the current release; fails unless it is still running after two seconds.
 restart() {
     [ -n "$1" ] || return 0
     as_root systemctl reset-failed "$1" 2>/dev/null || true
@@ -160,7 +160,7 @@ restart() {
     [ "$(systemctl is-active "$1")" = active ] || return 1
 }
 
-# why_not UNIT: the last of what a unit said.
+# why_not UNIT: the last lines of a unit's journal.
 why_not() {
     journalctl --no-pager -o cat -n 2 -u "$1" 2>/dev/null | tr '\n' ';' || true
 }
@@ -171,16 +171,16 @@ hook() {
     (cd "$root/current" && sh -c "$1" 2>&1 </dev/null)
 }
 
-# adopt FOLDER N KEEP SECONDS UNIT COMMAND: runs the golden input in releases/FOLDER and, if all is
-# well and a byte on stdin says so, makes it release N and current, restarts UNIT, runs COMMAND and
-# removes old releases. UNIT is stopped meanwhile, since the accelerator has one user at a time, and
-# however this ends it runs again: the new release, or the old one when it comes to nothing.
+# adopt FOLDER N KEEP SECONDS UNIT COMMAND: runs the golden input in releases/FOLDER. If it passes and
+# a byte on stdin confirms it, makes FOLDER release N and current, restarts UNIT, runs COMMAND and
+# removes old releases. UNIT is stopped meanwhile, because the accelerator serves one process at a
+# time. However this ends, UNIT runs again: with the new release, or after a failure with the old one.
 adopt() {
     folder=$1 number=$2 keep=$3 seconds=$4 unit=$5 command=$6
-    # Nobody may be there to read what is printed here; that must not end it half-way.
+    # If nobody reads this output any more, that must not stop the step half-way.
     trap '' PIPE
     exec 8>>"$root/adopting"
-    flock -n 8 || fail "another deploy is at its end"
+    flock -n 8 || fail "another deploy is still finishing"
     before=$(readlink "$root/current" || true)
     before=${before#releases/}
     if [ -n "$unit" ]; then
@@ -194,7 +194,7 @@ adopt() {
     sync
     if [ "$folder" != "$number" ]; then
         cd "$root/releases"
-        [ ! -e "$number" ] || fail "release $number is there already"
+        [ ! -e "$number" ] || fail "release $number already exists"
         mv -T "$folder" "$number"
     fi
     point "$number"
@@ -218,13 +218,13 @@ verify() {
     [ "$(await_answer $!)" = y ] || exit 71
 }
 
-# launch UNIT: starts a unit that is not at work.
+# launch UNIT: starts a unit that is not running.
 launch() {
     restart "$1" || fail "$1 does not start: $(why_not "$1")"
 }
 
-# logs UNIT LINES [follow]: the last LINES lines that the unit said, and with `follow` all that it
-# says until the link ends.
+# logs UNIT LINES [follow]: the last LINES lines of the unit's journal, and with `follow` all new
+# lines until the connection ends.
 logs() {
     [ -n "$(unit_state "$1")" ] || fail "the board has no unit $1"
     set -- journalctl --no-pager -o short-iso -u "$1" -n "$2" ${3:+-f}
@@ -236,13 +236,14 @@ logs() {
     esac
 }
 
-# discard FOLDER: removes an incoming release that is not worth keeping.
+# discard FOLDER: removes an incoming release that failed.
 discard() {
     rm -rf "$root/releases/$1"
 }
 
 # prune KEEP: removes all but the KEEP newest releases and the current one, and what interrupted
-# deploys left behind. A release leaves by rename first, so that none is ever seen half removed.
+# deploys left behind. A release is renamed before it is removed, so that no half-removed release is
+# ever visible.
 prune() {
     cd "$root"
     current=$(readlink current)

@@ -1,8 +1,8 @@
 """One SSH connection to a board, shared by all steps of a deploy.
 
 The system's own OpenSSH client does the work, so ``~/.ssh/config``, agents, jump hosts and known
-hosts mean what they always mean. One master process holds the connection; each step is a session on
-it. A step never opens a connection of its own: when the link is lost, every later step fails.
+hosts work as usual. One master process holds the connection, and each step is a session on it. A
+step never opens its own connection: once the connection is lost, every later step fails.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from edgepipe.errors import DeployError
 
 _BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 _ANSWER_S = 30.0  # ssh itself gives up connecting after 10 s
-_LOCK_S = 180.0  # with the digests of everything that is there
-# BatchMode: never ask for anything, so that many hosts can be served at once and nothing hangs.
-# A dead link is noticed after 15 s, long before the board gives the lock away (60 s).
+_LOCK_S = 180.0  # includes computing the digests of all files on the board
+# BatchMode never prompts, so several hosts can be served at once and nothing hangs.
+# A dead connection is noticed after 15 s, long before the board releases the lock (60 s).
 _OPTIONS = {
     "BatchMode": "yes",
     "Compression": "yes",  # programs shrink to a third, and a board's link is slow
@@ -50,19 +50,21 @@ _OPTIONS = {
 _REMEDIES = (
     (
         r"host key verification failed|no .* host key is known",
-        "log in once with `ssh {host}` and compare the key it shows with the board's own; "
+        "log in once with `ssh {host}` and compare the key that it shows with the board's key; "
         "after a new SD card, remove the old key with `ssh-keygen -R`",
     ),
     (r"permission denied", "put a key on the board: `ssh-copy-id {host}`"),
-    (r"could not resolve", "is the name right? `ssh {host}` must work"),
-    (r"connection refused|timed out|no route", "is the board on, and does `ssh {host}` work?"),
+    (r"could not resolve", "check the name: `ssh {host}` must work"),
+    (
+        r"connection refused|timed out|no route",
+        "check that the board is on and that `ssh {host}` works",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A board as SSH reaches it, and the folder of the deploy there (relative to the home folder
-    unless it is absolute)."""
+    """A board as SSH reaches it, and its deploy folder, relative to the home folder or absolute."""
 
     host: str
     root: str
@@ -71,20 +73,20 @@ class Target:
     def __post_init__(self) -> None:
         if not self.host or self.host.startswith("-") or re.search(r"\s", self.host):
             raise DeployError(
-                f"host {self.host!r}: expected [USER@]HOST or an alias of ssh's",
-                hint="give --host what `ssh` takes",
+                f"host {self.host!r}: expected [USER@]HOST or an ssh alias",
+                hint="give --host a name that `ssh` accepts",
             )
         if not re.fullmatch(r"[A-Za-z0-9._/+-]+", self.root) or ".." in self.root.split("/"):
             raise DeployError(
                 f"folder {self.root!r}: expected letters, digits and ._/+- without '..'",
-                hint="give --root another folder",
+                hint="choose another folder with --root",
             )
 
 
 class Connection(Closing):
-    """The connection to one board, a context manager. Not for use by several threads at once.
+    """The connection to one board; a context manager. Not thread-safe.
 
-    ``script`` holds the board's half of the steps: deploy's own, or another (``board_script``).
+    ``script`` contains the board's half of the steps: deploy's, or another one (``board_script``).
     """
 
     def __init__(self, target: Target, *, script: Path = _BOARD_SIDE) -> None:
@@ -96,9 +98,9 @@ class Connection(Closing):
         self._lock: LockSession | None = None
 
     def __enter__(self) -> Self:
-        """Connect; raise ``DeployError`` with ssh's own words and a remedy when that fails."""
-        # The master's own session is a `cat` that ends with our end of the pipe: when this process
-        # goes, however it goes, the connection goes with it.
+        """Connect; raise ``DeployError`` with ssh's own message and a remedy if that fails."""
+        # The master's own session is a `cat` that ends when our end of the pipe closes, so the
+        # connection ends with this process, however it ends.
         command = [*self._ssh("-M"), f"echo {BEGIN}; exec cat >/dev/null"]
         try:
             self._master = subprocess.Popen(
@@ -112,7 +114,7 @@ class Connection(Closing):
         except OSError as cause:
             self._folder.cleanup()
             raise DeployError(
-                f"ssh: cannot be started ({cause.strerror})", hint="install OpenSSH's client"
+                f"ssh: cannot be started ({cause.strerror})", hint="install the OpenSSH client"
             ) from cause
         assert self._master.stdout is not None
         with deadline(self._master, _ANSWER_S):
@@ -124,7 +126,7 @@ class Connection(Closing):
         raise error
 
     def close(self) -> None:
-        """Give the lock back and disconnect; may be called twice."""
+        """Release the lock and disconnect; may be called twice."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -134,19 +136,19 @@ class Connection(Closing):
             self._folder.cleanup()
 
     def look(self, system: str, unit: str) -> str:
-        """Return what the board is and has; changes nothing there."""
+        """Return the board's facts and inventory, without changing anything there."""
         return self.run("look", system, unit)
 
     def begin(self, system: str, unit: str, holder: str) -> str:
-        """Return what the board is; changes nothing there until ``lock``."""
+        """Return the board's facts; changes nothing there until ``lock``."""
         process = self._popen("begin", (system, unit, holder))
         self._lock = LockSession(process, self.target.host)
         return self._lock.read_until("probed", timeout_s=_ANSWER_S)
 
     def lock(self) -> str:
-        """Take the board's deploy lock until ``close``; return what the board has.
+        """Take the board's deploy lock until ``close``; return the inventory.
 
-        Raises ``DeployError`` when the lock is held.
+        Raises ``DeployError`` if another deploy has the lock.
         """
         assert self._lock is not None, "begin comes first"
         return self._lock.lock(timeout_s=_LOCK_S)
@@ -155,7 +157,9 @@ class Connection(Closing):
         """Start one step of the board's script."""
         host = self.target.host
         if self._lock is not None and not self._lock.running:
-            raise ConnectionLostError(f"{host}: {step}: the lock was lost, so the link was too")
+            raise ConnectionLostError(
+                f"{host}: {step}: the lock and therefore the connection was lost"
+            )
         return StepSession(self._popen(step, arguments), host, step)
 
     def run(
@@ -165,17 +169,17 @@ class Connection(Closing):
         stdin: bytes = b"",
         timeout_s: float = 60.0,
     ) -> str:
-        """Run one step to its end; return what it printed. Raises what ``finish`` raises."""
+        """Run one step to its end and return its output. Raises the errors of ``finish``."""
         return self.start(step, *arguments).finish(stdin, timeout_s=timeout_s)
 
     def session_command(self, command: str) -> list[str]:
-        """Return the words that run a shell ``command`` on the board, over this connection."""
+        """Return the arguments that run a shell ``command`` on the board over this connection."""
         return [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), command]
 
     def forward(self, near_port: int, far_port: int) -> None:
-        """Forward 127.0.0.1:``near_port`` here to the board's, until ``close``."""
-        # Of ssh's configuration only the socket of the connection matters; its forwardings, which
-        # this would ask for as well, do not.
+        """Forward 127.0.0.1:``near_port`` here to the board's ``far_port``, until ``close``."""
+        # Only the connection's socket is needed. ssh's configuration is skipped, since its own
+        # forwardings would be requested too.
         where = f"127.0.0.1:{near_port}:127.0.0.1:{far_port}"
         socket = ["-F", "none", f"-oControlPath={self._control_path}"]
         command = ["ssh", *socket, "-O", "forward", "-L", where, "--", self.target.host]
@@ -199,7 +203,8 @@ class Connection(Closing):
 
     def _popen(self, step: str, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
         words = ["sh", "-c", self._script, "edgepipe", step, self.target.root, *arguments]
-        # Without its master ssh would connect anew; a proxy that cannot work forbids that.
+        # Without its master, ssh would open a new connection; a proxy that always fails prevents
+        # that.
         command = [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), shlex.join(words)]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -1,11 +1,12 @@
-"""Deploy to one board: the steps in order, each of which leaves one whole release current.
+"""Deploy to one board: the steps in order, each of which leaves one complete release current.
 
     connect -> pre-flight check -> lock, inventory -> plan -> upload, compared by digest
             -> golden run -> switch -> restart of the unit, the user's command -> prune
 
-Up to the switch nothing that the board would start is touched. The switch is one rename. When the
-unit does not start or the user's command fails after it, the release before is made current again.
-All from the golden run on is one step on the board, which goes ahead only while this side is there.
+Nothing that the board would start changes before the switch, and the switch is a single rename. If
+the unit does not start or the user's command fails after it, the previous release becomes current
+again. Everything from the golden run on is one step on the board, which proceeds only while this
+side is connected.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from edgepipe.deploy.session import (
 from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
 
-# A slow SD card behind a slow link; only there so that nothing waits for ever.
+# For a slow SD card behind a slow link; these limits only prevent waiting for ever.
 _UPLOAD_BYTES_PER_S = 100_000
 _SWITCH_S = 300.0
 DEFAULT_UNIT = "edgepipe"
@@ -42,11 +43,13 @@ DEFAULT_UNIT = "edgepipe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """How to deploy. ``operator`` says who deploys. ``unit`` is the systemd unit that runs the
-    current release: where the board has it, it rests during the golden run and is restarted after
-    the switch; empty leaves it alone. ``after`` is a command that runs in the new release, in the
-    board's shell, when it has become current. ``system`` goes before the board's /run (another
-    folder in tests)."""
+    """How to deploy.
+
+    ``operator`` names the person who deploys. ``unit`` is the systemd unit that runs the current
+    release; if the board has it, it is stopped for the golden run and restarted after the switch.
+    An empty ``unit`` leaves it alone. ``after`` is a shell command that runs on the board, in the
+    new release, after the switch. ``system`` is a prefix of the board's /run, for tests.
+    """
 
     operator: str
     keep: int = 3
@@ -67,7 +70,7 @@ class DeployOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A bundle as read and checked, ready to be sent to any number of boards."""
+    """A bundle that has been read and checked, ready to be sent to any number of boards."""
 
     manifest: Manifest
     files: tuple[PayloadFile, ...]
@@ -75,8 +78,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one board: ``release`` is the one that is current afterwards, ``unit`` what
-    became of the systemd unit, empty when the board has none."""
+    """The result for one board.
+
+    ``release`` is the release that is current afterwards. ``unit`` says what happened to the
+    systemd unit; it is empty if the board has none.
+    """
 
     result: str
     release: int | None
@@ -97,10 +103,10 @@ def deploy(
 ) -> Outcome:
     """Make ``source`` the current release on the board, or leave the board as it is.
 
-    Raises ``FingerprintError`` when the board's logic is known to be another than the bundle was
-    built for, ``DeployError`` when the board is not fit, another deploy is under way, the upload or
-    the golden run fails, or the link breaks. Once it has the lock, the message says what is current
-    then.
+    Raises ``FingerprintError`` if the board is known to have a different bitstream from the one
+    that the bundle was built for. Raises ``DeployError`` if the board is unsuitable, another deploy
+    is in progress, the upload or the golden run fails, or the connection breaks. After the lock has
+    been taken, the message also says which release is current.
     """
     progress = progress or Silent()
     progress.step("connect")
@@ -142,9 +148,9 @@ def deploy(
 def rollback(
     target: Target, number: int | None, options: DeployOptions, progress: Progress | None = None
 ) -> Outcome:
-    """Make release ``number`` current, or without one the newest before the current release.
+    """Make release ``number`` current; ``None`` means the newest one before the current release.
 
-    The golden input must pass there first. Raises ``DeployError`` when there is no such release.
+    Its golden input must pass first. Raises ``DeployError`` if there is no such release.
     """
     progress = progress or Silent()
     progress.step("connect")
@@ -167,19 +173,19 @@ def rollback(
 
 
 def releases(target: Target) -> Inventory:
-    """Return the releases on the board; changes nothing there."""
+    """Return the releases on the board, without changing anything there."""
     with Connection(target) as connection:
         return plan.parse_inventory(connection.look("", ""))
 
 
 def check_unit(unit: str) -> None:
-    """Raise ``DeployError`` unless ``unit`` is a name that a systemd unit can have, or empty."""
+    """Raise ``DeployError`` unless ``unit`` is empty or a valid name of a systemd unit."""
     if not re.fullmatch(r"[A-Za-z0-9:_.@-]*", unit) or unit.startswith("-"):
         raise DeployError(f"unit {unit!r}: expected the name of a systemd unit")
 
 
 def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None:
-    """Raise ``FingerprintError`` when the board's logic, if it is known, is another than needed."""
+    """Raise ``FingerprintError`` if the board's known bitstream does not match the bundle."""
     fingerprint.check_version(manifest.fingerprint, host)
     if facts.bitstream and any(stage.kind == "vta" for stage in manifest.stages):
         programmed = record.parse(facts.bitstream, f"{host}: bitstream.json")
@@ -200,7 +206,7 @@ def _unchanged(
     options: DeployOptions,
     progress: Progress,
 ) -> Outcome:
-    """Leave a release at work alone; see that one which is not at work would be."""
+    """Leave a running release alone; check and start one that is not running."""
     if facts.unit == "active" and unit:
         return Outcome(result="unchanged", release=number, unit="active")
     try:
@@ -223,7 +229,7 @@ def _send(
     inventory: Inventory,
     progress: Progress,
 ) -> str:
-    """Make the release in a folder beside the others; return its name."""
+    """Create the release in a folder next to the others; return the folder's name."""
     folder = f".incoming-{secrets.token_hex(4)}"
     archive = payload.make_archive(files, todo.links, folder, payload.make_record(release))
     progress.step(f"send {len(todo.uploads)} of {len(files)} files, {len(archive) >> 10} KiB")
@@ -261,13 +267,13 @@ def _adopt(
     except ConnectionLostError as error:
         raise DeployError(
             f"{error}; either release {number} is current, or {_still(before)}",
-            hint=f"`edgepipe deploy --list --host {host}` tells",
+            hint=f"`edgepipe deploy --list --host {host}` shows which",
         ) from error
     except SwitchError as error:
         state = f"{before.current} is current again" if before.current else f"{number} is current"
         raise DeployError(
             f"{error}; release {state}",
-            hint=f"`edgepipe logs --host {host}` shows what {unit} said"
+            hint=f"`edgepipe logs --host {host}` shows the journal of {unit}"
             if unit
             else f"try {options.after!r} on the board by hand",
         ) from error
@@ -281,7 +287,7 @@ def _adopt(
 
 
 def _golden(session: StepSession, host: str, options: DeployOptions, progress: Progress) -> None:
-    """Wait for a step's golden run; raise ``GoldenError`` and end the step unless it passed."""
+    """Wait for a step's golden run; if it fails, end the step and raise ``GoldenError``."""
     progress.step("golden run on the board")
     said = session.read_until("golden", timeout_s=options.golden_timeout_s + 60.0)
     verdict = said.splitlines()[-1].removeprefix("golden ").strip(" ;")
@@ -294,17 +300,17 @@ def _golden(session: StepSession, host: str, options: DeployOptions, progress: P
     with contextlib.suppress(DeployError):
         session.finish()
     hint = (
-        "stop what uses the accelerator, or let edgepipe's systemd unit run it"
+        "stop the process that uses the accelerator, or let edgepipe's systemd unit run it"
         if "another process uses it" in verdict
-        else "the board does not compute what the build recorded: check its bitstream with "
-        "`edgepipe bitstream check`, and try the bundle here with `edgepipe-run --golden`"
+        else "the board does not compute the recorded outputs: check its bitstream with "
+        "`edgepipe bitstream check`, and try the bundle on this machine with "
+        "`edgepipe-run --golden`"
     )
     raise GoldenError(f"{host}: golden run failed: {verdict}", hint=hint)
 
 
 def _discard(connection: Connection, folder: str, error: DeployError) -> None:
-    """Remove a release that is not worth keeping; what a lost connection left, the next deploy
-    links to."""
+    """Remove a failed release. After a lost connection, keep it: the next deploy links to it."""
     if folder.startswith(".") and not isinstance(error, ConnectionLostError):
         with contextlib.suppress(DeployError):
             connection.run("discard", folder)
@@ -317,21 +323,21 @@ def _earlier(inventory: Inventory, number: int | None, host: str) -> int:
         candidates = [n for n in numbers if inventory.current is None or n < inventory.current]
         if not candidates:
             raise DeployError(
-                f"{host}: no release before {inventory.current or 'the first'} to go back to",
+                f"{host}: no release before {inventory.current or 'the first'} to return to",
                 hint=f"releases there: {known}",
             )
         return candidates[-1]
     if number not in numbers:
-        raise DeployError(f"{host}: has no release {number}", hint=f"releases there: {known}")
+        raise DeployError(f"{host}: no release {number}", hint=f"releases there: {known}")
     return number
 
 
 def _describe(todo: Plan, inventory: Inventory) -> Outcome:
     if todo.unchanged is not None:
-        lines = [f"release {todo.unchanged} holds these very files; nothing to send"]
+        lines = [f"release {todo.unchanged} already contains these files; nothing to send"]
     else:
         lines = [f"would send {path}" for path in todo.uploads]
-        lines.append(f"would link {len(todo.links)} files that are on the board already")
+        lines.append(f"would link {len(todo.links)} files that the board already has")
         lines.append(f"would make release {todo.number} current after its golden run")
         lines += [f"would remove release {number}" for number in todo.pruned]
     return Outcome(
@@ -345,7 +351,7 @@ def _describe(todo: Plan, inventory: Inventory) -> Outcome:
 
 def _still(inventory: Inventory) -> str:
     if inventory.current is None:
-        return "no release is current there yet"
+        return "no release is current yet"
     return f"release {inventory.current} is still current"
 
 

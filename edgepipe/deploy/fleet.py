@@ -1,4 +1,4 @@
-"""Several boards at once: who they are, and what became of each."""
+"""Several boards at once: their hosts, and the outcome on each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A fleet file: ``hosts`` as ssh knows them, and optionally the folder on each of them."""
+    """A fleet file: ``hosts`` as ssh knows them, and optionally the deploy folder on each."""
 
     hosts: tuple[str, ...]
     root: str = DEFAULT_ROOT
@@ -27,7 +27,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOutcome:
-    """What became of one host: ``outcome``, or the error that ended it."""
+    """The result for one host: ``outcome``, or the error that ended the deploy."""
 
     host: str
     outcome: Outcome | None
@@ -44,13 +44,16 @@ def load(path: Path) -> Fleet:
 def make_targets(
     hosts: Sequence[str], fleet: Fleet | None, root: str | None, ssh_config: Path | None
 ) -> tuple[Target, ...]:
-    """Return a target for every host, given ones first; raise ``DeployError`` for none or twice."""
+    """Return a target for every host, those in ``hosts`` first.
+
+    Raises ``DeployError`` if there is no host or a host appears twice.
+    """
     all_hosts = [*hosts, *(fleet.hosts if fleet else ())]
     if not all_hosts:
         raise DeployError("no host to deploy to", hint="name one with --host, or a --fleet file")
     for host in all_hosts:
         if all_hosts.count(host) > 1:
-            raise DeployError(f"host {host!r} is there twice", hint="name each host once")
+            raise DeployError(f"host {host!r} is given twice", hint="name each host once")
     root = root or (fleet.root if fleet else DEFAULT_ROOT)
     return tuple(Target(host=host, root=root, ssh_config=ssh_config) for host in all_hosts)
 
@@ -58,9 +61,9 @@ def make_targets(
 def for_each(
     targets: Sequence[Target], work: Callable[[Target], Outcome]
 ) -> tuple[HostOutcome, ...]:
-    """Do ``work`` for all targets in parallel; return what became of each, in their order.
+    """Do ``work`` for all targets in parallel; return the outcomes in the order of the targets.
 
-    One host's error does not end the others' work.
+    One host's error does not affect the others.
     """
 
     def timed(target: Target) -> HostOutcome:

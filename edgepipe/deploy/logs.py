@@ -1,4 +1,4 @@
-"""What the systemd unit on a board says."""
+"""The journal of the systemd unit on a board."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from edgepipe.deploy.connection import Connection, Target
 
 
 def read(target: Target, unit: str, lines: int, *, follow: bool) -> Iterator[str]:
-    """Yield the last ``lines`` lines that the unit said, and with ``follow`` all that it says.
+    """Yield the last ``lines`` lines of the unit's journal, and with ``follow`` all new ones.
 
-    Following ends with the iterator, or raises ``ConnectionLostError`` with the link. Raises
-    ``DeployError`` when the board cannot be reached or has no such unit.
+    Following ends when the iterator is closed, or with ``ConnectionLostError`` if the connection is
+    lost. Raises ``DeployError`` if the board cannot be reached or has no such unit.
     """
     with Connection(target) as connection:
         arguments = (unit, str(lines), *(["follow"] if follow else []))

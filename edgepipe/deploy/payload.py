@@ -1,4 +1,4 @@
-"""What a release holds: the bundle's files and the runtime that was built for the board."""
+"""The contents of a release: the bundle's files and the runtime built for the board."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BUILD_FOLDERS = {"aarch64": "aarch64", "armhf": "armhf", "x86_64": "host"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadFile:
-    """A file of a release, with its path in it."""
+    """A file of a release, with its path in the release."""
 
     path: str
     content: bytes
@@ -38,7 +38,7 @@ class PayloadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRecord:
-    """``release.json``: what a release is, who put it there and when (UTC)."""
+    """``release.json``: the release's name, and who deployed it and when (UTC)."""
 
     name: str
     builder_version: str
@@ -47,7 +47,7 @@ class ReleaseRecord:
 
 
 def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
-    """Read the bundle at ``path``, digests checked, as files under ``bundle/``."""
+    """Read the bundle at ``path``, check its digests, and return its files under ``bundle/``."""
     manifest = storage.read_manifest(path)
     contents = storage.manifest_files(manifest)
     contents |= {entry.path: storage.read_file(path, entry) for entry in manifest.files}
@@ -58,7 +58,7 @@ def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
             or "\\" in name
             or not name.isprintable()
         ):
-            raise DeployError(f"{path}: a file of the bundle is called {name!r}")
+            raise DeployError(f"{path}: the bundle contains a file with the invalid name {name!r}")
     return manifest, tuple(
         make_file(f"bundle/{name}", content) for name, content in sorted(contents.items())
     )
@@ -71,7 +71,7 @@ def make_file(path: str, content: bytes, *, executable: bool = False) -> Payload
 
 
 def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile, ...]:
-    """Return ``edgepipe-run`` for ``architecture``, and ``edgepipe-cam`` if it is beside it."""
+    """Return ``edgepipe-run`` for ``architecture``, and ``edgepipe-cam`` if it is next to it."""
     path = _find_path(RUNTIME, architecture, given)
     camera = path.with_name(Path(CAMERA).name)
     found = [(RUNTIME, path)]
@@ -83,8 +83,8 @@ def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile,
 def find_program(program: str, architecture: str, given: Sequence[Path]) -> PayloadFile:
     """Return ``program`` for ``architecture``: one of ``given``, or the one built here.
 
-    ``program`` is its path in a release, such as ``RUNTIME``. Raises ``DeployError`` when
-    there is none, or a given file is none of a known architecture.
+    ``program`` is its path in a release, such as ``RUNTIME``. Raises ``DeployError`` if there is
+    none, or if a given file is not a program for a known architecture.
     """
     path = _find_path(program, architecture, given)
     return make_file(program, path.read_bytes(), executable=True)
@@ -115,7 +115,7 @@ def architecture_of(path: Path) -> str:
     except OSError as cause:
         raise DeployError(
             f"{path}: cannot be read ({cause.strerror})",
-            hint="name a program that was built for the board, or build one with `make board`",
+            hint="name a program built for the board, or build one with `make board`",
         ) from cause
     # 32 or 64 bits, little-endian.
     is_elf = head[:6] in (b"\x7fELF\x01\x01", b"\x7fELF\x02\x01")
@@ -123,18 +123,18 @@ def architecture_of(path: Path) -> str:
     if machine not in _ELF_MACHINES:
         raise DeployError(
             f"{path}: not a program for {', '.join(sorted(_ELF_MACHINES.values()))}",
-            hint="name an edgepipe-run that was built for the board",
+            hint="name an edgepipe-run built for the board",
         )
     return _ELF_MACHINES[machine]
 
 
 def make_record(record: ReleaseRecord) -> bytes:
-    """Return ``release.json``: one line, so that a listing of releases can carry it."""
+    """Return ``release.json`` as one line, so that a listing of releases can contain it."""
     return json.dumps(asdict(record)).encode() + b"\n"
 
 
 def parse_record(text: str, where: str) -> ReleaseRecord | None:
-    """Return the record in ``text``; None for what no record can be read from."""
+    """Return the record in ``text``, or None if it is not a valid record."""
     try:
         return schema.from_table(ReleaseRecord, json.loads(text), where, DeployError)
     except (ValueError, DeployError):
@@ -144,10 +144,10 @@ def parse_record(text: str, where: str) -> ReleaseRecord | None:
 def make_archive(
     files: Sequence[PayloadFile], links: Mapping[str, str], folder: str, record: bytes
 ) -> bytes:
-    """Return the tar archive that makes a release in ``folder``, beside the other releases.
+    """Return the tar archive that creates a release in ``folder``, next to the other releases.
 
-    A file whose path is in ``links`` becomes a hard link to that path, which the board has already.
-    ``record`` becomes ``release.json``; SHA256SUMS covers it and all the files.
+    A file whose path is in ``links`` becomes a hard link to a file that the board already has.
+    ``record`` becomes ``release.json``; SHA256SUMS covers it and all files.
     """
     covered = [*files, make_file(RECORD, record)]
     sums = "".join(f"{file.sha256}  {file.path}\n" for file in covered).encode()

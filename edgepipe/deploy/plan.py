@@ -1,4 +1,4 @@
-"""What is on a board, and what a deploy will do there: values, made before anything is changed."""
+"""The state of a board and the plan of a deploy, as values computed before anything changes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardFacts:
-    """What ``probe`` found. ``unwritable`` is the folder that cannot be written, or empty;
-    ``bitstream`` is the record of what is in the logic, empty when there is none; ``unit`` is the
-    state of the systemd unit, empty when the board has no such unit."""
+    """What ``probe`` found.
+
+    ``unwritable`` is the folder that cannot be written, or empty. ``bitstream`` is the record of
+    the programmed bitstream, empty if there is none. ``unit`` is the state of the systemd unit,
+    empty if the board has no such unit.
+    """
 
     machine: str
     missing_tools: tuple[str, ...]
@@ -32,7 +35,7 @@ class BoardFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A release on a board; ``record`` is None when its ``release.json`` cannot be read."""
+    """A release on a board; ``record`` is None if its ``release.json`` cannot be read."""
 
     number: int
     record: ReleaseRecord | None
@@ -40,7 +43,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that the board has: in which folder below ``releases/``, and its path in there."""
+    """A file that the board has: its folder below ``releases/`` and its path in that folder."""
 
     folder: str
     path: str
@@ -58,9 +61,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a deploy will do: make release ``number`` from ``links`` (paths and what they link to,
-    both below ``releases/``) and ``uploads``, then remove ``pruned``. When the current release
-    holds the very same files, ``unchanged`` is its number and nothing is made."""
+    """What a deploy will do.
+
+    It creates release ``number`` from ``links`` (paths and their link targets, both below
+    ``releases/``) and ``uploads``, then removes ``pruned``. If the current release contains exactly
+    the same files, ``unchanged`` is its number and no release is created.
+    """
 
     number: int
     links: dict[str, str]
@@ -76,7 +82,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
     first = dict(reversed(lines))
     free = _DF.search(first.get("df", "") + " ")
     if "machine" not in first or free is None:
-        raise DeployError(f"{host}: its answer to the pre-flight check makes no sense: {text!r}")
+        raise DeployError(f"{host}: unexpected answer to the pre-flight check: {text!r}")
     return BoardFacts(
         machine=first["machine"],
         missing_tools=tuple(value for key, value in lines if key == "missing"),
@@ -88,7 +94,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
 
 
 def parse_inventory(text: str) -> Inventory:
-    """Parse what ``inventory`` printed; lines it does not know are passed over."""
+    """Parse what ``inventory`` printed; ignore unknown lines."""
     current: int | None = None
     releases = []
     files = []
@@ -107,19 +113,20 @@ def parse_inventory(text: str) -> Inventory:
 
 
 def architecture(facts: BoardFacts, host: str) -> str:
-    """Return the board's architecture; raise ``DeployError`` when edgepipe has none such."""
+    """Return the board's architecture; raise ``DeployError`` if edgepipe does not support it."""
     if facts.machine not in MACHINES:
         raise DeployError(
-            f"{host}: its machine is {facts.machine}, expected one of {', '.join(MACHINES)}"
+            f"{host}: machine {facts.machine} is not supported, expected one of "
+            f"{', '.join(MACHINES)}"
         )
     return MACHINES[facts.machine]
 
 
 def check_board(facts: BoardFacts, host: str) -> None:
-    """Raise ``DeployError`` when a deploy to this board cannot work at all."""
+    """Raise ``DeployError`` if no deploy to this board can succeed."""
     if facts.missing_tools:
         raise DeployError(
-            f"{host}: has no {', '.join(facts.missing_tools)}",
+            f"{host}: missing tools: {', '.join(facts.missing_tools)}",
             hint="install util-linux, coreutils, findutils and tar on the board",
         )
     if facts.unwritable:
@@ -130,31 +137,32 @@ def check_board(facts: BoardFacts, host: str) -> None:
 
 
 def check_bundle(architectures: Sequence[str], board_architecture: str, host: str) -> None:
-    """Raise ``DeployError`` when the bundle holds no kernels for the board's architecture."""
+    """Raise ``DeployError`` if the bundle has no kernels for the board's architecture."""
     if board_architecture not in architectures:
         raise DeployError(
-            f"{host}: is {board_architecture}, the bundle is for {', '.join(architectures)}",
+            f"{host}: the board is {board_architecture}, the bundle is for "
+            f"{', '.join(architectures)}",
             hint="build the bundle with --board for this board",
         )
 
 
 def check_space(plan: Plan, facts: BoardFacts, host: str) -> None:
-    """Raise ``DeployError`` when the upload does not fit on the board's disk."""
+    """Raise ``DeployError`` if the upload does not fit on the board's disk."""
     needed = plan.upload_bytes + _SPARE_BYTES
     if plan.unchanged is None and facts.free_bytes < needed:
         raise DeployError(
             f"{host}: {facts.free_bytes >> 10} KiB are free, {needed >> 10} KiB are needed",
-            hint="remove something from the board's disk, or keep fewer releases with --keep",
+            hint="free some space on the board's disk, or keep fewer releases with --keep",
         )
 
 
 def make_plan(files: Sequence[PayloadFile], inventory: Inventory, keep: int) -> Plan:
-    """Plan the release of ``files`` on a board with ``inventory``, of which ``keep`` shall stay."""
+    """Plan the release of ``files`` on a board with ``inventory``, keeping ``keep`` releases."""
     numbers = [release.number for release in inventory.releases]
     number = max(numbers, default=0) + 1
     stored: dict[tuple[str, bool], str] = {}
     for old in inventory.files:
-        # Links share the mode too, so a program links to programs only.
+        # A hard link shares the mode too, so programs link only to programs.
         stored[old.sha256, old.path.startswith("bin/")] = f"{old.folder}/{old.path}"
     links = {}
     uploads = []

@@ -1,4 +1,4 @@
-"""A step of the board's script at work: what it prints is read as it comes, and it is answered."""
+"""A running step of the board's script: read its output as it arrives, and answer it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Process = subprocess.Popen[bytes]
 
 
 class ConnectionLostError(DeployError):
-    """The link broke while a step was under way; whether the step finished is not known."""
+    """The connection broke during a step; whether the step finished is unknown."""
 
-    usual_remedy = "deploy again when the link is up; what is there already is not sent twice"
+    usual_remedy = "deploy again once the board is reachable; files already sent are not sent again"
 
 
 class GoldenError(DeployError):
     """The golden input did not give the golden output on the board."""
 
-    usual_remedy = "`edgepipe doctor --host HOST --bundle BUNDLE` tests the accelerator there"
+    usual_remedy = "`edgepipe doctor --host HOST --bundle BUNDLE` tests the board's accelerator"
 
 
 class SwitchError(DeployError):
-    """The new release was switched to and did not work; the board went back where it could."""
+    """The new release did not work after the switch; the board returned to the old one, if any."""
 
 
 class PruneError(DeployError):
@@ -50,9 +50,9 @@ _ERRORS = {
 
 
 class StepSession:
-    """One step, from its first line to its end. Not for use by several threads at once.
+    """One step, from its first line to its end. Not thread-safe.
 
-    ``process`` is the ssh session that runs it, with unbuffered pipes.
+    ``process`` is the ssh session that runs the step, with unbuffered pipes.
     """
 
     def __init__(self, process: Process, host: str, step: str) -> None:
@@ -62,13 +62,13 @@ class StepSession:
 
     @property
     def running(self) -> bool:
-        """Whether the session still stands."""
+        """Whether the session is still running."""
         return self._process.poll() is None
 
     def read_until(self, key: str, *, timeout_s: float) -> str:
-        """Return what is printed up to the line that begins with the word ``key``, inclusive.
+        """Return the output up to and including the line that begins with the word ``key``.
 
-        Raises what ``finish`` raises when the step ends before that.
+        Raises the errors of ``finish`` if the step ends before that.
         """
         assert self._process.stdout is not None
         with deadline(self._process, timeout_s):
@@ -81,10 +81,10 @@ class StepSession:
                 elif text.rstrip("\n") == BEGIN:
                     self._printed = []
         self.finish(timeout_s=timeout_s)
-        raise DeployError(f"{self._what}: it ended without a word of {key!r}")
+        raise DeployError(f"{self._what}: it ended without printing {key!r}")
 
     def lines(self) -> Iterator[str]:
-        """Yield each line as it is printed; at the end raise what ``finish`` raises."""
+        """Yield each line as it is printed; at the end, raise the errors of ``finish``."""
         assert self._process.stdout is not None
         for line in iter(self._process.stdout.readline, b""):
             text = line.decode(errors="replace").rstrip("\n")
@@ -95,22 +95,24 @@ class StepSession:
         self.finish()
 
     def send(self, content: bytes) -> None:
-        """Send a few bytes; when nobody is there any more, the next read tells."""
+        """Send a few bytes; if the peer is gone, the next read reports it."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(content)
 
     def finish(self, content: bytes = b"", *, timeout_s: float = 60.0) -> str:
-        """Send ``content`` and the end of input, wait for the end, return all that was printed.
+        """Send ``content``, close the input, wait for the end and return the whole output.
 
-        Raises ``ConnectionLostError`` when the link broke or the deadline passed, and otherwise
-        the error that the script's exit code stands for.
+        Raises ``ConnectionLostError`` if the connection broke or the deadline passed, otherwise the
+        error that belongs to the script's exit code.
         """
         try:
             output, errors = self._process.communicate(content, timeout=timeout_s)
         except subprocess.TimeoutExpired as cause:
             self.close()
-            raise ConnectionLostError(f"{self._what}: no end after {timeout_s:.0f} s") from cause
+            raise ConnectionLostError(
+                f"{self._what}: still running after {timeout_s:.0f} s"
+            ) from cause
         rest = output.decode(errors="replace")
         if self._printed is None:
             _, found, rest = rest.partition(BEGIN + "\n")
@@ -122,17 +124,19 @@ class StepSession:
             return "".join(self._printed)
         reason = one_line(errors.decode(errors="replace"))
         if code in (SSH_FAILED, 0) or code < 0:
-            raise ConnectionLostError(f"{self._what}: connection lost ({reason or 'no reason'})")
+            raise ConnectionLostError(
+                f"{self._what}: connection lost ({reason or 'no reason given'})"
+            )
         what = reason or one_line("".join(self._printed or ())) or f"exit code {code}"
         raise _ERRORS.get(code, DeployError)(f"{self._what}: {what}")
 
     def close(self) -> None:
-        """End the session, however far it is."""
+        """End the session at any point."""
         end(self._process)
 
 
 class LockSession(StepSession):
-    """The session that looks at a board, takes its lock and holds it with a byte now and then."""
+    """A session that examines a board, takes its lock and keeps it by sending a byte regularly."""
 
     def __init__(self, process: Process, host: str) -> None:
         super().__init__(process, host, "lock")
@@ -141,23 +145,25 @@ class LockSession(StepSession):
         self._thread: threading.Thread | None = None
 
     def lock(self, timeout_s: float) -> str:
-        """Take the lock until ``close``; return the inventory. Raises ``DeployError`` when it
-        is held."""
+        """Take the lock until ``close``; return the inventory.
+
+        Raises ``DeployError`` if another deploy has the lock.
+        """
         self.send(b".")
         try:
             text = self.read_until("locked", timeout_s=timeout_s)
         except LockedError as error:
             holder = str(error).partition("lock: ")[2]
             raise DeployError(
-                f"{self._host}: another deploy is under way ({holder})",
-                hint="wait for it to end; a lock is given back when its connection ends",
+                f"{self._host}: another deploy is in progress ({holder})",
+                hint="wait until it ends; the lock is released when its connection ends",
             ) from error
         self._thread = threading.Thread(target=self._beat, name="deploy-lock", daemon=True)
         self._thread.start()
         return text
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -172,7 +178,7 @@ class LockSession(StepSession):
 def deadline(
     process: subprocess.Popen[str] | subprocess.Popen[bytes], timeout_s: float
 ) -> Iterator[None]:
-    """Kill ``process`` when the block, which waits for its output, takes longer than it may."""
+    """Kill ``process`` if the block, which waits for its output, exceeds ``timeout_s``."""
     timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:
@@ -182,7 +188,7 @@ def deadline(
 
 
 def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Close the process's input, which asks it to end; kill it when it does not."""
+    """Close the process's input, which asks it to end; kill it if it does not."""
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -195,6 +201,6 @@ def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Return the last lines of ``text`` as one, so that a message stays a line."""
+    """Return the last lines of ``text`` joined into one, for a one-line message."""
     line = "; ".join(part.strip() for part in text.strip().splitlines()[-3:] if part.strip())
     return line if len(line) <= most else "..." + line[-most:]

@@ -1,1 +1,1 @@
-"""What a board is and has, checked against what a bundle needs."""
+"""Examine a board and compare what it has with what a bundle needs."""

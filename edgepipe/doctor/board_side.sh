@@ -1,13 +1,13 @@
-# The board's side of the doctor, one function a step (deploy/every_step.sh). It changes nothing on
-# the board. Every finding is a line: a key, a blank, values; what is not there prints nothing.
+# The board's side of the doctor, one function per step (deploy/every_step.sh). It changes nothing on
+# the board. Every finding is one line: a key, a blank, values. Missing things print nothing.
 # shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e
 
-# first FILE: its first line; nothing when it cannot be read.
+# first FILE: its first line; nothing if it cannot be read.
 first() {
     [ ! -r "$1" ] || head -n 1 "$1" 2>/dev/null || true
 }
 
-# access FILE: which of r and w this user may, or "missing".
+# access FILE: this user's rights (r, w, rw or none), or "missing".
 access() {
     rights=
     [ ! -r "$1" ] || rights=r
@@ -16,8 +16,8 @@ access() {
     echo "${rights:-none}"
 }
 
-# survey SYSTEM: everything that can be read without programming or running anything. SYSTEM goes
-# before /sys, /dev, /proc and /run; it is empty on a board.
+# survey SYSTEM: everything that can be read without programming or running anything. SYSTEM is a
+# prefix of /sys, /dev, /proc and /run, for tests.
 survey() {
     system=$1
     echo "machine $(uname -m)"
@@ -70,8 +70,8 @@ survey() {
     echo "df $(df -Pk "$(folder_there "$root")" | tail -n 1)"
 }
 
-# readings SYSTEM: cores' clocks in kHz, the logic's in Hz, temperatures in millidegrees, power in
-# microwatts.
+# readings SYSTEM: clocks of the cores in kHz and of the FPGA in Hz, temperatures in millidegrees,
+# power in microwatts.
 readings() {
     for folder in "$1"/sys/devices/system/cpu/cpu[0-9]*/cpufreq; do
         [ -r "$folder/scaling_cur_freq" ] || continue
@@ -79,7 +79,7 @@ readings() {
         echo "clock ${cpu##*/} $(first "$folder/scaling_cur_freq")" \
             "$(first "$folder/scaling_max_freq") $(first "$folder/scaling_governor")"
     done
-    # The first clock for the logic, as the drivers of a ZynqMP's and a Zynq's clocks call it.
+    # The first FPGA clock, as the clock drivers of ZynqMP and Zynq name it.
     for name in pl0_ref fclk0; do
         value=$(first "$1/sys/kernel/debug/clk/$name/clk_rate")
         [ -z "$value" ] || echo "logicclock $value $name"
@@ -109,14 +109,14 @@ readings() {
     done
 }
 
-# interrupts: how many the accelerator has raised since the board started.
+# interrupts: the number that the accelerator has raised since boot.
 interrupts() {
     awk '$NF == "vta" { for (i = 2; i < NF && $i ~ /^[0-9]+$/; i++) n += $i; seen = 1 }
          END { if (seen) print n + 0; else print "none" }' /proc/interrupts
 }
 
-# self_test RUNS: runs the programs of the tar archive on stdin, RUNS times each, with the
-# edgepipe-vta-run in it; says how each ended and the digest of the memory that it left.
+# self_test RUNS: runs the program in the tar archive on stdin, RUNS times on each image, with the
+# edgepipe-vta-run in it. Prints the result of each image and the digest of its memory afterwards.
 self_test() {
     folder=$(mktemp -d) || exit 70
     trap 'rm -rf "$folder"' EXIT

@@ -1,4 +1,4 @@
-"""The doctor's findings: what the survey and the self-test say about a board, with remedies."""
+"""The doctor's findings: conclusions from the survey and the self-test, with remedies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _HOT_MILLIDEGREES = 85_000  # a Zynq's commercial grade ends at 85 C
 _LITTLE_DISK_BYTES = 64 << 20
 _OVERLAY = "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
 _OVERLAY += "of_id=generic-uio; on a PYNQ image, program the bitstream first"
-_PROGRAM = "program the logic with `edgepipe bitstream install`"
-_CLOCK_TOLERANCE = 0.02  # of what a PLL and its dividers cannot reach
+_PROGRAM = "program the FPGA with `edgepipe bitstream install`"
+_CLOCK_TOLERANCE = 0.02  # a PLL and its dividers do not reach every frequency
 
 
 def findings(survey: Survey, needs: Needs | None) -> tuple[Finding, ...]:
-    """Judge a survey. Without a bundle a board without accelerator is only warned about."""
+    """Judge a survey. If no bundle is given, a missing accelerator is only a warning."""
     needed = needs.memory_bytes if needs is not None else 0
     wanted = "fail" if needed else "warn"
     return (
@@ -47,21 +47,21 @@ def findings(survey: Survey, needs: Needs | None) -> tuple[Finding, ...]:
 
 
 def can_self_test(survey: Survey) -> bool:
-    """Whether registers and buffers are there for this user."""
+    """Whether this user can access registers and buffers."""
     registers = _find_uio(survey)
     return registers is not None and registers.rights == "rw" and memory.usable(survey)
 
 
 def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
-    """Judge the runs: coherency by what memory held, the interrupt by how many came."""
+    """Judge the runs: coherency by the memory contents, the interrupt by the count."""
     runs = f"{report.runs} runs of {report.mean_us / 1000:.1f} ms"
     if report.errors:
         busy = any("another process uses it" in error for error in report.errors)
         remedy = (
-            "stop the pipeline that runs on the board, then try again"
+            "stop the pipeline that is running on the board, then try again"
             if busy
-            else "check the bitstream and its encoding revision; where the bitstream uses a "
-            "coherent port (HPC, ACP), the boot code must have made it coherent"
+            else "check the bitstream and its encoding revision; if the bitstream uses a "
+            "coherent port (HPC, ACP), the boot code must enable coherency for it"
         )
         return (
             Finding(
@@ -71,12 +71,14 @@ def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
                 remedy=remedy,
             ),
         )
-    coherent = Finding(check="coherency", state="ok", text=f"{runs}, memory right after each image")
+    coherent = Finding(
+        check="coherency", state="ok", text=f"{runs}, memory correct after each image"
+    )
     if report.interrupts is None:
         return coherent, Finding(
             check="interrupt",
             state="warn",
-            text="the accelerator has none, so the driver polls",
+            text="the accelerator has no interrupt, so the driver polls",
             remedy="name the interrupt in the device tree's vta node",
         )
     lost = f"{report.interrupts} interrupts in {report.runs} runs, {report.lost_interrupts} lost"
@@ -88,14 +90,16 @@ def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
             remedy="compare the interrupt's number in the device tree with the bitstream's",
         )
     if report.lost_interrupts:
-        remedy = "look at /proc/interrupts for what shares the line; edge or level must be right"
+        remedy = (
+            "check in /proc/interrupts what shares the line, and that its trigger type is right"
+        )
         return coherent, Finding(check="interrupt", state="warn", text=lost, remedy=remedy)
     return coherent, Finding(check="interrupt", state="ok", text=lost)
 
 
 def self_test_left_out(reason: str, remedy: str) -> Finding:
-    """Say why there was no self-test."""
-    return Finding(check="self-test", state="warn", text=f"left out: {reason}", remedy=remedy)
+    """Return the finding that says why the self-test was skipped."""
+    return Finding(check="self-test", state="warn", text=f"skipped: {reason}", remedy=remedy)
 
 
 def _system(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
@@ -118,11 +122,11 @@ def _system(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
         else None
     )
     if version is None:
-        remedy = "edgepipe's programs need the GNU C library; take a Debian, Ubuntu or PYNQ image"
-        text = "the C library's version is not told"
+        remedy = "edgepipe's programs need the GNU C library; use a Debian, Ubuntu or PYNQ image"
+        text = "unknown version of the C library"
         yield Finding(check="C library", state="warn", text=text, remedy=remedy)
     elif version < _GLIBC:
-        remedy = "take a newer image of the board"
+        remedy = "use a newer image for the board"
         text = f"{survey.libc}, needed 2.27 or newer"
         yield Finding(check="C library", state="fail", text=text, remedy=remedy)
     else:
@@ -148,11 +152,11 @@ def _registers(survey: Survey, wanted: str) -> Finding:
     device = _find_uio(survey)
     if device is None:
         found = ", ".join(sorted(uio.name for uio in survey.uio)) or "none"
-        text = f"no UIO device called {REGISTERS}, found {found}"
+        text = f"no UIO device named {REGISTERS}, found {found}"
         return Finding(check=check, state=wanted, text=text, remedy=_OVERLAY)
     text = f"/dev/{device.device} ({device.name}), {device.bytes:#x} bytes"
     if device.bytes < _REGISTER_BYTES:
-        remedy = "let the device tree's vta node cover all four register blocks"
+        remedy = "extend the device tree's vta node to all four register blocks"
         text += f", needed {_REGISTER_BYTES:#x}"
         return Finding(check=check, state="fail", text=text, remedy=remedy)
     if device.rights != "rw":
@@ -167,7 +171,7 @@ def _bitstream(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
         name, _, state = manager.partition(" ")
         good = state == "operating"
         yield Finding(
-            check="logic",
+            check="FPGA manager",
             state="ok" if good else "warn",
             text=f"{name} is {state!r}",
             remedy="" if good else "program the bitstream through fpga_manager",
@@ -176,7 +180,7 @@ def _bitstream(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
         yield Finding(
             check=check,
             state="warn",
-            text="the board has no record of what was programmed since it started",
+            text="no record of a bitstream programmed since the board started",
             remedy=_PROGRAM,
         )
         return
@@ -204,10 +208,10 @@ def _camera(survey: Survey) -> Finding:
     if usable:
         return Finding(check="camera", state="ok", text=text)
     if survey.cameras:
-        text += f": {survey.user or 'this user'} may not read it"
+        text += f": {survey.user or 'this user'} has no access"
         remedy = "add the user to the group video"
         return Finding(check="camera", state="warn", text=text, remedy=remedy)
-    remedy = "plug one in, if the application needs it"
+    remedy = "connect one if the application needs it"
     return Finding(check="camera", state="warn", text="none", remedy=remedy)
 
 
@@ -217,7 +221,7 @@ def _readings(survey: Survey) -> Iterator[Finding]:
         now = sorted({clock.now_khz // 1000 for clock in survey.clocks})
         most = max(clock.most_khz for clock in survey.clocks) // 1000
         text = f"{'/'.join(map(str, now))} MHz of {most}, {survey.clocks[0].governor}"
-        remedy = "for even frame times: cpupower frequency-set -g performance" if slow else ""
+        remedy = "for steady frame times: cpupower frequency-set -g performance" if slow else ""
         yield Finding(check="clocks", state="warn" if slow else "ok", text=text, remedy=remedy)
     for reading in survey.temperatures:
         hot = reading.value >= _HOT_MILLIDEGREES
@@ -237,15 +241,15 @@ def _logic_clock(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
     for clock in survey.logic_clocks:
         text = f"{clock.value / 1e6:.1f} MHz ({clock.sensor})"
         if needs is None or not needs.memory_bytes:
-            yield Finding(check="logic's clock", state="ok", text=text)
+            yield Finding(check="FPGA clock", state="ok", text=text)
             continue
         wanted = needs.manifest.fingerprint.clock_hz
         text += f", the bundle was built for {wanted / 1e6:.1f} MHz"
         near = abs(clock.value - wanted) <= wanted * _CLOCK_TOLERANCE
-        remedy = "" if near else "set it, or build the bundle for what it is; faster may hang it"
-        yield Finding(
-            check="logic's clock", state="ok" if near else "warn", text=text, remedy=remedy
+        remedy = (
+            "" if near else "set the clock, or build for this one; a faster clock may hang the VTA"
         )
+        yield Finding(check="FPGA clock", state="ok" if near else "warn", text=text, remedy=remedy)
 
 
 def _versions(survey: Survey) -> Iterator[Finding]:
@@ -259,22 +263,22 @@ def _versions(survey: Survey) -> Iterator[Finding]:
         yield Finding(
             check="versions",
             state="ok" if same else "warn",
-            text=f"{text}, release {survey.release} on the board is of {there}",
-            remedy="" if same else "build and deploy the bundle anew",
+            text=f"{text}, release {survey.release} on the board was built by {there}",
+            remedy="" if same else "build and deploy the bundle again",
         )
     little = survey.free_disk_bytes < _LITTLE_DISK_BYTES
     yield Finding(
         check="disk",
         state="warn" if little else "ok",
         text=f"{mib(survey.free_disk_bytes)} free",
-        remedy="remove something, or keep fewer releases with `edgepipe deploy --keep`"
+        remedy="free some space, or keep fewer releases with `edgepipe deploy --keep`"
         if little
         else "",
     )
 
 
 def needs_accelerator(needs: Needs | None, given: Accelerator | None) -> Accelerator | None:
-    """Return the accelerator to test: the given one, or the bundle's if it has VTA stages."""
+    """Return the accelerator to test: ``given``, or the bundle's if it has VTA stages."""
     if given is not None:
         return given
     return needs.manifest.accelerator if needs is not None and needs.memory_bytes else None

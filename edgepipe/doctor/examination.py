@@ -22,9 +22,12 @@ _SELF_TEST_S = 150.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What to look for. ``accelerator`` is what the self-test runs on when it is not the bundle's;
-    ``programs`` are edgepipe-vta-run for boards; ``system`` goes before /sys, /dev, /proc and /run
-    of the board (another folder in tests)."""
+    """What to examine.
+
+    ``accelerator`` overrides the bundle's accelerator for the self-test. ``programs`` are builds of
+    edgepipe-vta-run for boards. ``system`` is a prefix of the board's /sys, /dev, /proc and /run,
+    for tests.
+    """
 
     needs: Needs | None = None
     accelerator: Accelerator | None = None
@@ -35,7 +38,7 @@ class Examination:
 def examine(
     target: Target, examination: Examination, progress: Progress | None = None
 ) -> tuple[Finding, ...]:
-    """Return all findings. Raises ``DeployError`` when the board cannot be reached."""
+    """Return all findings. Raises ``DeployError`` if the board cannot be reached."""
     progress = progress or Silent()
     progress.step("connect")
     with Connection(target, script=BOARD_SIDE) as connection:
@@ -49,10 +52,10 @@ def examine(
 def _self_test(connection: Connection, seen: Survey, examination: Examination) -> Sequence[Finding]:
     accelerator = checks.needs_accelerator(examination.needs, examination.accelerator)
     if accelerator is None:
-        reason = "it is not known which accelerator the board has"
+        reason = "the board's accelerator is not known"
         return [checks.self_test_left_out(reason, "name a --bundle with VTA stages, or a --board")]
     if not checks.can_self_test(seen):
-        reason = "registers and buffers are not both there for this user"
+        reason = "this user cannot access both registers and buffers"
         return [checks.self_test_left_out(reason, "see the findings on registers and buffers")]
     try:
         architecture = plan.MACHINES.get(seen.machine, seen.machine)

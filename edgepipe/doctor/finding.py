@@ -1,15 +1,15 @@
-"""What the doctor says about one thing."""
+"""One finding of the doctor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAY_NOT_USE = "give the user rights with a udev rule or a group, or log in as a user that has them"
+MAY_NOT_USE = "grant the user access with a udev rule or a group, or log in as a user who has it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at: ``state`` is ok, warn (works, but ...) or fail; ``remedy`` unless ok."""
+    """The result of one check: ``state`` is ok, warn or fail; ``remedy`` is empty if ok."""
 
     check: str
     state: str

@@ -1,8 +1,8 @@
-"""The doctor's findings on contiguous memory: where buffers come from, and whether it suffices.
+"""The doctor's findings on contiguous memory: the source of buffers, and whether it is sufficient.
 
-The runtime takes the first that a board has (``open_uio_memory`` of
-cpp_runtime/src/device/uio_device.cc): a u-dma-buf, XRT's zocl, a dma-heap that is contiguous. The
-last two take from CMA.
+The runtime takes the first source that a board has (``open_uio_memory`` of
+cpp_runtime/src/device/uio_device.cc): a u-dma-buf, XRT's zocl, a contiguous
+dma-heap. The last two allocate from CMA.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _MORE_CMA = "boot with a larger cma= on the kernel's command line, such as cma=1
 
 
 def usable(survey: Survey) -> bool:
-    """Whether the runtime gets buffers as this user, of whatever size."""
+    """Whether this user can allocate buffers of any size."""
     return buffers(survey, 0, "fail").state == "ok"
 
 
 def buffers(survey: Survey, needed: int, wanted: str) -> Finding:
-    """Judge what hands out buffers of ``needed`` bytes; ``wanted`` is the state when none can."""
+    """Judge the source of ``needed`` bytes of buffers; ``wanted`` is the state if there is none."""
     udmabuf = _udmabuf(survey)
     if udmabuf is not None:
         return _judge_udmabuf(survey, udmabuf, needed, wanted)
@@ -33,7 +33,7 @@ def buffers(survey: Survey, needed: int, wanted: str) -> Finding:
     return Finding(
         check="buffers",
         state=wanted,
-        text=f"no u-dma-buf called {BUFFER}, nor XRT's zocl or a dma-heap of CMA's",
+        text=f"no u-dma-buf named {BUFFER}, no XRT zocl and no CMA dma-heap",
         remedy=f"load u-dma-buf with {BUFFER}=67108864, or name a buffer in the device tree",
     )
 
@@ -49,16 +49,16 @@ def cma(survey: Survey, needed: int) -> Finding:
         state = "fail" if needed else "warn"
         return Finding(check="CMA", state=state, text=text, remedy=_MORE_CMA)
     if survey.cma_free_bytes < needed:
-        remedy = f"stop what holds it, such as a pipeline at work, or {_MORE_CMA}"
+        remedy = f"stop the processes that use it, such as a running pipeline, or {_MORE_CMA}"
         return Finding(check="CMA", state="warn", text=text, remedy=remedy)
     return Finding(check="CMA", state="ok", text=text)
 
 
 def module(survey: Survey) -> Finding:
-    """Judge the driver of buffers; one that is built into the kernel shows by its device alone."""
+    """Judge the buffer driver; one that is built into the kernel shows only through its device."""
     loaded = next((name for name in ("u_dma_buf", "udmabuf") if name in survey.modules), None)
     if loaded or survey.zocl:
-        text = f"{loaded} is loaded" if loaded else "zocl is loaded, in u_dma_buf's place"
+        text = f"{loaded} is loaded" if loaded else "zocl is loaded instead of u_dma_buf"
         return Finding(check="buffer driver", state="ok", text=text)
     return Finding(
         check="buffer driver",
@@ -73,7 +73,7 @@ def _udmabuf(survey: Survey) -> DmaBuffer | None:
 
 
 def _heap(survey: Survey) -> MemoryDevice | None:
-    """Return the heap that DmaHeapMemory takes: the first by name that is not the system's."""
+    """Return the heap that DmaHeapMemory uses: the first by name that is not a system heap."""
     heaps = [heap for heap in survey.heaps if not heap.device.startswith("dma_heap/system")]
     return min(heaps, key=lambda heap: heap.device, default=None)
 
@@ -89,8 +89,8 @@ def _judge_udmabuf(survey: Survey, buffer: DmaBuffer, needed: int, wanted: str) 
         remedy = f"load u-dma-buf with a larger buffer ({BUFFER}=BYTES, or its size in the device "
         return Finding(check=check, state="fail", text=text, remedy=remedy + "tree)")
     if not buffer.coherent and "w" not in buffer.sync_rights:
-        text += "; its cache maintenance cannot be written"
-        remedy = f"give the user rights on /sys/class/u-dma-buf/{BUFFER}/sync_for_*"
+        text += "; its cache maintenance files are not writable"
+        remedy = f"make /sys/class/u-dma-buf/{BUFFER}/sync_for_* writable for the user"
         return Finding(check=check, state=wanted, text=text, remedy=remedy)
     return Finding(check=check, state="ok", text=text + (", coherent" * buffer.coherent))
 
@@ -109,10 +109,10 @@ def _judge_heap(survey: Survey, device: MemoryDevice, wanted: str) -> Finding:
         return _without_rights(survey, text, device.rights, wanted)
     instead = "load the kernel module u-dma-buf"
     if survey.machine != "aarch64":
-        text += f": no program may maintain the caches of a {survey.machine}"
+        text += f": user programs cannot maintain the caches of {survey.machine}"
         return Finding(check=check, state=wanted, text=text, remedy=instead)
     if not survey.capabilities & _CAP_SYS_ADMIN:
-        text += f": the kernel tells {survey.user or 'this user'} no physical addresses"
+        text += f": the kernel hides physical addresses from {survey.user or 'this user'}"
         remedy = f"{instead}, or run as root or with CAP_SYS_ADMIN"
         return Finding(check=check, state=wanted, text=text, remedy=remedy)
     return Finding(check=check, state="ok", text=text)

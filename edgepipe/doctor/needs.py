@@ -1,4 +1,4 @@
-"""What a bundle needs of a board."""
+"""What a bundle needs from a board."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _FENCE_BYTES = 3 * _PAGE_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """``memory_bytes`` of device memory with edgepipe-run's usual slots; 0 without VTA stages."""
+    """A bundle's needs.
+
+    ``memory_bytes`` is the device memory with edgepipe-run's default number of slots; 0 without VTA
+    stages.
+    """
 
     manifest: Manifest
     memory_bytes: int
 
 
 def read(bundle: Path) -> Needs:
-    """Read a bundle's needs; raise ``BundleError`` when it is missing or damaged."""
+    """Read a bundle's needs; raise ``BundleError`` if it is missing or damaged."""
     manifest = storage.read_manifest(bundle)
     entries = {entry.path: entry for entry in manifest.files}
     programs = 0
@@ -36,7 +40,7 @@ def read(bundle: Path) -> Needs:
             for region in json.loads(description)["regions"]
             if region["kind"] in ("const", "scratch")
         )
-        # The driver starts a copy of the instructions that ends with its fence.
+        # The driver runs a copy of the instructions that ends with its fence.
         programs += 2 * _pages(entries[f"{stage.folder}/insns.bin"].bytes + _PAGE_BYTES)
     if programs == 0:
         return Needs(manifest=manifest, memory_bytes=0)

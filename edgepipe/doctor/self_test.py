@@ -1,9 +1,9 @@
-"""A small program that shows whether the accelerator sees what the CPU wrote, and the other way.
+"""A small program that shows whether accelerator and CPU see each other's writes.
 
 The program loads accumulators, adds a constant and stores the low bytes. It runs on two images with
-different numbers in the same buffer: an accelerator that reads memory past the CPU's caches without
-their being flushed computes with the other image's numbers, and a CPU that reads without having
-invalidated finds the pattern that it wrote itself. Either changes the digest of the memory after.
+different numbers in the same buffer. If the caches are not flushed, the accelerator computes with
+the other image's numbers. If they are not invalidated, the CPU reads back the pattern that it wrote
+itself. Either changes the digest of the memory afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNTOUCHED = 0xA5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """Memory before a run and as it must be after it, uint8[bytes] each."""
+    """Memory before a run, and the expected memory after it; uint8[bytes] each."""
 
     name: str
     before: NDArray[np.uint8]
@@ -38,13 +38,13 @@ class Image:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the memory after, as hex."""
+        """The SHA-256 of the expected memory after the run, as hex."""
         return hashlib.sha256(self.after.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """A program, uint64[n, 2] with addresses from the start of an image, and its images."""
+    """A program, uint64[n, 2] with addresses relative to the start of an image, and its images."""
 
     accelerator: Accelerator
     instructions: NDArray[np.uint64]
@@ -53,10 +53,10 @@ class SelfTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of a self-test: ``errors`` is empty when every run left the right memory.
+    """The result of a self-test; ``errors`` is empty if every run left the expected memory.
 
-    ``interrupts`` is how many came; None when the accelerator has no interrupt line. ``mean_us`` is
-    the mean time of a run, with copying its image.
+    ``interrupts`` is the number of interrupts, or None if the accelerator has no interrupt line.
+    ``mean_us`` is the mean time of a run, including copying its image.
     """
 
     runs: int
@@ -131,7 +131,7 @@ def make_archive(test: SelfTest, program: bytes) -> bytes:
 
 
 def parse_report(text: str, test: SelfTest) -> Report:
-    """Judge what the board's ``self_test`` printed."""
+    """Evaluate the output of the board's ``self_test``."""
     expected = {image.name: image.digest for image in test.images}
     counts: dict[str, str] = {}
     errors = []
@@ -148,11 +148,11 @@ def parse_report(text: str, test: SelfTest) -> Report:
             digest, _, report = rest_of.partition(" ")
             reports.append(json.loads(report))
             if digest != expected.pop(name):
-                errors.append(f"memory after the runs on image {name} is not what it must be")
-    errors += [f"the runs on image {name} did not take place" for name in expected]
+                errors.append(f"unexpected memory contents after the runs on image {name}")
+    errors += [f"image {name} was not run" for name in expected]
     late = sum(report["late"] for report in reports)
     if late:
-        errors.append(f"{late} runs passed their deadline")
+        errors.append(f"{late} runs missed their deadline")
     before, after = counts.get("before", "none"), counts.get("after", "none")
     has_line = before.isdecimal() and after.isdecimal()
     return Report(
@@ -167,7 +167,7 @@ def parse_report(text: str, test: SelfTest) -> Report:
 def _image(accelerator: Accelerator, name: str, uop: bytes, results: int) -> Image:
     lanes = accelerator.acc_bytes // 4
     generator = np.random.default_rng(ord(name))
-    # After the addition every number is an int8, so that all its bits are in the byte stored.
+    # After the addition every number fits in int8, so the stored byte holds all its bits.
     numbers = generator.integers(-128, 128 - _ADDEND, (_ELEMENTS, lanes), np.int32)
     stored = (numbers + _ADDEND).astype(np.int8)
     before = np.full(results * accelerator.out_bytes + stored.size, _UNTOUCHED, np.uint8)

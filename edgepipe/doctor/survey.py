@@ -1,4 +1,4 @@
-"""What a board said about itself, as frozen values."""
+"""A survey of a board, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UioDevice:
-    """A UIO device: ``rights`` is "rw" when this user may use it; ``bytes`` of its registers."""
+    """A UIO device: ``rights`` is "rw" if this user may use it; ``bytes`` is its register size."""
 
     device: str
     rights: str
@@ -25,7 +25,7 @@ class UioDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmaBuffer:
-    """A u-dma-buf; ``sync_rights`` are those of its cache maintenance."""
+    """A u-dma-buf; ``sync_rights`` are the rights on its cache maintenance files."""
 
     device: str
     rights: str
@@ -36,7 +36,7 @@ class DmaBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDevice:
-    """What hands out contiguous memory instead: XRT's zocl or a dma-heap, below /dev."""
+    """Another source of contiguous memory, below /dev: XRT's zocl or a dma-heap."""
 
     device: str
     rights: str
@@ -53,7 +53,7 @@ class Camera:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuClock:
-    """A core's clock now and at most, and who decides it."""
+    """A core's current and maximum clock, and its governor."""
 
     core: str
     now_khz: int
@@ -71,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All that was found; an empty text is something that the board does not tell."""
+    """Everything that was found; an empty text means that the board does not report it."""
 
     machine: str
     kernel: str
@@ -119,13 +119,13 @@ class _Lines:
 
 
 def parse(text: str, host: str) -> Survey:
-    """Parse what the board's ``survey`` printed; keys that are not known are passed over."""
+    """Parse the output of the board's ``survey``; ignore unknown keys."""
     lines = _Lines()
     for line in text.splitlines():
         key, _, rest = line.partition(" ")
         lines.by_key.setdefault(key, []).append(rest.strip())
     if not lines.one("machine") or not lines.one("kernel"):
-        raise DeployError(f"{host}: its answer to the survey makes no sense: {text[:200]!r}")
+        raise DeployError(f"{host}: unexpected answer to the survey: {text[:200]!r}")
     number, _, record = lines.one("release").partition(" ")
     free = _DF.search(lines.one("df") + " ")
     return Survey(
@@ -157,7 +157,7 @@ def parse(text: str, host: str) -> Survey:
 
 
 def _number(text: str) -> int:
-    """Return a number as the kernel prints it, decimal or with 0x; 0 for what is none."""
+    """Return a number as the kernel prints it, decimal or with 0x; 0 if it is malformed."""
     try:
         return int(text, 0)
     except ValueError:

@@ -13,8 +13,8 @@ from edgepipe.errors import MediaError
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.media import read_source
 
-_REMEDY = "write it with numpy.savez(path, frames), frames as uint8[n, height, width, channels]"
-# What numpy lets through for files that are no archive, bare arrays, cut short or altered.
+_REMEDY = "write it with numpy.savez(path, frames); frames is uint8[n, height, width, channels]"
+# Errors that numpy raises for files that are not archives, bare arrays, and damaged files.
 _DAMAGE = (
     *(AttributeError, EOFError, KeyError, MemoryError, NotImplementedError, TypeError, ValueError),
     *(zipfile.BadZipFile, zlib.error),
@@ -22,17 +22,17 @@ _DAMAGE = (
 
 
 def frames_from(path: Path | str, preprocess: Preprocess) -> Iterator[Frame]:
-    """Yield frames uint8[1, height, width, channels], fitted as ``preprocess`` says.
+    """Yield frames uint8[1, height, width, channels], preprocessed as ``preprocess`` says.
 
     ``path`` is a folder of pictures, one picture, a video, or an ``.npz`` whose arrays are
-    uint8[n, height, width, channels] frames, taken as they are in the order of their names.
-    Raises ``MediaError`` when it is missing, empty, unreadable or of another shape.
+    uint8[n, height, width, channels] frames, used unchanged in the order of their names. Raises
+    ``MediaError`` if it is missing, empty, unreadable or of the wrong shape.
     """
     path = Path(path)
     if not path.exists():
         raise MediaError(
             f"{path}: no such file or folder",
-            hint="give a folder of pictures, a video, or an .npz of frames",
+            hint="name a folder of pictures, a video, or an .npz file of frames",
         )
     if path.suffix == ".npz":
         yield from _from_archive(path, preprocess)
@@ -49,9 +49,9 @@ def _from_archive(path: Path, preprocess: Preprocess) -> Iterator[Frame]:
     except OSError as cause:
         raise MediaError(f"{path}: cannot be read ({cause.strerror})", hint=_REMEDY) from cause
     except _DAMAGE as cause:
-        raise MediaError(f"{path}: is not an .npz archive or is damaged", hint=_REMEDY) from cause
+        raise MediaError(f"{path}: not an .npz archive, or damaged", hint=_REMEDY) from cause
     if not sum(len(array) for _, array in arrays if array.ndim):
-        raise MediaError(f"{path}: holds no frames", hint=_REMEDY)
+        raise MediaError(f"{path}: contains no frames", hint=_REMEDY)
     for name, array in arrays:
         if array.dtype != np.uint8 or array.shape[1:] != expected:
             raise MediaError(

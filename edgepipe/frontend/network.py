@@ -28,9 +28,9 @@ _MOST_BYTES = 2**31 - 1  # of a protobuf message
 class Network:
     """A float network: one picture in, one or more float32 tensors out, static shapes, batch 1.
 
-    ``module`` is Relax over float32, batch normalisation folded. ``onnx_model`` is the same network
-    for onnxruntime (batch fixed). ``values`` maps a Relax variable to the ONNX value it holds.
-    ``notices`` are sentences about what was changed on loading.
+    ``module`` is Relax over float32 with batch normalisation folded. ``onnx_model`` is the same
+    network for onnxruntime, with a fixed batch size. ``values`` maps a Relax variable to its ONNX
+    value. ``notices`` are sentences about changes made while loading.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Network:
 def load_network(path: Path | str) -> Network:
     """Load the network of an ONNX file.
 
-    A dynamic batch dimension is fixed to 1 and noted. Raises ``FrontendError`` for a missing,
-    damaged or foreign file, for other dynamic dimensions, for anything but one float picture input
-    [1, c, h, w], and for operators that TVM's importer does not know.
+    A dynamic batch dimension is set to 1, with a notice. Raises ``FrontendError`` for a missing,
+    damaged or foreign file, for other dynamic dimensions, for inputs other than one float picture
+    [1, c, h, w], and for operators that TVM's importer does not support.
     """
     path = Path(path)
     model = _read(path)
@@ -72,13 +72,13 @@ def load_network(path: Path | str) -> Network:
     except ImporterError as cause:
         raise FrontendError(
             f"{path}: cannot be imported: {cause}",
-            hint="replace or decompose the operators named (for instance with onnxsim), "
-            "or export with another opset",
+            hint="replace or decompose the named operators (for example with onnxsim), "
+            "or export with a different opset",
         ) from cause
     outputs = [output.name for output in model.graph.output]
     _require_distinct(path, outputs, variables, {p.name for p in read_main(module).params})
     names = operator_names([graph_input.name, *values])
-    # One variable may hold several values (Identity, Dropout); an output's name goes before others.
+    # One variable may stand for several values (Identity, Dropout); the name of an output wins.
     ordered = [v for v in variables if v not in outputs] + [v for v in outputs if v in variables]
     of_variable = {variables[value]: names[value] for value in ordered}
     module = _renamed(module, of_variable, names[graph_input.name], [variables[o] for o in outputs])
@@ -98,7 +98,7 @@ def load_network(path: Path | str) -> Network:
 def operator_names(values: Sequence[str]) -> dict[str, str]:
     """Map ONNX value names to unique names of [A-Za-z0-9_.] without ``__`` (which marks parts).
 
-    The endings that exporters add to a node's only output (``:0``, ``_output_0``) are left out.
+    The endings that exporters add to a node's only output (``:0``, ``_output_0``) are omitted.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -116,30 +116,30 @@ def operator_names(values: Sequence[str]) -> dict[str, str]:
 
 def _read(path: Path) -> onnx.ModelProto:
     if not path.is_file():
-        found = "is not a file" if path.exists() else "no such file"
+        found = "not a file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {found}", hint="expected an ONNX network (*.onnx)")
     if path.stat().st_size > _MOST_BYTES:
         raise FrontendError(
             f"{path}: has {path.stat().st_size} bytes, expected at most {_MOST_BYTES}",
-            hint="expected an ONNX network (*.onnx) that is one protobuf file",
+            hint="expected an ONNX network (*.onnx) in a single protobuf file",
         )
     try:
         model = onnx.load(path)
     except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as cause:
         raise FrontendError(
-            f"{path}: is not an ONNX file or is damaged", hint="export the network to ONNX again"
+            f"{path}: not an ONNX file, or damaged", hint="export the network to ONNX again"
         ) from cause
     if not model.graph.node or not model.opset_import:
         raise FrontendError(
-            f"{path}: holds no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
+            f"{path}: contains no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
         )
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as cause:
         reason = str(cause).strip().splitlines()[0]
         raise FrontendError(
-            f"{path}: breaks the ONNX rules: {reason}",
-            hint="export again, without operators of another framework or opset",
+            f"{path}: not a valid ONNX model: {reason}",
+            hint="export it again, without operators of another framework or opset",
         ) from cause
     return model
 
@@ -226,7 +226,7 @@ def _needed(main: Main, outputs: Sequence[str]) -> Main:
 def _require_distinct(
     path: Path, outputs: Sequence[str], variables: Mapping[str, str], params: Container[str]
 ) -> None:
-    """Require every output to be a tensor of its own that the network computes."""
+    """Require every output to be a separate tensor that the network computes."""
     made: dict[str, str] = {}
     for output in outputs:
         variable = variables.get(output)
@@ -238,7 +238,7 @@ def _require_distinct(
         if variable in made:
             raise FrontendError(
                 f"{path}: outputs {made[variable]!r} and {output!r} are the same tensor",
-                hint="export the network with one of them",
+                hint="export the network with only one of them",
             )
         made[variable] = output
 
@@ -248,5 +248,5 @@ def _require_static(path: Path, main: Main) -> None:
         if binding.dtype == "dynamic":
             raise FrontendError(
                 f"{path}: {binding.name} ({binding.op}) has a dynamic shape",
-                hint="simplify the network with fixed input sizes, for instance with onnxsim",
+                hint="simplify the network with fixed input sizes, for example with onnxsim",
             )

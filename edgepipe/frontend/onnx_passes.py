@@ -1,4 +1,4 @@
-"""Rewrites of the ONNX graph before its import, for what importers and quantisers stumble over."""
+"""Rewrites of the ONNX graph before import, for what TVM or the quantiser cannot handle."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def inline_constants(model: onnx.ModelProto) -> None:
 
 
 def fold_pads(model: onnx.ModelProto) -> None:
-    """Take a Pad of zeros before a Conv into the convolution's own padding.
+    """Fold a zero Pad before a Conv into the convolution's own padding.
 
-    ``Conv(Pad(x, zeros))`` becomes ``Conv(x)`` with wider pads; a Pad that nothing else reads goes.
+    ``Conv(Pad(x, zeros))`` becomes ``Conv(x)`` with wider pads. A Pad that nothing else reads is
+    removed.
     """
     graph = model.graph
     constants = {i.name: i for i in graph.initializer}
@@ -49,7 +50,7 @@ def fold_pads(model: onnx.ModelProto) -> None:
 
 
 def _zero_border(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> list[int] | None:
-    """Return (top, left, bottom, right) of a Pad that adds zeros around pictures, else None."""
+    """Return (top, left, bottom, right) of a Pad that only adds zeros around pictures, or None."""
     names = [*node.input, "", ""]
     if (
         names[1] not in constants

@@ -1,4 +1,4 @@
-"""What happens to a picture before the network sees it, and its table from bytes to int8."""
+"""The preprocessing of pictures, and its table of input values per byte."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Frame = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocess:
-    """The way from a picture to the network's input, kept in the TOML file beside the model.
+    """How a picture becomes the network's input; part of the TOML file next to the model.
 
-    The picture is fitted to ``width`` x ``height`` pixels: ``stretch`` resizes it as it is,
-    ``center_crop`` brings its short side to ``resize_short_side`` pixels and cuts out the middle.
-    Its channels come in ``order``. The network then sees ``(byte * scale - mean) / std``.
+    The picture is fitted to ``width`` x ``height`` pixels: ``stretch`` resizes it without keeping
+    its aspect ratio, ``center_crop`` scales its short side to ``resize_short_side`` pixels and
+    crops the centre. Its channels are in ``order``. The network then sees ``(byte * scale - mean) /
+    std``.
     """
 
     width: int
@@ -45,7 +46,9 @@ class Preprocess:
                 f"preprocess: fit {self.fit!r} is unknown", hint=f"known fits: {', '.join(FITS)}"
             )
         if self.width < 1 or self.height < 1:
-            raise FrontendError(f"preprocess: size {self.width}x{self.height}, expected positive")
+            raise FrontendError(
+                f"preprocess: size is {self.width}x{self.height}, expected positive numbers"
+            )
         for name in ("mean", "std"):
             if len(getattr(self, name)) != self.channels:
                 raise FrontendError(
@@ -67,7 +70,7 @@ class Preprocess:
 
     @property
     def frame_shape(self) -> tuple[int, int, int, int]:
-        """Shape of a frame, uint8[1, height, width, channels]."""
+        """The shape of a frame, uint8[1, height, width, channels]."""
         return (1, self.height, self.width, self.channels)
 
     def frame(self, picture: NDArray[np.uint8]) -> Frame:
@@ -92,10 +95,10 @@ class Preprocess:
         return np.ascontiguousarray(picture[None])
 
     def placement(self, width: int, height: int) -> tuple[float, float, int, int]:
-        """Return where a picture of ``width`` x ``height`` pixels ends up in the frame.
+        """Return the position of a picture of ``width`` x ``height`` pixels in the frame.
 
-        (scale_x, scale_y, left, top): frame pixels per source pixel, and the frame pixels cut off
-        at the left and the top.
+        The result is (scale_x, scale_y, left, top): frame pixels per source pixel, and the frame
+        pixels cropped at the left and the top.
         """
         if self.fit == "stretch":
             return self.width / width, self.height / height, 0, 0
@@ -108,12 +111,12 @@ class Preprocess:
         )
 
     def _fitted(self, width: int, height: int) -> tuple[int, int]:
-        """Return the size, (width, height), before the middle is cut out."""
+        """Return the size, (width, height), before cropping."""
         ratio = self.resize_short_side / min(height, width)
         return max(round(width * ratio), self.width), max(round(height * ratio), self.height)
 
     def values(self) -> NDArray[np.float64]:
-        """Return the network's input value of every byte as float64[channels, 256]."""
+        """Return the network's input value for every byte as float64[channels, 256]."""
         mean = np.asarray(self.mean, np.float64)[:, None]
         std = np.asarray(self.std, np.float64)[:, None]
         return (np.arange(256, dtype=np.float64)[None] * self.scale - mean) / std

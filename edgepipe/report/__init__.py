@@ -1,1 +1,1 @@
-"""What people look at: tables, and pictures with detections drawn into them."""
+"""Output for people: tables, and pictures with detections drawn on them."""

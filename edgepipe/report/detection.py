@@ -15,7 +15,7 @@ Float = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
     """Boxes of one picture: ``corners: float64[n, 4]`` as left, top, right, bottom in pixels of the
-    network's input, ``scores: float64[n]`` in falling order, ``classes: int64[n]``.
+    network's input, ``scores: float64[n]`` in descending order, ``classes: int64[n]``.
     """
 
     corners: Float
@@ -43,8 +43,9 @@ def decode_nanodet(
     """Decode scores [1, n, classes] and distances [1, n, 4 * bins], one of each per stride.
 
     A side's distance from the cell centre (i + 0.5) * stride is the mean of its softmax over the
-    bins, times the stride (Li et al., Generalized Focal Loss, 2020). Boxes overlap by more than
-    ``iou_threshold`` with none of a higher score in their class. ``input_size`` is (height, width).
+    bins, times the stride (Li et al., Generalized Focal Loss, 2020). A box that overlaps a
+    better box of its class by more than ``iou_threshold`` is suppressed. ``input_size`` is
+    (height, width).
     """
     height, width = input_size
     parts = []
@@ -85,7 +86,7 @@ def _suppress(
 
 
 def intersection_over_union(first: Float, second: Float) -> Float:
-    """Return the overlaps float64[n, m] of boxes float64[n, 4] with boxes float64[m, 4]."""
+    """Return the IoU, float64[n, m], of boxes float64[n, 4] and float64[m, 4]."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.prod(np.clip(high - low, 0, None), axis=2)
@@ -100,9 +101,10 @@ def average_precision(
 ) -> float:
     """Return the area under precision over recall of ``found`` against ``truth``, all classes.
 
-    Both hold one entry per picture. A found box, in falling score over all pictures, is right when
-    it overlaps an unmatched true box of its class by ``iou_threshold``; precision is made
-    non-increasing before the area is taken (as in PASCAL VOC since 2010).
+    Both contain one entry per picture. Found boxes are taken in descending order of score over all
+    pictures. A box is correct if it overlaps an unmatched true box of its class by at least
+    ``iou_threshold``. Precision is made non-increasing before the area is computed (as in PASCAL
+    VOC since 2010).
     """
     total = sum(len(boxes.scores) for boxes in truth)
     entries = []

@@ -1,4 +1,4 @@
-"""Draw detections into a picture: one colour a class, labels that stay inside the picture."""
+"""Draw detections on a picture: one colour per class, labels that stay inside the picture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def colour(label_index: int) -> tuple[int, int, int]:
 
 
 def draw_detections(picture: Picture, detections: Sequence[Detection]) -> Picture:
-    """Return a copy of ``picture`` (uint8[h, w, 3], BGR) with boxes and labels drawn in."""
+    """Return a copy of ``picture`` (uint8[h, w, 3], BGR) with boxes and labels."""
     canvas = picture.copy()
     height, width = canvas.shape[:2]
     thickness = max(1, round(min(height, width) / 300))

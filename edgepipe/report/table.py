@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; columns whose every cell reads as a number are aligned to the right."""
+    """Return a table; columns that contain only numbers are aligned to the right."""
     columns = list(zip(*([header, *rows]), strict=True)) if rows else [(h,) for h in header]
     widths = [max(len(cell) for cell in column) for column in columns]
     numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]

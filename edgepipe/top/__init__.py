@@ -1,1 +1,1 @@
-"""Pipelines that run now, here or on a board, read from another process: ``edgepipe top``."""
+"""Statistics of running pipelines, read from another process: ``edgepipe top``."""

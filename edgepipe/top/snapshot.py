@@ -1,4 +1,4 @@
-"""Read the figures that running pipelines publish (``cpp_runtime/.../live_statistics.h``)."""
+"""Read the statistics that running pipelines publish (``cpp_runtime/.../live_statistics.h``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STALLED_S = 2.0  # published four times a second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where an edgepipe-cam gets its pictures; ``lost`` are those it could not take in time."""
+    """The picture source of an edgepipe-cam; ``lost`` counts pictures not taken in time."""
 
     description: str
     captured: int
@@ -31,8 +31,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One pipeline at one moment. ``key`` tells it from others of its machine, ``at_s`` is the
-    machine's uptime then, ``age_s`` how long ago that is, ``record`` the published JSON object."""
+    """One pipeline at one moment.
+
+    ``key`` identifies it on its machine. ``at_s`` is the machine's uptime at that moment in
+    seconds, ``age_s`` the seconds since then, and ``record`` the published JSON object.
+    """
 
     key: str
     pid: int
@@ -47,7 +50,7 @@ class Snapshot:
 
     @property
     def stalled(self) -> bool:
-        """Whether the process has stopped publishing, though it lives: stopped or out of time."""
+        """Whether the process is alive but no longer publishes: stopped, or starved of CPU time."""
         return self.age_s > _STALLED_S
 
 
@@ -61,16 +64,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What happened per second: frames delivered, and each stage's share of the time (0 to 1)."""
+    """Rates: frames delivered per second, and the busy share of each stage (0 to 1)."""
 
     frames_per_second: float
     busy: tuple[float, ...]
 
 
 def rates(now: Snapshot, before: Snapshot | None) -> Rates:
-    """Return the rates between two snapshots of a pipeline, or of its whole run without ``before``.
+    """Return the rates between two snapshots of a pipeline, or over its whole run.
 
-    The same holds when nothing was published in between, or the pipeline was restarted.
+    The whole run is taken if ``before`` is None, if nothing was published in between, or if the
+    pipeline was restarted.
     """
     new = now.statistics
     if before is None or now.at_s <= before.at_s or before.statistics.delivered > new.delivered:
@@ -101,13 +105,13 @@ def read_here(folder: str = FOLDER) -> Reading:
 def read_board(connection: Connection, folder: str = FOLDER) -> Reading:
     """Read every pipeline of a board; ``connection`` was made with BOARD_SIDE.
 
-    Raises DeployError when the board cannot be reached.
+    Raises DeployError if the board cannot be reached.
     """
     return parse(connection.run("snapshots", folder))
 
 
 def parse(text: str) -> Reading:
-    """Read what ``board_side.sh`` prints."""
+    """Parse the output of ``board_side.sh``."""
     uptime, *lines = text.splitlines()
     snapshots, notes = [], []
     for line in lines:
@@ -118,11 +122,11 @@ def parse(text: str) -> Reading:
                 snapshots.append(_snapshot(record, float(uptime)))
             else:
                 notes.append(
-                    f"process {record.get('pid')}: found figures of version {version}, expected "
-                    f"{VERSION}; use the edgepipe that its runtime came with"
+                    f"process {record.get('pid')}: found statistics of version {version}, expected "
+                    f"{VERSION}; use the edgepipe version of its runtime"
                 )
         except (ValueError, TypeError, KeyError, AttributeError):
-            notes.append(f"found figures that cannot be read: {line[:60]!r}")
+            notes.append(f"found unreadable statistics: {line[:60]!r}")
     return Reading(snapshots=tuple(snapshots), notes=tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""Snapshots as text: a page for a terminal, or a line each."""
+"""Snapshots as text: a page for a terminal, or one line per pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def paragraphs(found: Sequence[tuple[Snapshot, Rates]]) -> list[str]:
 
 
 def line(snapshot: Snapshot, rates: Rates) -> str:
-    """Return one line: who, frames per second, latency, and each stage's share of the time."""
+    """Return one line: program, frames per second, latency, and the busy share of each stage."""
     statistics = snapshot.statistics
     stages = ", ".join(
         f"{stage.name} {busy:.0%} ({stage.waiting} waiting{_recovered(stage)})"
@@ -25,7 +25,7 @@ def line(snapshot: Snapshot, rates: Rates) -> str:
         f"{snapshot.program}[{snapshot.pid}] {snapshot.network}: {statistics.delivered} frames, "
         f"{rates.frames_per_second:.2f}/s, latency {statistics.latency.median_ms:.2f} ms (median) "
         f"{statistics.latency.p99_ms:.2f} ms (p99), "
-        f"{statistics.in_flight} of {statistics.slots} under way; {stages}{_stall(snapshot)}"
+        f"{statistics.in_flight} of {statistics.slots} in flight; {stages}{_stall(snapshot)}"
     )
 
 
@@ -37,7 +37,7 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
         f"{snapshot.program}[{snapshot.pid}]  VTA stages on: {snapshot.device}{_stall(snapshot)}",
         f"{statistics.submitted} submitted = {statistics.delivered} delivered + "
         f"{statistics.dropped} dropped + {statistics.failed} failed + "
-        f"{statistics.in_flight} under way (room for {statistics.slots})",
+        f"{statistics.in_flight} in flight (of at most {statistics.slots})",
     ]
     if snapshot.source:
         lines.append(
@@ -57,8 +57,7 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
     ]
     rows.append(["submit to result", "", *_times(latency), "", ""])
     faults = [
-        f"{stage.name}: {stage.retries} frames run once more, "
-        f"{stage.fallback_frames} by its fallback"
+        f"{stage.name}: {stage.retries} frames run again, {stage.fallback_frames} on its fallback"
         for stage in statistics.stages
         if stage.fault
     ]
@@ -73,7 +72,7 @@ def _times(times: Durations) -> list[str]:
 def _recovered(stage: StageStatistics) -> str:
     if not stage.fault:
         return ""
-    return f", {stage.retries} run once more, {stage.fallback_frames} by its fallback"
+    return f", {stage.retries} run again, {stage.fallback_frames} on its fallback"
 
 
 def _stall(snapshot: Snapshot) -> str:

@@ -81,7 +81,7 @@ def test_accelerator_has_one_user_at_a_time(board, resnet8):
         assert b"/dev/uio0: another process uses it" in second.stderr
         with pytest.raises(DeployError, match="another process uses it") as caught:
             board.deploy(resnet8, "shared")
-        assert "stop what uses the accelerator" in caught.value.hint
+        assert "stop the process that uses the accelerator" in caught.value.hint
     finally:
         board.run([f"kill {process}"])
         first.wait(timeout=60)

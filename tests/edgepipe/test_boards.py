@@ -85,7 +85,7 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("block_in = 16", "block_in = 8", "block_in 8 differs from block_out 16"),
         ("cores = 4", "cores = ", "mine.toml: not valid TOML"),
         ("cores = [0]", "cores = [4]", "threads.vta: core 4 does not exist"),
-        ("cores = [1, 2, 3]", "cores = [1, 0, 0]", "threads.arm: core 0 comes twice"),
+        ("cores = [1, 2, 3]", "cores = [1, 0, 0]", "threads.arm: core 0 is given twice"),
         ("cores = [0]", "realtime_priority = 100", "threads.vta: realtime_priority is 100"),
     ],
 )

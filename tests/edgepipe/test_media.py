@@ -55,7 +55,9 @@ def test_a_video_that_cannot_be_written_is_an_error(tmp_path):
 
 def test_a_video_that_lost_pictures_is_an_error(tmp_path):
     with (
-        pytest.raises(MediaError, match=r"clip.mp4: OpenCV cannot write it: it holds \d+ of 2"),
+        pytest.raises(
+            MediaError, match=r"clip.mp4: OpenCV cannot write the video: it contains \d+ of 2"
+        ),
         media.VideoWriter(tmp_path / "clip.mp4", 10.0) as writer,
     ):
         writer.write(picture(1))
@@ -104,5 +106,5 @@ def test_an_unreadable_picture_is_an_error(tmp_path):
 
 
 def test_an_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(MediaError, match="found no pictures among 0 entries"):
+    with pytest.raises(MediaError, match="no pictures among 0 entries"):
         list(media.read_source(tmp_path))

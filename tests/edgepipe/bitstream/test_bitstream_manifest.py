@@ -50,7 +50,7 @@ def test_content_is_found_by_either_digest_and_nothing_matches_an_empty_one():
     [
         ('license = "Apache-2.0"', 'licence = "Apache-2.0"', "unknown key 'licence'"),
         (GIT_BLOB, GIT_BLOB[1:], "git_blob is '348d.*', expected 40 hex digits"),
-        (GIT_BLOB, "78a3135b5ec2e8b284efb24ca6a6cd2cf621838f", "git_blob 78a3.* is there twice"),
+        (GIT_BLOB, "78a3135b5ec2e8b284efb24ca6a6cd2cf621838f", "git_blob 78a3.* appears twice"),
         ("c8808d2f", "C8808D2F", "sha256 is 'C880.*', expected 64 hex digits or nothing"),
         (
             'revision = "0.0.2"',

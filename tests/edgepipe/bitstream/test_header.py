@@ -35,7 +35,7 @@ def test_any_printable_field_comes_back(design, part, date, time):
 
 @pytest.mark.parametrize("kept", range(len(BIT)))
 def test_a_file_cut_at_any_byte_is_an_error_that_names_the_file(kept):
-    with pytest.raises(BitstreamError, match=r"^x\.bit: (ends at|holds|begins with)") as caught:
+    with pytest.raises(BitstreamError, match=r"^x\.bit: (ends at|contains|begins with)") as caught:
         header.parse(BIT[:kept], "x.bit")
     assert caught.value.hint
 
@@ -69,11 +69,11 @@ def field(tag: bytes, value: bytes) -> bytes:
         (b"<!DOCTYPE html>", "begins with 3c 21 44 4f, expected a .bit header"),
         (b"", "begins with nothing"),
         (header.MAGIC + field(b"q", b"x\0"), "header field 'q' at byte 13 is unknown"),
-        (header.MAGIC + 2 * field(b"a", b"x\0"), r"header field 'a' \(design\) is there twice"),
+        (header.MAGIC + 2 * field(b"a", b"x\0"), r"header field 'a' \(design\) is repeated"),
         (header.MAGIC + field(b"a", b"x"), "design is b'x', expected text that ends in NUL"),
         (header.MAGIC + field(b"a", b"x\x07\0"), r"design is .*, expected text"),
         (header.MAGIC + b"e\0\0\0\0", r"header field 'a' \(design\) is missing"),
-        (BIT + b"\0", "holds 157 bytes of stream, its header says 156"),
+        (BIT + b"\0", "contains 157 bytes of stream, its header says 156"),
     ],
 )
 def test_each_fault_has_its_own_message(content, message):

@@ -44,8 +44,8 @@ def test_a_stream_without_idcode_is_accepted_and_says_none():
     [
         (make_stream()[:-1], "has 155 bytes, expected a multiple of 4"),
         (b"", "no sync word aa995566"),
-        (bytes(8192), "no sync word aa995566 in either byte order .* first 4096 bytes"),
-        (b"\xff" + make_stream()[:-1], "no sync word aa995566 .* on a word border"),
+        (bytes(8192), "no sync word aa995566 in either byte order, .* first 4096 bytes"),
+        (b"\xff" + make_stream()[:-1], "no sync word aa995566 .* at a multiple of 4"),
     ],
 )
 def test_what_is_no_stream_is_an_error(words, message):

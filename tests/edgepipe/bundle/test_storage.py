@@ -229,7 +229,7 @@ def test_what_the_manifest_does_not_list_is_damage(tmp_path):
 
 def test_a_pipe_is_no_bundle(tmp_path):
     os.mkfifo(tmp_path / "net.edgepipe")
-    with pytest.raises(BundleError, match="is neither a file nor a folder"):
+    with pytest.raises(BundleError, match="neither a file nor a folder"):
         storage.check(tmp_path / "net.edgepipe")
 
 

@@ -48,14 +48,14 @@ def invalid_operator(path):
 
 BAD_NETWORKS = {
     "missing": (lambda path: path.unlink(), "no such file"),
-    "folder": (lambda path: (path.unlink(), path.mkdir()), "is not a file"),
+    "folder": (lambda path: (path.unlink(), path.mkdir()), "not a file"),
     "over 2 GiB": (lambda path: os.truncate(path, 2**31), "has 2147483648 bytes"),
     "corrupt": (lambda path: path.write_bytes(path.read_bytes()[:200] + b"\xff" * 64), "net.onnx"),
     "text": (lambda path: path.write_text("hello"), "net.onnx"),
     "empty": (lambda path: path.write_bytes(b""), "net.onnx"),
     "dynamic size": (dynamic_size, "net.onnx"),
     "unsupported operator": (unsupported_operator, "NoSuchThing"),
-    "invalid operator": (invalid_operator, "breaks the ONNX rules"),
+    "invalid operator": (invalid_operator, "not a valid ONNX model"),
 }
 
 
@@ -100,7 +100,7 @@ def test_a_description_that_is_a_folder(project, capsys):
 def test_an_empty_calibration_folder(project, capsys):
     for picture in (project / "pictures").iterdir():
         picture.unlink()
-    assert_fails(capsys, build(project), "found no pictures among 0 entries", "expected files")
+    assert_fails(capsys, build(project), "no pictures among 0 entries", "expected files")
     assert_nothing_half_written(project)
 
 
@@ -116,9 +116,9 @@ def bare_array(path):
 
 BAD_ARCHIVES = {
     "wrong size": (lambda path: np.savez(path, np.zeros((2, 8, 8, 3), np.uint8)), "[2, 8, 8, 3]"),
-    "bare array": (bare_array, "is not an .npz archive or is damaged"),
-    "empty": (lambda path: path.write_bytes(b""), "is not an .npz archive or is damaged"),
-    "damaged": (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "is not an .npz archive"),
+    "bare array": (bare_array, "not an .npz archive, or damaged"),
+    "empty": (lambda path: path.write_bytes(b""), "not an .npz archive, or damaged"),
+    "damaged": (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "not an .npz archive"),
 }
 
 
@@ -243,7 +243,7 @@ def test_unreadable_inputs(built, project, capsys):
         "broken.avi": "no frame could be decoded",
         "none.mp4": "no such file",
         "none.png": "no such file",
-        "nothing": "found no pictures",
+        "nothing": "no pictures",
         "net.toml": "no frame could be decoded",
     }
     for name, message in cases.items():
@@ -265,7 +265,7 @@ def test_a_folder_in_a_results_place_is_kept_and_nothing_is_written(built, proje
     output = project / "results"
     (output / name).mkdir(parents=True)
     code = run("run", built, "--input", project / "pictures", "--output", output)
-    assert_fails(capsys, code, f"it holds a folder called {name}", "--output")
+    assert_fails(capsys, code, f"it contains a folder named {name}", "--output")
     assert list(output.iterdir()) == [output / name]
 
 

@@ -121,4 +121,4 @@ def test_the_module_runs_as_a_program():
     ran = subprocess.run(
         [sys.executable, "-m", "edgepipe", "--help"], capture_output=True, text=True, check=True
     )
-    assert "a first session" in ran.stdout
+    assert "a first example" in ran.stdout

@@ -40,7 +40,7 @@ def test_an_interruption_while_modules_are_loaded(module):
         [sys.executable, "-c", INTERRUPTED_IMPORT, module], capture_output=True, text=True
     )
     assert ran.returncode == 130
-    assert ran.stderr == "\nedgepipe: interrupted; nothing half-written is left behind\n"
+    assert ran.stderr == "\nedgepipe: interrupted; no partly written output is left behind\n"
 
 
 def test_an_interruption_inside_tvms_importer(project, capsys, monkeypatch):

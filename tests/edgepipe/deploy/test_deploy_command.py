@@ -83,7 +83,7 @@ def test_a_single_board_prints_its_steps_and_a_row(board, make_bundle, runtime, 
     [
         (("net.edgepipe",), "no host to deploy to"),
         (("--host", "a"), "no bundle to deploy"),
-        (("net.edgepipe", "--host", "a", "--host", "a"), "host 'a' is there twice"),
+        (("net.edgepipe", "--host", "a", "--host", "a"), "host 'a' is given twice"),
         (("net.edgepipe", "--fleet", "none.toml"), "none.toml: no such file"),
     ],
 )

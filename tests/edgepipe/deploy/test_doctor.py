@@ -100,17 +100,17 @@ def test_a_good_board_has_nothing_that_fails(examine):
     assert found["camera"].text == "/dev/video0 (USB Camera: HD)"
     assert found["clocks"].text == "1199 MHz of 1199, performance"
     assert found["temperature"].text == "25.6 C (temp1_pl_temp)"
-    assert found["logic's clock"].text == "333.0 MHz (pl0_ref), the bundle was built for 333.0 MHz"
+    assert found["FPGA clock"].text == "333.0 MHz (pl0_ref), the bundle was built for 333.0 MHz"
     assert found["power"].text == "4.25 W (ina226)"
-    assert found["logic"].text == "fpga0 is 'operating'"
-    assert found["self-test"].text.startswith("left out: ")
+    assert found["FPGA manager"].text == "fpga0 is 'operating'"
+    assert found["self-test"].text.startswith("skipped: ")
     assert found["versions"].text == f"edgepipe {__version__} here, no release on the board"
 
 
 @pytest.mark.parametrize(
     ("changes", "check", "state", "text"),
     [
-        (without("sys/class/uio/uio4/name"), "registers", "fail", "no UIO device called vta"),
+        (without("sys/class/uio/uio4/name"), "registers", "fail", "no UIO device named vta"),
         ({"sys/class/uio/uio4/name": "gpio"}, "registers", "fail", "found gpio"),
         (without("dev/uio4"), "registers", "fail", "has rights missing, needed rw"),
         (
@@ -123,27 +123,27 @@ def test_a_good_board_has_nothing_that_fails(examine):
             without("sys/class/u-dma-buf/udmabuf0/size"),
             "buffers",
             "fail",
-            "no u-dma-buf called udmabuf0",
+            "no u-dma-buf named udmabuf0",
         ),
         ({"sys/class/u-dma-buf/udmabuf0/size": "4194304"}, "buffers", "fail", "needs 8.0 MiB"),
         (
             without("sys/class/u-dma-buf/udmabuf0/sync_for_device"),
             "buffers",
             "fail",
-            "cache maintenance cannot be written",
+            "cache maintenance files are not writable",
         ),
         (without("sys/module/uio_pdrv_genirq/version"), "UIO driver", "warn", "is not loaded"),
         (without("sys/module/u_dma_buf/version"), "buffer driver", "warn", "is not loaded"),
         (
             {"sys/kernel/debug/clk/pl0_ref/clk_rate": "100000000"},
-            "logic's clock",
+            "FPGA clock",
             "warn",
             "100.0 MHz (pl0_ref), the bundle was built for 333.0 MHz",
         ),
-        ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "logic", "warn", "'unknown'"),
+        ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "FPGA manager", "warn", "'unknown'"),
         (without("run/edgepipe/bitstream.json"), "bitstream", "warn", "no record"),
         ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "is damaged"),
-        (without("dev/video0"), "camera", "warn", "may not read it"),
+        (without("dev/video0"), "camera", "warn", "has no access"),
         (
             {"sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_raw": "24336"},
             "temperature",
@@ -186,7 +186,7 @@ def test_buffers_come_from_zocl_where_there_is_no_udmabuf(examine):
     found = examine(ZOCL)
     assert {f.check for f in found.values() if f.state == "fail"} == set()
     assert found["buffers"].text == "/dev/dri/renderD128 of XRT's zocl, from CMA"
-    assert found["buffer driver"].text == "zocl is loaded, in u_dma_buf's place"
+    assert found["buffer driver"].text == "zocl is loaded instead of u_dma_buf"
     assert found["CMA"].text == "128.0 MiB of CMA, 64.0 MiB free, the bundle needs 8.0 MiB"
     found = examine(ZOCL | without("dev/dri/renderD128"))
     assert (found["buffers"].state, "rights missing" in found["buffers"].text) == ("fail", True)

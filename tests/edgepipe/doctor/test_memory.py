@@ -30,9 +30,9 @@ def test_the_heap_that_is_contiguous_serves_root():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"capabilities": 0, "user": "xilinx"}, "tells xilinx no physical addresses"),
-        ({"machine": "armv7l"}, "no program may maintain the caches of a armv7l"),
-        ({"heaps": HEAPS[:1]}, "no u-dma-buf called udmabuf0"),
+        ({"capabilities": 0, "user": "xilinx"}, "hides physical addresses from xilinx"),
+        ({"machine": "armv7l"}, "user programs cannot maintain the caches of armv7l"),
+        ({"heaps": HEAPS[:1]}, "no u-dma-buf named udmabuf0"),
         (
             {"heaps": (MemoryDevice(device="dma_heap/reserved", rights="none"),)},
             "root has rights none, needed rw",

@@ -46,15 +46,15 @@ def test_each_unusable_source_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "shape.npz", a=np.zeros((2, 6, 6, 3), np.uint8))
     cases = {
         "missing": "missing: no such file or folder",
-        "empty": "empty: found no pictures",
-        "bad.npz": "bad.npz: is not an .npz archive or is damaged",
+        "empty": "empty: no pictures",
+        "bad.npz": "bad.npz: not an .npz archive, or damaged",
         "bad.png": "bad.png: cannot be decoded",
-        "nothing.npz": "nothing.npz: is not an .npz archive or is damaged",
-        "one.npz": "one.npz: is not an .npz archive or is damaged",
-        "pickled.npz": "pickled.npz: is not an .npz archive or is damaged",
-        "scalar.npz": "scalar.npz: holds no frames",
+        "nothing.npz": "nothing.npz: not an .npz archive, or damaged",
+        "one.npz": "one.npz: not an .npz archive, or damaged",
+        "pickled.npz": "pickled.npz: not an .npz archive, or damaged",
+        "scalar.npz": "scalar.npz: contains no frames",
         "folder.npz": r"folder.npz: cannot be read \(Is a directory\)",
-        "none.npz": "none.npz: holds no frames",
+        "none.npz": "none.npz: contains no frames",
         "shape.npz": r"array 'a' is uint8\[2, 6, 6, 3\], expected uint8\[n, 6, 8, 3\]",
     }
     for name, message in cases.items():

@@ -85,9 +85,9 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
     empty.write_bytes(b"")
     cases = [
         (tmp_path / "missing.onnx", "missing.onnx: no such file"),
-        (text, "text.onnx: is not an ONNX file or is damaged"),
+        (text, "text.onnx: not an ONNX file, or damaged"),
         (cut, "cut.onnx: "),
-        (empty, "empty.onnx: holds no ONNX graph"),
+        (empty, "empty.onnx: contains no ONNX graph"),
         (
             saved(one_node("Relu", [1, 3, "h", 16]), tmp_path, "dynamic.onnx"),
             "dynamic.onnx: input x has the dynamic shape [1, 3, h, 16]; only the batch may vary",

@@ -81,8 +81,8 @@ def test_once_prints_one_line_per_pipeline(tmp_path, capsys):
     assert top(tmp_path, "--once") == 0
     assert capsys.readouterr().out == (
         f"edgepipe-cam[{os.getpid()}] nanodet: 40 frames, 20.50/s, latency 2.00 ms (median) "
-        "4.00 ms (p99), 4 of 5 under way; arm0 5% (0 waiting), "
-        "vta1 95% (3 waiting, 2 run once more, 7 by its fallback)\n"
+        "4.00 ms (p99), 4 of 5 in flight; arm0 5% (0 waiting), "
+        "vta1 95% (3 waiting, 2 run again, 7 on its fallback)\n"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_process_without_a_home_folder_sees_them_too(tmp_path, monkeypatch):
 
 
 def test_no_pipeline_is_a_clear_error(tmp_path):
-    with pytest.raises(RuntimeFailure, match="this machine: no pipeline runs") as error:
+    with pytest.raises(RuntimeFailure, match="this machine: no pipeline is running") as error:
         top(tmp_path, "--once")
     assert "edgepipe-run" in error.value.hint
 
@@ -125,8 +125,8 @@ def test_figures_of_another_version_are_noted_and_the_others_shown(tmp_path, cap
     printed = capsys.readouterr()
     assert printed.out.startswith(f"edgepipe-cam[{os.getpid()}] nanodet: 40 frames")
     assert printed.err == (
-        f"process {os.getppid()}: found figures of version 2, expected 1; "
-        "use the edgepipe that its runtime came with\n"
+        f"process {os.getppid()}: found statistics of version 2, expected 1; "
+        "use the edgepipe version of its runtime\n"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_damaged_file_is_noted(tmp_path, damage):
     (tmp_path / f"edgepipe-{os.getpid()}-0.json").write_text(damage + "\n")
     reading = snapshot.read_here(str(tmp_path))
     assert reading.snapshots == ()
-    assert reading.notes == (f"found figures that cannot be read: {damage!r}",)
+    assert reading.notes == (f"found unreadable statistics: {damage!r}",)
 
 
 def test_rates_are_those_between_two_snapshots(tmp_path):
@@ -165,14 +165,14 @@ def test_the_page_has_accounts_source_and_a_row_per_stage(tmp_path):
     (found,) = snapshot.read_here(str(tmp_path)).snapshots
     page = "\n".join(text.paragraphs([(found, snapshot.rates(found, None))]))
     assert page.splitlines()[1:3] == [
-        "45 submitted = 40 delivered + 1 dropped + 0 failed + 4 under way (room for 5)",
+        "45 submitted = 40 delivered + 1 dropped + 0 failed + 4 in flight (of at most 5)",
         "source: synthetic 640x480: 90 captured, 40 dropped",
     ]
     rows = [line.split() for line in page.splitlines()[-4:-1]]
     assert rows[0] == ["arm0", "0", "40", "1.000", "2.000", "3.000", "4.000", "5%", "0"]
     assert rows[1] == ["vta1", "-", "40", "1.000", "2.000", "3.000", "4.000", "95%", "3"]
     assert rows[2][:4] == ["submit", "to", "result", "41"]
-    assert page.endswith("vta1: 2 frames run once more, 7 by its fallback")
+    assert page.endswith("vta1: 2 frames run again, 7 on its fallback")
 
 
 def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
@@ -197,7 +197,7 @@ def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
     assert len(printed.out.splitlines()) == 2
     assert (
         printed.err.splitlines()
-        == ["this machine: no pipeline runs; waiting for one (Ctrl-C ends)"] * 2
+        == ["this machine: no pipeline is running; waiting for one (Ctrl-C exits)"] * 2
     )
 
 
