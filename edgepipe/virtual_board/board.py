@@ -1,4 +1,4 @@
-"""Start, find, reach and stop the virtual board. Its state is a folder, which may be deleted."""
+"""Start, find, reach and stop the virtual board. Its state is a folder that may be deleted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is there: ``state`` is "up", "down" or "broken" (QEMU runs, but its FPGA does not)."""
+    """The board's state: "up", "down" or "broken" (QEMU runs, but its FPGA model does not)."""
 
     state: str
     ssh_port: int | None = None
@@ -53,8 +53,8 @@ class Status:
 class VirtualBoard:
     """The virtual board whose images, logs and state are in ``folder``.
 
-    Lifecycle: down -> up -> down, any number of times. One process at a time changes it; another
-    waits for its turn.
+    Lifecycle: down -> up -> down, any number of times. Only one process at a time changes it;
+    others wait.
     """
 
     folder: Path
@@ -67,10 +67,11 @@ class VirtualBoard:
         rebuild: bool = False,
         progress: Progress | None = None,
     ) -> bool:
-        """Start the board and wait until one can log in; return false when it was already up.
+        """Start the board and wait until login works; return false if it was already up.
 
-        ``fpga`` is what its FPGA does, None leaves it blank. ``port`` is the local SSH port, a free
-        one by default. Raises ``VirtualBoardError``; then, and on Ctrl-C, nothing is left running.
+        ``fpga`` configures the FPGA; None leaves it blank. ``port`` is the local SSH port, a free
+        one by default. Raises ``VirtualBoardError``. After an error or Ctrl-C, nothing is left
+        running.
         """
         progress = progress or Silent()
         with self._locked():
@@ -91,7 +92,7 @@ class VirtualBoard:
             return True
 
     def down(self) -> bool:
-        """Stop the board; return false when it was not up. Logs stay."""
+        """Stop the board; return false if it was not up. Keeps the logs."""
         if not self.folder.is_dir():
             return False
         with self._locked():
@@ -100,10 +101,10 @@ class VirtualBoard:
             return was_up
 
     def reset(self, progress: Progress | None = None) -> None:
-        """Cut the running board's power for a moment and wait until one can log in again.
+        """Cut the running board's power briefly and wait until login works again.
 
-        What had reached its SD card is still there; its FPGA has forgotten its content and gets it
-        again. Raises ``VirtualBoardError`` when the board is down or does not come back.
+        Everything already written to the SD card is kept. The FPGA loses its configuration and is
+        loaded again. Raises ``VirtualBoardError`` if the board is down or does not come back.
         """
         with self._locked():
             state = self._required_state()
@@ -115,11 +116,11 @@ class VirtualBoard:
             if fpga is not None:
                 model.start(fpga, Path(state.memory_file))
             if not resets:
-                raise VirtualBoardError("virtual board: QEMU does not reset it")
+                raise VirtualBoardError("virtual board: QEMU refused the reset")
             self._wait_for_login(state, progress or Silent(), boots=boots + 1)
 
     def status(self) -> Status:
-        """Return what is running; takes no lock and changes nothing."""
+        """Return what is running, without a lock and without changes."""
         state = self._running_state()
         if state is None:
             return Status(state="down")
@@ -135,7 +136,7 @@ class VirtualBoard:
         )
 
     def load_fpga(self, fpga: FpgaOptions | None) -> None:
-        """Give the running board's FPGA another content, or none; raise when the board is down."""
+        """Reload the running board's FPGA, or blank it; raise an error if the board is down."""
         with self._locked():
             state = self._required_state()
             model = FpgaModel(self.run_folder)
@@ -144,7 +145,7 @@ class VirtualBoard:
                 model.start(fpga, Path(state.memory_file))
 
     def ssh_command(self, command: Sequence[str] = ()) -> list[str]:
-        """Return the command line that logs in, or runs ``command``; raise when it is down."""
+        """Return the command line that logs in or runs ``command``; raise if the board is down."""
         self._required_state()
         return [host_tools.find("ssh"), "-F", str(self.ssh_config), SSH_HOST, *command]
 
@@ -153,7 +154,7 @@ class VirtualBoard:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a command on the board and return its exit code and output.
 
-        Raises ``VirtualBoardError`` when the board is down or the command takes too long.
+        Raises ``VirtualBoardError`` if the board is down or the command takes too long.
         """
         try:
             return subprocess.run(
@@ -170,7 +171,7 @@ class VirtualBoard:
 
     @property
     def run_folder(self) -> Path:
-        """What belongs to the running board: sockets, logs, keys, state."""
+        """The files of the running board: sockets, logs, keys, state."""
         return self.folder / "run"
 
     @property
@@ -178,7 +179,7 @@ class VirtualBoard:
         """An OpenSSH configuration file with the host ``virtual-ultra96``."""
         return self.run_folder / "ssh_config"
 
-    # From here on: the lock is held, except in the two that read the state.
+    # The methods below need the lock, except the two that read the state.
 
     def _running_state(self) -> State | None:
         try:
@@ -216,7 +217,8 @@ class VirtualBoard:
             memory_file=memory_file,
             ssh_port=port,
         )
-        # The file's name is on disk before QEMU is: whatever happens next, down removes both.
+        # The file's name is stored before QEMU starts, so that `down` always finds and removes
+        # both.
         state = State(
             qemu=ProcessId(pid=0, start_ticks=0), ssh_port=port, memory_file=str(memory_file)
         )
@@ -255,14 +257,15 @@ class VirtualBoard:
             "    BatchMode yes\n"
             "    ConnectTimeout 20\n"
             "    LogLevel ERROR\n"
-            # One connection for all sessions: on emulated cores a key exchange takes a second.
+            # One connection for all sessions, since a key exchange takes a second on emulated
+            # cores.
             "    ControlMaster auto\n"
             f'    ControlPath "{control_socket}"\n'
             "    ControlPersist yes\n"  # it ends with the board
         )
 
     def _boots(self) -> int:
-        """Return how often the board has said that it is ready."""
+        """Return how often the board has reported that it is ready."""
         console = self.run_folder / qemu.CONSOLE_LOG
         return console.read_bytes().count(_READY) if console.exists() else 0
 
@@ -274,10 +277,11 @@ class VirtualBoard:
             progress.update(int(time.monotonic() - began), int(BOOT_DEADLINE_S))
             return self._boots() >= boots
 
-        # QEMU takes connections before there is anyone to answer: wait for the guest's word first.
+        # QEMU accepts connections before the guest can answer, so wait for the guest's message
+        # first.
         _wait_for(ready, state, run, deadline_s=BOOT_DEADLINE_S, what="the board's system")
         left_s = max(BOOT_DEADLINE_S - (time.monotonic() - began), 10.0)
-        set_clock = ["date", "-s", f"@{int(time.time())}"]  # the first login; it has no clock
+        set_clock = ["date", "-s", f"@{int(time.time())}"]  # the first login also sets the clock
         _wait_for(
             lambda: self.run(set_clock, deadline_s=30).returncode == 0,
             state,
@@ -296,7 +300,7 @@ class VirtualBoard:
         self._clean()
 
     def _clean(self) -> None:
-        """Remove what a stopped board left, except its logs, and make the run folder anew."""
+        """Remove the files of a stopped board, except its logs, and create a new run folder."""
         run = self.run_folder
         with contextlib.suppress(OSError, ValueError, KeyError):
             memory_file = Path(json.loads((run / "state.json").read_text())["memory_file"])
@@ -334,12 +338,12 @@ def _wait_for(
 
 
 def _memory_folder(run: Path) -> Path:
-    """Return where the guest's memory goes: in memory if possible, else beside the state."""
+    """Return the folder of the guest's memory file: in RAM if possible, else next to the state."""
     return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else run
 
 
 def _control_socket(memory_file: Path) -> Path:
-    """Return ssh's own socket for this start of the board, whose path must be short."""
+    """Return the path of ssh's control socket for this start of the board; it must be short."""
     folder = memory_file.parent if memory_file.parent == SHARED_MEMORY else Path("/tmp")
     return folder / f"{memory_file.name}.ssh"
 

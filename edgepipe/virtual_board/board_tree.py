@@ -27,7 +27,7 @@ _FIRMWARE_PROPERTIES = (
     "reset-names",
     "resets",
 )
-# The Ultra96 has no wired Ethernet; the first MAC stands in for its Wi-Fi.
+# The Ultra96 has no wired Ethernet; the first MAC replaces its Wi-Fi.
 _ETHERNET = "ethernet@ff0b0000"
 _ETHERNET_ADDRESS = bytes.fromhex("000a35002201")
 
@@ -35,8 +35,8 @@ _ETHERNET_ADDRESS = bytes.fromhex("000a35002201")
 def adapt(root: Node, rng_seed: bytes) -> None:
     """Change the Ultra96's tree in place so that the stock kernel boots on QEMU.
 
-    ``rng_seed`` fills the kernel's entropy pool, without which sshd's first login waits seconds.
-    Raises ``VirtualBoardError`` when the tree is not an Ultra96's.
+    ``rng_seed`` fills the kernel's entropy pool; without it the first login takes seconds. Raises
+    ``VirtualBoardError`` if the tree is not that of an Ultra96.
     """
     model = root.properties.get("model", b"").rstrip(b"\0").decode()
     if model != MODEL:
@@ -51,7 +51,9 @@ def adapt(root: Node, rng_seed: bytes) -> None:
             "clock",
             {
                 "compatible": text("fixed-clock"),
-                "#clock-cells": cells(1),  # consumers name a clock's number; all are this one
+                "#clock-cells": cells(
+                    1
+                ),  # consumers give a clock number; all numbers are this clock
                 "clock-frequency": cells(100_000_000),
                 "phandle": clock,
             },
@@ -90,8 +92,8 @@ def add_accelerator(root: Node) -> None:
             f"dma@{m.DMA_POOL_ADDRESS:x}",
             {
                 "compatible": text("shared-dma-pool"),
-                # Reusable: ordinary memory until it is allocated, and in the kernel's linear map,
-                # which cache maintenance needs.
+                # Reusable: ordinary memory until it is allocated, and part of the kernel's linear
+                # map, which cache maintenance needs.
                 "reusable": b"",
                 "reg": cells(0, m.DMA_POOL_ADDRESS, 0, m.DMA_POOL_BYTES),
                 "phandle": pool,

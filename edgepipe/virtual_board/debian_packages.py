@@ -1,7 +1,7 @@
-"""Debian packages of another architecture, downloaded beside this machine's own package state.
+"""Download Debian packages of another architecture without touching this machine's package state.
 
-apt runs with a configuration of its own: its lists, cache and status lie in the given folder, and
-nothing is installed. The repositories are the Debian ones that this machine itself uses.
+apt runs with a separate configuration: its lists, cache and status are in the given folder, and
+nothing is installed. The repositories are the Debian ones that this machine uses.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class PackageStore:
     log: Path
 
     def update(self) -> None:
-        """Write apt's configuration and fetch the lists; raises ``VirtualBoardError``."""
+        """Write apt's configuration and fetch the package lists; raise ``VirtualBoardError``."""
         if not KEYRING.is_file():
             raise VirtualBoardError(
-                f"virtual board: Debian's keys are missing ({KEYRING})",
+                f"virtual board: Debian's archive keys are missing ({KEYRING})",
                 hint="apt-get install -y debian-archive-keyring",
             )
         for name in ("state/lists/partial", "cache/archives/partial", "debs", "partial"):
@@ -59,7 +59,7 @@ class PackageStore:
         return re.findall(r"^\s+Depends: (\S+)", output, re.MULTILINE)
 
     def download(self, packages: list[str]) -> dict[str, Path]:
-        """Return the file of each package (``name`` or ``name:architecture``), fetched if need be.
+        """Return the file of each package (``name`` or ``name:architecture``), downloaded if needed.
 
         Raises ``VirtualBoardError`` for an unknown package or a failed download.
         """
@@ -101,7 +101,7 @@ class PackageStore:
 
 
 def host_architecture() -> str:
-    """Return Debian's name of this machine's architecture, such as ``amd64``."""
+    """Return Debian's name for this machine's architecture, such as ``amd64``."""
     output = subprocess.run(
         [host_tools.find("dpkg-deb").removesuffix("-deb"), "--print-architecture"],
         capture_output=True,
@@ -112,7 +112,7 @@ def host_architecture() -> str:
 
 
 def _host_repositories(log: Path) -> list[str]:
-    """Return source lines for the Debian repositories that this machine is set up with."""
+    """Return source lines for the Debian repositories that this machine uses."""
     targets = subprocess.run(
         [
             host_tools.find("apt-get"),
@@ -134,7 +134,7 @@ def _host_repositories(log: Path) -> list[str]:
         with log.open("a") as output:
             output.write(f"apt-get indextargets:\n{targets}\n")
         raise VirtualBoardError(
-            "virtual board: apt on this machine knows no Debian repository",
+            "virtual board: apt on this machine has no Debian repository",
             hint="the virtual board is built from Debian packages: add a Debian mirror to apt's "
             "sources and run apt-get update",
         )

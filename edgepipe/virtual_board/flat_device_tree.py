@@ -22,13 +22,13 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it, parents first."""
+        """Yield this node and all nodes below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def child(self, name: str) -> Node:
-        """Return the child called ``name``; raise ``VirtualBoardError`` when there is none."""
+        """Return the child named ``name``; raise ``VirtualBoardError`` if there is none."""
         for child in self.children:
             if child.name == name:
                 return child
@@ -38,11 +38,11 @@ class Node:
         )
 
     def find_compatible(self, compatible: str) -> Node:
-        """Return the first node with this ``compatible`` string; raise when there is none."""
+        """Return the first node with this ``compatible`` string; raise if there is none."""
         for node in self.walk():
             if compatible.encode() in node.properties.get("compatible", b"").split(b"\0"):
                 return node
-        raise VirtualBoardError(f"device tree: found no node compatible with {compatible!r}")
+        raise VirtualBoardError(f"device tree: no node compatible with {compatible!r}")
 
 
 def cells(*values: int) -> bytes:
@@ -56,7 +56,7 @@ def text(*values: str) -> bytes:
 
 
 def parse(blob: bytes) -> Node:
-    """Return the root node of a device tree; raise ``VirtualBoardError`` when it is damaged."""
+    """Return the root node of a device tree; raise ``VirtualBoardError`` if it is damaged."""
     try:
         header = _HEADER.unpack_from(blob)
         magic, total, structure, strings = header[:4]
@@ -96,7 +96,7 @@ def _parse_structure(blob: bytes, offset: int, strings: int) -> Node:
 
 
 def serialise(root: Node) -> bytes:
-    """Return the flattened tree; same tree, same bytes. Memory reservations are left empty."""
+    """Return the flattened tree. Equal trees give equal bytes; there are no memory reservations."""
     names: dict[str, int] = {}
     strings = bytearray()
     for node in root.walk():

@@ -1,4 +1,4 @@
-"""The virtual board's FPGA: the program edgepipe-fpga-model, started beside QEMU."""
+"""The virtual board's FPGA: the program edgepipe-fpga-model, which runs alongside QEMU."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FAULTS = ("hang", "lost-interrupt", "stale-done")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FpgaOptions:
-    """What the FPGA holds, and what goes wrong in it.
+    """The FPGA's accelerator and its injected faults.
 
-    ``faults`` holds texts such as ``hang=7``: every 7th run hangs. Kinds: ``hang`` (done never
-    comes until the blocks are reset), ``stale-done`` (the done flag of the run before stays up for
-    a while), ``lost-interrupt`` (the run ends without one).
+    ``faults`` contains texts such as ``hang=7``: every 7th run hangs. Kinds: ``hang`` (done is not
+    set until the blocks are reset), ``stale-done`` (the done flag of the previous run stays set for
+    a while), ``lost-interrupt`` (the run ends without an interrupt).
     """
 
     accelerator: Accelerator
@@ -44,13 +44,13 @@ class FpgaOptions:
 
 
 class FpgaModel:
-    """The model that belongs to a run folder, found again by its state file there."""
+    """The model of one run folder, identified by a state file in that folder."""
 
     def __init__(self, run_folder: Path) -> None:
         self._folder = run_folder
 
     def start(self, options: FpgaOptions, memory_file: Path) -> None:
-        """Start the model and wait until it serves; raises ``VirtualBoardError``."""
+        """Start the model and wait until it is ready; raise ``VirtualBoardError`` on failure."""
         program = options.program or find_program()
         accelerator = self._folder / "accelerator.json"
         accelerator.write_text(json.dumps(dataclasses.asdict(options.accelerator), indent=1))
@@ -81,7 +81,7 @@ class FpgaModel:
                 )
 
     def stop(self) -> None:
-        """Stop the model if it runs."""
+        """Stop the model if it is running."""
         process = self.process()
         if process is not None:
             process.stop()
@@ -94,7 +94,7 @@ class FpgaModel:
         return process if process is not None and process.alive else None
 
     def options(self) -> FpgaOptions | None:
-        """Return what the model was started with, or None when none was."""
+        """Return the options of the started model, or None if none was started."""
         table = self._table()
         if not table:
             return None
@@ -127,7 +127,7 @@ def find_program() -> Path:
     if found:
         return Path(found)
     raise VirtualBoardError(
-        f"FPGA model: {PROGRAM} is not installed and not built in {tree}",
+        f"FPGA model: {PROGRAM} is neither installed nor built in {tree}",
         hint="build it (cmake -S . -B build/host -G Ninja && cmake --build build/host), name it "
         "with --fpga-model, or start the board without an FPGA: --no-fpga",
     )

@@ -1,4 +1,4 @@
-"""Programs of this machine that the virtual board needs: found, run, and their failures told."""
+"""Find and run the programs of this machine that the virtual board needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepipe.errors import VirtualBoardError
 
-# Program -> the Debian package that has it.
+# Program -> the Debian package that contains it.
 PACKAGES = {
     "aarch64-linux-gnu-gcc": "g++-aarch64-linux-gnu",
     "apt-get": "apt",
@@ -26,18 +26,18 @@ PACKAGES = {
 
 
 def find(program: str) -> str:
-    """Return the path of a program; raise ``VirtualBoardError`` with the package that has it."""
+    """Return the path of a program; if it is missing, name its package in ``VirtualBoardError``."""
     require([program])
     return _which(program) or program
 
 
 def require(programs: Sequence[str]) -> None:
-    """Raise one ``VirtualBoardError`` that names every missing program and how to get them all."""
+    """Raise one ``VirtualBoardError`` that names all missing programs and how to install them."""
     missing = [program for program in programs if _which(program) is None]
     if missing:
         packages = sorted({PACKAGES[program] for program in missing})
         raise VirtualBoardError(
-            f"virtual board: this machine has no {', '.join(missing)}",
+            f"virtual board: missing programs: {', '.join(missing)}",
             hint=f"apt-get install -y --no-install-recommends {' '.join(packages)}",
         )
 
@@ -50,9 +50,9 @@ def run(
     folder: Path | None = None,
     environment: dict[str, str] | None = None,
 ) -> None:
-    """Run a program to its end, its output appended to ``log``.
+    """Run a program to its end and append its output to ``log``.
 
-    ``what`` says what it is for. Raises ``VirtualBoardError`` with the output's last line.
+    ``what`` describes its purpose. Raises ``VirtualBoardError`` with the last line of its output.
     """
     arguments = [find(str(command[0])), *map(str, command[1:])]
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -70,16 +70,17 @@ def run(
         ).returncode
     if code != 0:
         raise VirtualBoardError(
-            f"{what}: {command[0]} ended with {code}: {last_line(log)}", hint=f"its output: {log}"
+            f"{what}: {command[0]} failed with exit code {code}: {last_line(log)}",
+            hint=f"its output: {log}",
         )
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that is not empty, or a note that there is none."""
+    """Return the last non-empty line of a log, or ``(no output)``."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "(no output)")
 
 
 def _which(program: str) -> str | None:
-    # A user's PATH often lacks the folders of the administrator's programs.
+    # A user's PATH often lacks the sbin folders.
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")

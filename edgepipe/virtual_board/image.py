@@ -1,4 +1,4 @@
-"""Everything the virtual board boots from, built once and kept in a folder."""
+"""Everything that the virtual board boots from, built once and kept in a folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Image:
 
     @property
     def device_tree(self) -> Path:
-        """Debian's device tree of the Ultra96, as it is."""
+        """Debian's unmodified device tree of the Ultra96."""
         return self.folder / "ultra96.dtb"
 
     @property
@@ -49,7 +49,7 @@ class Image:
 
     @property
     def identity(self) -> Path:
-        """The private key of the user; the public one lies beside it."""
+        """The private key of the user; the public one is next to it."""
         return self.folder / "id_ed25519"
 
     @property
@@ -59,7 +59,7 @@ class Image:
 
 
 def recipe_digest() -> str:
-    """Return a digest of everything in this package that decides what an image holds."""
+    """Return a digest of everything in this package that affects the contents of an image."""
     digest = hashlib.sha256()
     for file in sorted([*GUEST.iterdir(), *Path(__file__).parent.glob("*.py")]):
         if file.parent == GUEST or file.stem in _RECIPE_MODULES:
@@ -71,10 +71,10 @@ _RECIPE_MODULES = ("image", "initramfs", "kernel_modules", "root_file_system")
 
 
 def ensure(cache: Path, progress: Progress, *, rebuild: bool = False) -> Image:
-    """Return the image of the current recipe, built if it is not in ``cache`` yet.
+    """Return the image of the current recipe; build it if it is not yet in ``cache``.
 
-    ``rebuild`` downloads and builds everything anew. Raises ``VirtualBoardError``; an image that
-    could not be finished is not left behind.
+    ``rebuild`` downloads and builds everything again. Raises ``VirtualBoardError``; an incomplete
+    image is removed.
     """
     image = Image(folder=cache / "images" / recipe_digest())
     if rebuild:
@@ -115,7 +115,7 @@ def _build(work: Path, cache: Path, progress: Progress) -> None:
     for key in (image.identity, image.host_key):
         comment = "virtual-board"
         host_tools.run(
-            "make an SSH key",
+            "create an SSH key",
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key],
             log=log,
         )
@@ -145,12 +145,12 @@ def _system_packages() -> list[str]:
 
 
 def _kernel_package(store: PackageStore) -> str:
-    """Return the current kernel's package; its name holds a version that moves with Debian."""
+    """Return the package of the current kernel; its name contains Debian's current version."""
     found = [n for n in store.depends("linux-image-arm64") if n.startswith("linux-image-")]
     if not found:
         raise VirtualBoardError(
             "virtual board: Debian's lists have no arm64 kernel (linux-image-arm64)",
-            hint="does this machine's Debian mirror carry arm64?",
+            hint="use a Debian mirror that carries arm64",
         )
     return found[0]
 
@@ -162,7 +162,7 @@ def _header_packages(release: str) -> list[str]:
     return [
         f"linux-headers-{release}",
         f"linux-headers-{common}-common",
-        # The programs that build modules run here.
+        # The programs that build modules run on this machine.
         f"linux-kbuild-{series}:{host_architecture()}",
         f"linux-source-{series}",
     ]

@@ -29,10 +29,10 @@ def make(busybox: Path, modules: KernelModules, script: Path, folder: Path, outp
 
 
 def cpio(folder: Path) -> bytes:
-    """Return a folder as a cpio archive of the form "newc", everything owned by root.
+    """Return a folder as a cpio archive in "newc" format, with all files owned by root.
 
-    The kernel's Documentation/driver-api/early-userspace/buffer-format.rst describes it. Same
-    files, same bytes.
+    The kernel's Documentation/driver-api/early-userspace/buffer-format.rst describes the format.
+    Equal files give equal bytes.
     """
     archive = bytearray()
     for number, path in enumerate(sorted(folder.rglob("*")), start=1):

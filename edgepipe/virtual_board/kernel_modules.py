@@ -1,8 +1,8 @@
-"""Kernel modules of the virtual board: three built here, and those of Debian's kernel it needs.
+"""Kernel modules of the virtual board: three built here, and those it needs from Debian's kernel.
 
 Debian's kernel lacks uio_pdrv_genirq and the dma-heaps, which are built from Debian's own kernel
-source (the heaps with guest/dma-cma-heap.c around them), and u-dma-buf, which no Debian package has
-(guest/u-dma-buf.c).
+source (the heaps through the wrapper guest/dma-cma-heap.c). No Debian package has u-dma-buf; it is
+built from guest/u-dma-buf.c.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class KernelModules:
         return self.root / "lib/modules" / self.release
 
     def index(self, *, log: Path) -> None:
-        """Let depmod write modules.dep and its fellows."""
+        """Let depmod write modules.dep and the other index files."""
         host_tools.run(
             "index the kernel modules", ["depmod", "-b", self.root, self.release], log=log
         )
 
     def closure(self, names: Iterable[str]) -> list[str]:
-        """Return the modules and all they need as paths below ``folder``, in order of loading.
+        """Return the modules and their dependencies as paths below ``folder``, in loading order.
 
-        Modules built into the kernel are left out. Raises ``VirtualBoardError`` for an unknown one.
+        Modules built into the kernel are omitted. Raises ``VirtualBoardError`` for an unknown one.
         """
         paths: dict[str, str] = {}
         needs: dict[str, list[str]] = {}
@@ -63,14 +63,14 @@ class KernelModules:
         ordered: dict[str, None] = {}
         for name in names:
             if name in paths:
-                # modules.dep lists what must be loaded first last.
+                # modules.dep lists the dependencies in reverse loading order.
                 ordered |= dict.fromkeys([*reversed(needs[paths[name]]), paths[name]])
             elif name not in builtin:
                 raise VirtualBoardError(f"kernel {self.release}: no module {name}")
         return list(ordered)
 
     def copy(self, names: Iterable[str], target: Path, *, log: Path) -> None:
-        """Copy modules and all they need to another root folder, and index them there."""
+        """Copy modules and their dependencies to another root folder, and index them there."""
         copied = KernelModules(root=target, release=self.release)
         for path in self.closure(names):
             (copied.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def build(
 ) -> None:
     """Cross-build the missing modules in ``folder`` and add them to ``modules``, without indexing.
 
-    ``packages`` holds the kernel's headers, kbuild and source. Raises ``VirtualBoardError``.
+    ``packages`` contains the kernel's headers, kbuild and source. Raises ``VirtualBoardError``.
     """
     headers_root = folder / "headers"
     for name, package in packages.items():
@@ -142,7 +142,7 @@ def _unpack_kernel_source(packages: dict[str, Path], paths: Sequence[str], folde
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    # The last match ends it, long before the archive does; the two above then stop on SIGPIPE.
+    # It stops at the last match, long before the end of the archive; SIGPIPE then stops the others.
     subprocess.run(
         [
             *(host_tools.find("tar"), "-xJ", "--occurrence=1", "--transform=s,.*/,,", "-C", folder),
@@ -159,7 +159,7 @@ def _unpack_kernel_source(packages: dict[str, Path], paths: Sequence[str], folde
     missing = [path for path in paths if not (folder / Path(path).name).is_file()]
     if missing:
         raise VirtualBoardError(
-            f"virtual board: {package.name} holds no {', '.join(missing)}",
+            f"virtual board: {package.name} does not contain {', '.join(missing)}",
             hint="the download may be damaged: edgepipe virtual-board up --rebuild",
         )
 

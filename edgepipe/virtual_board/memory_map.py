@@ -1,8 +1,8 @@
-"""Where the virtual board's memory, registers and interrupt are; guest, model and tests agree here.
+"""The memory map of the virtual board, shared by guest, FPGA model and tests.
 
-QEMU's xlnx-zcu102 machine maps nothing at the PL's own addresses (0xA0000000 on the real board), so
-the accelerator's registers lie in a part of DDR that Linux leaves alone. A driver finds them by
-the name of their UIO device, as it should on a real board too.
+QEMU's xlnx-zcu102 machine maps nothing at the PL's addresses (0xA0000000 on the real board), so the
+accelerator's registers are in a part of DDR that Linux does not use. A driver finds them by the
+name of their UIO device, as it should on a real board too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""QEMU as the virtual board: its command line, and the two sockets it is controlled through."""
+"""QEMU as the virtual board: its command line and its two control sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSOLE_LOG = "console.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QemuOptions:
-    """What one start of QEMU differs in. Socket and log names are relative to the run folder."""
+    """The options of one start of QEMU. Socket and log names are relative to the run folder."""
 
     image: Image
     device_tree: Path
@@ -59,12 +59,12 @@ class QemuOptions:
 
 
 def environment() -> dict[str, str]:
-    """Return QEMU's environment: the machine has sound, this one need not."""
+    """Return QEMU's environment, without sound output."""
     return {**os.environ, "QEMU_AUDIO_DRV": "none"}
 
 
 def order(run_folder: Path, command: str) -> bool:
-    """Give QEMU a command of QMP, such as ``quit``; return whether it took the order."""
+    """Send QEMU a QMP command, such as ``quit``; return whether it was accepted."""
     try:
         with _connected(run_folder / QMP_SOCKET) as connection:
             stream = connection.makefile("rw")
@@ -84,7 +84,7 @@ def order(run_folder: Path, command: str) -> bool:
 
 
 def start_failure(log: Path) -> VirtualBoardError:
-    """Return the error for a QEMU that ended by itself."""
+    """Return the error for a QEMU process that ended unexpectedly."""
     line = host_tools.last_line(log)
     hint = f"its output: {log}"
     if "Could not set up host forwarding" in line:
@@ -94,7 +94,7 @@ def start_failure(log: Path) -> VirtualBoardError:
 
 @contextlib.contextmanager
 def _connected(path: Path) -> Iterator[socket.socket]:
-    # A Unix socket's path is limited to 107 bytes; through the folder's descriptor it is short.
+    # The path of a Unix socket is limited to 107 bytes; the folder's descriptor keeps it short.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as connection:

@@ -24,7 +24,7 @@ _LEFT_OUT = (
     "./usr/share/locale/*",
     "./usr/share/man/*",
 )
-# What packages' own scripts would make, beside the mount points.
+# Folders that the packages' own scripts would create, and mount points.
 _FOLDERS = (
     *("boot", "dev", "etc", "home", "mnt", "opt", "proc", "root/.ssh", "run", "srv", "sys"),
     *("usr/local/bin", "usr/local/lib", "usr/local/sbin", "var/cache", "var/lib", "var/log"),
@@ -54,9 +54,9 @@ _PRIVATE = ("etc/shadow", "etc/ssh/ssh_host_ed25519_key", "root/.ssh/authorized_
 
 
 def unpack(packages: Iterable[Path], root: Path, *, log: Path) -> None:
-    """Unpack packages into ``root`` in the given order; their scripts are not run.
+    """Unpack packages into ``root`` in the given order, without running their scripts.
 
-    Raises ``VirtualBoardError`` when a package is damaged.
+    Raises ``VirtualBoardError`` if a package is damaged.
     """
     for name in ("bin", "lib", "sbin"):  # a merged /usr, as in Debian since version 12
         (root / "usr" / name).mkdir(parents=True)
@@ -67,7 +67,7 @@ def unpack(packages: Iterable[Path], root: Path, *, log: Path) -> None:
 
 
 def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, log: Path) -> None:
-    """Unpack one Debian package's files into ``target`` with these options of tar."""
+    """Unpack the files of one Debian package into ``target``, with additional tar options."""
     with log.open("ab") as output:
         archive = subprocess.Popen(
             [host_tools.find("dpkg-deb"), "--fsys-tarfile", package],
@@ -89,7 +89,7 @@ def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, 
 
 
 def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None:
-    """Write the files that make the unpacked packages a system one can log in to."""
+    """Write the configuration files that make the unpacked packages a system with SSH login."""
     for name in _FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp"):
@@ -114,12 +114,12 @@ def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None
         (root / program).chmod(0o755)
     for folder in ("root", "root/.ssh"):
         (root / folder).chmod(0o700)
-    # Links that packages' own scripts would make.
+    # Links that the packages' own scripts would create.
     links = {
         **{f"usr/sbin/{name}": "/bin/kmod" for name in _KMOD},
         "usr/bin/awk": "mawk",
         f"{_UNITS}/default.target": "/lib/systemd/system/multi-user.target",
-        # Nobody logs in on the console.
+        # No login on the console.
         f"{_UNITS}/serial-getty@ttyPS0.service": "/dev/null",
         f"{_UNITS}/getty.target": "/dev/null",
         **{f"{_UNITS}/multi-user.target.wants/{name}": f"../{name}" for name in _STARTED},
@@ -132,11 +132,11 @@ def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None
 
 
 def make_image(root: Path, image: Path, *, log: Path) -> None:
-    """Write the ext4 image of a root folder; raises ``VirtualBoardError``."""
+    """Write the ext4 image of a root folder; raise ``VirtualBoardError`` on failure."""
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     host_tools.run(
-        "make the SD card image",
+        "create the SD card image",
         ["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", *_EXT4_OPTIONS, "-d", root, image],
         log=log,
     )

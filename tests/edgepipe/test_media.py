@@ -74,7 +74,7 @@ def test_names_that_are_not_utf_8(tmp_path):
     (tmp_path / f"{name}.avi").write_bytes(b"RIFF")
     with pytest.raises(MediaError, match="the name is not UTF-8") as caught:
         list(media.read_source(tmp_path / f"{name}.avi"))
-    assert caught.value.hint == "rename it"
+    assert caught.value.hint == "rename the file"
 
 
 def test_a_missing_file_is_an_error(tmp_path):
@@ -87,7 +87,7 @@ def test_a_missing_file_is_an_error(tmp_path):
 @pytest.mark.parametrize("name", ["pipe.png", "pipe.avi"])
 def test_a_pipe_is_not_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)
-    with pytest.raises(MediaError, match=r"cannot be read \(it is not a regular file\)"):
+    with pytest.raises(MediaError, match=r"cannot be read \(not a regular file\)"):
         list(media.read_source(tmp_path / name))
 
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The kernel's own dma-heaps and its CMA heap, /dev/dma_heap/linux,cma, as one module: Debian's
- * kernel has them switched off. dma-heap.c and cma_heap.c are the kernel's source, unchanged
+ * kernel has them disabled. dma-heap.c and cma_heap.c are unchanged kernel source files
  * (kernel_modules.py takes them from Debian's linux-source).
  *
- * Modules may not call cma_alloc; dma_alloc_pages takes from the same default area and is for them.
+ * Modules cannot call cma_alloc, so this uses dma_alloc_pages, which allocates from the same default
+ * area and is exported.
  */
 #include <linux/cma.h>
 #include <linux/dma-map-ops.h>
@@ -33,7 +34,7 @@ const char *cma_get_name(const struct cma *area)
 	return "linux,cma";
 }
 
-/* What the two files would register by themselves is called from one place below. */
+/* The init functions of the two files are called from one place below instead. */
 #pragma push_macro("module_init")
 #undef module_init
 #undef subsys_initcall

@@ -258,7 +258,7 @@ def test_too_little_room_is_noticed_before_anything_is_sent():
 
 
 def test_a_bundle_for_another_architecture_is_refused_before_the_lock(board, make_bundle, options):
-    with pytest.raises(DeployError, match=r"board: is x86_64, the bundle is for aarch64"):
+    with pytest.raises(DeployError, match=r"board: the board is x86_64, the bundle is for aarch64"):
         deploy(board, make_bundle(architecture="aarch64"), options)
     assert list(board.home.iterdir()) == []
 
@@ -313,7 +313,7 @@ def test_missing_tools_and_folders_that_cannot_be_written_are_named():
     text = "machine armv7l\nmissing flock\nmissing timeout\nunwritable /opt\ndf / 1 1 1 1% /\n"
     facts = plan.parse_facts(text, "board")
     assert plan.architecture(facts, "board") == "armhf"
-    with pytest.raises(DeployError, match="board: has no flock, timeout"):
+    with pytest.raises(DeployError, match="board: missing tools: flock, timeout"):
         plan.check_board(facts, "board")
     with pytest.raises(DeployError, match="/opt cannot be written by this user"):
         plan.check_board(dataclasses.replace(facts, missing_tools=()), "board")
@@ -321,5 +321,7 @@ def test_missing_tools_and_folders_that_cannot_be_written_are_named():
 
 def test_a_machine_that_edgepipe_does_not_know_is_named():
     facts = plan.parse_facts("machine riscv64\ndf / 1 1 1 1% /\n", "board")
-    with pytest.raises(DeployError, match="its machine is riscv64, expected one of aarch64"):
+    with pytest.raises(
+        DeployError, match="machine riscv64 is not supported, expected one of aarch64"
+    ):
         plan.architecture(facts, "board")

@@ -63,7 +63,7 @@ def test_values_and_normalise_are_one_formula() -> None:
         ({"fit": "letterbox"}, "preprocess: fit 'letterbox' is unknown"),
         ({"mean": (0.0,)}, "preprocess: mean has 1 values, expected 3 for BGR"),
         ({"std": (0.0, 1.0, 1.0)}, "std and scale must be positive"),
-        ({"width": 0}, "preprocess: size 0x6"),
+        ({"width": 0}, "preprocess: size is 0x6"),
         ({"fit": "center_crop"}, "resize_short_side is 0, expected at least 8"),
     ],
 )

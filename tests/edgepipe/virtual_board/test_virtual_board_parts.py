@@ -63,7 +63,7 @@ def test_missing_programs_come_with_the_line_that_installs_them(monkeypatch):
     monkeypatch.setattr(host_tools, "_which", lambda program: None)
     with pytest.raises(VirtualBoardError) as caught:
         host_tools.require(["qemu-system-aarch64", "ssh", "ssh-keygen"])
-    assert "this machine has no qemu-system-aarch64, ssh, ssh-keygen" in str(caught.value)
+    assert "missing programs: qemu-system-aarch64, ssh, ssh-keygen" in str(caught.value)
     assert caught.value.hint == (
         "apt-get install -y --no-install-recommends openssh-client qemu-system-arm"
     )
