@@ -19,8 +19,8 @@ from bench.models import BUILD, EXAMPLES, build, description, fashion_mnist, mod
 from edgepipe import description as descriptions
 from edgepipe import media
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.loading import load
 from edgepipe.report.detection import Boxes, average_precision, decode_nanodet
-from edgepipe.runtime.pipeline import Pipeline
 
 CALIBRATION_PICTURES = 256
 CLIP_FRAMES = 100
@@ -48,9 +48,9 @@ def fashion(name: str, progress: ConsoleProgress) -> list[Figure]:
     )
     progress.step(f"{name}: {len(frames)} pictures through the pipeline")
     found = np.empty(len(frames), np.int64)
-    with Pipeline.open(bundle) as pipeline:
-        for result in pipeline.run(frame[None] for frame in frames):
-            found[result.frame] = next(iter(result.outputs.values())).argmax()
+    with load(bundle) as pipeline:
+        for result in pipeline.map(frame[None] for frame in frames):
+            found[result.frame] = result.outputs[0].argmax()
             progress.update(result.frame + 1, len(frames))
     progress.finish()
     hits, float_hits = int((found == labels).sum()), int((exact == labels).sum())
@@ -83,12 +83,12 @@ def nanodet(progress: ConsoleProgress) -> list[Figure]:
 
     progress.step(f"{name}: {len(frames)} frames, float and int8")
     truth, found = [], []
-    with Pipeline.open(bundle) as pipeline:
-        for result in pipeline.run(frames):
+    with load(bundle) as pipeline:
+        for result in pipeline.map(frames):
             frame = described.preprocess.normalise(frames[result.frame])
             exact = dict(zip(names, session.run(outputs, {entry.name: frame}), strict=True))
             truth.append(boxes(exact, TRUTH_SCORE))
-            found.append(boxes(dict(result.outputs), LEAST_SCORE))
+            found.append(boxes(dict(result.outputs.items()), LEAST_SCORE))
             progress.update(result.frame + 1, len(frames))
     progress.finish()
     return [

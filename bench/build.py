@@ -21,7 +21,7 @@ from bench.figures import Figure, publish
 from bench.models import EXAMPLES
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import GoldenFile, Manifest, Tensor
-from edgepipe.runtime.pipeline import Pipeline
+from edgepipe.loading import load
 
 CORES = 2
 MOST_SECONDS = 30
@@ -127,8 +127,8 @@ def check_golden(bundle: Path) -> None:
     """Run a bundle on its golden input; end the program when an output differs in a bit."""
     manifest = storage.check(bundle)
     (frame,) = (_golden(bundle, manifest, found) for found in manifest.golden.inputs)
-    with Pipeline.open(bundle) as pipeline:
-        (result,) = pipeline.run([frame])
+    with load(bundle) as pipeline:
+        (result,) = pipeline.map([frame])
     for expected in manifest.golden.outputs:
         if (
             result.outputs[expected.tensor].tobytes()

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from edgepipe import media
 from edgepipe.bundle import storage
-from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import MediaError, RuntimeFailure
-from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.fitting import PictureFitter
+from edgepipe.loading import load
 from edgepipe.media import Picture, SourcePicture
 from edgepipe.progress import Progress, Silent
 from edgepipe.report.draw import draw_caption, draw_detections
-from edgepipe.runtime.pipeline import FrameResult, Pipeline, Statistics
-from edgepipe.runtime.results import Detection
+from edgepipe.runtime.pipeline import Pipeline
+from edgepipe.runtime.results import Detection, FrameResult
+from edgepipe.runtime.statistics import Statistics
 
 Frame = NDArray[np.uint8]
 
@@ -160,18 +161,17 @@ def run_bundle(
     first = next(pictures, None)
     if first is None:
         raise MediaError(f"{options.source}: no picture was read", hint="run at least 1 picture")
-    with Pipeline.open(
+    fitter = PictureFitter(manifest.preprocess)
+    with load(
         options.bundle,
+        device=_device(options.timed),
         serial=options.serial,
         cores=options.cores,
         trace=options.trace is not None,
-        timed=options.timed,
     ) as pipeline:
         with _outputs(options, lines) as outputs:
-            for result, source in _results(
-                pipeline, manifest.preprocess, itertools.chain([first], pictures)
-            ):
-                outputs.add(result, source, manifest)
+            for result, source in _results(pipeline, fitter, itertools.chain([first], pictures)):
+                outputs.add(result, source, fitter)
                 progress.update(result.frame + 1, 0)
         written = outputs.written
         if options.trace is not None:
@@ -189,8 +189,8 @@ def compare(
     long as on the board's accelerator. Raises ``RuntimeFailure`` if serial and pipelined outputs
     differ.
     """
-    with Pipeline.open(bundle, serial=True) as serial, Pipeline.open(bundle) as pipelined:
-        for one, other in zip(serial.run(frames[:3]), pipelined.run(frames[:3]), strict=True):
+    with load(bundle, serial=True) as serial, load(bundle) as pipelined:
+        for one, other in zip(serial.map(frames[:3]), pipelined.map(frames[:3]), strict=True):
             _require_equal(one, other)
     return Comparison(
         rounds=tuple(
@@ -210,9 +210,13 @@ def read_frames(bundle: Path, source: Path, count: int) -> list[Frame]:
 
 
 def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool, timed: bool) -> Statistics:
-    with Pipeline.open(bundle, serial=serial, timed=timed) as pipeline:
-        deque(pipeline.run(frames), maxlen=0)
+    with load(bundle, serial=serial, device=_device(timed)) as pipeline:
+        deque(pipeline.map(frames), maxlen=0)
         return pipeline.statistics()
+
+
+def _device(timed: bool) -> str:
+    return "timed" if timed else "auto"
 
 
 def _require_equal(one: FrameResult, other: FrameResult) -> None:
@@ -225,7 +229,7 @@ def _require_equal(one: FrameResult, other: FrameResult) -> None:
 
 
 def _results(
-    pipeline: Pipeline, preprocess: Preprocess, pictures: Iterable[SourcePicture]
+    pipeline: Pipeline, fitter: PictureFitter, pictures: Iterable[SourcePicture]
 ) -> Iterator[tuple[FrameResult, SourcePicture]]:
     """Pair every result with its picture; pictures are kept only while in flight."""
     waiting: deque[SourcePicture] = deque()
@@ -233,9 +237,9 @@ def _results(
     def frames() -> Iterator[Frame]:
         for picture in pictures:
             waiting.append(picture)
-            yield preprocess.frame(picture.picture)
+            yield fitter.frame(picture.picture)[0]
 
-    for result in pipeline.run(frames()):
+    for result in pipeline.map(frames()):
         yield result, waiting.popleft()
 
 
@@ -280,9 +284,10 @@ class _Outputs:
         self._best: tuple[int, Picture] | None = None
         self.written: tuple[Path, ...] = ()
 
-    def add(self, result: FrameResult, source: SourcePicture, manifest: Manifest) -> None:
+    def add(self, result: FrameResult, source: SourcePicture, fitter: PictureFitter) -> None:
         """Append one frame's results."""
-        detections = source_boxes(result.detections, manifest.preprocess, source.picture)
+        height, width = source.picture.shape[:2]
+        detections = fitter.boxes(result.detections, (height, width))
         if self._lines is not None:
             print(json.dumps(_record(result, detections, source.name)), file=self._lines)
         if self._video is None:
@@ -299,15 +304,6 @@ class _Outputs:
         """Write the first picture with the most detections."""
         if self._best is not None:
             media.write_picture(path, self._best[1])
-
-
-def source_boxes(
-    detections: Sequence[Detection], preprocess: Preprocess, picture: Picture
-) -> list[Detection]:
-    """Return detections in pixels of the source picture instead of the network's input."""
-    height, width = picture.shape[:2]
-    scale_x, scale_y, left, top = preprocess.placement(width, height)
-    return [d.scaled(1 / scale_x, 1 / scale_y, left=left, top=top) for d in detections]
 
 
 def _record(result: FrameResult, detections: Sequence[Detection], source: str) -> dict[str, object]:

@@ -22,10 +22,10 @@ from edgepipe import boards, description
 from edgepipe.bundle import storage
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
+from edgepipe.loading import load
 from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
 from edgepipe.recipe import BuildOptions, build_bundle
-from edgepipe.runtime.pipeline import Pipeline
 from edgepipe.tvm_adapter import run_module
 
 NETWORKS = (
@@ -120,8 +120,8 @@ def bundle(reference, tmp_path_factory):
 
 
 def assert_pipeline_equals_reference(path, ref):
-    with Pipeline.open(path) as pipeline:
-        for result, expected in zip(pipeline.run(ref.frames), ref.outputs, strict=True):
+    with load(path) as pipeline:
+        for result, expected in zip(pipeline.map(ref.frames), ref.outputs, strict=True):
             for name in ref.quantized.output_names:
                 assert result.outputs[name].tobytes() == expected[name].tobytes(), name
 

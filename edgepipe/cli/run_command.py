@@ -11,7 +11,7 @@ from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
-from edgepipe.runtime.pipeline import Statistics
+from edgepipe.runtime.statistics import Statistics
 
 EPILOG = """\
 Pictures are resized to the network's input as its description says. Boxes are in pixels of the

@@ -3,7 +3,6 @@
 from edgepipe.pipeline.artifact import BuiltPipeline, load
 from edgepipe.pipeline.config import PipelineConfig
 from edgepipe.pipeline.remote import RemoteStage, remote_stage
-from edgepipe.pipeline.running import FrameFuture, PipelineResult, RunningPipeline
 from edgepipe.pipeline.served import ServedPipeline, load_on
 from edgepipe.pipeline.stages import (
     Stage,
@@ -17,12 +16,9 @@ from edgepipe.rpc.link import RpcServer
 
 __all__ = [
     "BuiltPipeline",
-    "FrameFuture",
     "PipelineConfig",
-    "PipelineResult",
     "RemoteStage",
     "RpcServer",
-    "RunningPipeline",
     "ServedPipeline",
     "Stage",
     "arm_stage",

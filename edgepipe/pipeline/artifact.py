@@ -24,13 +24,12 @@ from typing import Any
 from edgepipe.bundle.storage import digest
 from edgepipe.errors import PipelineError
 from edgepipe.pipeline.hosted import HostedStage, PythonRunner, Runner, TvmRunner
-from edgepipe.pipeline.ports import Port
 from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
-from edgepipe.pipeline.running import RunningPipeline
 from edgepipe.pipeline.stages import PythonStage, Stage
 from edgepipe.rpc.link import RpcServer
 from edgepipe.runtime.library import call
-from edgepipe.runtime.pipeline import Pinning
+from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
+from edgepipe.runtime.ports import Port
 
 FORMAT = 2
 DESCRIPTION_FILE = "pipeline.json"
@@ -66,11 +65,14 @@ class BuiltPipeline:
         serial: bool = False,
         slots: int | None = None,
         pinning: Pinning = Pinning.REQUIRED,
-    ) -> RunningPipeline:
+        device: str = "auto",
+        trace: bool = False,
+    ) -> Pipeline:
         """Load the stages and start a thread for each, on the cores that the stage names.
 
         ``slots`` is how many frames are under way at once, results that were not taken included;
         by default one per stage and eight for the caller. ``serial`` runs all stages on one thread.
+        ``device`` runs VTA stages, ``trace`` records what ``write_trace`` writes.
         Raises RuntimeFailure with the C++ text, PipelineError for a device that is not there.
         """
         found = self._description
@@ -91,12 +93,15 @@ class BuiltPipeline:
                 "serial": serial,
                 "slots": slots or len(found["stages"]) + 8,
                 "pinning": pinning,
+                "device": device,
+                "trace_spans": TRACE_SPANS if trace else 0,
             }
             functions = [part for stage in hosted for part in (stage.name, stage)]
             module = call(
                 "load_pipeline", os.fsencode(self.folder), json.dumps(options), *functions
             )
-            return RunningPipeline(module, hosted=hosted, keep=self)
+            runners = {stage.name: stage.runner for stage in hosted}
+            return Pipeline(module, runners=runners, keep=self)
         except BaseException:
             for host in hosts.values():
                 host.close()

@@ -20,10 +20,10 @@ from edgepipe.bundle import storage
 from edgepipe.errors import PipelineError
 from edgepipe.names import suggest
 from edgepipe.pipeline.artifact import BuiltPipeline, Wiring, build_wiring
-from edgepipe.pipeline.ports import Port
 from edgepipe.pipeline.remote import RemoteStage, remote_stage
 from edgepipe.pipeline.stages import RelaxStage, Stage, bundle_stage, check_name
 from edgepipe.rpc.link import RpcServer
+from edgepipe.runtime.ports import Port
 
 InputEnd = tuple[Stage, str]
 OutputEnd = tuple[Stage, int | str]

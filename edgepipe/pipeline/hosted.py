@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import PipelineError
-from edgepipe.pipeline.ports import Port, dense_port
 from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE
 from edgepipe.runtime.library import as_array
+from edgepipe.runtime.ports import Port, as_port, check_array, dense_port
 from edgepipe.tvm_executable import Executable, ExecutableError
 
 Array = NDArray[Any]
@@ -179,23 +179,3 @@ def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:
         found[port.name] = as_port(memory, port).copy()
         offset += port.bytes
     return found
-
-
-def check_array(what: str, array: Any, port: Port) -> None:
-    """Raise PipelineError when ``array`` is not of the port's dtype, rank and shape."""
-    if not isinstance(array, np.ndarray | np.generic):
-        raise PipelineError(f"{what}: found {type(array).__name__}, expected {port.type_text}")
-    if str(array.dtype) != port.dtype or array.shape != array_shape(port):
-        raise PipelineError(
-            f"{what}: found {array.dtype}{list(array.shape)}, expected {port.type_text}"
-        )
-
-
-def array_shape(port: Port) -> tuple[int, ...]:
-    """Return the shape of a port's array; a tensor in the VTA layout is flat bytes."""
-    return (port.bytes,) if port.layout == "vta" else port.shape
-
-
-def as_port(memory: NDArray[np.uint8], port: Port) -> Array:
-    """Return bytes as an array of the port's dtype and shape."""
-    return memory.view(np.dtype(port.dtype)).reshape(array_shape(port))

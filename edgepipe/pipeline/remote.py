@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from edgepipe.bundle import storage
 from edgepipe.errors import PipelineError, RpcError
-from edgepipe.pipeline.hosted import Runner, TvmRunner, as_port, load_parameters
-from edgepipe.pipeline.ports import Port
+from edgepipe.pipeline.hosted import Runner, TvmRunner, load_parameters
 from edgepipe.pipeline.stages import (
     LIBRARY_FILE,
     ArmStage,
@@ -33,6 +32,7 @@ from edgepipe.pipeline.stages import (
     as_cores,
 )
 from edgepipe.rpc.link import Link, RpcServer
+from edgepipe.runtime.ports import Port, as_port
 from edgepipe.tvm_adapter import RPC_ERRORS
 from edgepipe.tvm_executable import RemoteExecutable
 

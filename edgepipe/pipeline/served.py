@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from edgepipe import tvm_adapter
 from edgepipe.errors import DeadlinePassed, RpcError
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
-from edgepipe.pipeline.running import RunningPipeline, split_arrays
 from edgepipe.rpc.failures import rpc_error
 from edgepipe.rpc.session import Session
 from edgepipe.runtime.frames import TakenFrame, read_frame
 from edgepipe.runtime.library import Function, status_failure
-from edgepipe.runtime.pipeline import Pinning
+from edgepipe.runtime.pipeline import Pinning, Pipeline, split_arrays
 
 Array = NDArray[Any]
 _SLICE_S = 0.05  # a wait over there keeps the session from other calls
@@ -50,7 +49,7 @@ def load_on(
     return ServedPipeline(session, module)
 
 
-class ServedPipeline(RunningPipeline):
+class ServedPipeline(Pipeline):
     """Made by ``load_on``; its stages run until it is closed, or the session ends.
 
     The same functions are called as for a pipeline of this process. A call is a round trip, calls

@@ -26,7 +26,13 @@ from edgepipe.bundle import storage
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import PipelineError
 from edgepipe.names import suggest
-from edgepipe.pipeline.ports import Port, TensorType, dense_port, dense_ports
+from edgepipe.runtime.ports import (
+    Port,
+    TensorType,
+    check_parameters,
+    dense_port,
+    dense_ports,
+)
 from edgepipe.tvm_adapter import IRModule, read_main
 from edgepipe.tvm_executable import ExecutableError, Target, export_executable
 
@@ -336,19 +342,6 @@ def check_name(what: str, name: str) -> None:
             f"{what} {name!r}: found other characters than letters, digits, _ and -",
             hint="give it another name",
         )
-
-
-def check_parameters(what: str, parameters: Mapping[str, Array], ports: Mapping[str, Port]) -> None:
-    """Raise PipelineError for an unknown parameter or one whose dtype or shape is wrong."""
-    for key, array in parameters.items():
-        if key not in ports:
-            raise PipelineError(f"{what}: has no parameter {key!r}", hint=suggest(key, list(ports)))
-        port = ports[key]
-        if (str(array.dtype), array.shape) != (port.dtype, port.shape):
-            raise PipelineError(
-                f"{what}: parameter {key!r}: found {array.dtype}{list(array.shape)}, "
-                f"expected {port.type_text}"
-            )
 
 
 def import_name(function: Callable[..., Any]) -> str:

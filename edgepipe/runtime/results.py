@@ -1,8 +1,15 @@
-"""What a frame's outputs mean: boxes of a detector, classes of a classifier."""
+"""What a finished frame gives: its arrays, a detector's boxes, a classifier's best classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from edgepipe.runtime.named import Named
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +47,21 @@ class ClassScore:
     probability: float
     label_index: int
     label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameResult:
+    """A finished frame, the same for every pipeline.
+
+    ``outputs`` are the arrays by index and by name, as ``outputs[0]`` or ``outputs["scores"]``, of
+    the shapes and dtypes of ``Pipeline.outputs``; they are the caller's own, no later frame
+    overwrites them. A bundle's postprocess fills ``detections`` (best first, in pixels of the
+    network's input, or of the picture when the pipeline was called with one) or ``classes`` (best
+    first). ``latency_ms`` is the time from ``run`` to the last stage's end.
+    """
+
+    frame: int
+    latency_ms: float
+    outputs: Named[Array]
+    detections: tuple[Detection, ...] = ()
+    classes: tuple[ClassScore, ...] = ()

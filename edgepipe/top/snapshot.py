@@ -12,7 +12,7 @@ from typing import Any
 from edgepipe.deploy import board_script
 from edgepipe.deploy.connection import Connection
 from edgepipe.deploy.session import BEGIN
-from edgepipe.runtime.pipeline import Statistics, statistics_from_json
+from edgepipe.runtime.statistics import Statistics, statistics_from_json
 
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 FOLDER = "/dev/shm"

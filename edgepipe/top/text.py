@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgepipe.report.table import format_table
-from edgepipe.runtime.pipeline import Durations, StageStatistics
+from edgepipe.runtime.statistics import Durations, StageStatistics
 from edgepipe.top.snapshot import Rates, Snapshot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgepipe.run import Comparison, Round
-from edgepipe.runtime.pipeline import Durations, StageStatistics, Statistics
+from edgepipe.runtime.statistics import Durations, StageStatistics, Statistics
 
 
 def durations(mean_ms: float) -> Durations:

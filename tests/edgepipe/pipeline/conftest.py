@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pipeline_stages import Start
 
-from edgepipe.pipeline import PipelineConfig, RunningPipeline
+from edgepipe.pipeline import PipelineConfig
+from edgepipe.runtime.pipeline import Pipeline
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def start() -> Iterator[Start]:
     """Start a config's pipeline, closed after the test."""
     with ExitStack() as stack:
 
-        def begin(config: PipelineConfig, **options: Any) -> RunningPipeline:
+        def begin(config: PipelineConfig, **options: Any) -> Pipeline:
             return stack.enter_context(config.build().start(**options))
 
         yield begin

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.pipeline import PipelineConfig, RunningPipeline, Stage, python_stage, relax_stage
+from edgepipe.pipeline import PipelineConfig, Stage, python_stage, relax_stage
 from edgepipe.quantize.emit import emit_layer
+from edgepipe.runtime.pipeline import Pipeline
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 Array = NDArray[Any]
-Start = Callable[..., RunningPipeline]  # what the fixture `start` is
+Start = Callable[..., Pipeline]  # what the fixture `start` is
 SHAPE = (1, 8)
 VECTOR = ("int32", SHAPE)
 INCLUDE = Path(__file__).resolve().parents[3] / "cpp_runtime" / "include"

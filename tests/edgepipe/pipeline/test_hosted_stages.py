@@ -12,8 +12,8 @@ from pipeline_stages import vector
 from edgepipe.pipeline import PipelineConfig
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.pipeline.hosted import HostedStage, TvmRunner
-from edgepipe.pipeline.running import RunningPipeline
 from edgepipe.runtime.library import call
+from edgepipe.runtime.pipeline import Pipeline
 
 
 def test_python_runs_a_relax_stage_like_cpp_with_its_parameters_replaced(tmp_path: Path) -> None:
@@ -27,12 +27,12 @@ def test_python_runs_a_relax_stage_like_cpp_with_its_parameters_replaced(tmp_pat
     with built.start() as native:
         hosted = HostedStage(
             name=stage.name,
-            inputs=tuple(native.inputs.values()),
-            outputs=native.outputs,
+            inputs=tuple(native.inputs),
+            outputs=tuple(native.outputs),
             runner=TvmRunner.load(built.folder, entry),
         )
         module = call("load_pipeline", str(built.folder), "{}", hosted.name, hosted)
-        with RunningPipeline(module, hosted=[hosted]) as python:
+        with Pipeline(module, runners={hosted.name: hosted.runner}) as python:
             for pipeline in (native, python):
                 pipeline.run(data=vector(1))
                 pipeline.set_parameters("weights", {"factor": made.scalar(5)})

@@ -12,7 +12,7 @@ import pytest
 
 from edgepipe.errors import PipelineError
 from edgepipe.pipeline import PipelineConfig, Stage, python_stage, relax_stage
-from edgepipe.pipeline.ports import dense_port
+from edgepipe.runtime.ports import dense_port
 
 
 def fork() -> Stage:

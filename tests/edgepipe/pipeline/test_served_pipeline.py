@@ -17,8 +17,8 @@ from edgepipe.errors import (
     RpcError,
     RuntimeFailure,
 )
+from edgepipe.loading import load
 from edgepipe.pipeline import PipelineConfig, load_on, python_stage, relax_stage
-from edgepipe.runtime.pipeline import Pipeline
 from edgepipe.tvm_adapter import ModuleBuilder
 
 pytestmark = pytest.mark.sim
@@ -161,12 +161,12 @@ def test_a_bundle_gives_the_same_bits_there_as_here(session, tmp_path):
     frame = np.random.default_rng(5).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
     pipeline = load_on(session, bundle, device="simulator")
     assert pipeline.device == "simulator"
-    pipeline.run(**dict.fromkeys(pipeline.inputs, frame))
+    pipeline.run(**dict.fromkeys(pipeline.inputs.names, frame))
     there = pipeline.next(timeout_s=60)
-    with Pipeline.open(bundle) as local:
-        local.submit(frame)
+    with load(bundle) as local:
+        local.run(frame)
         here = local.next()
-    for array, expected in zip(there.outputs, here.outputs.values(), strict=True):
+    for array, expected in zip(there.outputs, here.outputs, strict=True):
         assert_array_equal(array, expected)
 
 

@@ -15,11 +15,11 @@ from small_networks import build_small_bundle
 
 from edgepipe import rpc
 from edgepipe.errors import RuntimeFailure
+from edgepipe.loading import load
 from edgepipe.pipeline import PipelineConfig, python_stage
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.runtime import library
 from edgepipe.runtime.frames import read_frame
-from edgepipe.runtime.pipeline import Pipeline
 
 pytestmark = pytest.mark.sim
 
@@ -87,9 +87,9 @@ def test_results_go_to_tensors_or_follow_the_header(bundle, module):
 def test_a_read_only_array_is_an_input(bundle):
     array = np.frombuffer(frame().tobytes(), np.uint8).reshape(frame().shape)
     assert not array.flags.writeable
-    with Pipeline.open(bundle) as pipeline:
-        pipeline.submit(array)
-        pipeline.submit(frame())
+    with load(bundle) as pipeline:
+        pipeline.run(array)
+        pipeline.run(frame())
         first, second = pipeline.next(), pipeline.next()
     for name, output in first.outputs.items():
         assert_array_equal(output, second.outputs[name])
@@ -146,7 +146,7 @@ def test_damaged_parameter_groups_are_told(tmp_path, groups):
 
 
 def test_closing_ends_the_wait_of_another_thread(bundle):
-    pipeline = Pipeline.open(bundle)
+    pipeline = load(bundle)
     waiting = threading.Event()
     texts = []
 

@@ -14,9 +14,11 @@ import pipeline_bundles as bundles
 import pytest
 
 from edgepipe.description import Postprocess
-from edgepipe.errors import RuntimeFailure
+from edgepipe.errors import PipelineError, RuntimeFailure
+from edgepipe.loading import load
 from edgepipe.report.detection import decode_nanodet
-from edgepipe.runtime.pipeline import Pinning, Pipeline
+from edgepipe.runtime import library
+from edgepipe.runtime.pipeline import Pinning
 from edgepipe.top import snapshot
 
 pytestmark = pytest.mark.sim
@@ -32,8 +34,8 @@ def bundle(request, tmp_path_factory, network, files):
 @pytest.mark.parametrize("serial", [False, True], ids=["pipelined", "serial"])
 def test_every_frame_has_the_bits_of_the_reference_in_order(bundle, network, serial):
     frames = bundles.frames(12)
-    with Pipeline.open(bundle, serial=serial) as pipeline:
-        results = list(pipeline.run(frames))
+    with load(bundle, serial=serial) as pipeline:
+        results = list(pipeline.map(frames))
     assert [result.frame for result in results] == list(range(12))
     for frame, result in zip(frames, results, strict=True):
         np.testing.assert_array_equal(result.outputs["scores"], network.run(frame))
@@ -41,8 +43,8 @@ def test_every_frame_has_the_bits_of_the_reference_in_order(bundle, network, ser
 
 def test_a_timed_run_is_no_faster_than_the_board(bundle, network):
     frames = bundles.frames(3)
-    with Pipeline.open(bundle, timed=True) as pipeline:
-        results = list(pipeline.run(frames))
+    with load(bundle, device="timed") as pipeline:
+        results = list(pipeline.map(frames))
         body = pipeline.statistics().stages[1]
     assert body.busy.min_ms >= 10
     for frame, result in zip(frames, results, strict=True):
@@ -50,7 +52,7 @@ def test_a_timed_run_is_no_faster_than_the_board(bundle, network):
 
 
 def test_the_pipeline_describes_itself(bundle):
-    with Pipeline.open(bundle) as pipeline:
+    with load(bundle) as pipeline:
         assert pipeline.name == "tiny"
         assert pipeline.stages == ("stem", "body", "head")
         assert pipeline.inputs[0].shape == (1, 16, 16, 3)
@@ -61,16 +63,16 @@ def test_the_pipeline_describes_itself(bundle):
 
 def test_the_bundle_says_how_many_frames_are_under_way_unless_the_caller_does(tmp_path, files):
     bundle = bundles.write_bundle(tmp_path / "tiny", files, {}, slots=7)
-    with Pipeline.open(bundle) as pipeline:
+    with load(bundle) as pipeline:
         assert pipeline.slots == 7
-    with Pipeline.open(bundle, slots=2) as pipeline:
+    with load(bundle, slots=2) as pipeline:
         assert pipeline.slots == 2
 
 
 def test_classes_are_the_best_scores_with_their_softmax(bundle, network):
     frame = bundles.frames(1, seed=9)[0]
-    with Pipeline.open(bundle) as pipeline:
-        pipeline.submit(frame)
+    with load(bundle) as pipeline:
+        pipeline.run(frame)
         classes = pipeline.next().classes
     scores = network.run(frame)[0].astype(np.float64)
     best = np.argsort(-scores, kind="stable")[:3]
@@ -81,19 +83,19 @@ def test_classes_are_the_best_scores_with_their_softmax(bundle, network):
 
 
 def test_stop_finishes_what_was_submitted(bundle):
-    with Pipeline.open(bundle, slots=4) as pipeline:
+    with load(bundle, slots=4) as pipeline:
         for frame in bundles.frames(3):
-            pipeline.submit(frame)
+            pipeline.run(frame)
         pipeline.stop()
         assert [pipeline.next().frame for _ in range(3)] == [0, 1, 2]
         with pytest.raises(RuntimeFailure, match="the pipeline has been stopped"):
             pipeline.next()
         with pytest.raises(RuntimeFailure, match="the pipeline has been stopped"):
-            pipeline.submit(bundles.frames(1)[0])
+            pipeline.run(bundles.frames(1)[0])
 
 
 def test_cancel_wakes_a_thread_that_waits(bundle):
-    with Pipeline.open(bundle) as pipeline:
+    with load(bundle) as pipeline:
         timer = threading.Timer(0.05, pipeline.cancel)
         timer.start()
         with pytest.raises(RuntimeFailure, match="the pipeline has been cancelled"):
@@ -103,11 +105,11 @@ def test_cancel_wakes_a_thread_that_waits(bundle):
 
 def test_one_thread_submits_while_another_takes(bundle):
     frames = bundles.frames(30)
-    with Pipeline.open(bundle, slots=3) as pipeline:
+    with load(bundle, slots=3) as pipeline:
 
         def submit_all():
             for frame in frames:
-                pipeline.submit(frame)
+                pipeline.run(frame, timeout_s=60)
 
         producer = threading.Thread(target=submit_all)
         producer.start()
@@ -117,8 +119,8 @@ def test_one_thread_submits_while_another_takes(bundle):
 
 
 def test_statistics_balance_and_measure_every_stage(bundle):
-    with Pipeline.open(bundle) as pipeline:
-        list(pipeline.run(bundles.frames(10)))
+    with load(bundle) as pipeline:
+        list(pipeline.map(bundles.frames(10)))
         statistics = pipeline.statistics()
     assert (statistics.submitted, statistics.delivered, statistics.in_flight) == (10, 10, 0)
     assert [stage.name for stage in statistics.stages] == ["stem", "body", "head"]
@@ -131,18 +133,43 @@ def test_statistics_balance_and_measure_every_stage(bundle):
 
 
 def test_wrong_inputs_are_refused_by_name(bundle):
-    with Pipeline.open(bundle) as pipeline:
-        with pytest.raises(RuntimeFailure, match=r"input 'frame': found float64\[1, 16, 16, 3\]"):
-            pipeline.submit(np.zeros((1, 16, 16, 3)))
-        with pytest.raises(RuntimeFailure, match="input 'frame' has 192 bytes, expected 768"):
-            pipeline.submit(np.zeros((1, 8, 8, 3), np.uint8))
-        with pytest.raises(RuntimeFailure, match="a frame has 2 inputs, expected 1"):
-            pipeline.submit(*bundles.frames(2))
+    expected = r"expected uint8\[1, 16, 16, 3\] \(nhwc\)"
+    with load(bundle) as pipeline:
+        with pytest.raises(
+            PipelineError, match=rf"'frame': found float64\[1, 16, 16, 3\], {expected}"
+        ):
+            pipeline.run(np.zeros((1, 16, 16, 3)))
+        with pytest.raises(PipelineError, match=rf"'frame': found uint8\[1, 8, 8, 3\], {expected}"):
+            pipeline.run(np.zeros((1, 8, 8, 3), np.uint8))
+        with pytest.raises(PipelineError, match="found 2 inputs, expected 1"):
+            pipeline.run(*bundles.frames(2))
+        with pytest.raises(PipelineError, match="input 'frame': is given twice"):
+            pipeline.run(bundles.frames(1)[0], frame=bundles.frames(1)[0])
+
+
+def test_a_picture_of_another_layout_is_refused_with_its_order_of_axes(bundle):
+    nchw = np.ascontiguousarray(bundles.frames(1)[0].transpose(0, 3, 1, 2))
+    with load(bundle) as pipeline:
+        for send in (pipeline.run, pipeline.submit, lambda array: list(pipeline.map([array]))):
+            with pytest.raises(PipelineError, match=r"found uint8\[1, 3, 16, 16\]") as caught:
+                send(nchw)
+            assert caught.value.hint == "the array is NCHW: pass np.transpose(array, (0, 2, 3, 1))"
+        assert pipeline.statistics().submitted == 0
+
+
+def test_an_array_with_gaps_is_the_frame_that_it_shows(bundle, network):
+    frame = bundles.frames(1)[0]
+    gaps = np.zeros((1, 16, 32, 3), np.uint8)[:, :, ::2]
+    gaps[...] = frame
+    transposed = np.ascontiguousarray(frame.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    with load(bundle) as pipeline:
+        for result in pipeline.map([gaps, transposed]):
+            np.testing.assert_array_equal(result.outputs["scores"], network.run(frame))
 
 
 def test_waiting_ends_at_the_deadline(bundle):
     with (
-        Pipeline.open(bundle) as pipeline,
+        load(bundle) as pipeline,
         pytest.raises(RuntimeFailure, match="before the deadline: none is in the pipeline"),
     ):
         pipeline.next(timeout_s=0.01)
@@ -153,13 +180,13 @@ def test_a_core_that_does_not_exist_is_an_error_unless_pinning_is_preferred(bund
         RuntimeFailure,
         match="thread 'stem': core 999 is not there or not this process's, expected 0",
     ):
-        Pipeline.open(bundle, cores=[999])
-    with Pipeline.open(bundle, cores=[999], pinning=Pinning.PREFERRED) as pipeline:
+        load(bundle, cores=[999])
+    with load(bundle, cores=[999], pinning=Pinning.PREFERRED) as pipeline:
         assert pipeline.statistics().stages[0].cores == ()
 
 
 def test_a_closed_pipeline_says_so(bundle):
-    pipeline = Pipeline.open(bundle)
+    pipeline = load(bundle)
     pipeline.close()
     with pytest.raises(RuntimeFailure, match=r"pipeline: used after close\(\)"):
         pipeline.next()
@@ -176,7 +203,7 @@ def test_altered_kernels_are_refused(bundle, tmp_path):
     content[content.index(b"\x7fELF") + 2000] ^= 1
     file.write_bytes(content)
     with pytest.raises(RuntimeFailure, match="does not have the digest that the manifest records"):
-        Pipeline.open(altered)
+        load(altered)
 
 
 def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
@@ -203,8 +230,8 @@ def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
         ),
         size=size,
     )
-    with Pipeline.open(bundle) as pipeline:
-        pipeline.submit(bundles.frames(1)[0], *heads.values())
+    with load(bundle) as pipeline:
+        pipeline.run(bundles.frames(1)[0], *heads.values())
         found = pipeline.next().detections
     expected = decode_nanodet(
         heads, names["scores"], names["distances"], strides=strides, input_size=(size, size)
@@ -218,8 +245,8 @@ def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
 
 def test_a_traced_run_has_a_slice_per_stage_and_frame(bundle, tmp_path):
     path = tmp_path / "trace.json"
-    with Pipeline.open(bundle, trace=True) as pipeline:
-        list(pipeline.run(bundles.frames(6)))
+    with load(bundle, trace=True) as pipeline:
+        list(pipeline.map(bundles.frames(6)))
         pipeline.write_trace(path)
         stages = pipeline.stages
     events = json.loads(path.read_text())["traceEvents"]
@@ -229,7 +256,7 @@ def test_a_traced_run_has_a_slice_per_stage_and_frame(bundle, tmp_path):
 
 def test_a_trace_that_cannot_be_written_names_its_file(bundle, tmp_path):
     refused = pytest.raises(RuntimeFailure, match=r"nowhere/trace\.json: the trace cannot be")
-    with Pipeline.open(bundle, trace=True) as pipeline, refused:
+    with load(bundle, trace=True) as pipeline, refused:
         pipeline.write_trace(tmp_path / "nowhere" / "trace.json")
 
 
@@ -237,8 +264,8 @@ def test_a_running_pipeline_is_seen_from_outside_until_it_is_closed(bundle):
     def mine():
         return [found for found in snapshot.read_here().snapshots if found.pid == os.getpid()]
 
-    with Pipeline.open(bundle) as pipeline:
-        list(pipeline.run(bundles.frames(6)))
+    with load(bundle) as pipeline:
+        list(pipeline.map(bundles.frames(6)))
         end = time.monotonic() + 30
         while not any(found.statistics.delivered == 6 for found in mine()):
             assert time.monotonic() < end, "its figures were not published"
@@ -255,4 +282,4 @@ def test_an_error_about_a_name_that_is_not_utf_8_is_told(tmp_path):
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
     with pytest.raises(RuntimeFailure, match="caf\ufffd"):
-        Pipeline.open(folder)
+        library.call("load_pipeline", os.fsencode(folder), "{}")

@@ -1,0 +1,63 @@
+"""``edgepipe.build``: an ONNX network as a bundle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgepipe import boards
+from edgepipe.boards import Board
+from edgepipe.progress import Progress
+from edgepipe.recipe import BuildOptions, build_bundle
+
+PathLike = str | os.PathLike[str]
+
+
+def build(
+    model: PathLike,
+    *,
+    board: str | Board,
+    calibration: PathLike,
+    output: PathLike,
+    cuts: Sequence[str] = (),
+    placement: Mapping[str, str] | None = None,
+    depthwise: str = "auto",
+    description: PathLike | None = None,
+    calibration_frames: int = 64,
+    fallback: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Quantise an ONNX network to int8, split it into stages, compile them; return the bundle.
+
+        bundle = edgepipe.build(
+            "net.onnx", board="ultra96", calibration="pictures/", output="net.edgepipe"
+        )
+        pipeline = edgepipe.load(bundle)
+
+    ``board`` is a known board's name, a board's TOML file, or a ``Board``. ``calibration`` is a
+    folder of pictures or an .npz file of frames uint8[n, h, w, c], of which at most
+    ``calibration_frames`` are used. ``output`` is a folder, or one archive when it ends in
+    ``.edgepipe``; it appears only when it is complete. A stage ends after each operator in
+    ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and wins over ``depthwise``
+    (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file
+    beside ``model``. ``fallback`` adds ARM kernels that take over when the accelerator fails.
+
+    Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
+    QuantizeError or PartitionError.
+    """
+    bundle = Path(output)
+    options = BuildOptions(
+        model=Path(model),
+        board=board if isinstance(board, Board) else boards.load(board),
+        calibration=Path(calibration),
+        output=bundle,
+        cuts=tuple(cuts),
+        placement=dict(placement or {}),
+        depthwise=depthwise,
+        description=Path(description) if description is not None else None,
+        calibration_frames=calibration_frames,
+        fallback=fallback,
+    )
+    build_bundle(options, progress)
+    return bundle

@@ -1,0 +1,68 @@
+"""``edgepipe.load``: a bundle or an exported pipeline, at work."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepipe.bundle import storage
+from edgepipe.errors import PipelineError
+from edgepipe.fitting import PictureFitter
+from edgepipe.runtime.library import call
+from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
+
+_EXPORTED = "pipeline.json"  # what an exported pipeline's folder has and a bundle has not
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    serial: bool = False,
+    cores: Sequence[int] | None = None,
+    slots: int | None = None,
+    pinning: Pinning = Pinning.REQUIRED,
+    trace: bool = False,
+) -> Pipeline:
+    """Load a bundle or an exported pipeline's folder and start a thread for each stage.
+
+        pipeline = edgepipe.load("net.edgepipe")
+        for box in pipeline("street.jpg").detections:
+            print(box.label, box.score, box.left, box.top, box.right, box.bottom)
+
+    ``device`` runs VTA stages: ``auto`` is the accelerator where there is one, else the simulator;
+    ``timed`` is the simulator as fast as the board's accelerator. ``serial`` runs all stages on one
+    thread. Stage k of a bundle runs on the k-th of ``cores``, beginning again after the last;
+    without them on those of the board. ``slots`` bounds the frames under way, results that were not
+    taken included. ``trace`` records what ``write_trace`` writes. Loading an exported pipeline
+    imports its Python stages: load only what you trust.
+
+    Raises BundleError for a damaged bundle, PipelineError for a damaged exported pipeline, and
+    RuntimeFailure for a stage, a device or a core that is not there.
+    """
+    root = Path(path)
+    if (root / _EXPORTED).is_file():
+        from edgepipe.pipeline.artifact import load as load_exported  # it imports TVM's compiler
+
+        if cores is not None:
+            raise PipelineError(
+                f"{root}: the stages of an exported pipeline name their own cores",
+                hint="give relax_stage(), arm_stage() or python_stage() a core",
+            )
+        return load_exported(root).start(
+            serial=serial, slots=slots, pinning=pinning, device=device, trace=trace
+        )
+    manifest = storage.read_manifest(root)
+    options = {
+        "device": device,
+        "serial": serial,
+        "pinning": pinning,
+        "slots": slots or 0,
+        "cores": [*(cores or ())],
+        "trace_spans": TRACE_SPANS if trace else 0,
+    }
+    module = call("load_pipeline", os.fsencode(root), json.dumps(options))
+    fitter = PictureFitter(manifest.preprocess)
+    return Pipeline(module, fitter=fitter)
