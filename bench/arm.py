@@ -32,7 +32,7 @@ from bench.figures import Figure, publish
 from bench.models import LackingError
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import CompiledModule, IRModule, ModuleBuilder
 from vta_stages.accelerator import Accelerator
@@ -98,8 +98,8 @@ def relax_stage(layer: Conv) -> IRModule:
     builder = ModuleBuilder()
     builder.param("frame", (1, layer.input.height, layer.input.width, 3), "uint8")
     table = np.repeat((np.arange(256) // 2).astype(np.int8)[None], 3, axis=0)
-    emit_input_table(builder, "image", "frame", table)
-    emit_layer(builder, layer)
+    write_input_table(builder, "image", "frame", table)
+    write_layer(builder, layer)
     return builder.finish(["features"])
 
 

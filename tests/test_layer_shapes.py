@@ -12,7 +12,7 @@ from aarch64_stage import run_on_aarch64
 from layer_shapes import SHAPES, layer, picture
 
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.quantize.emit import emit_layer
+from edgepipe.quantize.normal_forms import write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.runtime.simulator import Simulator
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
@@ -29,7 +29,7 @@ def test_four_ways_to_run_a_layer_give_the_same_bits(shape, tmp_path):
     source = tested.input
     builder = ModuleBuilder()
     builder.param("x", (1, source.channels, source.height, source.width), "int8")
-    emit_layer(builder, tested)
+    write_layer(builder, tested)
     module = builder.finish(["y"])
     frame = picture(tested)
     reference = run_module(module, {"x": frame})

@@ -1,8 +1,8 @@
 """Read integer Relax as operators: layer records where the normal form is known, generic otherwise.
 
 A chain of bindings whose inner variables are called ``<operator>__<part>`` is one operator; so is
-every other single binding. A chain becomes a layer record when its calls are exactly those of a
-normal form (see ``quantize.emit``), whatever its names say of it; all else is kind ``generic``.
+every other single binding. A chain becomes a layer record when its calls are exactly those of
+a normal form (``quantize.normal_forms``), whatever its names are; anything else is ``generic``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Join sums, factors and activations to the node that makes their tensor.
-
-    conv2d, multiply const, add const, add residual, leakyrelu   ->   one ConvNode
-
-A node is open for more while it has no activation and nothing else reads it.
-"""
+"""Fuse sums, factors and activations with the operator whose result they use."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,31 +12,77 @@ from edgepipe.quantize.graph import (
     IDENTITY,
     Activation,
     ConvNode,
+    Graph,
     Node,
     ProjectionPart,
     SumNode,
 )
 
 
-class FusedNodes:
-    """Makes nodes of a graph that is read in order, and removes those that they take in.
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Give convolutions and sums the factors, constants, tensors and activation that follow them.
 
-    ``nodes`` is the graph so far, by output tensor, ``single`` the tensors with one reader.
+    before   ConvNode c; SumNode f = c * const + const; SumNode r = f + x; SumNode y = relu(r)
+    after    ConvNode y, with other weights and bias, a residual x and an activation
+
+    A node is open, and can absorb more, while it has no activation and only one node reads it.
     """
 
-    def __init__(
-        self, nodes: dict[str, Node], shapes: dict[str, tuple[int, ...]], single: set[str]
-    ) -> None:
-        self._nodes = nodes
-        self._shapes = shapes
-        self._single = single
+    def requires(self, before: Graph) -> Iterator[str]:
+        """Nothing is fused yet."""
+        for node in before.nodes:
+            if isinstance(node, ConvNode) and (
+                node.residuals or node.projections or node.activation != IDENTITY
+            ):
+                yield f"convolution {node.name} is fused already"
+            if isinstance(node, SumNode) and _is_fused(node):
+                yield f"sum {node.name} is fused already"
 
-    def affine(self, name: str, tensor: str, factor: Any, bias: Any) -> Node:
-        """Return ``tensor * factor + bias``, both per channel, joined to an open node before it."""
+    def apply(self, before: Graph) -> Graph:
+        fusing = _Fusing(before.shapes, _read_once(before))
+        for node in before.nodes:
+            fusing.add(node)
+        return replace(before, nodes=tuple(fusing.nodes.values()))
+
+    def ensures(self, before: Graph, after: Graph) -> Iterator[str]:
+        """The same outputs, and no sum left that an open node could have absorbed."""
+        if after.outputs != before.outputs:
+            yield f"the outputs are {after.outputs}, expected {before.outputs}"
+        made = {node.name: node for node in after.nodes}
+        read_once = _read_once(before)
+        for node in after.nodes:
+            for name in node.inputs if isinstance(node, SumNode) else ():
+                if name in read_once and _is_open(made.get(name)):
+                    yield f"sum {node.name} is not fused with {name}"
+
+
+class _Fusing:
+    """The graph so far: ``nodes`` by output tensor, without those that others have absorbed."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], read_once: set[str]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._shapes = shapes
+        self._read_once = read_once
+
+    def add(self, node: Node) -> None:
+        """Append ``node``, fused with those before it."""
+        if isinstance(node, SumNode):
+            if len(node.terms) == 2:
+                node = self._sum(node)
+            elif node.activation != IDENTITY:
+                node = self._activated(node)
+            else:
+                ((tensor, factor),) = node.terms
+                node = self._affine(node.name, tensor, factor, node.bias)
+        self.nodes[node.name] = node
+
+    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> ConvNode | SumNode:
+        """Return ``tensor * factor + bias``, both float64[channels], by the open node before it."""
         channels = self._shapes[name][1]
         node = self._open(tensor)
         if isinstance(node, ConvNode):
-            del self._nodes[tensor]
+            del self.nodes[tensor]
             if node.transposed:
                 per_group = node.weight.shape[1]
                 weight = node.weight.reshape(node.groups, -1, *node.weight.shape[1:])
@@ -60,63 +102,62 @@ class FusedNodes:
                 ),
             )
         if isinstance(node, SumNode):
-            del self._nodes[tensor]
+            del self.nodes[tensor]
             terms = tuple((t, f * factor) for t, f in node.terms)
             return replace(node, name=name, terms=terms, bias=node.bias * factor + bias)
         return SumNode(name=name, terms=((tensor, factor),), bias=np.zeros(channels) + bias)
 
-    def sum(self, name: str, first: str, second: str, sign: float) -> Node:
-        """Return ``first + sign * second``: the heavier open convolution takes the other one in."""
-        ones = np.ones(self._shapes[name][1])
-        operands = ((first, ones), (second, sign * ones))
+    def _sum(self, node: SumNode) -> ConvNode | SumNode:
+        """Return the sum of two tensors; the larger open convolution absorbs the other one."""
+        operands = node.terms
         convs = [
-            (int(node.weight[0].size), -index)
+            (int(made.weight[0].size), -index)
             for index, (tensor, _) in enumerate(operands)
-            if isinstance(node := self._open(tensor), ConvNode)
+            if isinstance(made := self._open(tensor), ConvNode)
         ]
         if convs:
             chosen = -max(convs)[1]
             tensor, factor = operands[chosen]
             other = operands[1 - chosen]
-            conv = self.affine(name, tensor, factor, 0.0)
+            conv = self._affine(node.name, tensor, factor, 0.0)
             assert isinstance(conv, ConvNode)
             projected = self._open(other[0])
             if isinstance(projected, ConvNode) and projected.is_projection and not conv.transposed:
                 return self._project(conv, projected, other[1])
             return replace(conv, residuals=(*conv.residuals, other))
         terms: list[tuple[str, Any]] = []
-        bias = np.zeros(ones.size)
+        bias = np.zeros(node.bias.size)
         for tensor, factor in operands:
             open_sum = self._open(tensor)
             if isinstance(open_sum, SumNode):
-                del self._nodes[tensor]
+                del self.nodes[tensor]
                 terms += [(t, f * factor) for t, f in open_sum.terms]
                 bias = bias + open_sum.bias * factor
             else:
                 terms.append((tensor, factor))
-        return SumNode(name=name, terms=tuple(terms), bias=bias)
+        return SumNode(name=node.name, terms=tuple(terms), bias=bias)
 
-    def activated(self, name: str, tensor: str, wanted: Activation) -> Node:
-        """Return ``wanted`` of a tensor, joined to the node before if one activation does both."""
-        node = self._nodes.get(tensor)
-        if isinstance(node, ConvNode | SumNode) and tensor in self._single:
-            joined = _joined(node.activation, wanted)
+    def _activated(self, node: SumNode) -> Node:
+        """Return the activation of a tensor, by the node before it if one activation does both."""
+        ((tensor, _),) = node.terms
+        before = self.nodes.get(tensor)
+        if isinstance(before, ConvNode | SumNode) and tensor in self._read_once:
+            joined = _joined(before.activation, node.activation)
             if joined is not None:
-                del self._nodes[tensor]
-                return replace(node, name=name, activation=joined)
-        ones = np.ones(self._shapes[tensor][1])
-        return SumNode(name=name, terms=((tensor, ones),), bias=0 * ones, activation=wanted)
+                del self.nodes[tensor]
+                return replace(before, name=node.name, activation=joined)
+        return node
 
-    def _open(self, tensor: Any) -> ConvNode | SumNode | None:
-        """Return the node that makes ``tensor`` if its tail may still grow."""
-        node = self._nodes.get(tensor) if isinstance(tensor, str) else None
-        if not isinstance(node, ConvNode | SumNode) or tensor not in self._single:
+    def _open(self, tensor: str) -> ConvNode | SumNode | None:
+        """Return the node that makes ``tensor`` if it can absorb more."""
+        node = self.nodes.get(tensor)
+        if not isinstance(node, ConvNode | SumNode) or tensor not in self._read_once:
             return None
-        return node if node.activation is IDENTITY else None
+        return node if _is_open(node) else None
 
     def _project(self, conv: ConvNode, projected: ConvNode, factor: Any) -> ConvNode:
-        """Take a 1x1 convolution into the accumulator of another one."""
-        del self._nodes[projected.name]
+        """Let a convolution compute a 1x1 convolution in the same accumulator."""
+        del self.nodes[projected.name]
         part = ProjectionPart(
             input=projected.input,
             weight=projected.weight[:, :, 0, 0] * factor[:, None],
@@ -129,8 +170,25 @@ class FusedNodes:
         )
 
 
+def _read_once(graph: Graph) -> set[str]:
+    """Return the tensors that one node reads and the network does not return."""
+    users = graph.users()
+    return {name for name, read in users.items() if len(read) == 1 and name not in graph.outputs}
+
+
+def _is_open(node: Node | None) -> bool:
+    return isinstance(node, ConvNode | SumNode) and node.activation == IDENTITY
+
+
+def _is_fused(node: SumNode) -> bool:
+    """Tell a fused sum from one call: a sum of two, a factor and a constant, or an activation."""
+    if node.activation == IDENTITY:
+        return len(node.terms) > 2 or (len(node.terms) == 2 and bool(node.bias.any()))
+    return len(node.terms) > 1 or bool(node.bias.any()) or bool((node.terms[0][1] != 1.0).any())
+
+
 def _joined(first: Activation, second: Activation) -> Activation | None:
-    """Return one activation that does ``first``, then ``second``; None if there is none."""
+    """Return one activation that does ``first``, then ``second``; None if no activation does."""
     if second.slope != 1.0:
         return second if first == IDENTITY else None
     low, high = max(first.low, second.low), min(first.high, second.high)

@@ -7,6 +7,7 @@ Integer tensors are pictures: a float tensor [1, k] stands for int8[1, k, 1, 1].
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ IDENTITY = Activation()
 class Node:
     """A named operator; ``name`` is also its output tensor.
 
-    ``reason`` says why it is for the CPU, where it is.
+    ``reason`` says why the operator runs on the CPU; it is empty for integer operators.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """The tensors that the node reads."""
         raise TypeError(f"{type(self).__name__} does not say what it reads")
 
 
@@ -86,7 +88,7 @@ class ConvNode(Node):
 
     @property
     def is_projection(self) -> bool:
-        """Tell whether this is a plain 1x1 convolution, which another one can take in."""
+        """Tell whether this is a plain 1x1 convolution, which another convolution can absorb."""
         plain = not self.residuals and not self.projections and not self.transposed
         return (
             plain
@@ -131,6 +133,8 @@ class AveragePoolNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MaxPoolNode(Node):
+    """Largest value of every window; padding never wins."""
+
     input: str
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -157,6 +161,8 @@ class ResizeNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConcatNode(Node):
+    """Channels of several pictures, one after the other."""
+
     parts: tuple[str, ...]
 
     @property
@@ -211,7 +217,10 @@ class TableNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FloatNode(Node):
-    """An operator without integer form: it stays float, on the ARM side; ``reason`` says why."""
+    """An operator that stays float, on the ARM side; ``reason`` says why.
+
+    The reason is empty until ``Recognise`` has looked at the operator.
+    """
 
     binding: Binding
 
@@ -221,7 +230,7 @@ class FloatNode(Node):
 
 
 def is_integer(node: Node) -> bool:
-    """Tell whether the node computes on int8 whatever form its inputs have."""
+    """Tell whether the node computes on int8; float inputs are quantised for it."""
     kinds = ConvNode | SumNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
     return isinstance(node, kinds)
 
@@ -243,7 +252,24 @@ class Graph:
                 found[name].append(node)
         return found
 
+    def problems(self) -> Iterator[str]:
+        """Yield what makes the graph malformed: every node follows its inputs, and has a shape."""
+        made = {self.input}
+        for node in self.nodes:
+            for name in node.inputs:
+                if name not in made:
+                    yield f"{node.name} reads {name}, which no node before it makes"
+            if node.name in made:
+                yield f"{node.name} is made twice"
+            if node.name not in self.shapes:
+                yield f"{node.name} has no shape"
+            made.add(node.name)
+        for name in self.outputs:
+            if name not in made:
+                yield f"output {name} is made by no node"
+
     def channels(self, tensor: str) -> int:
+        """Return the number of channels of a tensor [1, channels, ...]."""
         shape = self.shapes[tensor]
         return shape[1] if len(shape) > 1 else 1
 

@@ -11,12 +11,17 @@ from numpy.typing import NDArray
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.quantize.calibrate import collect_statistics
-from edgepipe.quantize.graph import is_integer
+from edgepipe.quantize.fusion import Fuse
+from edgepipe.quantize.graph import Graph, is_integer
 from edgepipe.quantize.options import QuantizeOptions
-from edgepipe.quantize.ranges import measured_tensors
-from edgepipe.quantize.recognise import recognise
-from edgepipe.quantize.writer import Writer
-from edgepipe.tvm_adapter import IRModule
+from edgepipe.quantize.passes import run
+from edgepipe.quantize.ranges import measured_tensors, unmeasurable
+from edgepipe.quantize.read_relax import ReadRelax
+from edgepipe.quantize.recognise import Recognise
+from edgepipe.quantize.to_integers import ToIntegers
+from edgepipe.quantize.unread import RemoveUnread
+from edgepipe.quantize.write_relax import WriteRelax
+from edgepipe.tvm_adapter import IRModule, read_main
 
 Float = NDArray[np.float64]
 
@@ -27,7 +32,7 @@ class QuantizedNetwork:
 
     ``module`` reads ``input_name: uint8[1, h, w, c]`` and returns the float network's outputs.
     ``scales`` gives the real value of one step of every int8 tensor, float64[channels]; ``reasons``
-    says of every operator that is for the CPU (by its float tensor) why.
+    says why an operator runs on the CPU, by its float tensor.
     """
 
     name: str
@@ -52,23 +57,44 @@ def quantize(
     network, and when a tensor's range is not finite.
     """
     options = options or QuantizeOptions()
-    graph = recognise(network.module, network.values)
+    graph = understand(network)
     measured = [tensor for tensor in measured_tensors(graph) if tensor in network.values]
     statistics, count = collect_statistics(
         network, measured, frames, preprocess, limit=options.frames
     )
-    writer = Writer(graph, network.module, statistics, preprocess, options)
-    module = writer.write()
+    to_integers = ToIntegers(statistics=statistics, preprocess=preprocess, options=options)
+    integers = run(to_integers, graph)
+    module = run(WriteRelax(network.module), integers)
     return QuantizedNetwork(
         name=network.name,
         module=module,
         preprocess=preprocess,
         input_name=network.input_name,
         output_names=network.output_names,
-        scales=writer.scales,
+        scales=integers.scales,
         reasons={node.name: node.reason for node in graph.nodes if not is_integer(node)},
         calibration_frames=count,
     )
+
+
+def understand(network: Network) -> Graph:
+    """Return ``network`` as recognised, fused nodes; what is not recognised has the reason.
+
+    An integer operator needs the range of its output, which calibration knows only for values of
+    the ONNX network. If the importer made several calls of one ONNX operator (HardSwish, say) and
+    they do not fuse into one node again, those calls stay float; then everything is read again.
+    """
+    main = read_main(network.module)
+    keep_float: frozenset[str] = frozenset()
+    while True:
+        graph = run(ReadRelax(), main)
+        graph = run(Recognise(keep_float=keep_float), graph)
+        graph = run(Fuse(), graph)
+        graph = run(RemoveUnread(), graph)
+        unknown = unmeasurable(graph, network.values)
+        if unknown <= keep_float:
+            return graph
+        keep_float |= unknown
 
 
 __all__ = ["QuantizeOptions", "QuantizedNetwork", "quantize"]

@@ -1,8 +1,8 @@
-"""The ranges that int8 tensors cover, from what calibration saw and from who reads them."""
+"""The ranges that int8 tensors cover: what calibration saw, and what their readers allow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,13 @@ from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConvNode,
+    FloatNode,
     Graph,
+    MoveNode,
+    Node,
     SliceNode,
     SumNode,
+    TableNode,
     is_integer,
 )
 from edgepipe.quantize.options import QuantizeOptions
@@ -29,15 +33,70 @@ LEAST_SHARE = 1 / 8
 
 
 def measured_tensors(graph: Graph) -> list[str]:
-    """Return the tensors whose ranges or means the writer asks for."""
-    found: dict[str, None] = {}
+    """Return the tensors whose ranges or means ``ToIntegers`` asks for."""
+    found = dict.fromkeys(needed_ranges(graph))
     for node in graph.nodes:
-        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
-            found[node.name] = None
         if is_integer(node):
             found.update(dict.fromkeys(node.inputs))
     found.pop(graph.input, None)
     return list(found)
+
+
+def needed_ranges(graph: Graph) -> list[str]:
+    """Return the tensors that get a scale from their own range, not from that of their input."""
+    made_float = _made_float(graph)
+    users = graph.users()
+    found: dict[str, None] = {}
+    for node in graph.nodes:
+        if is_integer(node):
+            found.update(dict.fromkeys(name for name in node.inputs if name in made_float))
+        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
+            found[node.name] = None
+        if isinstance(node, TableNode) and reads_int8(users, node.name):
+            found[node.name] = None
+    return list(found)
+
+
+def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
+    """Return the nodes that need a range which calibration cannot measure.
+
+    They are to stay float. ``measurable`` are the tensors that are values of the ONNX network.
+    """
+    users = graph.users()
+    made_float = _made_float(graph)
+    made_apart = made_float | {
+        node.name for node in graph.nodes if isinstance(node, MoveNode | TableNode)
+    }
+    found = set()
+    for node in graph.nodes:
+        needed = [i for i in node.inputs if i in made_apart] if is_integer(node) else []
+        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
+            needed.append(node.name)
+        if isinstance(node, TableNode) and reads_int8(users, node.name):
+            # Where an integer operator reads the table itself, only that operator stays float.
+            needed += [] if any(is_integer(user) for user in users[node.name]) else [node.name]
+        if any(name not in measurable for name in needed):
+            found.add(node.name)
+    return found
+
+
+def _made_float(graph: Graph) -> set[str]:
+    """Return the tensors of float operators, and slices of them."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        is_slice = isinstance(node, SliceNode) and node.input in found
+        if isinstance(node, FloatNode) or is_slice:
+            found.add(node.name)
+    return found
+
+
+def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
+    """Tell whether an integer operator reads ``tensor``, directly or moved or sliced."""
+    return any(
+        is_integer(user)
+        or (isinstance(user, SliceNode | MoveNode) and reads_int8(users, user.name))
+        for user in users[tensor]
+    )
 
 
 class Ranges:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers.records import (
@@ -39,7 +39,7 @@ def module_of(layers, inputs):
     for tensor in inputs:
         builder.param(tensor.name, (1, tensor.channels, tensor.height, tensor.width), "int8")
     for layer in layers:
-        emit_layer(builder, layer)
+        write_layer(builder, layer)
     return builder.finish([layer.name for layer in layers])
 
 
@@ -305,8 +305,8 @@ def first_convolution(kernel, channels):
     builder = ModuleBuilder()
     builder.param("frame", (1, 17, 25, channels), "uint8")
     table = np.tile(np.where(np.arange(256) < 128, -128, 127).astype(np.int8), (channels, 1))
-    emit_input_table(builder, "image", "frame", table)
-    emit_layer(builder, layer)
+    write_input_table(builder, "image", "frame", table)
+    write_layer(builder, layer)
     module = builder.finish(["features"])
     frame = rng.integers(0, 256, (1, 17, 25, channels)).astype(np.uint8)
     return module, frame

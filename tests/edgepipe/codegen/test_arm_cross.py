@@ -18,7 +18,7 @@ from arm_layers import (
 from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers.records import Concat, Leaky, LeakySum
@@ -46,7 +46,7 @@ def network(rng):
 
     builder = ModuleBuilder()
     builder.param("frame", (1, 20, 24, 3), "uint8")
-    emit_input_table(builder, "image", "frame", rng.integers(-128, 128, (3, 256)).astype(np.int8))
+    write_input_table(builder, "image", "frame", rng.integers(-128, 128, (3, 256)).astype(np.int8))
     stem, wide, deep = spec("stem", 16, 10, 12), spec("wide", 20, 10, 12), spec("deep", 16, 10, 12)
     same = (1, 1, 1, 1)
     small, large = spec("small", 16, 5, 6), spec("large", 16, 10, 12)
@@ -116,7 +116,7 @@ def network(rng):
             epilogue=epilogue(16),
         ),
     ):
-        emit_layer(builder, layer)
+        write_layer(builder, layer)
     builder.emit("float_total", "astype", "total", dtype="float32")
     builder.emit("head", "multiply", "float_total", np.float32(0.37))
     return builder.finish(["joined", "total", "head"])

@@ -10,7 +10,7 @@ from edgepipe.codegen.arm import kernels, targets
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError, RuntimeFailure
-from edgepipe.quantize.emit import emit_input_table, emit_layer
+from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers.records import Conv, Epilogue, MaxPool, Projection, Sum, Term
@@ -46,7 +46,7 @@ def frame_stage():
     """A builder that has bound ``image``, the int8 picture of the camera's ``frame``."""
     builder = ModuleBuilder()
     builder.param("frame", FRAME.shape, "uint8")
-    emit_input_table(builder, "image", "frame", TABLE)
+    write_input_table(builder, "image", "frame", TABLE)
     return builder
 
 
@@ -64,7 +64,7 @@ def calls(artifact):
 def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_blocks(
     frame_stage, variant, tmp_path
 ):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     module = frame_stage.finish(["features"])
     artifact, found = run(
         tmp_path, module, {"frame": FRAME}, output_layouts={"features": Blocks(block=16)}
@@ -77,7 +77,7 @@ def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_bl
 
 
 def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame_stage, tmp_path):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     last = Conv(
         name="last",
         input=spec("features", 20, 11, 15),
@@ -93,7 +93,7 @@ def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame
             ),
         ),
     )
-    emit_layer(frame_stage, last)
+    write_layer(frame_stage, last)
     module = frame_stage.finish(["last"])
     artifact, found = run(
         tmp_path, module, {"frame": FRAME}, output_layouts={"last": Blocks(block=16)}
@@ -108,11 +108,11 @@ def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame
 
 def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_path):
     image = spec("image", 3, 21, 30)
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     pool = MaxPool(
         name="pool", input=image, output=spec("pool", 3, 10, 15), kernel=(2, 2), stride=(2, 2)
     )
-    emit_layer(frame_stage, pool)
+    write_layer(frame_stage, pool)
     module = frame_stage.finish(["features", "pool"])
     artifact, found = run(tmp_path, module, {"frame": FRAME})
     assert calls(artifact)[0].startswith("input_table")
@@ -121,7 +121,7 @@ def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_pa
 
 
 def test_a_float_head_is_fused_and_written_straight_to_the_output(frame_stage, tmp_path):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     frame_stage.emit("wide", "astype", "features", dtype="float32")
     frame_stage.emit("scaled", "multiply", "wide", np.float32(0.125))
     frame_stage.emit("turned", "permute_dims", "scaled", axes=[0, 2, 3, 1])
@@ -134,7 +134,7 @@ def test_a_float_head_is_fused_and_written_straight_to_the_output(frame_stage, t
 
 
 def test_a_float_operator_between_quantised_ones(frame_stage, tmp_path):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     frame_stage.emit("features_float", "astype", "features", dtype="float32")
     frame_stage.emit("gate", "clip", "features_float", -30, 40)
     frame_stage.emit("gate_int8", "astype", "gate", dtype="int8")
@@ -146,7 +146,7 @@ def test_a_float_operator_between_quantised_ones(frame_stage, tmp_path):
         terms=(gate, features),
         epilogue=epilogue(20, shift=1),
     )
-    emit_layer(frame_stage, total)
+    write_layer(frame_stage, total)
     module = frame_stage.finish(["total"])
     _, found = run(tmp_path, module, {"frame": FRAME})
     np.testing.assert_array_equal(found["total"], run_module(module, {"frame": FRAME})["total"])
@@ -174,7 +174,7 @@ def test_temporaries_share_memory_once_they_are_dead(tmp_path):
             terms=(term,),
             epilogue=epilogue(16, shift=7),
         )
-        emit_layer(builder, total)
+        write_layer(builder, total)
     artifact = compile_arm_stage(builder.finish(["x6"]), arches=("x86_64",))
     plan = json.loads(artifact.files["plan.json"])
     assert plan["workspace_bytes"] == 2 * 16 * 8 * 8
@@ -183,13 +183,13 @@ def test_temporaries_share_memory_once_they_are_dead(tmp_path):
 
 
 def test_the_same_stage_is_the_same_bytes(frame_stage):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     module = frame_stage.finish(["features"])
     assert compile_arm_stage(module).files == compile_arm_stage(module).files
 
 
 def test_kernels_need_no_library_but_libc(frame_stage, tmp_path):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     for name, content in compile_arm_stage(frame_stage.finish(["features"])).files.items():
         if name.endswith(".so"):
             assert b"libtvm" not in content
@@ -216,7 +216,7 @@ def test_a_layout_for_a_tensor_that_is_no_picture():
 
 
 def test_every_variant_has_kernels_of_its_own_and_all_have_the_same_weights(frame_stage):
-    emit_layer(frame_stage, first_convolution())
+    write_layer(frame_stage, first_convolution())
     files = compile_arm_stage(frame_stage.finish(["features"])).files
     assert list(files) == [
         "kernels-aarch64.so",

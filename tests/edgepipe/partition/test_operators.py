@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgepipe.partition.operators import input_table, match_operators
-from edgepipe.quantize import emit
+from edgepipe.quantize import normal_forms
 from edgepipe.quantize.leaky import leaky
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
 from vta_stages.layers.records import (
@@ -55,7 +55,7 @@ def module_of(layer: Layer) -> IRModule:
     for name in dict.fromkeys(spec.name for spec in specs):
         spec = next(s for s in specs if s.name == name)
         builder.param(name, (1, spec.channels, spec.height, spec.width), "int8")
-    return builder.finish([emit.emit_layer(builder, layer)])
+    return builder.finish([normal_forms.write_layer(builder, layer)])
 
 
 @st.composite
@@ -182,9 +182,11 @@ def test_a_shifted_resize_and_a_one_term_sum_read_back_equal() -> None:
 def test_input_table_and_float_tail() -> None:
     table = np.random.default_rng(0).integers(-128, 128, (3, 256)).astype(np.int8)
     builder = ModuleBuilder()
-    emit.emit_input_table(builder, "x", builder.param("frame", (1, 4, 4, 3), "uint8"), table)
-    emit.emit_table(builder, "probability", "x", np.zeros((1, 256), np.float32))
-    emit.emit_dequantize(builder, "real", "x", np.ones(3, np.float32), reshape=(1, 48))
+    normal_forms.write_input_table(
+        builder, "x", builder.param("frame", (1, 4, 4, 3), "uint8"), table
+    )
+    normal_forms.write_table(builder, "probability", "x", np.zeros((1, 256), np.float32))
+    normal_forms.write_dequantize(builder, "real", "x", np.ones(3, np.float32), reshape=(1, 48))
     first, second, third = match_operators(builder.finish(["probability", "real"]))
     assert (first.kind, first.layer, first.inputs) == ("input_table", None, ("frame",))
     np.testing.assert_array_equal(input_table(first), table)
@@ -196,8 +198,10 @@ def test_a_chain_that_differs_in_one_call_is_generic() -> None:
     builder = ModuleBuilder()
     builder.param("x", (1, 2, 4, 4), "int8")
     wide = builder.emit("y__wide", "astype", "x", dtype="int32")
-    tripled = builder.emit("y__term", "multiply", wide, emit.per_channel(np.array([3, 3])))
-    shifted = builder.emit("y__shifted", "right_shift", tripled, emit.per_channel(np.array([1, 1])))
+    tripled = builder.emit("y__term", "multiply", wide, normal_forms.per_channel(np.array([3, 3])))
+    shifted = builder.emit(
+        "y__shifted", "right_shift", tripled, normal_forms.per_channel(np.array([1, 1]))
+    )
     clipped = builder.emit("y__clipped", "clip", shifted, -128, 127)
     builder.emit("y", "astype", clipped, dtype="int8")
     (operator,) = match_operators(builder.finish(["y"]))
@@ -225,7 +229,7 @@ def test_every_binding_belongs_to_exactly_one_operator(kinds: list[str], seed: i
         name = f"op{index}"
         output = dataclasses.replace(layer.output, name=name)
         outputs.append(
-            emit.emit_layer(builder, dataclasses.replace(layer, name=name, output=output))
+            normal_forms.write_layer(builder, dataclasses.replace(layer, name=name, output=output))
         )
     module = builder.finish(outputs)
     operators = match_operators(module)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.pipeline import PipelineConfig, Stage, python_stage, relax_stage
-from edgepipe.quantize.emit import emit_layer
+from edgepipe.quantize.normal_forms import write_layer
 from edgepipe.runtime.pipeline import Pipeline
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 from vta_stages.layers.records import Conv, Epilogue, TensorSpec
@@ -160,5 +160,5 @@ def convolution() -> tuple[Any, Array]:
     )
     builder = ModuleBuilder()
     builder.param("x", (1, 4, 4, 4), "int8")
-    emit_layer(builder, conv)
+    write_layer(builder, conv)
     return builder.finish(["conv"]), rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)

@@ -1,83 +1,107 @@
-"""What joins the node before it, and what becomes a node of its own."""
+"""Fuse: what joins the node before it, and what becomes a node of its own."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from edgepipe.quantize.fusion import FusedNodes
-from edgepipe.quantize.graph import Activation, ConvNode, Node, SumNode
+from edgepipe.quantize.fusion import Fuse
+from edgepipe.quantize.graph import Activation, ConvNode, Graph, MaxPoolNode, Node, SumNode
+from edgepipe.quantize.passes import run
 
 CHANNELS = 2
+ONES = np.ones(CHANNELS)
 RELU = Activation(low=0.0)
 
 
-class Chain:
-    """Convolutions of given kernels, as nodes that were read before; ``fused`` makes the next."""
-
-    def __init__(self, single: bool = True, **kernels: int) -> None:
-        self.nodes: dict[str, Node] = {
-            name: ConvNode(
-                name=name,
-                input=f"{name}.in",
-                weight=np.full((CHANNELS, CHANNELS, size, size), 3.0),
-                bias=np.ones(CHANNELS),
-            )
-            for name, size in kernels.items()
-        }
-        names = {*kernels, "x", "out"}
-        shapes = dict.fromkeys(names, (1, CHANNELS, 8, 8))
-        self.fused = FusedNodes(self.nodes, shapes, names if single else set())
+def conv(name: str, size: int = 3) -> ConvNode:
+    """A convolution of the picture with a square kernel."""
+    weight = np.full((CHANNELS, CHANNELS, size, size), 3.0)
+    return ConvNode(name=name, input="image", weight=weight, bias=ONES)
 
 
-def conv(node: Node) -> ConvNode:
+def affine(name: str, tensor: str, factor: np.ndarray, bias: np.ndarray) -> SumNode:
+    return SumNode(name=name, terms=((tensor, factor),), bias=bias)
+
+
+def difference(name: str, first: str, second: str) -> SumNode:
+    return SumNode(name=name, terms=((first, ONES), (second, -ONES)), bias=0 * ONES)
+
+
+def activated(name: str, tensor: str, activation: Activation) -> SumNode:
+    return replace(affine(name, tensor, ONES, 0 * ONES), activation=activation)
+
+
+def fused(*nodes: Node, outputs: tuple[str, ...] = ()) -> dict[str, Node]:
+    """Return the nodes after the pass; the last node's tensor is an output."""
+    graph = Graph(
+        input="image",
+        nodes=nodes,
+        outputs=(*outputs, nodes[-1].name),
+        shapes=dict.fromkeys(["image", *(n.name for n in nodes)], (1, CHANNELS, 8, 8)),
+    )
+    return {node.name: node for node in run(Fuse(), graph).nodes}
+
+
+def only_conv(nodes: dict[str, Node]) -> ConvNode:
+    (node,) = nodes.values()
     assert isinstance(node, ConvNode)
     return node
 
 
 def test_a_factor_and_a_constant_become_weights_and_bias() -> None:
-    chain = Chain(conv=3)
-    made = conv(chain.fused.affine("out", "conv", np.array([2.0, -1.0]), np.array([10.0, 20.0])))
+    factor, bias = np.array([2.0, -1.0]), np.array([10.0, 20.0])
+    made = only_conv(fused(conv("conv"), affine("out", "conv", factor, bias)))
     assert made.name == "out"
     assert_allclose(made.weight[:, 0, 0, 0], [6, -3])
     assert_allclose(made.bias, [12, 19])
-    assert not chain.nodes, "the convolution has been taken in"
 
 
 def test_a_tensor_that_others_read_too_stays_as_it_is() -> None:
-    chain = Chain(single=False, conv=3)
-    made = chain.fused.affine("out", "conv", np.full(CHANNELS, 2.0), 0.0)
-    assert isinstance(made, SumNode)
-    assert "conv" in chain.nodes
+    nodes = fused(
+        conv("conv"), affine("out", "conv", 2 * ONES, 0 * ONES), difference("last", "out", "conv")
+    )
+    assert isinstance(nodes["conv"], ConvNode)
+    assert isinstance(nodes["last"], SumNode)
 
 
-def test_the_heavier_convolution_takes_the_other_tensor_as_a_residual() -> None:
-    chain = Chain(light=2, heavy=3)
-    made = conv(chain.fused.sum("out", "light", "heavy", -1.0))
-    assert made.input == "heavy.in"
+def test_a_tensor_that_the_network_returns_stays_as_it_is() -> None:
+    nodes = fused(conv("conv"), affine("out", "conv", 2 * ONES, 0 * ONES), outputs=("conv",))
+    assert [*nodes] == ["conv", "out"]
+
+
+def test_the_larger_convolution_absorbs_the_other_tensor_as_a_residual() -> None:
+    nodes = fused(conv("light", 2), conv("heavy"), difference("out", "light", "heavy"))
+    made = nodes["out"]
+    assert [*nodes] == ["light", "out"]
+    assert isinstance(made, ConvNode)
     assert_allclose(made.weight, -3.0)
     ((tensor, factor),) = made.residuals
     assert tensor == "light"
     assert_allclose(factor, 1.0)
-    assert [*chain.nodes] == ["light"]
 
 
 def test_a_1x1_convolution_shares_the_accumulator() -> None:
-    chain = Chain(shortcut=1, body=3)
-    made = conv(chain.fused.sum("out", "body", "shortcut", -1.0))
+    made = only_conv(
+        fused(conv("shortcut", 1), conv("body"), difference("out", "body", "shortcut"))
+    )
     (projection,) = made.projections
-    assert projection.input == "shortcut.in"
+    assert projection.input == "image"
     assert_allclose(projection.weight, -3.0)
     assert_allclose(made.bias, 0.0)  # 1 - 1
-    assert not chain.nodes
 
 
 def test_an_activation_closes_a_node() -> None:
-    chain = Chain(conv=3)
-    chain.nodes["out"] = chain.fused.activated("out", "conv", RELU)
-    assert conv(chain.nodes["out"]).activation == RELU
-    assert isinstance(chain.fused.affine("x", "out", np.full(CHANNELS, 2.0), 0.0), SumNode)
+    nodes = fused(
+        conv("conv"), activated("relu", "conv", RELU), affine("out", "relu", 2 * ONES, 0 * ONES)
+    )
+    made = nodes["relu"]
+    assert isinstance(made, ConvNode)
+    assert made.activation == RELU
+    assert isinstance(nodes["out"], SumNode)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +116,14 @@ def test_an_activation_closes_a_node() -> None:
 def test_two_activations_are_one_where_one_does_both(
     first: Activation, second: Activation, joined: Activation | None
 ) -> None:
-    chain = Chain(conv=3)
-    chain.nodes["out"] = chain.fused.activated("out", "conv", first)
-    made = chain.fused.activated("x", "out", second)
-    if joined is None:
-        assert isinstance(made, SumNode)
-        assert made.activation == second
-    else:
-        assert conv(made).activation == joined
+    nodes = fused(conv("conv"), activated("a", "conv", first), activated("out", "a", second))
+    made = nodes["out"]
+    assert isinstance(made, ConvNode if joined else SumNode)
+    assert made.activation == (joined or second)  # type: ignore[attr-defined]
+
+
+def test_a_pool_is_not_fused() -> None:
+    pool = MaxPoolNode(
+        name="pool", input="conv", kernel=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0)
+    )
+    assert [*fused(conv("conv"), pool, activated("out", "pool", RELU))] == ["conv", "pool", "out"]

@@ -46,7 +46,11 @@ def quantized(network: Network) -> QuantizedNetwork:
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_integer_network_follows_the_float_one(name: str, networks: dict[str, Network]) -> None:
-    network = networks[name]
+    assert_follows_float(networks[name])
+
+
+def assert_follows_float(network: Network) -> None:
+    """Compare the outputs of the quantised network with those of onnxruntime."""
     result = quantized(network)
     compiled = CompiledModule(result.module)
     session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
@@ -149,6 +153,36 @@ def test_transposed_convolutions_and_global_maxima_are_integer(
     assert not wide.weight[:, :, 1::2].any()
     assert isinstance(largest, MaxPool)
     assert largest.kernel == (20, 20)
+
+
+def _table_then_reshape(b: small_networks.Builder) -> None:
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    x = b.node("Sigmoid", [x], "gate")
+    x = b.node("Reshape", [x, b.constant("flat", np.array([1, 8, 256, 1], np.int64))], "moved")
+    b.conv(x, "result", (4, 8, 1, 1))
+
+
+def _table_then_split(b: small_networks.Builder) -> None:
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    b.node("Sigmoid", [x], "gate")
+    parts = b.constant("parts", np.array([3, 5], np.int64))
+    b.node("Split", ["gate", parts], "head", "tail", axis=1)
+    b.conv("tail", "result", (4, 5, 1, 1))
+
+
+def _picture_stays_float(b: small_networks.Builder) -> None:
+    b.node("Softmax", ["image"], "soft", axis=1)
+    b.conv("soft", "result", (4, 3, 3, 3))
+
+
+@pytest.mark.parametrize("make", [_table_then_reshape, _table_then_split, _picture_stays_float])
+def test_an_unusual_order_of_operators_is_quantised(
+    make: Callable[[small_networks.Builder], None], tmp_path: Path
+) -> None:
+    builder = small_networks.Builder(7)
+    make(builder)
+    onnx.save(builder.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    assert_follows_float(load_network(tmp_path / "net.onnx"))
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

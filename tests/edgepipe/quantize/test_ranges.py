@@ -75,7 +75,6 @@ def test_a_tensor_that_was_not_measured_is_an_error() -> None:
 
 def test_what_convolutions_read_and_make_is_measured_but_not_the_picture() -> None:
     first = ConvNode(name="first", input="image", weight=np.ones((4, 3, 1, 1)), bias=np.zeros(4))
-    graph = Graph(
-        input="image", nodes=(first, pool()), outputs=("pool",), shapes={"x": (1, 4, 1, 1)}
-    )
+    x = MaxPoolNode(name="x", input="first", kernel=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0))
+    graph = Graph(input="image", nodes=(first, x, pool()), outputs=("pool",), shapes={})
     assert measured_tensors(graph) == ["first", "x"]

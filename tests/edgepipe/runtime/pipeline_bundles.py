@@ -27,7 +27,7 @@ from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.description import Postprocess
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.quantize.emit import emit_dequantize, emit_input_table, emit_layer
+from edgepipe.quantize.normal_forms import write_dequantize, write_input_table, write_layer
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, run_module
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
@@ -87,11 +87,11 @@ def make_network(seed: int = 1) -> Network:
     first = ModuleBuilder()
     first.param("frame", (1, SIZE, SIZE, 3), "uint8")
     table = rng.integers(-128, 128, (3, 256)).astype(np.int8)
-    emit_input_table(first, "pixels", "frame", table)
-    emit_layer(first, _conv(rng, pixels, features, 3, 2))
+    write_input_table(first, "pixels", "frame", table)
+    write_layer(first, _conv(rng, pixels, features, 3, 2))
     last = ModuleBuilder()
     last.param("body", (1, CLASSES, 1, 1), "int8")
-    emit_dequantize(last, "scores", "body", np.array([0.125], np.float32), reshape=(1, CLASSES))
+    write_dequantize(last, "scores", "body", np.array([0.125], np.float32), reshape=(1, CLASSES))
     return Network(
         first=first.finish(["features"]),
         body=_conv(rng, features, body, SIZE // 2, 1),
@@ -134,7 +134,7 @@ def compile_fallback(network: Network) -> Files:
     blocks = Blocks(block=ACCELERATOR.block_in)
     body = ModuleBuilder()
     body.param("features", (1, 20, SIZE // 2, SIZE // 2), "int8")
-    emit_layer(body, network.body)
+    write_layer(body, network.body)
     compiled = compile_arm_stage(
         body.finish(["body"]), input_layouts={"features": blocks}, output_layouts={"body": blocks}
     )

@@ -1,4 +1,6 @@
-"""Write layer records as integer Relax: the normal forms that `partition.operators` reads back.
+"""The normal forms: what each integer operator looks like in Relax.
+
+``partition.operators`` reads them back as layer records.
 
 Every operator is a chain of bindings. The last one carries the operator's name, the ones before it
 are called ``<operator>__<part>``.
@@ -29,13 +31,13 @@ Int8Array = NDArray[np.int8]
 Float32Array = NDArray[np.float32]
 
 
-def emit_layer(builder: ModuleBuilder, layer: Layer) -> str:
+def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
     """Append ``layer`` in its normal form; its inputs must be bound already. Return its name."""
     if isinstance(layer, Conv | TransposedConv):
-        return _emit_conv(builder, layer)
+        return _write_conv(builder, layer)
     if isinstance(layer, Sum):
-        acc = _emit_terms(builder, layer.name, "", layer.terms)
-        return _emit_epilogue(builder, layer.name, acc, layer.epilogue)
+        acc = _write_terms(builder, layer.name, "", layer.terms)
+        return _write_epilogue(builder, layer.name, acc, layer.epilogue)
     if isinstance(layer, MaxPool):
         return builder.emit(
             layer.name,
@@ -46,11 +48,11 @@ def emit_layer(builder: ModuleBuilder, layer: Layer) -> str:
             padding=layer.padding,
         )
     if isinstance(layer, Resize):
-        return _emit_resize(builder, layer)
-    return _emit_concat(builder, layer)
+        return _write_resize(builder, layer)
+    return _write_concat(builder, layer)
 
 
-def _emit_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
+def _write_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
     name = layer.name
     if isinstance(layer, Conv):
         acc = builder.emit(
@@ -87,12 +89,12 @@ def _emit_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
             out_dtype="int32",
         )
     if isinstance(layer, Conv):
-        acc = _emit_projections(builder, name, acc, layer.projections)
-    acc = _emit_terms(builder, name, acc, layer.terms)
-    return _emit_epilogue(builder, name, acc, layer.epilogue)
+        acc = _write_projections(builder, name, acc, layer.projections)
+    acc = _write_terms(builder, name, acc, layer.terms)
+    return _write_epilogue(builder, name, acc, layer.epilogue)
 
 
-def _emit_projections(
+def _write_projections(
     builder: ModuleBuilder, name: str, acc: str, projections: tuple[Projection, ...]
 ) -> str:
     """Add the 1x1 convolution of every projection to ``acc``."""
@@ -109,8 +111,8 @@ def _emit_projections(
     return acc
 
 
-def _emit_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
-    """Add ``tensor * factor`` of every term to ``acc`` (empty: there is none yet)."""
+def _write_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
+    """Add ``tensor * factor`` of every term to ``acc`` (empty: there are no values in it)."""
     for index, term in enumerate(terms):
         wide = builder.emit(f"{name}__wide{index}", "astype", term.tensor.name, dtype="int32")
         part = builder.emit(f"{name}__term{index}", "multiply", wide, per_channel(term.factor))
@@ -118,7 +120,7 @@ def _emit_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, 
     return acc
 
 
-def _emit_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
+def _write_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
     v = builder.emit(f"{name}__biased", "add", acc, per_channel(epilogue.bias))
     if epilogue.leaky is not None:
         leaky = epilogue.leaky
@@ -136,7 +138,7 @@ def _emit_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilog
     return builder.emit(name, "astype", v, dtype="int8")
 
 
-def _emit_resize(builder: ModuleBuilder, layer: Resize) -> str:
+def _write_resize(builder: ModuleBuilder, layer: Resize) -> str:
     name = layer.name
     v = builder.emit(f"{name}__wide", "astype", layer.input.name, dtype="int32")
     v = builder.emit(f"{name}__rows", "matmul", layer.rows, v)
@@ -150,11 +152,11 @@ def _emit_resize(builder: ModuleBuilder, layer: Resize) -> str:
     return builder.emit(name, "astype", v, dtype="int8")
 
 
-def _emit_concat(builder: ModuleBuilder, layer: Concat) -> str:
+def _write_concat(builder: ModuleBuilder, layer: Concat) -> str:
     return builder.emit(layer.name, "concat", [t.name for t in layer.inputs], axis=1)
 
 
-def emit_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8Array) -> str:
+def write_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8Array) -> str:
     """Look uint8 ``frame[1, h, w, c]`` up in ``table: int8[c, 256]`` giving int8[1, c, h, w]."""
     channels = table.shape[0]
     offset = per_channel(256 * np.arange(channels, dtype=np.int32))
@@ -166,7 +168,7 @@ def emit_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8A
     )
 
 
-def emit_dequantize(
+def write_dequantize(
     builder: ModuleBuilder, name: str, tensor: str, scale: Float32Array, *, reshape: tuple[int, ...]
 ) -> str:
     """Turn int8[1, c, h, w] into float32 by ``scale: float32[c]`` or one value for all.
@@ -181,7 +183,7 @@ def emit_dequantize(
     return builder.emit(name, "reshape", v, reshape)
 
 
-def emit_quantize(
+def write_quantize(
     builder: ModuleBuilder, name: str, tensor: str, scale: Float32Array, *, reshape: tuple[int, ...]
 ) -> str:
     """Turn a float32 tensor into int8[1, c, h, w]: round half to even of ``x / scale``, clipped.
@@ -198,7 +200,7 @@ def emit_quantize(
     return builder.emit(name, "astype", v, dtype="int8")
 
 
-def emit_table(
+def write_table(
     builder: ModuleBuilder, name: str, tensor: str, table: Float32Array | Int8Array
 ) -> str:
     """Look int8 ``tensor`` up in ``table[c, 256]`` (or [1, 256] for all channels).

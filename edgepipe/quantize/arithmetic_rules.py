@@ -1,0 +1,150 @@
+"""What the quantiser recognises in calls that compute with weights and constants.
+
+A rule returns the node of a call, not fused with anything yet, or the reason why it stays float.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.quantize.call import NO_PICTURE, Call
+from edgepipe.quantize.graph import (
+    Activation,
+    ConvNode,
+    MoveNode,
+    Node,
+    SumNode,
+    as_channels,
+    picture_shape,
+)
+
+Float = NDArray[np.float64]
+NO_CONSTANT_WEIGHT = "its weights are not constant"
+
+
+def elementwise(call: Call) -> Node | str:
+    """Add, subtract, multiply and divide by a constant per channel, or add two tensors."""
+    first, second = call.args
+    shape = call.shape
+    if not call.is_picture(call.name):
+        return f"it makes {list(shape)}, no picture [1, c, h, w]"
+    if isinstance(first, str) and isinstance(second, str):
+        return _of_two_tensors(call, first, second)
+    tensor, constant = (first, second) if isinstance(first, str) else (second, first)
+    if not isinstance(tensor, str) or call.shapes[tensor] != shape:
+        return "its constant has more axes than its tensor"
+    factors = np.asarray(constant)
+    values = as_channels(factors, shape)
+    if values is None:
+        return f"its constant {list(factors.shape)} is not one value a channel"
+    if call.op == "divide" and tensor is not first:
+        return "a constant is divided by a tensor"
+    ones = np.ones(shape[1])
+    sign = -1.0 if call.op == "subtract" else 1.0
+    if call.op == "multiply":
+        return _affine(call.name, tensor, values, 0 * ones)
+    if call.op == "divide":
+        return _affine(call.name, tensor, 1.0 / values, 0 * ones)
+    if tensor is first:
+        return _affine(call.name, tensor, ones, sign * values)
+    return _affine(call.name, tensor, sign * ones, values)
+
+
+def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:
+    """Return a sum of two tensors of one shape, or twice a tensor."""
+    if call.shapes[first] != call.shape or call.shapes[second] != call.shape:
+        return f"{list(call.shapes[first])} and {list(call.shapes[second])} differ"
+    ones = np.ones(call.shape[1])
+    if call.op == "add" and first == second:
+        return _affine(call.name, first, 2.0 * ones, 0 * ones)
+    if call.op in ("add", "subtract") and first != second:
+        sign = -1.0 if call.op == "subtract" else 1.0
+        terms = ((first, ones), (second, sign * ones))
+        return SumNode(name=call.name, terms=terms, bias=0 * ones)
+    return f"only sums of two tensors are quantised, this is {call.op}"
+
+
+def _affine(name: str, tensor: str, factor: Float, bias: Float) -> SumNode:
+    return SumNode(name=name, terms=((tensor, factor),), bias=bias)
+
+
+def activation(call: Call) -> Node | str:
+    """Relu, leaky relu, clip, and maximum or minimum with a constant."""
+    tensor = call.args[0]
+    wanted = _activation(call)
+    if wanted is None:
+        return "its bounds are not one constant, or its slope is not within 0 and 1"
+    if not isinstance(tensor, str) or not call.is_picture(tensor):
+        return NO_PICTURE
+    ones = np.ones(call.shapes[tensor][1])
+    return SumNode(name=call.name, terms=((tensor, ones),), bias=0 * ones, activation=wanted)
+
+
+def conv(call: Call) -> Node | str:
+    """Convolution and transposed convolution with constant weights."""
+    tensor, weight = call.args
+    attributes = call.attributes
+    if not isinstance(weight, np.ndarray) or not isinstance(tensor, str):
+        return NO_CONSTANT_WEIGHT
+    transposed = call.op == "nn.conv2d_transpose"
+    dilation = attributes["dilation"]
+    if transposed:  # the record of a transposed convolution has no dilation
+        weight, dilation = _dilated(weight, dilation), (1, 1)
+    return ConvNode(
+        name=call.name,
+        input=tensor,
+        weight=weight.astype(np.float64),
+        bias=np.zeros(call.shape[1]),
+        stride=attributes["strides"],
+        padding=attributes["padding"],
+        dilation=dilation,
+        groups=attributes["groups"],
+        transposed=transposed,
+    )
+
+
+def dense(call: Call) -> Node | str:
+    """``[1, k] @ const[k, n]``: a convolution whose kernel is the whole picture."""
+    tensor, weight = call.args
+    if not isinstance(weight, np.ndarray) or not isinstance(tensor, str) or weight.ndim != 2:
+        return NO_CONSTANT_WEIGHT
+    if len(call.shape) != 2 or call.shape[0] != 1:
+        return f"it makes {list(call.shape)}, expected one row"
+    source, shape = tensor, (1, weight.shape[0], 1, 1)
+    before = call.nodes.get(tensor)
+    if isinstance(before, MoveNode) and before.binding.op == "reshape":
+        flat = picture_shape(call.shapes[before.input])
+        if flat is not None and len(call.shapes[before.input]) == 4:
+            source, shape = before.input, flat
+    kernel = weight.T.astype(np.float64).reshape(weight.shape[1], *shape[1:])
+    return ConvNode(name=call.name, input=source, weight=kernel, bias=np.zeros(weight.shape[1]))
+
+
+def _activation(call: Call) -> Activation | None:
+    if call.op == "nn.relu":
+        return Activation(low=0.0)
+    if call.op == "nn.leakyrelu":
+        slope = float(call.attributes["alpha"])
+        if slope == 0.0:
+            return Activation(low=0.0)
+        return Activation(slope=slope) if 0.0 < slope < 1.0 else None
+    if call.op == "clip":
+        low, high = call.args[1:]
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            return Activation(low=float(low), high=float(high))
+        return None
+    constant = call.args[1]
+    if not isinstance(constant, np.ndarray) or constant.size != 1:
+        return None
+    bound = float(constant.reshape(-1)[0])
+    return Activation(low=bound) if call.op == "maximum" else Activation(high=bound)
+
+
+def _dilated(weight: Float, dilation: tuple[int, int]) -> Float:
+    """Return a kernel [.., h, w] with zeros between its taps."""
+    *others, height, width = weight.shape
+    (dy, dx) = dilation
+    wide = np.zeros((*others, (height - 1) * dy + 1, (width - 1) * dx + 1), weight.dtype)
+    wide[..., ::dy, ::dx] = weight
+    return wide

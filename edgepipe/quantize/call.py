@@ -1,0 +1,52 @@
+"""A call of the float network as a rule sees it: its arguments, and what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgepipe.quantize.graph import Node, picture_shape
+from edgepipe.tvm_adapter import Argument, Binding
+
+NO_PICTURE = "it reads no picture [1, c, h, w]"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A binding, the shapes of all tensors, and the nodes before it by their output tensors."""
+
+    binding: Binding
+    shapes: Mapping[str, tuple[int, ...]]
+    nodes: Mapping[str, Node]
+
+    @property
+    def name(self) -> str:
+        """The tensor that the call makes."""
+        return self.binding.name
+
+    @property
+    def op(self) -> str:
+        """The Relax operator, e.g. ``nn.conv2d``."""
+        return self.binding.op
+
+    @property
+    def args(self) -> tuple[Argument, ...]:
+        """Tensors by name, constants as arrays, scalars."""
+        return self.binding.args
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes of the Relax operator."""
+        return self.binding.attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor that the call makes."""
+        return self.binding.shape
+
+    def is_picture(self, *tensors: object) -> bool:
+        """Tell whether all arguments are tensors [1, c, h, w] or [1, k]."""
+        return all(
+            isinstance(t, str) and picture_shape(self.shapes[t]) is not None for t in tensors
+        )

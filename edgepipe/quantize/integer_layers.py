@@ -1,0 +1,244 @@
+"""Turn a float node into a layer record: weights, shifts and constants in integers.
+
+Every function takes the node, the int8 forms that it reads and the range that its output covers,
+float64[channels], and returns the record with the scale of its output, float64[channels].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.quantize.graph import AveragePoolNode, ConvNode, SumNode
+from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.leaky import gain_of, leaky, steps_for
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.weights import (
+    MAX_SHIFT,
+    as_weight,
+    expected_error,
+    input_rows,
+    quantise_factors,
+    quantise_rows,
+    require_no_overflow,
+    snap,
+)
+from vta_stages.layers.records import (
+    Conv,
+    Epilogue,
+    Layer,
+    Projection,
+    Sum,
+    TensorSpec,
+    Term,
+    TransposedConv,
+)
+
+Float = NDArray[np.float64]
+Scaled = tuple[Layer, Float]
+Mean = Callable[[str], Float | None]
+"""The mean of every channel of a float tensor, float64[channels], if calibration measured it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvInputs:
+    """The int8 forms that a ConvNode reads, in the node's order."""
+
+    source: Int8Form
+    projections: tuple[Int8Form, ...]
+    residuals: tuple[Int8Form, ...]
+
+
+def integer_conv(
+    node: ConvNode,
+    inputs: ConvInputs,
+    output: TensorSpec,
+    covered: Float,
+    mean: Mean,
+    options: QuantizeOptions,
+) -> Scaled:
+    """Return a convolution or transposed convolution in integers.
+
+    The output scale grows where weights would otherwise exceed int8, and moves a little where that
+    makes the first residual's factor exact.
+    """
+    scale = np.minimum(covered, node.activation.high) / 127
+    own = input_rows(node, inputs.source.scale)
+    # Projections share the accumulator, and with it each channel's weight step.
+    projected = [
+        part.weight * form.scale
+        for form, part in zip(inputs.projections, node.projections, strict=True)
+    ]
+    real = np.hstack([own, *projected])
+    scale = np.maximum(scale, np.abs(real).max(axis=1) / 127)
+    gain = _gain(node, options)
+    rows, shift = quantise_rows(real / (gain * scale[:, None]))
+    if node.residuals:
+        factor = node.residuals[0][1]
+        scale = snap(scale, inputs.residuals[0].scale * factor / gain, shift)
+        scale = np.minimum(scale, node.activation.high / 127)
+        rows, shift = quantise_rows(real / (gain * scale[:, None]))
+    unit = gain * scale * 2.0**-shift
+    terms = _terms(inputs.residuals, [factor for _, factor in node.residuals], unit)
+    borders = np.cumsum([own.shape[1], *(part.shape[1] for part in projected)])[:-1]
+    bias = node.bias / unit
+    if options.bias_correction:
+        errors = np.split(real / unit[:, None] - rows, borders, axis=1)
+        bias = bias + _expected_error(node, inputs, errors, mean)
+    weight_sums = np.abs(rows).sum(axis=1)
+    epilogue = _epilogue(node, scale, shift, bias, weight_sums, terms, options)
+    own_rows, *projected_rows = np.split(rows, borders, axis=1)
+    weight = as_weight(node, own_rows)
+    if node.transposed:
+        transposed = TransposedConv(
+            name=output.name,
+            input=inputs.source.spec,
+            output=output,
+            weight=weight,
+            epilogue=epilogue,
+            stride=node.stride,
+            padding=node.padding,
+            groups=node.groups,
+            terms=terms,
+        )
+        return transposed, scale
+    conv = Conv(
+        name=output.name,
+        input=inputs.source.spec,
+        output=output,
+        weight=weight,
+        epilogue=epilogue,
+        stride=node.stride,
+        padding=node.padding,
+        dilation=node.dilation,
+        groups=node.groups,
+        terms=terms,
+        projections=tuple(
+            Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
+            for form, part, w in zip(
+                inputs.projections, node.projections, projected_rows, strict=True
+            )
+        ),
+    )
+    return conv, scale
+
+
+def integer_sum(
+    node: SumNode,
+    inputs: Sequence[Int8Form],
+    output: TensorSpec,
+    covered: Float,
+    options: QuantizeOptions,
+) -> Scaled:
+    """Return a sum of tensors times factors in integers."""
+    scale = np.minimum(covered, node.activation.high) / 127
+    gain = _gain(node, options)
+    factors = [factor for _, factor in node.terms]
+    ratios = np.stack(
+        [np.abs(form.scale * factor) for form, factor in zip(inputs, factors, strict=True)]
+    ) / (gain * scale)
+    # The smallest factor gets seven bits, the others as many and a power of two.
+    smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
+    smallest = np.where(np.isfinite(smallest), smallest, 1.0)
+    shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
+    scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
+    scale = np.minimum(scale, node.activation.high / 127)
+    unit = gain * scale * 2.0**-shift
+    terms = _terms(inputs, factors, unit)
+    nothing = np.zeros(output.channels, np.int64)
+    epilogue = _epilogue(node, scale, shift, node.bias / unit, nothing, terms, options)
+    return Sum(name=output.name, output=output, terms=terms, epilogue=epilogue), scale
+
+
+def integer_average_pool(
+    node: AveragePoolNode, source: Int8Form, output: TensorSpec, covered: Float
+) -> Scaled:
+    """Return an average pool as a depthwise convolution with one constant weight."""
+    window = node.kernel[0] * node.kernel[1]
+    wanted = float(covered.max()) / 127
+    ratio = float(source.scale.max()) / (window * wanted)
+    # A constant weight and a shift make the mean exact at a scale near the wanted one.
+    shift = int(np.clip(np.floor(np.log2(127.49 / ratio)), 0, MAX_SHIFT))
+    weight = int(np.clip(np.floor(ratio * 2.0**shift), 1, 127))
+    scale = source.scale * 2.0**shift / (weight * window)
+    channels = node.channels
+    epilogue = Epilogue(
+        bias=np.full(channels, (1 << shift) >> 1, np.int32),
+        shift=np.full(channels, shift, np.int32),
+        low=-128,
+        high=127,
+    )
+    layer = Conv(
+        name=output.name,
+        input=source.spec,
+        output=output,
+        weight=np.full((channels, 1, *node.kernel), weight, np.int8),
+        epilogue=epilogue,
+        stride=node.stride,
+        padding=node.padding,
+        groups=channels,
+    )
+    return layer, scale
+
+
+def _terms(forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float) -> tuple[Term, ...]:
+    """Return residual terms with factors in accumulator units."""
+    return tuple(
+        Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
+        for form, factor in zip(forms, factors, strict=True)
+    )
+
+
+def _expected_error(
+    node: ConvNode, inputs: ConvInputs, errors: Sequence[Float], mean: Mean
+) -> Float:
+    """Return what rounding the weights takes from each channel's mean, where means are known.
+
+    ``errors`` are those of the weights of every weighted input, as rows.
+    """
+    forms = (inputs.source, *inputs.projections)
+    result = np.zeros(len(errors[0]))
+    for index, (tensor, form) in enumerate(zip(node.weighted_inputs, forms, strict=True)):
+        measured = mean(tensor)
+        if measured is not None:
+            steps = measured / form.scale
+            error = errors[index]
+            result += expected_error(node, error, steps) if index == 0 else error @ steps
+    return result
+
+
+def _epilogue(
+    node: ConvNode | SumNode,
+    scale: Float,
+    shift: NDArray[np.int32],
+    bias: Float,
+    weight_sums: NDArray[np.int64],
+    terms: tuple[Term, ...],
+    options: QuantizeOptions,
+) -> Epilogue:
+    """Return the constants that turn the accumulator into int8, activation included."""
+    branch = None
+    constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+    if node.activation.slope != 1.0:
+        branch, constant = leaky(node.activation.slope, shift, most=options.leaky_steps)
+    rounded = np.rint(bias).astype(np.int64) + constant
+    require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
+    # Where scales differ, each covers `high` at most: int8 saturates there anyway.
+    low = max(-128.0, float(np.rint(node.activation.low / scale).min()))
+    high = min(127.0, float(np.rint(node.activation.high / scale).max()))
+    return Epilogue(
+        bias=rounded.astype(np.int32),
+        shift=shift,
+        low=int(low),
+        high=int(high),
+        leaky=branch,
+    )
+
+
+def _gain(node: ConvNode | SumNode, options: QuantizeOptions) -> float:
+    """Return what the activation multiplies positive accumulators by."""
+    slope = node.activation.slope
+    return 1.0 if slope == 1.0 else gain_of(steps_for(slope, most=options.leaky_steps))

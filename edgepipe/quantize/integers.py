@@ -1,0 +1,163 @@
+"""The integer network: operators on int8 tensors in order, before they are written as Relax.
+
+An operator is a layer record of ``vta_stages.layers`` or one of the classes below. ``name`` is the
+operator and the tensor that it makes; a tensor has one form, int8 or float32, under one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.tvm_adapter import Binding
+from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.records import Layer, TensorSpec
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InputTable:
+    """int8[1, c, h, w] = ``table: int8[c, 256]`` at every byte of the frame uint8[1, h, w, c]."""
+
+    name: str
+    frame: str
+    table: NDArray[np.int8] = field(repr=False)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.frame,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unary:
+    """An operator ``name`` on one tensor."""
+
+    name: str
+    tensor: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.tensor,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ToInt8(Unary):
+    """int8[1, c, h, w] = ``tensor / step``, rounded; ``shape`` is that picture's if it differs."""
+
+    step: NDArray[np.float32]
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ToFloat(Unary):
+    """float32 = ``tensor * step``, one step or one a channel; ``shape`` is the result's if it
+    differs from the picture's."""
+
+    step: NDArray[np.float32]
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lookup(Unary):
+    """``table[c, 256]`` (int8 or float32, or one row for all channels) at every int8 value."""
+
+    table: NDArray[np.int8] | NDArray[np.float32] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChannelSlice(Unary):
+    """Channels ``begin`` to ``end`` of a tensor of either form."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reshape(Unary):
+    """The values of a tensor in another shape."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Copied:
+    """A call of the float network as it was, on the tensors that ``renamed`` gives its inputs."""
+
+    name: str
+    binding: Binding
+    renamed: Mapping[str, str]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return tuple(self.renamed.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int8Form:
+    """The int8 form of a tensor: its name, its shape, and its scale, float64[channels] or [1]."""
+
+    name: str
+    shape: tuple[int, ...]
+    scale: Float
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The form, a picture [1, c, h, w], as layer records name it."""
+        _, channels, height, width = self.shape
+        return TensorSpec(name=self.name, channels=channels, height=height, width=width)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Tell whether all channels have one scale."""
+        return bool(np.all(self.scale == self.scale[0]))
+
+
+Operation = Layer | InputTable | ToInt8 | ToFloat | Lookup | ChannelSlice | Reshape | Copied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerNetwork:
+    """Operators in an order in which each follows its inputs.
+
+    ``input`` is the frame, uint8 of ``frame_shape``; ``outputs`` are the float network's, by name
+    and shape. ``scales`` is the real value of one step of every int8 tensor, float64[channels].
+    """
+
+    input: str
+    frame_shape: tuple[int, int, int, int]
+    operations: tuple[Operation, ...] = field(repr=False)
+    outputs: Mapping[str, tuple[int, ...]]
+    scales: Mapping[str, Float] = field(repr=False)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what makes the network malformed: order, names, scales and shifts."""
+        made = {self.input}
+        for operation in self.operations:
+            for name in _inputs(operation):
+                if name not in made:
+                    yield f"{operation.name} reads {name}, which no operator before it makes"
+            if operation.name in made:
+                yield f"{operation.name} is made twice"
+            made.add(operation.name)
+        for name in self.outputs:
+            if name not in made:
+                yield f"output {name} is made by no operator"
+        for name, scale in self.scales.items():
+            if name not in made:
+                yield f"{name} has a scale, but no operator makes it"
+            if not np.isfinite(scale).all() or (scale <= 0).any():
+                yield f"{name} has a scale that is not a positive number"
+
+
+def _inputs(operation: Operation) -> tuple[str, ...]:
+    """Return the tensors that an operator reads."""
+    if isinstance(operation, Layer):
+        return tuple(spec.name for spec in layer_inputs(operation))
+    return operation.inputs

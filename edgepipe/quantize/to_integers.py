@@ -1,0 +1,332 @@
+"""Choose int8 values for a recognised network: the pass from float nodes to integer operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import QuantizeError
+from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.quantize.calibrate import TensorStatistics
+from edgepipe.quantize.graph import (
+    AveragePoolNode,
+    ConcatNode,
+    ConvNode,
+    FloatNode,
+    Graph,
+    MaxPoolNode,
+    MoveNode,
+    Node,
+    ResizeNode,
+    SliceNode,
+    SumNode,
+    TableNode,
+    picture_shape,
+)
+from edgepipe.quantize.integer_layers import (
+    ConvInputs,
+    integer_average_pool,
+    integer_conv,
+    integer_sum,
+)
+from edgepipe.quantize.integers import (
+    ChannelSlice,
+    Copied,
+    InputTable,
+    Int8Form,
+    IntegerNetwork,
+    Lookup,
+    Operation,
+    Reshape,
+    ToFloat,
+    ToInt8,
+)
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
+from edgepipe.tvm_adapter import Binding
+from vta_stages.layers.records import Concat, Layer, MaxPool, Resize, TensorSpec
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToIntegers:
+    """Give every tensor that an integer operator reads a scale, and every operator its constants.
+
+    before   ConvNode y = max(conv(x, float weight) + float bias, 0); FloatNode s = softmax(y)
+    after    Conv y: int8 weight, bias, shift, clip; ToFloat y.float; Copied s = softmax(y.float)
+
+    A tensor is int8, float or both; each form is made when an operator first reads it.
+    ``statistics`` are those of the float tensors, by name.
+    """
+
+    statistics: Mapping[str, TensorStatistics] = field(repr=False)
+    preprocess: Preprocess
+    options: QuantizeOptions
+
+    def requires(self, before: Graph) -> Iterator[str]:
+        """Frames fit the input, and every range that will be asked for was measured."""
+        _, height, width, channels = self.preprocess.frame_shape
+        if before.shapes[before.input] != (1, channels, height, width):
+            yield (
+                f"the input is {list(before.shapes[before.input])}, "
+                f"expected {[1, channels, height, width]}"
+            )
+        for tensor in needed_ranges(before):
+            if tensor not in self.statistics:
+                yield f"the range of {tensor} was not measured"
+
+    def apply(self, before: Graph) -> IntegerNetwork:
+        lowering = _Lowering(before, self)
+        lowering.read_frame()
+        for node in before.nodes:
+            _LOWERINGS[type(node)](lowering, node)
+        for name in before.outputs:
+            lowering.float_form(name)
+        return IntegerNetwork(
+            input=before.input,
+            frame_shape=self.preprocess.frame_shape,
+            operations=tuple(lowering.operations),
+            outputs={name: before.shapes[name] for name in before.outputs},
+            scales=lowering.scales,
+        )
+
+    def ensures(self, before: Graph, after: IntegerNetwork) -> Iterator[str]:
+        """The same outputs; every layer's output has one scale a channel."""
+        if tuple(after.outputs) != before.outputs:
+            yield f"the outputs are {tuple(after.outputs)}, expected {before.outputs}"
+        for layer in after.operations:
+            if isinstance(layer, Layer):
+                scale = after.scales.get(layer.name)
+                if scale is None or scale.shape != (layer.output.channels,):
+                    yield f"{layer.name} has not one scale for each of its channels"
+
+
+class _Lowering:
+    """The operators so far, and the forms of the tensors that they make."""
+
+    def __init__(self, graph: Graph, choices: ToIntegers) -> None:
+        self.operations: list[Operation] = []
+        self.scales: dict[str, Float] = {}
+        self._graph = graph
+        self._ranges = Ranges(graph, choices.statistics, choices.options)
+        self._preprocess = choices.preprocess
+        self._options = choices.options
+        self._users = graph.users()
+        self._ints: dict[str, Int8Form] = {}
+        self._floats: dict[str, str] = {}
+
+    # Forms of a tensor.
+
+    def float_form(self, tensor: str) -> str:
+        """Return the float form's name, dequantising the int8 form if there is no other."""
+        if tensor not in self._floats:
+            form = self._ints[tensor]
+            shape = self._graph.shapes[tensor]
+            scale = form.scale[:1] if form.is_uniform else form.scale
+            taken = form.name == tensor or tensor == self._graph.input
+            self._floats[tensor] = name = f"{tensor}.float" if taken else tensor
+            self.operations.append(
+                ToFloat(
+                    name=name,
+                    tensor=form.name,
+                    step=scale.astype(np.float32),
+                    shape=shape if form.shape != shape else (),
+                )
+            )
+        return self._floats[tensor]
+
+    def _int8_form(self, tensor: str) -> Int8Form:
+        """Return the int8 form, quantising the float form if there is no other."""
+        if tensor not in self._ints:
+            flat = len(self._graph.shapes[tensor]) != 4
+            spec = self._spec(tensor, name=f"{tensor}.int8")
+            step = self._ranges.covered(tensor).max() / 127
+            self.operations.append(
+                ToInt8(
+                    name=spec.name,
+                    tensor=self._floats[tensor],
+                    step=np.array([step], np.float32),
+                    shape=(1, spec.channels, spec.height, spec.width) if flat else (),
+                )
+            )
+            self._made(tensor, spec, np.full(spec.channels, float(step)))
+        return self._ints[tensor]
+
+    def _spec(self, tensor: str, *, name: str = "") -> TensorSpec:
+        """Return what the int8 form of ``tensor`` will be; an output's own name is its float's."""
+        name = name or self._int8_name(tensor)
+        shape = picture_shape(self._graph.shapes[tensor])
+        if shape is None:
+            raise QuantizeError(f"{tensor}: has shape {self._graph.shapes[tensor]}, not a picture")
+        return TensorSpec(name=name, channels=shape[1], height=shape[2], width=shape[3])
+
+    def _int8_name(self, tensor: str) -> str:
+        return f"{tensor}.int8" if tensor in self._graph.outputs else tensor
+
+    def _made(self, tensor: str, spec: TensorSpec, scale: Float) -> None:
+        shape = (1, spec.channels, spec.height, spec.width)
+        self._ints[tensor] = Int8Form(name=spec.name, shape=shape, scale=scale)
+        self.scales[spec.name] = scale
+
+    def _append(self, tensor: str, layer: Layer, scale: Float) -> None:
+        """Append the layer that makes the int8 form of ``tensor``."""
+        self.operations.append(layer)
+        self._made(tensor, layer.output, scale)
+
+    # Operators.
+
+    def read_frame(self) -> None:
+        """Look the frame's bytes up in a table of the network's input values in int8."""
+        values = self._preprocess.values()
+        scale = np.abs(values).max(axis=1) / 127
+        table = np.rint(values / scale[:, None]).astype(np.int8)
+        frame = self._graph.input
+        spec = self._spec(frame, name=f"{frame}.int8")
+        self.operations.append(InputTable(name=spec.name, frame=frame, table=table))
+        self._made(frame, spec, scale)
+
+    def conv(self, node: ConvNode) -> None:
+        inputs = ConvInputs(
+            source=self._int8_form(node.input),
+            projections=tuple(self._int8_form(part.input) for part in node.projections),
+            residuals=tuple(self._int8_form(tensor) for tensor, _ in node.residuals),
+        )
+        made = integer_conv(
+            node,
+            inputs,
+            self._spec(node.name),
+            self._ranges.covered(node.name),
+            self._ranges.mean,
+            self._options,
+        )
+        self._append(node.name, *made)
+
+    def sum(self, node: SumNode) -> None:
+        inputs = [self._int8_form(tensor) for tensor in node.inputs]
+        covered = self._ranges.covered(node.name)
+        made = integer_sum(node, inputs, self._spec(node.name), covered, self._options)
+        self._append(node.name, *made)
+
+    def average_pool(self, node: AveragePoolNode) -> None:
+        source = self._int8_form(node.input)
+        covered = self._ranges.covered(node.name)
+        made = integer_average_pool(node, source, self._spec(node.name), covered)
+        self._append(node.name, *made)
+
+    def max_pool(self, node: MaxPoolNode) -> None:
+        source = self._int8_form(node.input)
+        output = self._spec(node.name)
+        layer = MaxPool(
+            name=output.name,
+            input=source.spec,
+            output=output,
+            kernel=node.kernel,
+            stride=node.stride,
+            padding=node.padding,
+        )
+        self._append(node.name, layer, source.scale)
+
+    def resize(self, node: ResizeNode) -> None:
+        source = self._int8_form(node.input)
+        output = self._spec(node.name)
+        layer = Resize(
+            name=output.name,
+            input=source.spec,
+            output=output,
+            rows=node.rows,
+            cols=node.cols,
+            shift=node.shift,
+        )
+        self._append(node.name, layer, source.scale)
+
+    def concat(self, node: ConcatNode) -> None:
+        parts = [self._int8_form(part) for part in node.parts]
+        output = self._spec(node.name)
+        layer = Concat(name=output.name, inputs=tuple(p.spec for p in parts), output=output)
+        self._append(node.name, layer, np.concatenate([part.scale for part in parts]))
+
+    def slice(self, node: SliceNode) -> None:
+        cut = {"begin": node.begin, "end": node.end}
+        if node.input not in self._ints:
+            source = self.float_form(node.input)
+            self.operations.append(ChannelSlice(name=node.name, tensor=source, **cut))
+            self._floats[node.name] = node.name
+            return
+        form = self._ints[node.input]
+        output = self._spec(node.name)
+        self.operations.append(ChannelSlice(name=output.name, tensor=form.name, **cut))
+        self._made(node.name, output, form.scale[node.begin : node.end])
+
+    def move(self, node: MoveNode) -> None:
+        """Move int8 if the scale allows it: a quarter of the bytes, and one conversion later."""
+        form = self._ints.get(node.input)
+        if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
+            self._copy(node.name, node.binding)
+            return
+        name = self._int8_name(node.name)
+        renamed = {node.input: form.name}
+        self.operations.append(Copied(name=name, binding=node.binding, renamed=renamed))
+        shape = self._graph.shapes[node.name]
+        picture = picture_shape(shape)
+        if picture is not None and picture != shape:
+            self.operations.append(Reshape(name=f"{name}.nchw", tensor=name, shape=picture))
+            name = f"{name}.nchw"
+        channels = picture[1] if picture else 1
+        moved = Int8Form(name=name, shape=picture or shape, scale=np.full(channels, form.scale[0]))
+        self._ints[node.name] = moved
+        self.scales[name] = moved.scale
+
+    def table(self, node: TableNode) -> None:
+        """Look int8 values up; the result is int8 if an integer operator reads it, else float."""
+        if node.input not in self._ints:
+            self._copy(node.name, node.binding)
+            return
+        source = self._ints[node.input]
+        scale = source.scale[:1] if source.is_uniform else source.scale
+        values = TABLE_FUNCTIONS[node.function](np.arange(-128, 128) * scale[:, None])
+        if not reads_int8(self._users, node.name):
+            table = values.astype(np.float32)
+            self.operations.append(Lookup(name=node.name, tensor=source.name, table=table))
+            self._floats[node.name] = node.name
+            return
+        output = self._spec(node.name)
+        step = float(self._ranges.covered(node.name).max()) / 127
+        steps = np.clip(np.rint(values / step), -128, 127).astype(np.int8)
+        self.operations.append(Lookup(name=output.name, tensor=source.name, table=steps))
+        self._made(node.name, output, np.full(output.channels, step))
+
+    def float(self, node: FloatNode) -> None:
+        self._copy(node.name, node.binding)
+
+    def _copy(self, name: str, binding: Binding) -> None:
+        """Keep a call as it was, on the float forms of its inputs."""
+        renamed = {tensor: self.float_form(tensor) for tensor in binding.inputs}
+        self.operations.append(Copied(name=name, binding=binding, renamed=renamed))
+        self._floats[name] = name
+
+
+TABLE_FUNCTIONS: dict[str, Callable[[Float], Float]] = {
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "nn.silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+_LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
+    ConvNode: _Lowering.conv,
+    SumNode: _Lowering.sum,
+    AveragePoolNode: _Lowering.average_pool,
+    MaxPoolNode: _Lowering.max_pool,
+    ResizeNode: _Lowering.resize,
+    ConcatNode: _Lowering.concat,
+    SliceNode: _Lowering.slice,
+    MoveNode: _Lowering.move,
+    TableNode: _Lowering.table,
+    FloatNode: _Lowering.float,
+}

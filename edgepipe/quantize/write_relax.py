@@ -1,0 +1,83 @@
+"""Write the integer network as a Relax module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from edgepipe.quantize import normal_forms
+from edgepipe.quantize.integers import (
+    ChannelSlice,
+    Copied,
+    InputTable,
+    IntegerNetwork,
+    Lookup,
+    Operation,
+    Reshape,
+    ToFloat,
+    ToInt8,
+)
+from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRelax:
+    """Write every operator in its normal form.
+
+    before   Conv y: x, weight, bias, shift, clip
+    after    y__acc = nn.conv2d(x, weight); y__biased = add(y__acc, bias); ...; y = astype(...)
+
+    ``source`` is the float module that copied calls come from.
+    """
+
+    source: IRModule = field(repr=False)
+
+    def requires(self, before: IntegerNetwork) -> Iterator[str]:
+        """Nothing but a well-formed network."""
+        return iter(())
+
+    def apply(self, before: IntegerNetwork) -> IRModule:
+        builder = ModuleBuilder()
+        builder.param(before.input, before.frame_shape, "uint8")
+        for operation in before.operations:
+            self._write(builder, operation)
+        return builder.finish(tuple(before.outputs), returns_tuple=len(before.outputs) > 1)
+
+    def ensures(self, before: IntegerNetwork, after: IRModule) -> Iterator[str]:
+        """The outputs are float32 in the float network's shapes; scaled tensors are int8."""
+        main = read_main(after)
+        if main.outputs != tuple(before.outputs):
+            yield f"the outputs are {main.outputs}, expected {tuple(before.outputs)}"
+        made = {binding.name: binding for binding in main.bindings}
+        for name, shape in before.outputs.items():
+            found = made.get(name)
+            if found is None or (found.dtype, found.shape) != ("float32", shape):
+                yield f"output {name} is not float32{list(shape)}"
+        for name in before.scales:
+            if name not in made or made[name].dtype != "int8":
+                yield f"{name} has a scale, but is not an int8 tensor"
+
+    def _write(self, builder: ModuleBuilder, operation: Operation) -> None:
+        name = operation.name
+        match operation:
+            case InputTable():
+                normal_forms.write_input_table(builder, name, operation.frame, operation.table)
+            case ToInt8():
+                normal_forms.write_quantize(
+                    builder, name, operation.tensor, operation.step, reshape=operation.shape
+                )
+            case ToFloat():
+                normal_forms.write_dequantize(
+                    builder, name, operation.tensor, operation.step, reshape=operation.shape
+                )
+            case Lookup():
+                normal_forms.write_table(builder, name, operation.tensor, operation.table)
+            case ChannelSlice():
+                cut = ([1], [operation.begin], [operation.end])
+                builder.emit(name, "strided_slice", operation.tensor, *cut)
+            case Reshape():
+                builder.emit(name, "reshape", operation.tensor, operation.shape)
+            case Copied():
+                builder.copy(operation.binding, name, operation.renamed, self.source)
+            case _:
+                normal_forms.write_layer(builder, operation)
