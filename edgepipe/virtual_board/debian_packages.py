@@ -59,7 +59,7 @@ class PackageStore:
         return re.findall(r"^\s+Depends: (\S+)", output, re.MULTILINE)
 
     def download(self, packages: list[str]) -> dict[str, Path]:
-        """Return the file of each package (``name`` or ``name:architecture``), downloaded if needed.
+        """Return the files of the packages (``name`` or ``name:architecture``).
 
         Raises ``VirtualBoardError`` for an unknown package or a failed download.
         """
