@@ -1,9 +1,9 @@
-// Accelerator: one VTA build as a value, the same fields as vta_stages/accelerator.py.
+// Accelerator: one VTA build as a value, with the same fields as vta_stages/accelerator.py.
 //
 //   Result<Accelerator> accelerator = parse_accelerator(json_text);
 //   if (accelerator.ok()) use(accelerator->inp_depth());
 //
-// Nothing is a compile-time constant: different accelerators live side by side in one process.
+// Nothing is a compile-time constant, so one process can use different accelerators.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class Revision {
   k0_0_2,  // 3-bit memory_type and alu_opcode; ACC loads honour pads
 };
 
-/// What LOAD and STORE move, as the encoding numbers it.
+/// The memory types of LOAD and STORE, numbered as in the encoding.
 enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
 
 /// The defaults are the stock Ultra96 build 1x16_i8w8a32_15_15_18_17. Inputs, weights and outputs
@@ -48,7 +48,7 @@ struct Accelerator {
 
   [[nodiscard]] std::uint32_t element_bytes(MemoryType type) const;
 
-  // Buffer depths in elements. The out buffer mirrors acc entry by entry.
+  // Buffer depths in elements. The out buffer has one entry per acc entry.
   [[nodiscard]] std::uint32_t uop_depth() const {
     return (1U << uop_buffer_bytes_log2) / uop_bytes();
   }
@@ -64,10 +64,10 @@ struct Accelerator {
 
   [[nodiscard]] std::uint32_t depth(MemoryType type) const;
 
-  /// Upstream's name of the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
+  /// Upstream's name for the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
   [[nodiscard]] std::string configuration() const;
 
-  /// kInvalidArgument when no VTA can have these values: a size that is not a power of two, a
+  /// kInvalidArgument if no VTA can have these values: a size that is not a power of two, a
   /// buffer smaller than one element, or instruction fields that do not fit in 128 bits.
   [[nodiscard]] Status validate() const;
 

@@ -1,12 +1,11 @@
-// Bundle: a compiled network, opened and checked; it makes the stages of a pipeline.
+// Bundle: an opened and checked compiled network, which creates the stages of a pipeline.
 //
 //   Result<std::unique_ptr<Bundle>> bundle = Bundle::open("nanodet.edgepipe");
 //   Result<std::unique_ptr<Device>> device = ...;
 //   Result<Graph> graph = (*bundle)->make_graph({.devices = {device.get()}});
 //
-// Opening compares the manifest with its own digest, manifest.digest, then every file with the
-// digest that the manifest records. They find damage and mix-ups; they are no defence against a
-// forger.
+// Opening compares the manifest with its digest in manifest.digest, then every file with the digest
+// in the manifest. The digests detect damage and mix-ups. They do not protect against forgery.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +28,30 @@ namespace edgepipe {
 class Bundle {
  public:
   /// Opens a folder or an archive and checks it. kNotFound for a missing bundle or file, kCorrupt
-  /// for one that is truncated, altered or not listed, kUnsupported for another format version.
+  /// for one that is truncated, modified or not listed, kUnsupported for another format version.
   static Result<std::unique_ptr<Bundle>> open(const std::filesystem::path& path);
 
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
 
-  /// The content of a file; valid as long as the bundle.
+  /// The content of a file; valid for the lifetime of the bundle.
   [[nodiscard]] Result<std::span<const std::byte>> content(std::string_view path) const {
     return files_.content(path);
   }
 
-  /// The content of a golden file, checked to be as large as its tensor.
+  /// The content of a golden file; its size is checked against the tensor.
   [[nodiscard]] Result<std::span<const std::byte>> golden(const GoldenFile& file) const;
 
-  /// The class names of the labels file, empty when there is none.
+  /// The class names of the labels file; empty if there is none.
   [[nodiscard]] Result<std::vector<std::string>> labels() const;
 
   /// Loads every stage for this machine, with its fallback if the bundle has one. The devices run
-  /// the VTA stages and outlive them; there need be none when no stage is of that kind. Blocks
+  /// the VTA stages and must outlive them; they may be empty if there are no VTA stages. Blocks
   /// while kernels are loaded and programs verified.
   Result<Graph> make_graph(const DeviceSet& devices) const;
 
-  /// The stages' threads as the board's file has them. Empty when it says nothing, when this
-  /// machine is another kind than the board, or when this process may not use all those cores.
+  /// The stages' threads as given in the board's file. Empty if the file gives none, if this
+  /// machine has a different architecture from the board, or if this process may not use all those
+  /// cores.
   [[nodiscard]] std::vector<Pipeline::StageThread> board_threads() const;
 
   /// Whether any stage needs a Device.

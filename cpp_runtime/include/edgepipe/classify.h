@@ -10,7 +10,7 @@ namespace edgepipe {
 
 struct ClassScore {
   int label_index = 0;
-  float score = 0;        // as the network gave it
+  float score = 0;        // as computed by the network
   float probability = 0;  // softmax over all classes
 };
 

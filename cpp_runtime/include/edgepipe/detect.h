@@ -1,16 +1,16 @@
-// NanoDetDecoder: from the scores and distances of a NanoDet head to boxes.
+// NanoDetDecoder: turns the scores and distances of a NanoDet head into boxes.
 //
 //   Result<NanoDetDecoder> decoder = NanoDetDecoder::create({.width = 416, .height = 416,
 //       .classes = 80, .bins = 11, .strides = {8, 16, 32}, .score_threshold = 0.4F,
 //       .iou_threshold = 0.5F});
 //   std::span<const Detection> boxes = decoder->decode(scores, distances);
 //
-// A head of stride s looks at ceil(height / s) x ceil(width / s) cells, row by row, each with its
-// centre at ((column + 0.5) s, (row + 0.5) s). A cell is a candidate for every class that reaches
+// A head of stride s has ceil(height / s) x ceil(width / s) cells, row by row, each with its centre
+// at ((column + 0.5) s, (row + 0.5) s). A cell is a candidate for every class that reaches
 // the threshold; each of the sides left, top, right, bottom is the expectation of a softmax over
-// `bins` distances 0, s, 2 s, ... (Generalized Focal Loss, Li et al. 2020). Boxes are cut to the
-// picture; of boxes of one class that overlap by more than `iou_threshold` the one with the higher
-// score stays.
+// `bins` distances 0, s, 2 s, ... (Generalized Focal Loss, Li et al. 2020). Boxes are clipped
+// to the picture. Of two boxes of one class that overlap by more than `iou_threshold`, the one with
+// the higher score is kept.
 #pragma once
 
 #include <cstddef>
@@ -41,14 +41,14 @@ class NanoDetDecoder {
     std::vector<int> strides;
     float score_threshold = 0;  // a candidate needs at least this
     float iou_threshold = 0;
-    std::size_t most_candidates = 1000;  // the best of them take part in suppression
+    std::size_t most_candidates = 1000;  // only the best ones enter suppression
     std::size_t most_detections = 100;
   };
 
-  /// kInvalidArgument names an option that makes no sense.
+  /// kInvalidArgument names an invalid option.
   static Result<NanoDetDecoder> create(const Options& options);
 
-  /// Cells of the head with stride number `index`.
+  /// Number of cells of the head with stride number `index`.
   [[nodiscard]] std::size_t cells(std::size_t index) const;
 
   /// Decodes one frame: per stride float32 [cells, classes] scores and [cells, 4 * bins] distances
@@ -78,7 +78,7 @@ class NanoDetDecoder {
   std::vector<Detection> detections_;
 };
 
-/// Intersection over union of two boxes, 0 when they do not touch.
+/// Intersection over union of two boxes; 0 if they do not overlap.
 float intersection_over_union(const Detection& one, const Detection& other);
 
 }  // namespace edgepipe

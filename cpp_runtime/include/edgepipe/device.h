@@ -3,8 +3,8 @@
 //   Status status = device.run({.address = insns.device_address(), .count = 812,
 //                               .time_limit = 1s});
 //
-// Thread rules: run may be called from any thread; calls are served one after the other, in the
-// order in which they came (turns.h).
+// Thread rules: run may be called from any thread; calls are served one at a time, in the order in
+// which they arrive (turns.h).
 #pragma once
 
 #include <chrono>
@@ -20,21 +20,21 @@
 
 namespace edgepipe {
 
-/// The instructions [first, first + count) were made from the layer `name`.
+/// The instructions [first, first + count) were compiled from the layer `name`.
 struct LayerRange {
   std::string name;
   std::uint32_t first = 0;
   std::uint32_t count = 0;
 };
 
-/// One run of a program. `layers` is borrowed for the call and only serves error texts.
+/// One run of a program. `layers` is borrowed for the call and used only in error texts.
 struct Submission {
   std::uint64_t address = 0;  // device address of the first instruction, 16-byte aligned
   std::uint32_t count = 0;    // instructions, the last one FINISH
-  std::chrono::nanoseconds time_limit = std::chrono::hours(24);  // from the moment of its turn
+  std::chrono::nanoseconds time_limit = std::chrono::hours(24);  // starts with its turn
   Clock::time_point turn_deadline = Clock::time_point::max();    // to get its turn
   std::span<const LayerRange> layers = {};
-  std::chrono::nanoseconds modelled_time{0};  // what the board would take; see timed_device.h
+  std::chrono::nanoseconds modelled_time{0};  // time on the board by the model; see timed_device.h
 };
 
 class Device {
@@ -46,20 +46,20 @@ class Device {
 
   [[nodiscard]] virtual const Accelerator& accelerator() const = 0;
 
-  /// Where this device's instructions and data live. Valid as long as the device.
+  /// The memory of this device's instructions and data; valid for the lifetime of the device.
   [[nodiscard]] virtual DeviceMemory& memory() = 0;
 
-  /// Does what can be done before the first run of a program, such as checking it, so that no frame
-  /// waits for it. Optional; the time limit is ignored. May block and allocate.
+  /// Does all work that is possible before the first run of a program, such as checking it, so that
+  /// no frame waits for it. Optional; ignores the time limit. May block and allocate.
   virtual Status prepare(const Submission& submission) = 0;
 
-  /// Runs a program to its FINISH; blocks until then. kDeadline when time runs out, with what the
-  /// device can tell about how far it got, kDevice when the accelerator reports a fault or, in the
-  /// simulator, when the program breaks a rule. The same program can be run again afterwards.
+  /// Runs a program to its FINISH; blocks until then. kDeadline if time runs out, with the
+  /// progress that the device can report; kDevice if the accelerator reports a fault or, in the
+  /// simulator, if the program breaks a rule. The same program can be run again afterwards.
   virtual Status run(const Submission& submission) = 0;
 };
 
-/// What runs the VTA stages of a graph: several devices of one kind take the stages in turn.
+/// The devices for the VTA stages of a graph. Several devices of one kind are assigned in turn.
 struct DeviceSet {
   std::vector<Device*> devices;                  // borrowed; all use the same memory
   std::chrono::milliseconds time_limit{10'000};  // of one run

@@ -4,8 +4,8 @@
 //   std::memcpy((*frame).input(0).data(), picture, bytes);  // or let a camera write there
 //   pipeline.submit(std::move(*frame));
 //
-// A lease belongs to one thread at a time and is released before its pipeline is destroyed. Memory
-// behind it is valid until then.
+// A lease belongs to one thread at a time and is released before its pipeline is destroyed. Its
+// memory is valid until then.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,8 @@ namespace edgepipe {
 
 class Pipeline;
 
-/// The right to fill the inputs of one frame. Destroyed without Pipeline::submit, nothing is sent.
+/// The right to fill the inputs of one frame. If destroyed without Pipeline::submit, nothing is
+/// sent.
 class InputFrame {
  public:
   InputFrame(InputFrame&& other) noexcept
@@ -26,10 +27,10 @@ class InputFrame {
   InputFrame& operator=(InputFrame&&) = delete;
   ~InputFrame();
 
-  /// The memory of the pipeline's input number `index`, to be written in full.
+  /// The memory of the pipeline's input number `index`, which must be written completely.
   [[nodiscard]] std::span<std::byte> input(std::size_t index) const;
 
-  /// The slot whose memory that is; see Stage::bind.
+  /// The slot that owns this memory; see Stage::bind.
   [[nodiscard]] std::size_t slot() const { return slot_; }
 
  private:
@@ -54,7 +55,7 @@ class OutputFrame {
   /// The frame's number: 0 for the first one submitted, then 1, 2, ...
   [[nodiscard]] std::uint64_t id() const { return id_; }
 
-  /// The slot that holds it; see Stage::bind.
+  /// The slot of this frame; see Stage::bind.
   [[nodiscard]] std::size_t slot() const { return slot_; }
 
   /// From submit to the end of the frame's last stage.

@@ -5,7 +5,8 @@
 //     return Status();
 //   });
 //
-// An exception that leaves the function is the frame's error (kInternal), not the program's end.
+// An exception from the function becomes the frame's error (kInternal); it does not end the
+// program.
 #pragma once
 
 #include <filesystem>
@@ -29,12 +30,12 @@ class FunctionStage : public Stage {
 
   FunctionStage(std::string name, Body body) : name_(std::move(name)), body_(std::move(body)) {}
 
-  /// Makes a stage of a C function; `context` is handed to every call and must outlive the stage.
+  /// Makes a stage of a C function; `context` is passed to every call and must outlive the stage.
   static std::unique_ptr<FunctionStage> create(std::string name, EpStageFunction function,
                                                void* context);
 
   /// Makes a stage of the EpStageFunction `symbol` of a shared library, which stays loaded as long
-  /// as the stage lives. kNotFound when the library cannot be loaded or has no such symbol. Blocks.
+  /// as the stage exists. kNotFound if the library cannot be loaded or has no such symbol. Blocks.
   static Result<std::unique_ptr<FunctionStage>> open(std::string name,
                                                      const std::filesystem::path& library,
                                                      const std::string& symbol);
@@ -43,7 +44,7 @@ class FunctionStage : public Stage {
 
   Status bind(std::size_t slot, Views inputs, Views outputs) override;
 
-  /// What the function returns; kInvalidArgument for a slot that was never bound.
+  /// Returns the function's result; kInvalidArgument for a slot that was never bound.
   Status run(std::size_t slot) override;
 
  private:

@@ -6,8 +6,8 @@
 //   graph.outputs = {1};
 //   graph.nodes.push_back({.stage = std::move(stage), .reads = {0}, .writes = {1}});
 //
-// Stages are listed in an order in which they could run one after the other; a stage may read any
-// tensor that the caller or an earlier stage writes, so branches, joins and skip edges are plain.
+// Stages are listed in a valid sequential order. A stage may read any tensor that the caller or an
+// earlier stage writes, which allows branches, joins and skip edges.
 #pragma once
 
 #include <cstddef>
@@ -23,22 +23,23 @@ namespace edgepipe {
 struct StageNode {
   std::unique_ptr<Stage> stage;
   std::vector<std::size_t> reads;   // indices into Graph::tensors
-  std::vector<std::size_t> writes;  // likewise; no other stage writes them
-  // Gives the same results without the stage's device; takes over when that fails. None: the
-  // pipeline ends then.
+  std::vector<std::size_t> writes;  // the same; no other stage writes them
+  // Computes the same results without the stage's device and takes over if the device fails. If
+  // null, the pipeline ends instead.
   std::unique_ptr<Stage> fallback = nullptr;
 };
 
 struct Graph {
   std::vector<TensorSpec> tensors;
   std::vector<std::size_t> inputs;   // tensors that the caller fills
-  std::vector<std::size_t> outputs;  // tensors that the caller is interested in
+  std::vector<std::size_t> outputs;  // tensors that the caller reads
   std::vector<StageNode> nodes;
 
-  /// Checks the rules above; kInvalidArgument names the stage and the tensor that break one.
+  /// Checks the rules above; kInvalidArgument names the stage and the tensor that break a rule.
   [[nodiscard]] Status validate() const;
 
-  /// The stages that write what stage `node` reads, ascending, each once. Needs a valid graph.
+  /// The stages that write the tensors that stage `node` reads, ascending and without duplicates.
+  /// Requires a valid graph.
   [[nodiscard]] std::vector<std::size_t> producers(std::size_t node) const;
 };
 

@@ -4,8 +4,8 @@
 //   busy.add(elapsed_ns);
 //   double p99_ms = busy.percentile(0.99) / 1e6;
 //
-// Each power of two is split into 64 linear buckets (the layout of HdrHistogram), so a run of any
-// length costs the same memory and adding is a few instructions. Not thread-safe.
+// Each power of two is split into 64 linear buckets (the layout of HdrHistogram). Memory use does
+// not depend on the number of values, and adding one takes a few instructions. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace edgepipe {
 
 class Histogram {
  public:
-  /// Counts one duration. Never allocates. Values over 2^42 ns (73 minutes) count as that.
+  /// Counts one duration. Never allocates. Larger values count as 2^42 ns (73 minutes).
   void add(std::uint64_t value_ns);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
@@ -24,7 +24,7 @@ class Histogram {
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
 
-  /// The value that a share `quantile` (0 to 1) of all values does not exceed; 0 when empty.
+  /// The value that the share `quantile` (0 to 1) of all values does not exceed; 0 if empty.
   [[nodiscard]] std::uint64_t percentile(double quantile) const;
 
  private:

@@ -1,9 +1,9 @@
-// Manifest: what manifest.json says a bundle holds (format 1).
+// Manifest: the contents of a bundle's manifest.json (format 1).
 //
 //   Result<Manifest> manifest = parse_manifest(content);
 //
-// A manifest that parses is consistent: every tensor that a stage, the golden files or the
-// postprocess names exists, and every file it refers to is in `files`.
+// A manifest that parses is consistent: every tensor named by a stage, the golden files or the
+// postprocessing exists, and every file that it refers to is in `files`.
 #pragma once
 
 #include <cstddef>
@@ -24,16 +24,16 @@ struct StageSpec {
   std::string name;
   std::string kind;                 // "arm" or "vta"
   std::string folder;               // inside the bundle
-  std::string fallback;             // folder of ARM kernels with the same results; empty: none
+  std::string fallback;             // folder of ARM kernels with the same results, or empty
   std::vector<std::size_t> reads;   // indices into Manifest::tensors
-  std::vector<std::size_t> writes;  // likewise
-  std::vector<int> cores;           // that the board's file gives its threads; empty: none
-  std::size_t threads = 1;          // one on any of `cores`, or one on each of so many of them
+  std::vector<std::size_t> writes;  // the same
+  std::vector<int> cores;           // of its threads, from the board's file; empty: none
+  std::size_t threads = 1;          // 1: on any of `cores`; more: one per core
   int realtime_priority = 0;        // of its threads; 0: the normal scheduler
 };
 
-/// How a camera's picture becomes the network's input; the bytes-to-int8 part is in the first
-/// stage.
+/// How a camera's picture becomes the network's input. The conversion from bytes to int8 is part of
+/// the first stage.
 struct Preprocess {
   int width = 0;              // pixels
   int height = 0;             // pixels
@@ -47,14 +47,14 @@ struct Preprocess {
 /// How output tensors become results.
 struct Postprocess {
   std::string kind;                    // "nanodet", "classify" or "none"
-  std::string labels;                  // a file of the bundle, one class name a line; empty: none
+  std::string labels;                  // file in the bundle, one class name per line; empty: none
   std::vector<std::int64_t> strides;   // nanodet: pixels per cell, for each pair of tensors below
   std::vector<std::size_t> scores;     // tensor indices: float32 [1, cells, classes]
   std::vector<std::size_t> distances;  // tensor indices: float32 [1, cells, 4 * bins]
   int bins = 0;
   double score_threshold = 0;
   double iou_threshold = 0;
-  int top = 0;  // classify: how many classes
+  int top = 0;  // classify: number of classes
 };
 
 struct GoldenFile {
@@ -62,12 +62,12 @@ struct GoldenFile {
   std::string file;
 };
 
-/// What a board must match before the bundle may run there; compared in fingerprint.h.
+/// What a board must match before the bundle may run on it; compared in fingerprint.h.
 struct Fingerprint {
   std::string configuration;
   std::string revision;
   std::uint64_t clock_hz = 0;
-  std::string bitstream;  // the published file's path; empty: one that is not published
+  std::string bitstream;  // path of the published file; empty: unpublished
   std::string builder_version;
 };
 
@@ -80,7 +80,7 @@ struct FileEntry {
 struct Manifest {
   std::string name;
   std::string board;
-  std::string board_architecture;  // empty: not told
+  std::string board_architecture;  // empty: unknown
   std::vector<std::string> architectures;
   Accelerator accelerator;
   Fingerprint fingerprint;
@@ -88,7 +88,7 @@ struct Manifest {
   std::vector<std::size_t> inputs;
   std::vector<std::size_t> outputs;
   std::vector<StageSpec> stages;
-  std::size_t slots = 0;  // frames under way at once; 0: not told
+  std::size_t slots = 0;  // default number of frames in flight; 0: unknown
   Preprocess preprocess;
   Postprocess postprocess;
   std::vector<GoldenFile> golden_inputs;
@@ -99,7 +99,7 @@ struct Manifest {
 };
 
 /// Parses and checks the text of manifest.json. kCorrupt for damage, with the field and its value;
-/// kUnsupported for another format version. Unknown keys are left to newer readers.
+/// kUnsupported for another format version. Ignores unknown keys.
 Result<Manifest> parse_manifest(std::span<const std::byte> text);
 
 }  // namespace edgepipe

@@ -1,11 +1,11 @@
-// DeviceMemory: memory that both the CPU and the accelerator see, handed out as Buffers.
+// DeviceMemory: memory that both the CPU and the accelerator can access, allocated as Buffers.
 //
 //   Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 64 << 20});
 //   Result<Buffer> buffer = (*memory)->allocate(4096);
 //   BufferView view = buffer->view();   // pointer for the CPU, address for the accelerator
 //
-// Thread rules: every function may be called from any thread; allocate and release take a lock and
-// may make system calls, so they are kept out of the frame path. The memory outlives its buffers.
+// Thread rules: every function may be called from any thread. allocate and release take a lock and
+// may make system calls, so the frame path does not use them. The memory must outlive its buffers.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace edgepipe {
 
 class DeviceMemory;
 
-/// Owns one allocation and gives it back when destroyed. Movable, not copyable.
+/// Owns one allocation and releases it when destroyed. Movable, not copyable.
 class Buffer {
  public:
   Buffer() = default;
@@ -50,7 +50,7 @@ class Buffer {
 
 class DeviceMemory {
  public:
-  /// Every allocation starts on such a boundary, for the CPU and for the accelerator.
+  /// The alignment of every allocation, for the CPU and for the accelerator.
   static constexpr std::size_t kAlignment = 4096;
 
   DeviceMemory() = default;
@@ -58,15 +58,15 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   virtual ~DeviceMemory() = default;
 
-  /// Reserves `bytes` (0 counts as 1) of zeroed memory that overlaps no live allocation.
-  /// kOutOfMemory names the free and the wanted bytes.
+  /// Reserves `bytes` (0 counts as 1) of zeroed memory that does not overlap any live allocation.
+  /// kOutOfMemory names the free and the requested bytes.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
 
   /// CPU pointer of [address, address + bytes), which must lie inside one live allocation;
-  /// kDevice otherwise. The pointer is borrowed and dies with that allocation.
+  /// kDevice otherwise. The pointer is borrowed and valid as long as that allocation.
   virtual Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const = 0;
 
-  /// Changes with every allocate and release, so that a user may keep translations meanwhile.
+  /// Changes with every allocate and release; address translations may be cached until it changes.
   [[nodiscard]] virtual std::uint64_t generation() const = 0;
 
   /// Cache maintenance: `flush` before the accelerator reads what the CPU wrote, `invalidate`
@@ -84,7 +84,7 @@ inline Buffer::~Buffer() {
 }
 
 /// Plain memory of this process for the simulator: one reserved arena, first fit. Coherent.
-/// Pages cost nothing until they are touched.
+/// Pages use no memory until they are touched.
 class HostMemory final : public DeviceMemory {
  public:
   struct Options {
@@ -92,7 +92,7 @@ class HostMemory final : public DeviceMemory {
     std::uint64_t base_address = 0x1000'0000;  // device address of the arena's first byte
   };
 
-  /// kOutOfMemory when the arena cannot be reserved, kInvalidArgument for a misaligned base.
+  /// kOutOfMemory if the arena cannot be reserved, kInvalidArgument for a misaligned base.
   static Result<std::unique_ptr<HostMemory>> create(const Options& options);
   ~HostMemory() override;
 
@@ -109,7 +109,7 @@ class HostMemory final : public DeviceMemory {
   std::byte* const arena_;
   const Options options_;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> live_;  // offset -> bytes as asked for; guarded by mutex_
+  std::map<std::size_t, std::size_t> live_;  // offset -> requested bytes; guarded by mutex_
   std::uint64_t generation_ = 0;             // guarded by mutex_
 };
 

@@ -1,4 +1,4 @@
-// Picture: one picture as a camera or a file gives it, borrowed from whoever made it.
+// Picture: one picture as a camera or a file delivers it, borrowed from its source.
 //
 //   const Picture picture{.format = PixelFormat::kYuyv, .width = 640, .height = 480,
 //                         .row_bytes = 1280, .bytes = buffer};
@@ -17,12 +17,12 @@
 namespace edgepipe {
 
 enum class PixelFormat {
-  kRgb,   // three bytes a pixel
-  kBgr,   // likewise
-  kGray,  // one byte a pixel
+  kRgb,   // three bytes per pixel
+  kBgr,   // the same
+  kGray,  // one byte per pixel
   kYuyv,  // Y0 U Y1 V for two pixels; BT.601, Y in 16..235
   kNv12,  // a plane of Y, then one of U V for 2x2 pixels, with rows of the same length
-  kJpeg,  // compressed; row_bytes means nothing
+  kJpeg,  // compressed; row_bytes is unused
 };
 
 struct Picture {
@@ -31,7 +31,7 @@ struct Picture {
   int height = 0;             // pixels
   std::size_t row_bytes = 0;  // from the start of one row to the start of the next
   std::span<const std::byte> bytes = {};
-  int dma_buf = -1;  // the same memory as a dma-buf, borrowed; -1 where the driver has none
+  int dma_buf = -1;  // the same memory as a dma-buf, borrowed; -1 if the driver exports none
 };
 
 /// "rgb", "bgr", "gray", "yuyv", "nv12" or "jpeg".
@@ -44,8 +44,8 @@ std::size_t packed_row_bytes(PixelFormat format, int width);
 /// The bytes of a whole picture without padding; 0 for kJpeg.
 std::size_t packed_bytes(PixelFormat format, int width, int height);
 
-/// kInvalidArgument unless the sides are 1..16384 (even where the format shares colours between
-/// pixels), rows do not overlap and `bytes` holds all of them.
+/// kInvalidArgument unless the sides are 1..16384 (and even if the format shares colours between
+/// pixels), rows do not overlap and `bytes` contains all of them.
 Status check(const Picture& picture);
 
 }  // namespace edgepipe

@@ -1,4 +1,4 @@
-// PictureInput: a pipeline's input that takes pictures as they are; its first stage makes them fit.
+// PictureInput: a pipeline's input for camera pictures; its first stage scales and converts them.
 //
 //   Result<std::shared_ptr<PictureInput>> input = PictureInput::attach(graph, preprocess);
 //   ... Pipeline::create(std::move(graph), ...)
@@ -8,9 +8,10 @@
 //     camera ---lease---> [ frame ] ---lease---> [ first stage: fit, give back, run ] ---> ...
 //
 // A frame carries the lease on a picture in the camera's own buffer; nothing is copied. The first
-// stage, on its own thread and core, converts and scales it straight into the network's input, lets
-// the buffer go, and runs; its busy time holds both. At most one picture waits for the first stage,
-// so that a camera's newest is taken as late as possible and its driver never runs out of buffers.
+// stage, on its own thread and core, converts and scales the picture directly into the network's
+// input, returns the buffer, and runs; its busy time includes both. At most one picture waits for
+// the first stage, so the camera's newest picture is taken as late as possible and its driver never
+// runs out of buffers.
 #pragma once
 
 #include <atomic>
@@ -31,24 +32,26 @@ namespace edgepipe {
 
 class PictureInput {
  public:
-  /// Changes `graph` so that the first stage that reads its one input writes that tensor, from a
-  /// picture. kUnsupported when it has several inputs, otherwise as PictureFitter::create.
+  /// Changes `graph` so that the first stage that reads its only input also writes that tensor,
+  /// from a picture. kUnsupported if the graph has several inputs, otherwise as
+  /// PictureFitter::create.
   static Result<std::shared_ptr<PictureInput>> attach(Graph& graph, const Preprocess& preprocess);
 
-  /// Takes pictures from `source` from now on; before the first frame.
+  /// Sets the source of pictures. Call it before the first frame.
   void connect(std::unique_ptr<PictureSource> source) { source_ = std::move(source); }
   [[nodiscard]] PictureSource& source() const { return *source_; }
 
-  /// Lends the source's next picture to a frame that is to be submitted. Blocks while another one
-  /// waits for the first stage, then for the source; false at its end or once `stop` is set.
+  /// Lends the source's next picture to a frame before it is submitted. Blocks while another
+  /// picture waits for the first stage, then for the source; false at its end or once `stop` is
+  /// set.
   Result<bool> lend(const InputFrame& frame, const std::atomic<bool>& stop)
       EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Gives back every picture that no stage has begun to read. For any thread.
+  /// Returns every picture that no stage has started to read. For any thread.
   void release_waiting() EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Whether the picture of a finished frame could not be decoded, so that its results mean
-  /// nothing. Only of a live source, which goes on after that; others end the run.
+  /// Whether the picture of a finished frame could not be decoded, so that its results are
+  /// meaningless. Only a live source continues after that; others end the run.
   [[nodiscard]] bool damaged(const OutputFrame& frame) const { return damaged_[frame.slot()] != 0; }
 
  private:
@@ -58,9 +61,9 @@ class PictureInput {
   void make_slot(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
   Status fit(std::size_t slot, std::span<std::byte> frame) EDGEPIPE_EXCLUDES(mutex_);
 
-  PictureFitter fitter_;                   // the first stage's
-  std::unique_ptr<PictureSource> source_;  // the submitting thread's
-  std::vector<std::uint8_t> damaged_;      // by slot; belongs to whoever has the frame
+  PictureFitter fitter_;                   // used by the first stage
+  std::unique_ptr<PictureSource> source_;  // used by the submitting thread
+  std::vector<std::uint8_t> damaged_;      // by slot; owned by the holder of the frame
   Mutex mutex_;
   CondVar begun_;
   std::vector<PictureLease> waiting_ EDGEPIPE_GUARDED_BY(mutex_);  // by slot

@@ -1,4 +1,4 @@
-// PictureLease: a picture in its owner's memory, which goes back when the lease ends.
+// PictureLease: a picture in its owner's memory, which is returned when the lease ends.
 //
 //   PictureLease lease;
 //   Result<bool> more = source.next(lease, stop);  // e.g. in the camera driver's buffer
@@ -14,7 +14,7 @@
 
 namespace edgepipe {
 
-/// Whose memory a picture lies in. Lives as long as any lease on it.
+/// The owner of a picture's memory. Must outlive all leases on it.
 class PictureOwner {
  public:
   PictureOwner() = default;
@@ -47,7 +47,7 @@ class PictureLease {
   /// The picture; its bytes are valid until the lease ends.
   [[nodiscard]] const Picture& picture() const { return picture_; }
 
-  /// Gives the memory back. No effect on a lease that holds none.
+  /// Returns the memory. No effect on an empty lease.
   void release() {
     if (const std::shared_ptr<PictureOwner> owner = std::move(owner_)) owner->give_back(buffer_);
   }

@@ -7,7 +7,7 @@
 //   use(frame->output(0));
 //   pipeline.stop(Clock::now() + 5s);
 //
-// A ring of slots holds one buffer per tensor of the graph, so a hand-over between stages moves a
+// A ring of slots holds one buffer per tensor of the graph, so a handover between stages moves a
 // counter, never data. Stage k runs frame f once every stage it reads from has finished f.
 //
 //            create                 stop             last frame finished
@@ -17,15 +17,15 @@
 //      at frame n        '---------> [ failed ]         cancel
 //
 // running    frames are accepted, run and delivered.
-// draining   no frame is accepted; those submitted are finished and delivered.
+// draining   no frame is accepted; submitted frames are finished and delivered.
 // stopped    the threads have ended; finished frames can still be taken, then next() is kClosed.
-// failed     frames before n are finished and delivered, then next() is the error, which names
-//            stage and frame; n is failed, later frames are dropped.
-// cancelled  what was not delivered is dropped; next() is kCancelled.
+// failed     frames before n are finished and delivered, then next() returns the error, which names
+//            stage and frame; n counts as failed, later frames are dropped.
+// cancelled  undelivered frames are dropped; next() is kCancelled.
 //
-// A device that fails is no stage's error yet: recovering_stage.h. Statistics count what happened.
+// A failing device is not a stage's error yet: see recovering_stage.h. The statistics count it.
 //
-// restart() leads from stopped, failed and cancelled back to running, with the same stages.
+// restart() returns from stopped, failed and cancelled to running, with the same stages.
 //
 // Threads: one thread submits and one takes results, possibly the same one; statistics(), stop()
 // and cancel() are for any thread. After create() nothing here allocates unless it returns an
@@ -62,43 +62,44 @@ class Pipeline {
  public:
   enum class Mode {
     kPipelined,  // one thread per stage: several frames at once
-    kSerial,     // one thread runs all stages of a frame, each with its own helpers, then the next
+    kSerial,  // one thread runs all stages of a frame, each with its own core team, then the next
   };
   enum class Pinning {
-    kRequired,   // create() fails when a thread cannot be pinned
-    kPreferred,  // such a thread runs unpinned; statistics() shows it
+    kRequired,   // create() fails if a thread cannot be pinned
+    kPreferred,  // such a thread runs unpinned, as statistics() shows
     kOff,        // no thread is pinned
   };
-  /// Where and how urgently a stage's thread runs.
+  /// The cores and priority of a stage's thread.
   struct StageThread {
-    std::vector<int> cores;     // it may run on these; empty: on any
+    std::vector<int> cores;     // that it may run on; empty: any
     int realtime_priority = 0;  // see Thread::Options
-    // With more than one the kernels of an ARM stage share their loops among so many threads, each
-    // on the core of its number in `cores`; other stages do not use them.
+    // With more than one, the kernels of an ARM stage share their loops among that many threads,
+    // the k-th on the k-th of `cores`. Other stages ignore it.
     std::size_t threads = 1;
   };
   struct Options {
     Mode mode = Mode::kPipelined;
     std::size_t slots = 0;  // frames in the ring; 0: one per stage and two for the caller
     Pinning pinning = Pinning::kRequired;
-    // Stage k runs as threads[k % n] says; empty: on one of the process's cores each.
+    // Stage k uses threads[k % n]. Empty: each stage gets one of the process's cores.
     std::vector<StageThread> threads;
-    // Of every stage's thread, instead of what `threads` says.
+    // The priority of every stage's thread; overrides `threads`.
     std::optional<int> realtime_priority = std::nullopt;
-    // How long a stage's thread polls for its next frame before it sleeps. Polling takes its core
-    // all the time and a hand-over then a fraction of a microsecond instead of a wake-up.
+    // How long a stage's thread polls for its next frame before it sleeps. Polling occupies the
+    // core all the time, but a handover then takes a fraction of a microsecond instead of a
+    // wake-up.
     std::chrono::microseconds spin{0};
-    std::size_t trace_spans = 0;  // how many spans trace() can give; 0: none are recorded
-    // Told what a device did and what is done about it, as it happens, on the stage's thread.
+    std::size_t trace_spans = 0;  // how many spans trace() can return; 0: no recording
+    // Called on the stage's thread when a device fails, with the failure and the recovery.
     RecoveringStage::OnFault on_fault = {};
   };
 
-  /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes the
-  /// stages over; `memory` must outlive the pipeline.
+  /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes
+  /// ownership of the stages; `memory` must outlive the pipeline.
   static Result<std::unique_ptr<Pipeline>> create(Graph graph, DeviceMemory& memory,
                                                   const Options& options);
 
-  /// Cancels and joins; blocks until stages that are running return. All leases must be released.
+  /// Cancels and joins; blocks until running stages return. All leases must be released.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -106,23 +107,23 @@ class Pipeline {
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] std::size_t slots() const { return buffers_.slots(); }
 
-  /// Leases the inputs of the next frame. Blocks until a slot is free; kDeadline when none was,
+  /// Leases the inputs of the next frame. Blocks until a slot is free; kDeadline if none was,
   /// kClosed after stop(), kCancelled, or the stage's error. One such lease exists at a time.
   Result<InputFrame> acquire(Clock::time_point deadline);
 
-  /// Sends a filled frame on its way and returns its number. Does not block.
+  /// Submits a filled frame and returns its number. Does not block.
   Result<std::uint64_t> submit(InputFrame frame);
 
-  /// acquire, copy one span per input, submit. kInvalidArgument when a number of bytes differs.
+  /// acquire, copy one span per input, submit. kInvalidArgument if a number of bytes differs.
   Result<std::uint64_t> submit(std::span<const std::span<const std::byte>> inputs,
                                Clock::time_point deadline);
 
   /// Leases the next finished frame, in the order of submission. Blocks until there is one;
-  /// kDeadline (naming the stage that holds it up), kClosed after the last frame of a stopped
+  /// kDeadline (which names the stage that it waits for), kClosed after the last frame of a stopped
   /// pipeline, kCancelled, or the stage's error.
   Result<OutputFrame> next(Clock::time_point deadline);
 
-  /// Blocks until every submitted frame is finished (not: taken); the pipeline goes on running.
+  /// Blocks until every submitted frame is finished (not: taken); the pipeline keeps running.
   /// kDeadline, kCancelled, or the stage's error.
   Status drain(Clock::time_point deadline);
 
@@ -135,20 +136,20 @@ class Pipeline {
 
   /// Runs again as if newly created: frames count from 0, results that were not taken are dropped.
   /// Blocks until the threads have ended; kDeadline if they have not, kInvalidArgument while the
-  /// pipeline is running or a lease is out. Nobody else uses the pipeline meanwhile.
+  /// pipeline is running or a lease is out. No other thread may use the pipeline meanwhile.
   Status restart(Clock::time_point deadline);
 
   [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The last Options::trace_spans spans. Copies them, which holds up the stages for about a
-  /// millisecond: best called after the run.
+  /// The last Options::trace_spans spans. Copying them delays the stages by about a
+  /// millisecond, so call it after the run if possible.
   [[nodiscard]] PipelineTrace trace() const;
 
  private:
   friend class InputFrame;
   friend class OutputFrame;
 
-  /// The stages that one thread runs, in this order on each frame.
+  /// The stages that one thread runs on each frame, in this order.
   struct Worker {
     std::vector<std::size_t> stages;
     std::string name;
@@ -165,13 +166,13 @@ class Pipeline {
   Graph graph_;
   SlotBuffers buffers_;
   const Options options_;
-  std::deque<RecoveringStage> stages_;            // a deque, because they cannot move
-  std::vector<std::unique_ptr<CoreTeam>> teams_;  // by stage; null: it works alone
+  std::deque<RecoveringStage> stages_;            // a deque, because they are not movable
+  std::vector<std::unique_ptr<CoreTeam>> teams_;  // by stage; null: a single thread
   std::vector<Worker> workers_;
   std::unique_ptr<FrameSchedule> schedule_;
 
   mutable Mutex mutex_;
-  // Where each stage's threads may run; a restart may be watched through statistics().
+  // Where each stage's threads may run; statistics() may read it during a restart.
   std::vector<std::vector<int>> cores_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 

@@ -1,9 +1,9 @@
-// PipelineDescription: what pipeline.json of an exported pipeline's folder says.
+// PipelineDescription: the contents of pipeline.json in the folder of an exported pipeline.
 //
 //   Result<PipelineDescription> description = PipelineDescription::parse(text, "pipeline.json");
 //
-// Written by edgepipe/pipeline/artifact.py. Every path is relative to the folder, so it can be
-// moved.
+// Written by edgepipe/pipeline/artifact.py. Every path is relative to the folder, so the
+// folder can be moved.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace edgepipe {
 
 struct StageDescription {
   std::string name;
-  std::string kind;                 // "arm", "bundle", "library", or a kind that a host runs
+  std::string kind;  // "arm", "bundle", "library", or a kind that the host program runs
   std::vector<std::size_t> reads;   // indices into PipelineDescription::tensors
-  std::vector<std::size_t> writes;  // likewise
-  std::vector<int> cores;           // a thread on each; empty: one, not pinned
+  std::vector<std::size_t> writes;  // the same
+  std::vector<int> cores;           // one thread on each; empty: one unpinned thread
   std::string path;                 // the folder, bundle or library; empty for a host's kind
   std::string symbol;               // the library's function, or the bundle's stage
 };
@@ -31,13 +31,13 @@ struct PipelineDescription {
   std::string name;
   std::vector<TensorSpec> tensors;
   std::vector<std::size_t> inputs;   // indices into tensors
-  std::vector<std::size_t> outputs;  // likewise
+  std::vector<std::size_t> outputs;  // the same
   std::vector<StageDescription> stages;
 
   static constexpr std::uint64_t kFormat = 2;
 
-  /// kCorrupt, with `where` and the field, for a text that is no description; kUnsupported for
-  /// another format. Whether the stages form a graph is checked by Graph::validate.
+  /// kCorrupt, with `where` and the field, for an invalid text; kUnsupported for another format.
+  /// Whether the stages form a graph is checked by Graph::validate.
   static Result<PipelineDescription> parse(std::span<const std::byte> text,
                                            const std::string& where);
 };

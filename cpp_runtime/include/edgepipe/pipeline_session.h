@@ -1,11 +1,11 @@
-// PipelineSession: an exported pipeline's folder, ready to run: stages of any kind in any graph.
+// PipelineSession: an exported pipeline, ready to run, with stages of any kind in any graph.
 //
 //   Result<std::unique_ptr<PipelineSession>> session =
 //       PipelineSession::open("exported", description, {}, {});
 //   (*session)->pipeline().submit(frames, deadline);
 //
 // Compiled stages, stages of bundles and functions of shared libraries are loaded from the folder.
-// Any other kind ("tvm", "python") is run by the host program, which gives a function for it.
+// The host program runs all other kinds ("tvm", "python") and supplies a function for each.
 #pragma once
 
 #include <filesystem>
@@ -27,16 +27,18 @@ class StageLoader;
 
 class PipelineSession {
  public:
-  /// What a host program runs: `context` is handed to `function` and outlives the session.
+  /// A stage run by the host program: `context` is passed to `function` and must outlive the
+  /// session.
   struct HostedStage {
     std::string name;
     EpStageFunction function;
     void* context;
   };
 
-  /// Loads the stages that the folder's description names and starts the pipeline; a stage runs on
-  /// the core that it gives, whatever `options.pipeline.threads` says. Blocks meanwhile. kNotFound
-  /// for a missing file or stage, kUnsupported for a kind that nothing here or in `hosted` runs.
+  /// Loads the stages that the folder's description names and starts the pipeline. A stage runs on
+  /// the cores in the description; `options.pipeline.threads` is ignored. Blocks meanwhile.
+  /// kNotFound for a missing file or stage, kUnsupported for a kind that neither this class nor
+  /// `hosted` runs.
   static Result<std::unique_ptr<PipelineSession>> open(const std::filesystem::path& folder,
                                                        PipelineDescription description,
                                                        const std::vector<HostedStage>& hosted,
@@ -45,10 +47,10 @@ class PipelineSession {
   [[nodiscard]] const PipelineDescription& description() const { return description_; }
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
 
-  /// What runs the VTA stages: "simulator", "uio", or "none" when there are no such stages.
+  /// The device of the VTA stages: "simulator", "uio", or "none" if there are no such stages.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
-  /// What keeps the slots' memory after the session's end; none when the device brings its own.
+  /// Keeps the slots' memory alive after the session; null if the device owns it.
   [[nodiscard]] std::shared_ptr<const void> memory() const { return hardware_.own_memory; }
 
  private:
@@ -66,7 +68,7 @@ class PipelineSession {
                                const std::vector<HostedStage>& hosted, StageLoader& loader) const;
   Result<StageNode> make_bundle_stage(const StageDescription& stage, StageLoader& loader) const;
 
-  // Destroyed from the bottom up: the pipeline's threads end before what they use.
+  // Destroyed from the bottom up, so the pipeline's threads end before the objects that they use.
   PipelineDescription description_;
   std::vector<OpenBundle> bundles_;
   Session::Hardware hardware_;

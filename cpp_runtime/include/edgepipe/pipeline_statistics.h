@@ -1,4 +1,4 @@
-// PipelineStatistics: a consistent snapshot of what a pipeline has done so far.
+// PipelineStatistics: a consistent snapshot of a pipeline's statistics.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +27,26 @@ struct StageStatistics {
   std::vector<int> cores;     // that it may run on; empty: not pinned
   DurationSummary busy;       // of one run of the stage
   double utilisation = 0;     // share of the time from the first submit to the last completion
-  std::uint64_t waiting = 0;  // frames now that the stage could run and has not begun
-  std::uint64_t retries = 0;  // frames run once more because the device had hung
+  std::uint64_t waiting = 0;  // frames that are ready for the stage and not started
+  std::uint64_t retries = 0;  // frames run again because the device hung
   std::uint64_t fallback_frames = 0;  // frames that the stage's fallback ran
-  std::string fault;                  // what the device did last; empty: nothing
+  std::string fault;                  // the device's last failure; empty: none
 };
 
 struct PipelineStatistics {
   // submitted == delivered + dropped + failed + in_flight, always.
   std::uint64_t submitted = 0;
   std::uint64_t delivered = 0;
-  std::uint64_t dropped = 0;    // given up by cancel() or after an earlier frame had failed
+  std::uint64_t dropped = 0;    // by cancel(), or because an earlier frame failed
   std::uint64_t failed = 0;     // 1 after a stage's error, else 0
-  std::uint64_t in_flight = 0;  // submitted, and neither delivered nor given up yet
+  std::uint64_t in_flight = 0;  // submitted, but neither delivered nor dropped yet
 
-  std::uint64_t slots = 0;  // frames that the pipeline has room for
+  std::uint64_t slots = 0;  // number of frames that the pipeline can hold
 
   DurationSummary latency;  // from submit to the end of the frame's last stage
   double elapsed_s = 0;     // from the first submit to the last completion
   double frames_per_second =
-      0;  // (completed - 1) / (last - first completion): no filling of the pipe
+      0;  // (completed - 1) / (last - first completion): excludes filling the pipeline
   std::vector<StageStatistics> stages;
 
   /// A table for people: one line per stage, then the totals. Ends with a newline.

@@ -1,10 +1,11 @@
-// PipelineTrace: what happened to each frame and when, for Chrome's and Perfetto's viewers.
+// PipelineTrace: what happened to each frame and when, for the viewers of Chrome and Perfetto.
 //
 //   Pipeline::create(graph, memory, {.trace_spans = 65536});
 //   ...
 //   Status status = pipeline.trace().write("trace.json");  // open it at https://ui.perfetto.dev
 //
-// The pipeline keeps the last spans in a SpanRing, so a trace of any run takes the same memory.
+// The pipeline keeps the last spans in a SpanRing, so the memory of a trace does not depend on the
+// run.
 #pragma once
 
 #include <cstddef>
@@ -32,19 +33,19 @@ struct Span {
   bool failed = false;
 };
 
-/// What programs keep for a trace: at five spans a frame and 30 frames a second, the last 3.6
-/// minutes, in 1.3 MB.
+/// The number of spans that programs keep: with five spans per frame at 30 frames per second, the
+/// last 3.6 minutes, in 1.3 MB.
 inline constexpr std::size_t kTraceSpans = 32768;
 
-/// The last spans of a run, in memory taken once. Not thread-safe.
+/// The last spans of a run, in memory allocated once. Not thread-safe.
 class SpanRing {
  public:
-  /// With room for `spans`; with none, nothing is kept and add() does nothing.
+  /// Holds up to `spans` spans. With 0, add() does nothing.
   explicit SpanRing(std::size_t spans) : spans_(spans) {}
 
   [[nodiscard]] bool enabled() const { return !spans_.empty(); }
 
-  /// Keeps a span in the place of the oldest one. Never allocates.
+  /// Adds a span and overwrites the oldest one if the ring is full. Never allocates.
   void add(const Span& span);
 
   void clear() { *this = SpanRing(spans_.size()); }
@@ -52,7 +53,7 @@ class SpanRing {
   /// The spans kept, in the order in which they were added.
   [[nodiscard]] std::vector<Span> spans() const;
 
-  /// The first frame none of whose spans has been overwritten.
+  /// The first frame of which no span has been overwritten.
   [[nodiscard]] std::uint64_t first_whole_frame() const { return first_whole_frame_; }
 
  private:
@@ -61,22 +62,22 @@ class SpanRing {
   std::uint64_t first_whole_frame_ = 0;
 };
 
-/// A copy of the spans with what is needed to draw them.
+/// A copy of the spans, with everything needed to draw them.
 struct PipelineTrace {
   struct Stage {
     std::string name;
     std::size_t thread = 0;              // index into `threads`
-    std::vector<std::size_t> producers;  // the stages it reads from; none: it reads only inputs
+    std::vector<std::size_t> producers;  // the stages it reads from; empty: only inputs
   };
 
   std::vector<std::string> threads;  // names of the stages' threads
   std::vector<Stage> stages;
   std::vector<Span> spans;
-  std::uint64_t first_frame = 0;  // earlier frames are not in the trace, or not whole
+  std::uint64_t first_frame = 0;  // earlier frames are missing or incomplete
 
   /// Trace Event JSON: a track per stage thread and one for the source, arrows along the graph's
-  /// edges, results as asynchronous spans, counters of the frames that wait for each stage and to
-  /// be taken. Times in microseconds from the first event on.
+  /// edges, results as asynchronous spans, counters of the frames that wait for each stage and of
+  /// those that wait to be taken. Times are in microseconds since the first event.
   [[nodiscard]] std::string json() const;
 
   /// Writes json() to a file that appears only when it is complete.

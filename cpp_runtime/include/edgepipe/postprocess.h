@@ -1,10 +1,10 @@
-// Postprocessor: from a finished frame's output tensors to detections or classes.
+// Postprocessor: turns a finished frame's output tensors into detections or classes.
 //
 //   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
 //   const FrameResult result = postprocessor->run(frame);
 //   std::string line = postprocessor->json_line(frame, result);
 //
-// What it does is the manifest's postprocess; "none" gives empty results.
+// The manifest's postprocessing selects the kind; "none" gives empty results.
 #pragma once
 
 #include <optional>
@@ -28,16 +28,16 @@ struct FrameResult {
 
 class Postprocessor {
  public:
-  /// Checks the tensors' shapes against the manifest's postprocess; kCorrupt when they disagree.
+  /// Checks the tensors' shapes against the manifest's postprocessing; kCorrupt if they disagree.
   static Result<Postprocessor> create(const Bundle& bundle);
 
   /// Computes a frame's results. Allocates nothing. One thread at a time.
   FrameResult run(const OutputFrame& frame);
 
-  /// One line of JSON (without its end): frame number, latency, and what there is of results.
+  /// One line of JSON (without a newline): frame number, latency, and the results.
   [[nodiscard]] std::string json_line(const OutputFrame& frame, const FrameResult& result) const;
 
-  /// The name of a class, or its number where the bundle has no name for it.
+  /// The name of a class, or its number if the bundle has no name for it.
   [[nodiscard]] std::string label(int label_index) const;
   [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
 

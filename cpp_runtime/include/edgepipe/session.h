@@ -3,8 +3,8 @@
 //   Result<std::unique_ptr<Session>> session = Session::open("nanodet.edgepipe", {});
 //   (*session)->pipeline().submit(pictures, deadline);
 //
-// VTA stages run on this machine's accelerator, or on the simulator of the one that the manifest
-// describes.
+// VTA stages run on this machine's accelerator, or on a simulator of the accelerator that the
+// manifest describes.
 #pragma once
 
 #include <chrono>
@@ -29,23 +29,23 @@ namespace edgepipe {
 
 enum class DeviceKind {
   kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
-  kSimulator,  // the simulator, bit for bit the same
-  kTimed,      // the simulator, no faster than the board by its model (see timed_device.h)
-  kUio,        // the accelerator, or an error
+  kSimulator,  // the simulator, with the same bits
+  kTimed,      // the simulator at the modelled speed of the board (see timed_device.h)
+  kUio,        // the accelerator; an error if there is none
   kModel,      // the board's driver on a model of the FPGA (model_device.h)
   kDriver,     // a shared library with the functions of vta/driver.h, see foreign_device.h
 };
 
-/// What runs the VTA stages. Of several devices, stage k runs on the k-th, round and round.
+/// The device of the VTA stages. With n devices, stage k runs on device k modulo n.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::kAuto;
-  std::vector<std::size_t> indices = {0};  // which of those of this kind; not empty
+  std::vector<std::size_t> indices = {0};  // which devices of this kind; not empty
   std::filesystem::path driver = {};       // kDriver only
 };
 
-/// What parse_device_choice reads, for error texts.
+/// The values that parse_device_choice accepts, for error texts.
 inline constexpr const char* kDeviceChoices =
-    "auto, simulator, timed, uio, model, perhaps with which of them as in uio:1 or uio:0+1, or "
+    "auto, simulator, timed, uio, model (for certain devices: uio:1 or uio:0+1), or "
     "driver:PATH";
 
 /// Reads one of kDeviceChoices. kInvalidArgument for anything else.
@@ -53,10 +53,10 @@ Result<DeviceChoice> parse_device_choice(std::string_view text);
 
 class Session {
  public:
-  /// The memory of a pipeline's slots and what runs its VTA stages; in the order of construction.
+  /// The memory of a pipeline's slots and the devices of its VTA stages, in order of construction.
   struct Hardware {
-    std::shared_ptr<DeviceMemory> own_memory;      // none when the device brings its own
-    std::vector<std::unique_ptr<Device>> devices;  // none when no stage needs one
+    std::shared_ptr<DeviceMemory> own_memory;      // null if the device has its own
+    std::vector<std::unique_ptr<Device>> devices;  // empty if no stage needs one
     std::string_view name = "none";
 
     [[nodiscard]] DeviceMemory& memory() const {
@@ -66,11 +66,11 @@ class Session {
   };
   struct Options {
     Pipeline::Options pipeline;
-    // The simulator's address space; memory is taken from the system only as it is used.
+    // The simulator's address space; the system provides pages only when they are used.
     std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
     DeviceChoice device = {};
     std::chrono::milliseconds device_time_limit{10'000};  // of one run of a VTA stage
-    std::vector<Fault> faults;                            // what the model of kModel does wrong
+    std::vector<Fault> faults;                            // injected into the model of kModel
     bool takes_pictures = false;  // frames are filled through pictures(); see picture_input.h
   };
 
@@ -78,37 +78,37 @@ class Session {
   static Result<std::unique_ptr<Session>> open(const std::filesystem::path& path,
                                                const Options& options);
 
-  /// Opens what the bundle's stages run on, as Session::open does.
+  /// Opens the memory and devices for the bundle's stages, as Session::open does.
   static Result<Hardware> open_hardware(const Bundle& bundle, const Options& options);
 
   [[nodiscard]] const Bundle& bundle() const { return *bundle_; }
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
   [[nodiscard]] Postprocessor& postprocessor() { return postprocessor_; }
 
-  /// Only with Options::takes_pictures.
+  /// Requires Options::takes_pictures.
   [[nodiscard]] PictureInput& pictures() { return *pictures_; }
 
-  /// What the network saw of a finished frame: uint8[height, width, channels].
+  /// The network's input of a finished frame: uint8[height, width, channels].
   [[nodiscard]] std::span<const std::byte> seen(const OutputFrame& frame) const {
     return frame.tensor(bundle_->manifest().inputs.front());
   }
 
-  /// What runs the VTA stages: "simulator", "timed", "uio", "model", "driver", or "none" without
-  /// such stages.
+  /// The device of the VTA stages: "simulator", "timed", "uio", "model", "driver", or "none" if
+  /// there are no such stages.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
-  /// One line for a service manager: the bundle, frames delivered and failed.
+  /// One line for a service manager: the bundle and the numbers of delivered and failed frames.
   [[nodiscard]] std::string status_line() const;
 
  private:
   Session(std::unique_ptr<Bundle> bundle, Hardware hardware, Postprocessor postprocessor,
           std::shared_ptr<PictureInput> pictures, std::unique_ptr<Pipeline> pipeline);
 
-  // Destroyed from the bottom up: the pipeline's threads end before what they use.
+  // Destroyed from the bottom up, so the pipeline's threads end before the objects that they use.
   std::unique_ptr<Bundle> bundle_;
   Hardware hardware_;
   Postprocessor postprocessor_;
-  std::shared_ptr<PictureInput> pictures_;  // also the first stage's
+  std::shared_ptr<PictureInput> pictures_;  // shared with the first stage
   std::unique_ptr<Pipeline> pipeline_;
 };
 

@@ -10,11 +10,11 @@
 
 namespace edgepipe {
 
-/// Memory of one tensor of one slot; borrowed, valid as long as the pipeline lives. 64-byte
+/// The memory of one tensor of one slot; borrowed, valid for the lifetime of the pipeline. 64-byte
 /// aligned.
 struct BufferView {
-  std::byte* data = nullptr;         // where the CPU sees it
-  std::uint64_t device_address = 0;  // where the accelerator sees it, in bytes
+  std::byte* data = nullptr;         // for the CPU
+  std::uint64_t device_address = 0;  // for the accelerator, in bytes
   std::size_t bytes = 0;
 };
 
@@ -36,8 +36,8 @@ class Stage {
   /// Computes the outputs of a bound slot from its inputs. Blocks until done. Does not allocate.
   virtual Status run(std::size_t slot) = 0;
 
-  /// Whether a run that ended in kDeadline left nothing behind, so that the same frame may be run
-  /// once more.
+  /// Whether a run that ended with kDeadline has no side effects, so that the same frame may be run
+  /// again.
   [[nodiscard]] virtual bool repeatable() const { return false; }
 };
 

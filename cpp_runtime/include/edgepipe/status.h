@@ -16,17 +16,17 @@ namespace edgepipe {
 enum class Code {
   kOk = 0,
   kInvalidArgument,  // the caller's value is wrong
-  kNotFound,         // a file, stage, tensor or device that is not there
-  kCorrupt,          // a file that is truncated, altered or of another version
-  kUnsupported,      // valid, but not something this build can do
+  kNotFound,         // a file, stage, tensor or device does not exist
+  kCorrupt,          // a file is truncated, modified or of another version
+  kUnsupported,      // valid, but not supported by this build
   kOutOfMemory,      // an allocator is exhausted
-  kDeadline,         // a wait ended without the event
-  kCancelled,        // the caller asked to stop
+  kDeadline,         // a wait timed out
+  kCancelled,        // the caller cancelled
   kClosed,           // the pipeline or queue has been drained
   kDevice,           // the accelerator reported or caused a fault
-  kInternal,         // our own fault
+  kInternal,         // a bug in edgepipe
 
-  // What a bundle was built for is not what is here; see fingerprint.h.
+  // The bundle was built for something else than this machine has; see fingerprint.h.
   kOtherConfiguration,
   kOtherRevision,
   kOtherClock,
@@ -43,7 +43,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] Code code() const { return code_; }
   [[nodiscard]] const std::string& message() const { return message_; }
 
-  /// Returns the same status with `context: ` put before its message. No effect on an ok status.
+  /// Returns the same status with `context: ` prepended to its message. No effect on an ok status.
   [[nodiscard]] Status with_context(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
@@ -56,7 +56,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  // Implicit, so that a function returns its value or a Status as it is.
+  // Implicit, so that a function can return its value or a Status directly.
   Result(T value) : state_(std::move(value)) {}
   Result(Status status) : state_(std::move(status)) { assert(!this->status().ok()); }
 

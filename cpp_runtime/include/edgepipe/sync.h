@@ -1,4 +1,4 @@
-// Mutex, MutexLock and CondVar: the standard ones, visible to clang's -Wthread-safety.
+// Mutex, MutexLock and CondVar: the standard types, annotated for clang's -Wthread-safety.
 //
 //   mutable Mutex mutex_;
 //   std::uint64_t frames_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
@@ -8,7 +8,7 @@
 //     if (!changed_.wait_until(lock, deadline)) return ...;  // the deadline has passed
 //   }
 //
-// Every wait takes a deadline; there is none without.
+// Every wait takes a deadline.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ namespace edgepipe {
 
 using Clock = std::chrono::steady_clock;
 
-/// A deadline no one lives to see. Clock::time_point::max() overflows inside some C libraries.
+/// A deadline that never comes. Clock::time_point::max() overflows inside some C libraries.
 inline Clock::time_point far_future() { return Clock::now() + std::chrono::hours(24 * 365); }
 
 class EDGEPIPE_CAPABILITY("mutex") Mutex {
