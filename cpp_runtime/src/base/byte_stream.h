@@ -1,4 +1,4 @@
-// ByteStream: bytes from a file or a pipe, as they come, by a reader that can be stopped.
+// ByteStream: reads bytes from a file or a pipe; a blocked read can be stopped.
 //
 //   ByteStream stream(std::move(file));
 //   Result<bool> more = stream.read(buffer, stop);  // false: the end, or `stop`
@@ -18,7 +18,7 @@ class ByteStream {
   explicit ByteStream(FileDescriptor file) : file_(std::move(file)) {}
 
   /// Fills `bytes`. False at the end of the input before the first byte, or once `stop` is set;
-  /// kCorrupt when it ends later or cannot be read. Blocks; looks at `stop` ten times a second.
+  /// kCorrupt if it ends later or cannot be read. Blocks; checks `stop` ten times a second.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
  private:

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-extern char** environ;  // POSIX declares it nowhere
+extern char** environ;  // not declared by any POSIX header
 
 namespace edgepipe {
 namespace {
@@ -20,10 +20,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kPoll{5};
-constexpr int kNotStarted =
-    127;  // of a child that posix_spawn could not make the program of (POSIX)
+constexpr int kNotStarted = 127;  // exit code if posix_spawn could not run the program (POSIX)
 
-/// The settings of posix_spawn, freed at the end.
+/// The settings of posix_spawn, freed on destruction.
 struct Spawn {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -71,7 +70,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   std::vector<char*> texts;
   texts.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) {
-    texts.push_back(const_cast<char*>(argument.c_str()));  // an old interface; it only reads
+    texts.push_back(const_cast<char*>(argument.c_str()));  // posix_spawn does not modify it
   }
   texts.push_back(nullptr);
   pid_t id = 0;
@@ -114,19 +113,19 @@ bool ChildProcess::ended_before(Clock::time_point deadline) {
 
 Status ChildProcess::wait(Clock::time_point deadline) {
   if (!ended_before(deadline)) {
-    return Status(Code::kDeadline, name_ + " has closed its output and does not end");
+    return Status(Code::kDeadline, name_ + " has closed its output but is still running");
   }
   if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0) return {};
   if (WIFSIGNALED(wait_status_)) {
     return Status(Code::kCorrupt,
-                  name_ + " was ended by signal " + std::to_string(WTERMSIG(wait_status_)));
+                  name_ + " was killed by signal " + std::to_string(WTERMSIG(wait_status_)));
   }
   if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == kNotStarted) {
     return Status(Code::kNotFound, name_ + " cannot be started");
   }
   const std::string words = words_->last_line();
   return Status(Code::kCorrupt,
-                name_ + ": " + (words.empty() ? "it failed without a word" : words));
+                name_ + ": " + (words.empty() ? "failed without a message" : words));
 }
 
 }  // namespace edgepipe

@@ -10,8 +10,8 @@ using nlohmann::json;
 
 const json kNull;
 
-/// The value as text, short enough for a line. Nested values are not spelled out: a hostile file
-/// could nest them deeper than the stack.
+/// The value as text, short enough for one line. Nested values are not printed, because a malicious
+/// file could nest them deeper than the stack allows.
 std::string excerpt(const json& value) {
   if (value.is_structured()) return std::string("an ") + value.type_name();
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -77,7 +77,7 @@ std::size_t JsonReader::size(const char* key) {
   const std::uint64_t found = whole(key);
   const auto size = static_cast<std::size_t>(found);
   if (size == found) return size;
-  fail(key, "found " + std::to_string(found) + ", which is more than this machine can address");
+  fail(key, "found " + std::to_string(found) + ", more than this machine can address");
   return 0;
 }
 

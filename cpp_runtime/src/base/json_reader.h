@@ -1,4 +1,4 @@
-// JsonReader: reads one JSON object field by field and remembers the first thing that is wrong.
+// JsonReader: reads one JSON object field by field and remembers the first error.
 //
 //   JsonReader reader(object, "manifest.json");
 //   tensor.name = reader.text("name");
@@ -6,7 +6,7 @@
 //   if (!reader.status().ok()) return reader.status();
 //   // kCorrupt: "manifest.json: tensors[3].bytes: found \"12\", expected a whole number"
 //
-// After an error every further read gives an empty value, so reading code needs no checks between.
+// After an error every further read returns an empty value, so the code needs no checks in between.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@
 
 namespace edgepipe {
 
-/// Parses a JSON text whose top is an object; kCorrupt names `where`.
+/// Parses a JSON text that contains an object; kCorrupt names `where`.
 Result<nlohmann::json> parse_json_object(std::span<const std::byte> text, const std::string& where);
 
 class JsonReader {
  public:
-  /// `value` is borrowed; `where` leads every message.
+  /// `value` is borrowed; every message starts with `where`.
   JsonReader(const nlohmann::json& value, std::string where);
   JsonReader(const JsonReader&) = delete;
   JsonReader& operator=(const JsonReader&) = delete;
@@ -52,7 +52,7 @@ class JsonReader {
   /// Calls `read` with a reader of each object of the array at `key`.
   void objects(const char* key, const std::function<void(JsonReader&)>& read);
 
-  /// The value at `key`, which may be of any kind; a null value when it is missing (an error).
+  /// The value at `key`, of any kind; if it is missing, an error and a null value.
   const nlohmann::json& value(const char* key);
 
   /// Records an error about `key`, unless there already is one.
@@ -67,7 +67,7 @@ class JsonReader {
   const nlohmann::json& value_;
   std::string where_;
   Status own_status_;
-  Status* status_;  // the outermost reader's, which all readers below it share
+  Status* status_;  // of the outermost reader, shared by all readers below it
 };
 
 }  // namespace edgepipe

@@ -14,8 +14,8 @@ constexpr std::size_t kKeptBytes = 4096;  // a line and more
 
 }  // namespace
 
-// A socket and not a pipe: shutdown ends its reading, behind what has been written, even while a
-// child of the child still holds the other end.
+// A socket instead of a pipe: shutdown ends reading after everything that has been written, even
+// while a grandchild still holds the other end.
 Result<std::unique_ptr<LastWords>> LastWords::listen() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {

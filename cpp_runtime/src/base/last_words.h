@@ -1,11 +1,11 @@
-// LastWords: reads what a child process complains of, and keeps the end.
+// LastWords: reads the error output of a child process and keeps its end.
 //
 //   Result<std::unique_ptr<LastWords>> words = LastWords::listen();
 //   ... the child is started with (*words)->writer() as its standard error ...
-//   (*words)->close_writer();             // the child has its own
-//   ... once it has ended: (*words)->last_line()
+//   (*words)->close_writer();             // the child has a copy
+//   ... after it has ended: (*words)->last_line()
 //
-// However much it complains, it never waits for a reader and fills no memory.
+// The child never waits for a reader, and memory use is bounded, however much it writes.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace edgepipe {
 
 class LastWords {
  public:
-  /// Starts the thread that reads.
+  /// Starts the reading thread.
   static Result<std::unique_ptr<LastWords>> listen();
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;
@@ -29,8 +29,8 @@ class LastWords {
   [[nodiscard]] int writer() const { return writer_.number(); }
   void close_writer() { writer_ = FileDescriptor(); }
 
-  /// The last line that has been written, without its end; empty when nothing has. What is written
-  /// from now on is lost. Waits for no writer.
+  /// The last line written so far, without its newline; empty if there is none. Later output is
+  /// lost. Does not wait for writers.
   std::string last_line();
 
  private:
@@ -41,7 +41,7 @@ class LastWords {
 
   FileDescriptor reader_;
   FileDescriptor writer_;
-  std::string end_;  // the thread's, until it has been joined
+  std::string end_;  // owned by the thread until it is joined
   std::optional<Thread> thread_;
 };
 

@@ -34,7 +34,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
 }
 
 MappedFile::~MappedFile() {
-  // munmap takes no const pointer, although it changes nothing behind it.
+  // munmap takes a non-const pointer, although it does not change the contents.
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

@@ -1,4 +1,4 @@
-// MappedFile: a whole file, read-only in memory for as long as the object lives.
+// MappedFile: a whole file, mapped read-only for the lifetime of the object.
 //
 //   Result<MappedFile> file = MappedFile::open(folder / "weights.bin");
 //   std::span<const std::byte> content = file->bytes();
@@ -15,9 +15,9 @@ namespace edgepipe {
 
 class MappedFile {
  public:
-  /// Maps a regular file. kNotFound when there is none, kInvalidArgument when it is no regular file
-  /// or cannot be read. The file must not be truncated meanwhile; edgepipe replaces, never
-  /// rewrites.
+  /// Maps a regular file. kNotFound if there is none, kInvalidArgument if it is not a regular file
+  /// or cannot be read. The file must not be truncated while mapped; edgepipe replaces files and
+  /// never rewrites them.
   static Result<MappedFile> open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}

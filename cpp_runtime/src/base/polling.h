@@ -1,4 +1,4 @@
-// poll_for: looks again and again whether something has happened, without giving the core away.
+// poll_for: checks a condition repeatedly without yielding the core.
 //
 //   if (!poll_for(50us, [&] { return ready.load(std::memory_order_acquire); })) sleep();
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace edgepipe {
 
-/// Tells the core that this is a loop that waits.
+/// Tells the core that this is a spin-wait loop.
 inline void pause_polling() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -16,10 +16,10 @@ inline void pause_polling() {
 #endif
 }
 
-/// True once `happened()` is; false when `time` has passed before.
+/// True once `happened()` is true; false if `time` passes first.
 template <typename Happened>
 bool poll_for(Clock::duration time, const Happened& happened) {
-  // A look at the clock takes about as long as this many looks at a counter.
+  // Reading the clock takes about as long as this many reads of a counter.
   constexpr int kPollsPerClock = 16;
   const Clock::time_point end = Clock::now() + time;
   do {

@@ -1,4 +1,4 @@
-// What a user can do about a failure: the line that follows it.
+// The hint after an error message: what a user can do about the failure.
 //
 //   print_failure("edgepipe-run", status);
 #pragma once

@@ -32,7 +32,7 @@ std::optional<std::uint64_t> number_in(const char* variable) {
 ServiceManager::Options ServiceManager::from_environment() {
   Options options;
   if (const char* socket = std::getenv("NOTIFY_SOCKET")) options.socket = socket;
-  // A watchdog that is meant for another process, such as a shell that started this one.
+  // The watchdog is meant for another process, such as a shell that started this one.
   const std::optional<std::uint64_t> process = number_in("WATCHDOG_PID");
   if (process && *process != static_cast<std::uint64_t>(::getpid())) return options;
   options.watchdog = std::chrono::microseconds(number_in("WATCHDOG_USEC").value_or(0));
@@ -47,7 +47,7 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
   if ((!abstract && options.socket.front() != '/') || options.socket.size() < 2 ||
       options.socket.size() >= sizeof(address.sun_path)) {
     return Status(Code::kInvalidArgument, "NOTIFY_SOCKET: found '" + options.socket +
-                                              "', expected a path or @NAME of a socket");
+                                              "', expected the path or @NAME of a socket");
   }
   std::memcpy(address.sun_path, options.socket.data(), options.socket.size());
   if (abstract) address.sun_path[0] = '\0';
@@ -84,7 +84,7 @@ void ServiceManager::stopping() { send("STOPPING=1"); }
 
 void ServiceManager::send(std::string_view text) const {
   if (!socket_.valid()) return;
-  // A manager that does not read must not hold up frames; it hears the next message.
+  // A manager that does not read must not delay frames; it will get the next message.
   static_cast<void>(
       !::send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }

@@ -5,7 +5,7 @@
 //   manager->ready("nanodet: 0 frames");
 //   while (...) manager->alive([] { return "nanodet: 812 frames"; });
 //
-// Started by hand, without a manager, everything here does nothing. Not thread-safe.
+// Without a service manager, all functions do nothing. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,23 +25,23 @@ class ServiceManager {
 
   struct Options {
     std::string socket;  // a path, or @NAME in the abstract name space; empty: none
-    std::chrono::microseconds watchdog{0};  // ends services that are silent for so long; 0: never
+    std::chrono::microseconds watchdog{0};  // ends services that are silent for this long; 0: never
   };
 
-  /// What systemd says in NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
+  /// The values of systemd's NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
   static Options from_environment();
 
-  /// kInvalidArgument for a name that is none, kNotFound when nobody listens there.
+  /// kInvalidArgument for an invalid name, kNotFound if nobody listens there.
   static Result<ServiceManager> connect(const Options& options);
 
-  /// The service works now; units that wait for it start.
+  /// Reports that the service is ready; units that wait for it start.
   void ready(std::string_view status);
 
-  /// To be called while the service makes progress, as often as it likes: the watchdog hears of it
-  /// four times in its period, and `status`, one line, is asked for at most once a second.
+  /// Reports progress; may be called as often as desired. The watchdog gets four messages per
+  /// period, and `status`, which returns one line, is called at most once a second.
   void alive(const std::function<std::string()>& status);
 
-  /// The service is about to end, as it was asked to.
+  /// Reports that the service is ending on request.
   void stopping();
 
  private:
@@ -50,9 +50,9 @@ class ServiceManager {
 
   void send(std::string_view text) const;
 
-  FileDescriptor socket_;  // not valid: there is no manager
+  FileDescriptor socket_;  // invalid: no manager
   std::chrono::microseconds watchdog_;
-  Clock::time_point fed_{};   // when the watchdog last heard
+  Clock::time_point fed_{};   // when the watchdog was last notified
   Clock::time_point told_{};  // when the status was last sent
 };
 

@@ -18,7 +18,7 @@ Result<SharedMapping> SharedMapping::open(const std::string& path, const Options
   std::size_t bytes = options.bytes;
   struct stat found {};
   if (::fstat(file.number(), &found) == 0 && S_ISREG(found.st_mode)) {
-    // Beyond a file's end a mapping exists, but an access kills the process.
+    // A mapping beyond the end of a file succeeds, but accessing it kills the process.
     const auto most = found.st_size - options.offset;
     if (bytes == 0 && most > 0) bytes = static_cast<std::size_t>(most);
     if (most <= 0 || bytes > static_cast<std::size_t>(most)) {

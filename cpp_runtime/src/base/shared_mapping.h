@@ -20,14 +20,14 @@ class SharedMapping {
   struct Options {
     off_t offset = 0;       // where in the file the mapping begins; a multiple of the page size
     std::size_t bytes = 0;  // 0: a regular file from offset to its end
-    bool uncached = false;  // opens with O_SYNC, which device drivers take as "not cached"
+    bool uncached = false;  // opens with O_SYNC, which device drivers treat as "not cached"
   };
 
-  /// kNotFound when the file cannot be opened, kInvalidArgument when it cannot be mapped so.
+  /// kNotFound if the file cannot be opened, kInvalidArgument if it cannot be mapped like this.
   static Result<SharedMapping> open(const std::string& path, const Options& options);
 
-  /// Maps `bytes` of an open file; drivers give offsets that 32-bit machines have no off_t for.
-  /// kInvalidArgument, with the file's `name`, when it cannot be mapped.
+  /// Maps `bytes` of an open file; offsets of drivers can exceed off_t on 32-bit machines.
+  /// kInvalidArgument, with the file's `name`, if it cannot be mapped.
   static Result<SharedMapping> map(int file, std::uint64_t offset, std::size_t bytes,
                                    const std::string& name);
 

@@ -18,7 +18,7 @@ struct Start {
 
 void* run_body(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
-  pthread_setname_np(pthread_self(), start->name.c_str());  // cosmetic: a failure changes nothing
+  pthread_setname_np(pthread_self(), start->name.c_str());  // cosmetic: failures do not matter
   start->body();
   return nullptr;
 }
@@ -41,12 +41,12 @@ std::string text_of(const std::vector<int>& cores) {
   return text;
 }
 
-/// What RLIMIT_RTPRIO allows this process, in words.
+/// The priority that RLIMIT_RTPRIO allows this process, as text.
 std::string most_realtime_priority() {
   rlimit limit{};
   ::getrlimit(RLIMIT_RTPRIO, &limit);
   return limit.rlim_cur == 0
-             ? "the rtprio limit of this process is 0, so it may have none"
+             ? "the rtprio limit of this process is 0"
              : "the rtprio limit of this process is " + std::to_string(limit.rlim_cur);
 }
 
@@ -69,15 +69,16 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   Attributes attributes;
   std::string wanted = "thread '" + options.name + "'";
   if (!options.cores.empty()) {
-    // The kernel would take a set of which one core exists, and say nothing of the others.
+    // The kernel accepts a set if one of its cores exists, and ignores the others.
     const std::vector<int> available = cores();
     cpu_set_t mask;
     CPU_ZERO(&mask);
     for (const int core : options.cores) {
       if (std::ranges::find(available, core) == available.end()) {
-        return Status(Code::kUnsupported, wanted + ": core " + std::to_string(core) +
-                                              " is not there or not this process's, expected " +
-                                              text_of(available));
+        return Status(Code::kUnsupported,
+                      wanted + ": core " + std::to_string(core) +
+                          " does not exist or is not available to this process, expected " +
+                          text_of(available));
       }
       CPU_SET(static_cast<std::size_t>(core), &mask);
     }
@@ -110,7 +111,7 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   if (error != 0) {
     return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error));
   }
-  static_cast<void>(start.release());  // run_body owns it now
+  static_cast<void>(start.release());  // now owned by run_body
   return Thread(handle);
 }
 

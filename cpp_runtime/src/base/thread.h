@@ -22,13 +22,13 @@ class Thread {
  public:
   struct Options {
     std::string name;           // cut to 15 characters, the kernel's limit
-    std::vector<int> cores;     // where it may run; empty: wherever the scheduler likes
+    std::vector<int> cores;     // that it may run on; empty: any
     int realtime_priority = 0;  // 1-99: SCHED_FIFO (needs CAP_SYS_NICE); 0: the normal scheduler
   };
 
-  /// Starts `body` on a new thread. Cores and priority hold from its first instruction. A core that
-  /// this process may not use is kUnsupported, and the message lists those that it may.
-  /// Does not block. Any thread may call it.
+  /// Starts `body` on a new thread. Cores and priority apply from its first instruction. A core
+  /// that this process may not use is kUnsupported; the message lists the allowed cores. Does not
+  /// block. Any thread may call it.
   static Result<Thread> start(const Options& options, std::function<void()> body);
 
   /// The cores this process may run on, ascending (the affinity mask, not the machine's cores).
@@ -38,7 +38,7 @@ class Thread {
   Thread& operator=(Thread&& other) noexcept;
   ~Thread() { join(); }
 
-  /// Blocks until the body has returned. No effect the second time.
+  /// Blocks until the body has returned. A second call has no effect.
   void join();
 
  private:

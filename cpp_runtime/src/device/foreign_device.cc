@@ -9,7 +9,7 @@
 namespace edgepipe {
 namespace {
 
-// How often a driver looks for the end of a run before it gives up: upstream's runtime.cc.
+// How often a driver polls for the end of a run before it gives up; from upstream's runtime.cc.
 constexpr std::uint32_t kWaitCycles = 10'000'000;
 
 class ForeignDevice final : public Device {
@@ -24,7 +24,7 @@ class ForeignDevice final : public Device {
   Status allocate() {
     handle_ = driver_.functions().device_alloc();
     if (handle_ != nullptr) return {};
-    return {Code::kDevice, "driver " + driver_.path() + ": VTADeviceAlloc gave no device"};
+    return {Code::kDevice, "driver " + driver_.path() + ": VTADeviceAlloc returned no device"};
   }
 
   [[nodiscard]] const Accelerator& accelerator() const override { return accelerator_; }

@@ -17,7 +17,7 @@ void ForeignDriver::Close::operator()(void* library) const { ::dlclose(library);
 
 Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
   ForeignDriver driver;
-  // A name without a slash would be searched for in the system's folders.
+  // dlopen would search for a name without a slash in the system's folders.
   driver.path_ = path.has_parent_path() ? path.string() : "./" + path.string();
   driver.library_.reset(::dlopen(driver.path_.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (driver.library_ == nullptr) {
@@ -39,8 +39,8 @@ Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
   find(library, "VTADeviceFree", functions.device_free, missing);
   find(library, "VTADeviceRun", functions.device_run, missing);
   if (!missing.empty()) {
-    return Status(Code::kUnsupported, "driver " + path.string() + ": it lacks " + missing +
-                                          ", expected all functions of vta/driver.h");
+    return Status(Code::kUnsupported, "driver " + path.string() + ": missing functions: " +
+                                          missing + ", expected all functions of vta/driver.h");
   }
   return driver;
 }

@@ -16,7 +16,7 @@ namespace edgepipe {
 
 class ForeignDriver {
  public:
-  // As vta/driver.h declares them (tvm-vta, 2019 to 2023), where it was built without USE_VTA64.
+  // As declared in vta/driver.h (tvm-vta, 2019 to 2023), for builds without USE_VTA64.
   using Handle = void*;                   // VTADeviceHandle
   using PhysicalAddress = std::uint32_t;  // vta_phy_addr_t
   static constexpr int kCached = 1;       // VTA_CACHED
@@ -35,8 +35,8 @@ class ForeignDriver {
                       std::uint32_t wait_cycles) = nullptr;
   };
 
-  /// Loads the library and finds its functions. kNotFound when it cannot be loaded, kUnsupported
-  /// with the names of all functions that it lacks. May block; runs the library's initialisers.
+  /// Loads the library and finds its functions. kNotFound if it cannot be loaded, kUnsupported
+  /// with the names of all missing functions. May block; runs the library's initialisers.
   static Result<ForeignDriver> open(const std::filesystem::path& path);
 
   [[nodiscard]] const Functions& functions() const { return functions_; }

@@ -14,12 +14,12 @@ Result<Buffer> ForeignMemory::allocate(std::size_t bytes) {
   bytes = std::max<std::size_t>(bytes, 1);
   const std::string name = "driver " + driver_.path() + ": VTAMemAlloc of " + std::to_string(bytes);
   const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  // The driver's functions for caches count bytes in an int.
-  if (bytes > INT_MAX - kAlignment) return Status(Code::kOutOfMemory, name + " bytes is too much");
+  // The driver's cache functions count bytes in an int.
+  if (bytes > INT_MAX - kAlignment) return Status(Code::kOutOfMemory, name + " bytes: too large");
   MutexLock lock(mutex_);
   const ForeignDriver::Functions& functions = driver_.functions();
   void* const driver_memory = functions.mem_alloc(rounded, ForeignDriver::kCached);
-  if (driver_memory == nullptr) return Status(Code::kOutOfMemory, name + " bytes gave none");
+  if (driver_memory == nullptr) return Status(Code::kOutOfMemory, name + " bytes failed");
   const std::uint64_t address = functions.mem_get_phy_addr(driver_memory);
   if (address % kAlignment != 0) {
     functions.mem_free(driver_memory);
@@ -67,7 +67,7 @@ Result<std::byte*> ForeignMemory::translate(std::uint64_t address, std::size_t b
   const auto found = find(address, bytes);
   if (found == blocks_.end()) {
     return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
-                                     std::to_string(address) + " lie in no allocation");
+                                     std::to_string(address) + " are not in any allocation");
   }
   return found->second.copy + static_cast<std::size_t>(address - found->first);
 }

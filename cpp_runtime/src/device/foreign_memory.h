@@ -1,7 +1,8 @@
 // ForeignMemory: memory from a foreign driver, with a copy for the CPU.
 //
-// vta/driver.h gives no promise that the CPU may use its memory directly, only functions that copy
-// in and out. So the CPU works on memory of this process; flush copies it in, invalidate out.
+// vta/driver.h does not guarantee that the CPU may use its memory directly; it only has functions
+// that copy in and out. The CPU therefore uses memory of this process; flush copies to the driver's
+// memory, invalidate copies from it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace edgepipe {
 
 class ForeignMemory final : public DeviceMemory {
  public:
-  /// `driver` is borrowed and outlives the memory.
+  /// `driver` is borrowed and must outlive the memory.
   explicit ForeignMemory(const ForeignDriver& driver) : driver_(driver) {}
   ~ForeignMemory() override;
 
-  /// kOutOfMemory when the driver gives none, kUnsupported when what it gives is misaligned.
+  /// kOutOfMemory if the driver has no memory, kUnsupported if its memory is misaligned.
   Result<Buffer> allocate(std::size_t bytes) override;
   Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
   [[nodiscard]] std::uint64_t generation() const override;
@@ -28,7 +29,7 @@ class ForeignMemory final : public DeviceMemory {
 
  private:
   struct Block {
-    std::byte* driver_memory = nullptr;  // only the driver's functions touch it
+    std::byte* driver_memory = nullptr;  // accessed only by the driver's functions
     std::byte* copy = nullptr;
     std::size_t bytes = 0;
   };
@@ -39,7 +40,7 @@ class ForeignMemory final : public DeviceMemory {
       EDGEPIPE_REQUIRES(mutex_);
 
   const ForeignDriver& driver_;
-  mutable Mutex mutex_;  // also serves the driver's functions, which promise nothing about threads
+  mutable Mutex mutex_;  // also guards the driver's functions, which may not be thread-safe
   Blocks blocks_ EDGEPIPE_GUARDED_BY(mutex_);
   std::uint64_t generation_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
 };

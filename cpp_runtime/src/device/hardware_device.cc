@@ -25,7 +25,7 @@ Result<std::unique_ptr<HardwareDevice>> HardwareDevice::create(const Accelerator
                                                                const Options& options) {
   if (Status status = accelerator.validate(); !status.ok()) return status;
   if (parts.registers == nullptr || parts.memory == nullptr) {
-    return Status(Code::kInvalidArgument, "vta: registers and memory are needed to drive it");
+    return Status(Code::kInvalidArgument, "vta: the driver needs registers and memory");
   }
   const FenceLayout layout(accelerator);
   Result<Buffer> fence = parts.memory->allocate(layout.bytes);
@@ -52,7 +52,7 @@ Status HardwareDevice::run(const Submission& submission) {
   if (!turn.ok()) return turn.status();
   if (broken_) {
     return {Code::kDevice,
-            "vta: it hangs since an earlier run and cannot be reset; program its "
+            "vta: hung in an earlier run and cannot be reset; program its "
             "bitstream again"};
   }
   Result<const FencedProgram*> program = find(submission);
@@ -119,7 +119,7 @@ Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(
                        .count = static_cast<std::uint32_t>(fenced->size())};
 }
 
-// One byte of the number in each int32 lane; the store writes each lane's low byte.
+// One byte of the number in each int32 lane; the store writes the low byte of each lane.
 void HardwareDevice::write_sequence() {
   const FenceLayout layout(accelerator_);
   ++sequence_;
@@ -158,7 +158,7 @@ Status HardwareDevice::wait(const Submission& submission) {
       if (!*fired) ++statistics_.lost_interrupts;
       return {};
     }
-    // Not ours: one that was on its way when the run before was given up. The next may be.
+    // A stale interrupt of an abandoned run. The next one may be ours.
     if (*fired) {
       if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
       if (fence_reached()) return {};
@@ -168,8 +168,8 @@ Status HardwareDevice::wait(const Submission& submission) {
   return {Code::kDeadline, describe_hang(submission)};
 }
 
-// The hardware keeps no instruction counter. What it does tell: fetch is idle once it has handed
-// every instruction to the modules, and a store has ended when its bytes are in memory.
+// The hardware has no instruction counter. But fetch is idle once it has issued every instruction
+// to the modules, and a store has ended when its bytes are in memory.
 std::string HardwareDevice::describe_hang(const Submission& submission) {
   const auto hex = [this](std::uint32_t offset) {
     std::array<char, 16> text{};
@@ -180,8 +180,7 @@ std::string HardwareDevice::describe_hang(const Submission& submission) {
   std::string text = "vta: hangs: deadline passed in run " + std::to_string(statistics_.runs) +
                      " of " + std::to_string(submission.count) + " instructions at " +
                      std::to_string(submission.address);
-  text +=
-      fetched ? "; fetch has handed over all of them" : "; fetch has not handed over all of them";
+  text += fetched ? "; fetch has issued all of them" : "; fetch has not issued all of them";
   text += stored_sequence() ? ", the last store has ended" : ", the last store has not ended";
   text += "; fetch control " + hex(vta::kFetch + vta::kControl) + " count " +
           hex(vta::kFetchCount) + " address " + hex(vta::kFetchAddress);
@@ -190,7 +189,7 @@ std::string HardwareDevice::describe_hang(const Submission& submission) {
   return text + ", store control " + hex(vta::kStore + vta::kControl);
 }
 
-/// Whether this run's number is in memory.
+/// Whether the number of this run is in memory.
 bool HardwareDevice::stored_sequence() {
   const FenceLayout layout(accelerator_);
   parts_.memory->invalidate(fence_.view());
@@ -211,7 +210,7 @@ bool HardwareDevice::fence_reached() {
 }
 
 Status HardwareDevice::recover(const Status& reason) {
-  // Whatever went wrong, the program may still be running and must not meet the next one.
+  // The program may still be running and must not overlap with the next one.
   if (reason.code() == Code::kDeadline) ++statistics_.hangs;
   if (parts_.reset == nullptr) {
     broken_ = true;
@@ -222,7 +221,7 @@ Status HardwareDevice::recover(const Status& reason) {
     return {reason.code(), reason.message() + "; reset failed: " + status.message()};
   }
   ++statistics_.resets;
-  return {reason.code(), reason.message() + "; it has been reset"};
+  return {reason.code(), reason.message() + "; the accelerator has been reset"};
 }
 
 }  // namespace edgepipe

@@ -9,7 +9,7 @@ Result<std::vector<InstructionWord>> with_fence(const InstructionCodec& codec,
                                                 const Accelerator& accelerator,
                                                 std::span<const InstructionWord> program,
                                                 std::uint64_t address) {
-  if (program.empty()) return Status(Code::kInvalidArgument, "program: it has no instructions");
+  if (program.empty()) return Status(Code::kInvalidArgument, "program: no instructions");
   Result<Instruction> finish = codec.decode(program.back());
   if (!finish.ok()) return finish.status().with_context("program: last instruction");
   if (finish->opcode != Opcode::kFinish || finish->pop_next == 0) {
@@ -35,7 +35,7 @@ Result<std::vector<InstructionWord>> with_fence(const InstructionCodec& codec,
                                 .y_size = 1,
                                 .x_size = 1,
                                 .x_stride = 1};
-  // Loads do not reach the out buffer; adding 0 does.
+  // Loads do not write the out buffer, but adding 0 does.
   const Instruction copy_to_out{.opcode = Opcode::kAlu,
                                 .push_next = 1,
                                 .uop_end = 1,

@@ -1,4 +1,5 @@
-// The instructions that prove a run's end: before FINISH, store a number that only this run has.
+// The instructions that prove the end of a run: before FINISH, they store a number unique to the
+// run.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace edgepipe {
 
-/// Where the fence's data lie in its block of memory, in bytes. Every offset is aligned for its
-/// type when the block is aligned to a page.
+/// The layout of the fence's memory block, in bytes. If the block is page-aligned, every offset is
+/// aligned for its type.
 struct FenceLayout {
   explicit FenceLayout(const Accelerator& accelerator)
       : acc_offset(accelerator.acc_bytes()),
@@ -26,9 +27,9 @@ struct FenceLayout {
 };
 
 /// Returns a program with the fence before its FINISH. `address` is the block's device address. The
-/// fence takes over the tokens that FINISH pops, so it begins when the program's last store is
-/// done. kInvalidArgument for a program that does not end in a FINISH, or whose FINISH does not
-/// wait for the store module: its done flag would say nothing about the memory.
+/// fence pops the tokens that FINISH popped, so it starts after the program's last store.
+/// kInvalidArgument for a program that does not end with a FINISH, or whose FINISH does not wait
+/// for the store module: its done flag would not guarantee that memory is written.
 Result<std::vector<InstructionWord>> with_fence(const InstructionCodec& codec,
                                                 const Accelerator& accelerator,
                                                 std::span<const InstructionWord> program,

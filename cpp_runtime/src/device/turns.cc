@@ -32,10 +32,10 @@ void Turns::pass_on() {
   }
   Waiter* const next = std::exchange(first_, first_->next);
   next->called = true;
-  next->wake.notify();  // under the lock: the waiter is gone once it has seen `called`
+  next->wake.notify();  // under the lock: the waiter may be destroyed once it has seen `called`
 }
 
-/// Takes a waiter out of the line; returns how many runs were before it, the running one included.
+/// Removes a waiter from the queue; returns how many runs were ahead, including the running one.
 std::size_t Turns::leave(const Waiter& waiter) {
   std::size_t ahead = 1;
   Waiter** at = &first_;

@@ -1,11 +1,11 @@
-// Turns: who may use a device now; those who wait get it in the order in which they came.
+// Turns: exclusive use of a device, granted in the order of the requests.
 //
 //   Result<Turns::Turn> turn = turns.take(Clock::now() + 20s);
-//   if (!turn.ok()) return turn.status();  // others had the device all that time
+//   if (!turn.ok()) return turn.status();  // others used the device all that time
 //   ...                                    // the turn ends with its scope
 //
-// A mutex would do for exclusion, but it may give the device to the same stage again and again, and
-// it waits for ever. Any thread may call take; a Turn stays on its thread. Nothing allocates.
+// A mutex would also exclude, but it may favour the same stage repeatedly, and it has no deadline.
+// Any thread may call take; a Turn stays on its thread. Nothing allocates.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ namespace edgepipe {
 
 class Turns {
  public:
-  /// Holds the device; gives it to the next in line when destroyed. Movable, not copyable.
+  /// Holds the device and passes it to the next waiter when destroyed. Movable, not copyable.
   class Turn {
    public:
     Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)) {}
@@ -33,7 +33,7 @@ class Turns {
     Turns* turns_;
   };
 
-  /// Blocks until all who came before have had their turn; kDeadline tells how many still had not.
+  /// Blocks until all earlier requests are done; kDeadline says how many are still ahead.
   Result<Turn> take(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
 
  private:

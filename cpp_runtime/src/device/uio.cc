@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The processor may reorder ordinary memory against device memory; the accelerator must not see a
-// start before what it is to work on. GCC's atomic fences only order what other cores see.
+// The processor may reorder writes to ordinary memory and device memory, but the accelerator must
+// not see the start before its data. GCC's atomic fences order only what other cores see.
 void device_barrier() {
 #if defined(__aarch64__) || defined(__arm__)
   asm volatile("dmb osh" ::: "memory");
@@ -46,11 +46,11 @@ Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
     found += (found.empty() ? "" : ", ") + *entry_name;
   }
   if (index >= matches.size()) {
-    return Status(Code::kNotFound,
-                  "uio: no device " + (index == 0 ? "" : std::to_string(index) + " ") + "called '" +
-                      name + "', found " + (found.empty() ? "none" : found));
+    return Status(Code::kNotFound, "uio: no device " +
+                                       (index == 0 ? "" : std::to_string(index) + " ") + "named '" +
+                                       name + "', found " + (found.empty() ? "none" : found));
   }
-  // uio9 before uio10: a folder is listed in any order.
+  // uio9 before uio10; directory order is arbitrary.
   std::ranges::sort(matches, {}, [](const std::filesystem::path& path) {
     const std::string text = path.filename().string();
     return std::pair(text.size(), text);
@@ -96,7 +96,7 @@ Result<std::unique_ptr<UioInterrupt>> UioInterrupt::open(const UioInfo& info) {
   FileDescriptor file(::open(info.path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Status(Code::kDevice, info.path + ": " + std::strerror(errno));
   std::uint32_t count = 0;
-  // The kernel answers EIO for a device without interrupt, EAGAIN for one that has not fired.
+  // The kernel returns EIO for a device without interrupt, EAGAIN if it has not fired.
   if (::read(file.number(), &count, sizeof count) < 0 && errno == EIO) {
     return std::unique_ptr<UioInterrupt>();
   }
@@ -118,7 +118,7 @@ Status UioInterrupt::arm() {
 
 Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
   for (;;) {
-    // A year at most, which every machine's time_t can count.
+    // At most a year, which fits in every machine's time_t.
     const std::chrono::nanoseconds left = std::clamp<std::chrono::nanoseconds>(
         deadline - Clock::now(), std::chrono::nanoseconds::zero(), std::chrono::hours(24 * 365));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
@@ -139,7 +139,7 @@ Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
 }
 
 Result<std::unique_ptr<UioReset>> UioReset::open(const UioInfo& info) {
-  // The page begins where the accelerator's blocks end.
+  // The page starts where the accelerator's blocks end.
   Result<std::unique_ptr<UioRegisters>> page =
       UioRegisters::open(info, FpgaModel::kBytes - FpgaModel::kResetRequest);
   if (!page.ok()) return page.status();

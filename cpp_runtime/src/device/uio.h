@@ -1,4 +1,4 @@
-// UIO devices as the driver's parts: registers, interrupt, reset.
+// The driver's parts on UIO devices: registers, interrupt, reset.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ struct UioInfo {
   std::uint64_t bytes = 0;
 };
 
-/// Finds a UIO device by name, the `index`-th of several. kNotFound lists the names that are there.
+/// Finds a UIO device by name, the `index`-th of several. kNotFound lists the existing names.
 Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
                          const std::string& devices, std::size_t index = 0);
 
 /// 32-bit registers in uncached memory.
 class UioRegisters final : public RegisterFile {
  public:
-  /// Takes the device for this process. kInvalidArgument when its region is smaller than `bytes`,
-  /// kDevice when another process has it.
+  /// Acquires the device for this process. kInvalidArgument if its region is smaller than `bytes`,
+  /// kDevice if another process uses it.
   static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::size_t bytes);
 
   [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override;
@@ -43,7 +43,7 @@ class UioRegisters final : public RegisterFile {
 
 class UioInterrupt final : public InterruptSource {
  public:
-  /// Null when the device has no interrupt. kDevice when it cannot be opened.
+  /// Null if the device has no interrupt. kDevice if it cannot be opened.
   static Result<std::unique_ptr<UioInterrupt>> open(const UioInfo& info);
 
   Status arm() override;

@@ -9,7 +9,7 @@ namespace edgepipe {
 
 namespace {
 
-/// The same memory by the interface that the driver of the accelerator knows.
+/// The same memory through the interface that the accelerator's driver uses.
 template <typename Memory>
 Result<std::unique_ptr<DeviceMemory>> as_device_memory(Result<std::unique_ptr<Memory>> memory) {
   if (!memory.ok()) return memory.status();
@@ -19,7 +19,7 @@ Result<std::unique_ptr<DeviceMemory>> as_device_memory(Result<std::unique_ptr<Me
 }  // namespace
 
 Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options) {
-  // A buffer that is there and cannot be opened is an error, not a reason to take another.
+  // An existing buffer that cannot be opened is an error, not a reason to try another source.
   if (!UdmabufMemory::present(options.memory)) {
     if (ZoclMemory::present(options.zocl)) return as_device_memory(ZoclMemory::open(options.zocl));
     if (DmaHeapMemory::present(options.heap)) {

@@ -4,9 +4,9 @@
 //   auto memory = open_uio_memory({});
 //   auto device = open_uio_device(accelerator, **memory, {.index = 0});
 //
-// UIO devices are found by name (the device tree's node name), never by address or number: the
-// registers are where the bitstream or the virtual board put them. board/ has a device-tree overlay
-// and the udev rules that let a user open them.
+// UIO devices are found by name (the name of the device-tree node), never by address or number,
+// because the bitstream or the virtual board determines the address of the registers. board/ has a
+// device-tree overlay and udev rules that let users open the devices.
 #pragma once
 
 #include <cstddef>
@@ -26,25 +26,25 @@ namespace edgepipe {
 struct UioOptions {
   std::string registers = "vta";    // the UIO device with the four register blocks
   std::string reset = "vta-reset";  // the UIO device of the virtual board's reset; may be missing
-  std::size_t index = 0;            // which of several with these names, by UIO number
+  std::size_t index = 0;            // which of several devices with these names, by UIO number
   bool interrupt = true;            // wait for the interrupt if the UIO device has one
-  UdmabufMemory::Options memory = {};  // used if this board has it
-  ZoclMemory::Options zocl = {};       // else; a PYNQ image has it
-  DmaHeapMemory::Options heap = {};    // else, if the kernel has a contiguous one
+  UdmabufMemory::Options memory = {};  // first choice
+  ZoclMemory::Options zocl = {};       // second choice; PYNQ images have it
+  DmaHeapMemory::Options heap = {};    // third choice; needs a contiguous heap
   HardwareDevice::Options driver = {};
   std::string devices = "/dev";
   std::string classes = "/sys/class";
 };
 
-/// True when this machine has the UIO device of the registers. Does not open it.
+/// True if this machine has the UIO device of the registers. Does not open it.
 [[nodiscard]] bool uio_device_present(const UioOptions& options);
 
-/// Opens this board's memory: u-dma-buf, zocl where there is none, or a dma-heap. Errors are
-/// theirs.
+/// Opens this board's memory: u-dma-buf, otherwise zocl, otherwise a dma-heap. Returns their
+/// errors.
 Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options);
 
-/// Opens the accelerator. kNotFound names the device that is missing and those that are there.
-/// kDevice when another process has it: registers have one user at a time. `memory` is borrowed.
+/// Opens the accelerator. kNotFound names the missing device and the existing ones. kDevice if
+/// another process uses it, since registers have one user at a time. `memory` is borrowed.
 Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
                                                         DeviceMemory& memory,
                                                         const UioOptions& options);

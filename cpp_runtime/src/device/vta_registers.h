@@ -1,7 +1,7 @@
 // The accelerator's registers: four HLS blocks with AXI-lite slaves, one page each.
 //
-// Source: the hardware's HLS interfaces (apache/tvm-vta, hardware/xilinx/src/vta.cc); the offsets
-// are what Vivado HLS assigns to them. Shared by the driver, the model behind it and their tests.
+// Source: the hardware's HLS interfaces (apache/tvm-vta, hardware/xilinx/src/vta.cc); Vivado HLS
+// assigns the offsets. Shared by the driver, the FPGA model and their tests.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kUopBase = kCompute + 0x20;
 inline constexpr std::uint32_t kAccBase = kCompute + 0x28;
 inline constexpr std::uint32_t kOutBase = kStore + 0x10;
 
-// 1 from FINISH until compute has popped the next instruction *and its tokens*: after a start it
-// still shows the run before for a while.
+// 1 from FINISH until compute has popped the next instruction *and its tokens*: for a while after a
+// start it still refers to the previous run.
 inline constexpr std::uint32_t kDone = kCompute + 0x18;
 
 }  // namespace edgepipe::vta

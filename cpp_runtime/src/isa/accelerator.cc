@@ -102,7 +102,7 @@ Status Accelerator::validate() const {
   if (8 + 2 * uop + 1 + 28 > 64 || 2 * (acc + inp + wgt) > 64 || 2 * (acc + inp) + 20 > 64 ||
       acc + inp + wgt > 32) {
     return invalid("configuration " + configuration() +
-                   " needs wider instruction or uop fields than the encoding has");
+                   " needs wider instruction or uop fields than the encoding provides");
   }
   return {};
 }

@@ -7,7 +7,7 @@
 
 namespace edgepipe {
 
-/// As parse_accelerator, from a parsed value.
+/// Like parse_accelerator, but from a parsed value.
 Result<Accelerator> accelerator_from_json(const nlohmann::json& object);
 
 }  // namespace edgepipe

@@ -9,8 +9,8 @@ std::uint32_t log2_of(std::uint32_t power_of_two) {
   return static_cast<std::uint32_t>(std::countr_zero(power_of_two));
 }
 
-// How the codec reaches a field of the struct. The enums and the signed immediate are stored as
-// 32-bit values, so one pair of functions per field serves decoding, encoding and checking.
+// How the codec accesses a field of the struct. Enums and the signed immediate are stored as 32-bit
+// values, so one pair of functions per field is enough for decoding, encoding and checking.
 struct Access {
   std::string_view name;
   std::uint32_t (*get)(const Instruction&);
@@ -76,7 +76,7 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator) {
   const std::uint32_t acc = log2_of(accelerator.acc_depth());
   const std::uint32_t type_bits = accelerator.revision == Revision::k0_0_1 ? 2 : 3;
 
-  // The instruction table: {name, bits} from bit 0 up; an empty name moves on to bit 64.
+  // The instruction table: {name, bits} from bit 0 up; an empty name continues at bit 64.
   using Row = std::pair<std::string_view, std::uint32_t>;
   const std::vector<Row> head{{"opcode", 3},
                               {"pop_prev_dep", 1},

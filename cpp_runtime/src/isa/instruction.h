@@ -4,8 +4,8 @@
 //   Result<Instruction> instruction = codec.decode(word);
 //   if (instruction.ok()) log(disassemble(*instruction));
 //
-// All field positions come from one table (instruction.cc), which codec.fields() shows; a Python
-// test compares it with vta_stages/isa/instructions.py.
+// All field positions come from one table (instruction.cc), which codec.fields() returns. A
+// Python test compares it with vta_stages/isa/instructions.py.
 #pragma once
 
 #include <array>
@@ -55,23 +55,23 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// Where one field lies: bits [bit, bit + bits) of the low (word 0) or high (word 1) half.
+/// The position of one field: bits [bit, bit + bits) of the low (word 0) or high (word 1) half.
 struct InstructionField {
   std::string_view name;
   std::uint32_t word = 0;
   std::uint32_t bit = 0;
   std::uint32_t bits = 0;
-  std::uint32_t member = 0;  // the codec's own number of the field
+  std::uint32_t member = 0;  // the codec's internal number of the field
 };
 
-/// A micro-op: element indices that GEMM and ALU loops start from.
+/// A micro-op: the element indices where GEMM and ALU loops start.
 struct Uop {
   std::uint32_t dst = 0;
   std::uint32_t src = 0;
   std::uint32_t wgt = 0;
 };
 
-/// Encoder and decoder for one accelerator. A value; const functions are thread-safe.
+/// Encoder and decoder for one accelerator. A plain value; const functions are thread-safe.
 class InstructionCodec {
  public:
   explicit InstructionCodec(const Accelerator& accelerator);
@@ -97,7 +97,7 @@ class InstructionCodec {
   std::uint32_t dst_mask_, src_mask_, wgt_mask_, src_shift_, wgt_shift_;
 };
 
-/// The module whose command queue takes the instruction.
+/// The module whose command queue receives the instruction.
 [[nodiscard]] Module module_of(const Instruction& instruction);
 
 [[nodiscard]] std::string_view to_string(Opcode opcode);

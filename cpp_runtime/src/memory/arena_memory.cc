@@ -26,7 +26,7 @@ Result<Buffer> ArenaMemory::allocate(std::size_t bytes) {
                        .device_address = address_ + *offset,
                        .bytes = bytes});
   std::memset(buffer.data(), 0, bytes);
-  // The zeros must not leave the cache later, over what the accelerator has written.
+  // The zeros must not be written back later, over data from the accelerator.
   flush(buffer.view());
   return buffer;
 }
@@ -37,7 +37,7 @@ Result<std::byte*> ArenaMemory::translate(std::uint64_t address, std::size_t byt
     if (ranges_->contains(offset, bytes)) return mapping_.bytes().data() + offset;
   }
   return Status(Code::kDevice, "memory: " + std::to_string(bytes) + " bytes at " +
-                                   std::to_string(address) + " lie in no allocation");
+                                   std::to_string(address) + " are not in any allocation");
 }
 
 std::uint64_t ArenaMemory::generation() const { return ranges_->generation(); }

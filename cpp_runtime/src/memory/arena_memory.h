@@ -1,8 +1,7 @@
-// ArenaMemory: device memory that is one physically contiguous, mapped buffer, handed out in
-// ranges.
+// ArenaMemory: device memory in one physically contiguous, mapped buffer, allocated in ranges.
 //
-// What kernel driver the buffer is from, and how it maintains caches, is up to the classes derived
-// from it: udmabuf_memory.h, zocl_memory.h, dma_heap_memory.h.
+// Derived classes supply the buffer of a kernel driver and its cache maintenance: udmabuf_memory.h,
+// zocl_memory.h, dma_heap_memory.h.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +29,10 @@ class ArenaMemory : public DeviceMemory {
  protected:
   enum class Direction { kToDevice, kFromDevice };
 
-  /// `address` is the physical one of the mapping's first byte.
+  /// `address` is the physical address of the mapping's first byte.
   ArenaMemory(SharedMapping mapping, std::uint64_t address);
 
-  /// Maintains the caches of a range; does nothing where the accelerator's port is coherent.
+  /// Maintains the caches of a range; does nothing if the accelerator's port is coherent.
   virtual void sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
 
   [[nodiscard]] std::span<std::byte> mapped() const { return mapping_.bytes(); }

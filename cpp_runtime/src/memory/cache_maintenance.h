@@ -1,4 +1,5 @@
-// The processor's own cache maintenance, to the point where DMA sees memory, without the kernel.
+// Cache maintenance by processor instructions, without the kernel, to the point of coherency of
+// DMA.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ inline std::uintptr_t cache_line_bytes() {
   return std::uintptr_t{4} << (type >> 16 & 15U);
 }
 
-/// Writes the range's cached lines back to memory; with `invalidate` they also leave the cache. A
-/// line that is half in the range is treated as a whole.
+/// Writes the range's cached lines back to memory; with `invalidate` they also leave the cache.
+/// Lines that are only partly in the range are treated completely.
 inline void clean_caches(const std::byte* data, std::size_t bytes, bool invalidate) {
   const std::uintptr_t line = cache_line_bytes();
   const auto begin = reinterpret_cast<std::uintptr_t>(data) & ~(line - 1);
@@ -35,7 +36,7 @@ inline void clean_caches(const std::byte* data, std::size_t bytes, bool invalida
 
 #else
 
-// x86-64 has DMA that sees the caches; on 32-bit ARM only the kernel may maintain them.
+// On x86-64, DMA is cache coherent. On 32-bit ARM, only the kernel may maintain caches.
 #if defined(__x86_64__)
 inline constexpr bool kMaintainsCaches = true;
 #else

@@ -1,4 +1,4 @@
-// The largest contiguous buffer that a driver has: asked for, then half as much, and so on.
+// The largest contiguous buffer that a driver can allocate, found by halving the size.
 #pragma once
 
 #include <cerrno>
@@ -10,9 +10,9 @@
 
 namespace edgepipe {
 
-/// Calls `allocate(bytes)`, which is false with errno, with `most` bytes and then ever fewer.
-/// kOutOfMemory when not even `least` are there, kDevice when the driver refuses for another
-/// reason.
+/// Calls `allocate(bytes)`, which returns false and sets errno on failure, with `most` bytes and
+/// then ever fewer. kOutOfMemory if not even `least` bytes are available, kDevice if the driver
+/// refuses for another reason.
 template <typename Allocate>
 Status allocate_contiguous(std::size_t most, std::size_t least, const std::string& device,
                            const char* request, const Allocate& allocate) {
@@ -22,9 +22,10 @@ Status allocate_contiguous(std::size_t most, std::size_t least, const std::strin
       return {Code::kDevice, "memory: " + device + ": " + request + ": " + std::strerror(errno)};
     }
     if (bytes / 2 < least) {
-      return {Code::kOutOfMemory, "memory: " + device + ": " + std::to_string(bytes) +
-                                      " contiguous bytes wanted, CMA has none so large; boot with "
-                                      "a larger cma= on the kernel's command line"};
+      return {Code::kOutOfMemory,
+              "memory: " + device + ": " + std::to_string(bytes) +
+                  " contiguous bytes wanted, but CMA has no such block; boot with "
+                  "a larger cma= on the kernel's command line"};
     }
     bytes /= 2;
   }

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kPagePresent = std::uint64_t{1} << 63;
 constexpr std::uint64_t kFrameNumber = (std::uint64_t{1} << 55) - 1;
 
-/// The heap to take, such as /dev/dma_heap/linux,cma; empty if there is none. What CMA's heap is
-/// called differs with the kernel and its command line; what is never contiguous is "system".
+/// The heap to take, such as /dev/dma_heap/linux,cma; empty if there is none. The name of
+/// CMA's heap depends on the kernel and its command line; the heap "system" is never contiguous.
 std::string find_heap(const DmaHeapMemory::Options& options) {
   const std::string folder = options.devices + "/dma_heap";
   std::error_code error;
@@ -40,11 +40,11 @@ std::string find_heap(const DmaHeapMemory::Options& options) {
   return folder + "/" + *std::ranges::min_element(names);
 }
 
-/// The physical address of the mapping's first byte, once all of it is known to follow it.
+/// The physical address of the mapping's first byte, after checking that it is contiguous.
 Result<std::uint64_t> physical_address(std::span<std::byte> bytes, const std::string& heap,
                                        const DmaHeapMemory::ReadPagemap& read_pagemap) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  // Only a page that has been touched has an address.
+  // A page has an address only after it has been touched.
   for (std::size_t offset = 0; offset < bytes.size(); offset += page) {
     [[maybe_unused]] const std::byte touched = static_cast<volatile std::byte&>(bytes[offset]);
   }
@@ -56,14 +56,14 @@ Result<std::uint64_t> physical_address(std::span<std::byte> bytes, const std::st
     return Status(
         Code::kDevice,
         "memory: " + heap +
-            ": the kernel tells this process no physical addresses; run it as root or "
+            ": the kernel hides physical addresses from this process; run it as root or "
             "with CAP_SYS_ADMIN, or load the kernel module u-dma-buf, which needs neither");
   }
   for (std::size_t i = 0; i < words.size(); ++i) {
     if ((words[i] & kPagePresent) == 0 || (words[i] & kFrameNumber) != frame + i) {
-      return Status(Code::kDevice, "memory: " + heap + ": is not contiguous from byte " +
-                                       std::to_string(i * page) + " on; the accelerator needs a " +
-                                       "heap of CMA's");
+      return Status(Code::kDevice, "memory: " + heap + ": not contiguous at byte " +
+                                       std::to_string(i * page) + "; the accelerator needs a " +
+                                       "CMA heap");
     }
   }
   return frame * page;
@@ -77,12 +77,13 @@ Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& option
   const std::string heap = find_heap(options);
   if (heap.empty()) {
     return Status(Code::kNotFound, "memory: no contiguous dma-heap below " + options.devices +
-                                       "/dma_heap; does the kernel have CONFIG_DMABUF_HEAPS_CMA?");
+                                       "/dma_heap; the kernel needs CONFIG_DMABUF_HEAPS_CMA");
   }
   if (!options.coherent && !kMaintainsCaches) {
-    return Status(Code::kDevice, "memory: " + heap +
-                                     ": this processor lets no program maintain its caches; load " +
-                                     "the kernel module u-dma-buf instead");
+    return Status(Code::kDevice,
+                  "memory: " + heap +
+                      ": user programs cannot maintain the caches of this processor; load " +
+                      "the kernel module u-dma-buf instead");
   }
   const FileDescriptor file(::open(heap.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid())
@@ -94,7 +95,7 @@ Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& option
         return options.ioctl(file.number(), DMA_HEAP_IOCTL_ALLOC, &allocated) == 0;
       });
   if (!status.ok()) return status;
-  // The mapping keeps the buffer, so that the descriptor need not.
+  // The mapping keeps the buffer alive, so the descriptor can be closed.
   const FileDescriptor buffer(static_cast<int>(allocated.fd));
   Result<SharedMapping> mapping =
       SharedMapping::map(buffer.number(), 0, static_cast<std::size_t>(allocated.len), heap);

@@ -1,4 +1,4 @@
-// DriverCall: ioctl(2) as a value, so that tests can be the driver.
+// DriverCall: ioctl(2) as a value, so that tests can replace the driver.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@ namespace edgepipe {
 
 using DriverCall = std::function<int(int file, unsigned long request, void* argument)>;
 
-/// ioctl(2), again when a signal interrupted it or the driver asks for that.
+/// ioctl(2), repeated if a signal interrupts it or the driver asks to try again.
 int call_driver(int file, unsigned long request, void* argument);
 
 }  // namespace edgepipe

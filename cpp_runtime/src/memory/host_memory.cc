@@ -91,12 +91,12 @@ std::uint64_t HostMemory::generation() const {
   return generation_;
 }
 
-// The simulator reads and writes through the same mapping as the CPU: nothing to maintain.
+// The simulator uses the same mapping as the CPU, so there is nothing to maintain.
 void HostMemory::flush(const BufferView& /*view*/) {}
 void HostMemory::invalidate(const BufferView& /*view*/) {}
 
 void HostMemory::release(const BufferView& view) noexcept {
-  // Dropping the pages keeps the promise that the next owner gets zeroes.
+  // Dropping the pages ensures that the next owner gets zeroes.
   madvise(view.data, round_up(view.bytes), MADV_DONTNEED);
   const std::lock_guard lock(mutex_);
   live_.erase(static_cast<std::size_t>(view.device_address - options_.base_address));

@@ -62,7 +62,7 @@ DeviceMemory& NonCoherentMemory::device_side() { return *device_side_; }
 
 Result<Buffer> NonCoherentMemory::allocate(std::size_t bytes) {
   Result<Buffer> buffer = cpu_->allocate(bytes);
-  // The promise of zeroes is the accelerator's too.
+  // The accelerator's copy must be zeroed too.
   if (buffer.ok()) flush(buffer->view());
   return buffer;
 }
@@ -81,7 +81,7 @@ void NonCoherentMemory::invalidate(const BufferView& view) {
   std::memcpy(view.data, device_side_->copy_of(view.device_address), view.bytes);
 }
 
-// Never called: the buffers belong to `cpu_`.
+// Never called, because the buffers belong to `cpu_`.
 void NonCoherentMemory::release(const BufferView& /*view*/) noexcept {}
 
 }  // namespace edgepipe

@@ -1,11 +1,12 @@
-// NonCoherentMemory: memory whose CPU and accelerator see different bytes until told otherwise.
+// NonCoherentMemory: memory with separate copies for CPU and accelerator until caches are
+// maintained.
 //
 //   Result<std::unique_ptr<NonCoherentMemory>> memory = NonCoherentMemory::create({});
 //   auto simulator = Simulator::create(accelerator, (*memory)->device_side());
 //
-// There really are two copies. flush copies its range to the accelerator's, invalidate copies it
-// back; nothing else ever does. A stage that forgets one, or names too short a range, computes on
-// old bytes here, every time, where a real cache would let it pass most of the time.
+// flush copies its range to the accelerator's copy and invalidate copies it back; nothing else
+// does. A stage that forgets one of them, or passes too short a range, always computes with stale
+// bytes here. With a real cache it would succeed most of the time.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ namespace edgepipe {
 
 class NonCoherentMemory final : public DeviceMemory {
  public:
-  /// kOutOfMemory when the two arenas cannot be reserved.
+  /// kOutOfMemory if the two arenas cannot be reserved.
   static Result<std::unique_ptr<NonCoherentMemory>> create(const HostMemory::Options& options);
   ~NonCoherentMemory() override;
 
-  /// The memory as the accelerator sees it: translate gives its copy, allocate is kUnsupported.
+  /// The accelerator's view: translate returns its copy, allocate is kUnsupported.
   [[nodiscard]] DeviceMemory& device_side();
 
   Result<Buffer> allocate(std::size_t bytes) override;

@@ -1,4 +1,4 @@
-// RangeAllocator: hands out ranges of [0, bytes), first fit, on DeviceMemory::kAlignment.
+// RangeAllocator: allocates ranges of [0, bytes), first fit, aligned to DeviceMemory::kAlignment.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ class RangeAllocator {
  public:
   explicit RangeAllocator(std::size_t bytes) : bytes_(bytes) {}
 
-  /// Returns the offset of `bytes` (0 counts as 1) that no live range overlaps, if there is room.
+  /// Returns the offset of `bytes` (0 counts as 1) that overlap no live range, if there is room.
   std::optional<std::size_t> allocate(std::size_t bytes);
 
-  /// Gives back a live range by its offset.
+  /// Releases a live range by its offset.
   void release(std::size_t offset);
 
-  /// True when [offset, offset + bytes) lies inside one live range.
+  /// True if [offset, offset + bytes) is inside one live range.
   [[nodiscard]] bool contains(std::size_t offset, std::size_t bytes) const;
 
   /// Changes with every allocate and release.

@@ -39,8 +39,8 @@ bool UdmabufMemory::present(const Options& options) { return !find_class(options
 Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
   const std::string folder = find_class(options);
   if (folder.empty()) {
-    return Status(Code::kNotFound, "memory: no u-dma-buf called '" + options.name + "' below " +
-                                       options.classes + "; is its kernel module loaded?");
+    return Status(Code::kNotFound, "memory: no u-dma-buf named '" + options.name + "' below " +
+                                       options.classes + "; load its kernel module");
   }
   Result<std::uint64_t> bytes = read_number(folder + "/size");
   if (!bytes.ok()) return bytes.status();
@@ -52,7 +52,7 @@ Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& option
 
   FileDescriptor for_device;
   FileDescriptor for_cpu;
-  // A device that the kernel itself calls coherent needs no maintenance either.
+  // A device that the kernel reports as coherent needs no maintenance either.
   const Result<std::uint64_t> kernel_coherent = read_number(folder + "/dma_coherent");
   if (!options.coherent && !(kernel_coherent.ok() && *kernel_coherent == 1)) {
     Result<FileDescriptor> device = open_for_writing(folder + "/sync_for_device");
@@ -72,7 +72,7 @@ UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
       for_device_(std::move(for_device)),
       for_cpu_(std::move(for_cpu)) {}
 
-// One word holds the window: offset, size in multiples of 16, direction, and 1 for "now".
+// One word contains the window: offset, size in multiples of 16, direction, and 1 for "now".
 void UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
   const bool to_device = direction == Direction::kToDevice;
   const FileDescriptor& file = to_device ? for_device_ : for_cpu_;
@@ -83,7 +83,7 @@ void UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direct
   std::array<char, 24> text{};
   const int length =
       std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(window));
-  // The window lies inside the buffer, so the driver has no reason to refuse it.
+  // The window is inside the buffer, so the driver has no reason to refuse it.
   [[maybe_unused]] const ssize_t written =
       ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);
 }

@@ -2,8 +2,8 @@
 //
 //   Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open({.name = "udmabuf0"});
 //
-// The CPU sees it cached; flush and invalidate maintain the caches through the driver's sysfs
-// files, one system call each. Where the accelerator's port is coherent they do nothing.
+// CPU accesses are cached; flush and invalidate maintain the caches through the driver's sysfs
+// files, with one system call each. If the accelerator's port is coherent, they do nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class UdmabufMemory final : public ArenaMemory {
  public:
   struct Options {
     std::string name = "udmabuf0";
-    bool coherent = false;  // the board's boot code has made the accelerator's port coherent
+    bool coherent = false;  // the boot code has made the accelerator's port coherent
     std::string devices = "/dev";
     std::string classes = "/sys/class";
   };
 
-  /// True when this machine has that buffer. Does not open it.
+  /// True if this machine has that buffer. Does not open it.
   [[nodiscard]] static bool present(const Options& options);
 
-  /// kNotFound when there is no such buffer, kCorrupt when its attributes cannot be read.
+  /// kNotFound if there is no such buffer, kCorrupt if its attributes cannot be read.
   static Result<std::unique_ptr<UdmabufMemory>> open(const Options& options);
 
  private:
@@ -35,7 +35,7 @@ class UdmabufMemory final : public ArenaMemory {
                 FileDescriptor for_cpu);
   void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
 
-  const FileDescriptor for_device_;  // neither is valid when the memory is coherent
+  const FileDescriptor for_device_;  // both invalid if the memory is coherent
   const FileDescriptor for_cpu_;
 };
 

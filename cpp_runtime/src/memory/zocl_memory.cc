@@ -41,7 +41,7 @@ Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& options) {
   const std::string node = find_node(options);
   if (node.empty()) {
     return Status(Code::kNotFound, "memory: no device of the driver zocl below " + options.classes +
-                                       "/drm; is XRT installed?");
+                                       "/drm; install XRT");
   }
   FileDescriptor file(::open(node.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) {
@@ -80,7 +80,7 @@ void ZoclMemory::sync(std::size_t offset, std::size_t bytes, Direction direction
       .direction = direction == Direction::kToDevice ? zocl::kToDevice : zocl::kFromDevice,
       .offset = offset,
       .bytes = bytes};
-  // The window lies inside the buffer, so the driver has no reason to refuse it.
+  // The window is inside the buffer, so the driver has no reason to refuse it.
   static_cast<void>(ioctl_(file_.number(), zocl::kSyncBo, &window));
 }
 

@@ -1,9 +1,9 @@
-// ZoclMemory: memory from zocl, the DRM driver of XRT, which PYNQ images since v2.7 have.
+// ZoclMemory: memory from zocl, the DRM driver of XRT, which PYNQ images contain since v2.7.
 //
 //   Result<std::unique_ptr<ZoclMemory>> memory = ZoclMemory::open({});
 //
-// One buffer object in CMA, cached; its physical address is what the driver says (INFO_BO). flush
-// and invalidate are one system call each (SYNC_BO).
+// One cached buffer object in CMA; the driver returns its physical address (INFO_BO). flush and
+// invalidate are one system call each (SYNC_BO).
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ namespace edgepipe {
 class ZoclMemory final : public ArenaMemory {
  public:
   struct Options {
-    std::size_t bytes = std::size_t{64} << 20;  // halved, down to least_bytes, while CMA lacks them
+    std::size_t bytes = std::size_t{64}
+                        << 20;  // halved, down to least_bytes, until CMA can allocate it
     std::size_t least_bytes = std::size_t{4} << 20;
-    bool coherent = false;  // the board's boot code has made the accelerator's port coherent
+    bool coherent = false;  // the boot code has made the accelerator's port coherent
     std::string devices = "/dev";
     std::string classes = "/sys/class";
     DriverCall ioctl = call_driver;
   };
 
-  /// True when this machine has a device of that driver. Does not open it.
+  /// True if this machine has a device of that driver. Does not open it.
   [[nodiscard]] static bool present(const Options& options);
 
-  /// kNotFound when there is no such device or it cannot be opened, kOutOfMemory when CMA has not
-  /// even least_bytes in one piece, kDevice for anything else that the driver refuses.
+  /// kNotFound if there is no such device or it cannot be opened, kOutOfMemory if CMA cannot
+  /// allocate even least_bytes in one block, kDevice if the driver refuses for another reason.
   static Result<std::unique_ptr<ZoclMemory>> open(const Options& options);
 
  private:
@@ -39,7 +40,7 @@ class ZoclMemory final : public ArenaMemory {
              std::uint32_t handle, const Options& options);
   void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
 
-  const FileDescriptor file_;  // the buffer object goes with it
+  const FileDescriptor file_;  // closing it frees the buffer object
   const std::uint32_t handle_;
   const bool coherent_;
   const DriverCall ioctl_;

@@ -76,7 +76,7 @@ TEST(ChildProcessTest, AChildOfItsOwnThatLivesOnHoldsNobodyUp) {
 TEST(ChildProcessTest, AnEndBySignalIsTold) {
   Result<ChildProcess> child = shell("kill -KILL $$");
   ASSERT_TRUE(child.ok());
-  EXPECT_EQ(child->wait(soon()).message(), "sh was ended by signal 9");
+  EXPECT_EQ(child->wait(soon()).message(), "sh was killed by signal 9");
 }
 
 TEST(ChildProcessTest, AProgramThatIsNotThereIsNotFound) {

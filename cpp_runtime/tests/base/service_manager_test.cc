@@ -97,7 +97,7 @@ TEST(ServiceManager, DoesNothingWhereThereIsNone) {
 
 TEST(ServiceManager, RefusesASocketThatIsNone) {
   EXPECT_THAT(ServiceManager::connect({.socket = "relative"}).status().message(),
-              HasSubstr("NOTIFY_SOCKET: found 'relative', expected a path or @NAME of a socket"));
+              HasSubstr("NOTIFY_SOCKET: found 'relative', expected the path or @NAME of a socket"));
   const Status nobody = ServiceManager::connect({.socket = unused_name("/tmp/none-")}).status();
   EXPECT_EQ(nobody.code(), Code::kInvalidArgument);
   EXPECT_THAT(nobody.message(), HasSubstr("No such file or directory"));

@@ -94,10 +94,10 @@ TEST(ForeignDriver, MemoryKnowsItsAllocationsAndSaysWhenThereIsNone) {
   EXPECT_EQ(buffer.device_address() % DeviceMemory::kAlignment, 0U);
   EXPECT_EQ(*memory.translate(buffer.device_address() + 4999, 1), buffer.data() + 4999);
   EXPECT_THAT(memory.translate(buffer.device_address() + 4999, 2).status().message(),
-              HasSubstr("lie in no allocation"));
+              HasSubstr("are not in any allocation"));
   const Status none = memory.allocate(std::size_t{1} << 29).status();
   EXPECT_EQ(none.code(), Code::kOutOfMemory);
-  EXPECT_THAT(none.message(), HasSubstr("VTAMemAlloc of 536870912 bytes gave none"));
+  EXPECT_THAT(none.message(), HasSubstr("VTAMemAlloc of 536870912 bytes failed"));
   const std::uint64_t generation = memory.generation();
   buffer = Buffer();
   EXPECT_NE(memory.generation(), generation);
@@ -106,9 +106,10 @@ TEST(ForeignDriver, MemoryKnowsItsAllocationsAndSaysWhenThereIsNone) {
 TEST(ForeignDriver, NamesEveryFunctionThatALibraryLacks) {
   const Status status = open_foreign_device({}, EDGEPIPE_TEST_INCOMPLETE_DRIVER).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(),
-              HasSubstr("it lacks VTAFlushCache, VTAInvalidateCache, VTADeviceRun, expected all "
-                        "functions of vta/driver.h"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("missing functions: VTAFlushCache, VTAInvalidateCache, VTADeviceRun, expected all "
+                "functions of vta/driver.h"));
 }
 
 TEST(ForeignDriver, SaysWhichLibraryCannotBeLoadedAndWhichGivesNoDevice) {
@@ -116,7 +117,7 @@ TEST(ForeignDriver, SaysWhichLibraryCannotBeLoadedAndWhichGivesNoDevice) {
               HasSubstr("driver missing/libvta.so: cannot be loaded: "));
   unsetenv("EDGEPIPE_TEST_ACCELERATOR");
   EXPECT_THAT(open_foreign_device({}, EDGEPIPE_TEST_DRIVER).status().message(),
-              HasSubstr("VTADeviceAlloc gave no device"));
+              HasSubstr("VTADeviceAlloc returned no device"));
 }
 
 }  // namespace

@@ -165,14 +165,13 @@ TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
   submission.time_limit = milliseconds(20);
   const Status hung = rig.device->run(submission);
   EXPECT_EQ(hung.code(), Code::kDeadline);
-  EXPECT_THAT(
-      hung.message(),
-      AllOf(HasSubstr("vta: hangs: deadline passed in run 2 of 5 instructions"),
-            HasSubstr("fetch has not handed over all of them, the last store has not ended"),
-            HasSubstr("fetch control 0x0 count 0x"),
-            HasSubstr("load control 0x81, compute control "
-                      "0x81 done 0x0, store control 0x81"),
-            HasSubstr("there is no reset line")));
+  EXPECT_THAT(hung.message(),
+              AllOf(HasSubstr("vta: hangs: deadline passed in run 2 of 5 instructions"),
+                    HasSubstr("fetch has not issued all of them, the last store has not ended"),
+                    HasSubstr("fetch control 0x0 count 0x"),
+                    HasSubstr("load control 0x81, compute control "
+                              "0x81 done 0x0, store control 0x81"),
+                    HasSubstr("there is no reset line")));
   const Status after = rig.device->run(submission);
   EXPECT_EQ(after.code(), Code::kDevice);
   EXPECT_THAT(after.message(), HasSubstr("program its bitstream again"));

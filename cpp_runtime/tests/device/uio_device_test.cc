@@ -74,7 +74,7 @@ TEST_F(FakeBoard, UioDevicesAreFoundByName) {
   EXPECT_EQ(info->bytes, vta::kBytes);
   EXPECT_EQ(find_uio("vga", classes, devices).status().code(), Code::kNotFound);
   EXPECT_THAT(find_uio("vga", classes, devices).status().message(),
-              ::testing::AllOf(HasSubstr("no device called 'vga', found "), HasSubstr("axi-pmon")));
+              ::testing::AllOf(HasSubstr("no device named 'vga', found "), HasSubstr("axi-pmon")));
 }
 
 TEST_F(FakeBoard, OfSeveralAcceleratorsTheIndexChooses) {
@@ -83,7 +83,7 @@ TEST_F(FakeBoard, OfSeveralAcceleratorsTheIndexChooses) {
   EXPECT_EQ(find_uio("vta", classes, devices, 0)->path, devices / "uio9");
   EXPECT_EQ(find_uio("vta", classes, devices, 1)->path, devices / "uio10");
   EXPECT_EQ(find_uio("vta", classes, devices, 2).status().message(),
-            "uio: no device 2 called 'vta', found vta, vta");
+            "uio: no device 2 named 'vta', found vta, vta");
   UioOptions second = uio_options();
   second.index = 1;
   EXPECT_TRUE(uio_device_present(second));
@@ -128,7 +128,7 @@ TEST_F(FakeBoard, UdmabufGivesZeroedMemoryWithPhysicalAddresses) {
   EXPECT_EQ(second.data()[8191], std::byte{0});
   EXPECT_EQ(*(*memory)->translate(0x7000'1010, 16), second.data() + 16);
   EXPECT_THAT((*memory)->translate(0x7000'1010, 8192).status().message(),
-              HasSubstr("lie in no allocation"));
+              HasSubstr("are not in any allocation"));
 }
 
 TEST_F(FakeBoard, UdmabufMaintainsTheCachesOfExactlyTheBuffer) {
@@ -158,7 +158,7 @@ TEST_F(FakeBoard, UdmabufOfOldDriversIsFoundToo) {
 
 TEST_F(FakeBoard, MissingOrFullUdmabufIsAnError) {
   EXPECT_THAT(UdmabufMemory::open(memory_options()).status().message(),
-              HasSubstr("no u-dma-buf called 'udmabuf0'"));
+              HasSubstr("no u-dma-buf named 'udmabuf0'"));
   add_udmabuf("u-dma-buf");
   Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
   Buffer buffer = *(*memory)->allocate(60000);

@@ -118,7 +118,7 @@ TEST_F(DmaHeap, ProcessorThatCannotMaintainCachesNeedsACoherentPort) {
   cached.coherent = false;
   const Status status = DmaHeapMemory::open(cached).status();
   EXPECT_EQ(status.code(), Code::kDevice);
-  EXPECT_THAT(status.message(), HasSubstr("lets no program maintain its caches"));
+  EXPECT_THAT(status.message(), HasSubstr("user programs cannot maintain the caches"));
 }
 #endif
 
@@ -147,8 +147,8 @@ TEST_F(DmaHeap, MemoryInPiecesIsRefused) {
   scattered_from = 3;
   const Status status = DmaHeapMemory::open(options()).status();
   EXPECT_EQ(status.code(), Code::kDevice);
-  EXPECT_THAT(status.message(), HasSubstr("is not contiguous from byte " +
-                                          std::to_string(3 * ::sysconf(_SC_PAGESIZE))));
+  EXPECT_THAT(status.message(),
+              HasSubstr("not contiguous at byte " + std::to_string(3 * ::sysconf(_SC_PAGESIZE))));
 }
 
 TEST_F(DmaHeap, NamesWhatTheKernelRefuses) {

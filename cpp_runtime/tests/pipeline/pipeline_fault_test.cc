@@ -253,9 +253,10 @@ TEST_F(FaultyFpgaTest, HangsNowAndThenAreResetAwayAndTheFramesRunOnceMore) {
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(body().retries, 2u);  // the runs 5 and 10 of 14
   EXPECT_EQ(device_->statistics().resets, 2u);
-  EXPECT_THAT(body().fault,
-              AllOf(HasSubstr("vta: hangs: deadline passed in run 10 of 7 instructions"),
-                    HasSubstr("compute control 0x81"), HasSubstr("it has been reset")));
+  EXPECT_THAT(
+      body().fault,
+      AllOf(HasSubstr("vta: hangs: deadline passed in run 10 of 7 instructions"),
+            HasSubstr("compute control 0x81"), HasSubstr("the accelerator has been reset")));
 }
 
 TEST_F(FaultyFpgaTest, HangingAlwaysTheFallbackGivesTheSameBits) {

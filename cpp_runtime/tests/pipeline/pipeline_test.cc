@@ -400,9 +400,9 @@ TEST(PipelineCreateTest, ACoreThatDoesNotExistIsAnErrorUnlessPinningIsOnlyPrefer
   const Status status =
       Pipeline::create(chain({affine(1)}), *memory, {.threads = missing}).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(),
-              HasSubstr("thread 'stage0': core 1000 is not there or not this process's, expected " +
-                        std::to_string(Thread::cores().front())));
+  EXPECT_THAT(status.message(), HasSubstr("thread 'stage0': core 1000 does not exist or is not "
+                                          "available to this process, expected " +
+                                          std::to_string(Thread::cores().front())));
   Result<std::unique_ptr<Pipeline>> pipeline = Pipeline::create(
       chain({affine(1)}), *memory, {.pinning = Pipeline::Pinning::kPreferred, .threads = missing});
   ASSERT_TRUE(pipeline.ok());

@@ -160,7 +160,7 @@ def test_a_stage_runs_on_the_core_that_it_names(start: Start) -> None:
     pipeline.next()
     assert seen == [{core}, os.sched_getaffinity(0)]
     assert [s.cores for s in pipeline.statistics().stages] == [(core,), ()]
-    with pytest.raises(RuntimeFailure, match="core 1000 is not there or not this process's"):
+    with pytest.raises(RuntimeFailure, match="core 1000 does not exist or is not available"):
         start(chain(stage("nowhere", 1000)))
     start(chain(stage("nowhere", 1000)), pinning=Pinning.PREFERRED)
 

@@ -57,7 +57,7 @@ def test_hangs_are_told_and_their_frames_run_once_more(plain):
     assert len(told) == 2
     assert told[0].startswith("edgepipe-run: stage 1 'body' at frame 4: stage body: vta: hangs")
     assert "fetch control 0x" in told[0]
-    assert told[0].endswith("it has been reset; the frame is run once more")
+    assert told[0].endswith("the accelerator has been reset; the frame is run once more")
     assert "body: 2 frames run once more, 0 by its fallback" in ran.stderr
     assert "12 submitted = 12 delivered + 0 dropped + 0 failed" in ran.stderr
 
