@@ -60,7 +60,8 @@ def test_a_library_that_lacks_functions_is_refused_by_their_names(bundle):
     ran = run(bundle, driver("incomplete_driver"))
     assert ran.returncode == 1
     assert (
-        "missing functions: VTAFlushCache, VTAInvalidateCache, VTADeviceRun, expected all functions of "
+        "missing functions: VTAFlushCache, VTAInvalidateCache, VTADeviceRun, expected all "
+        "functions of "
         "vta/driver.h" in ran.stderr
     )
 

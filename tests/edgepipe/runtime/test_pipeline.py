@@ -178,7 +178,8 @@ def test_waiting_ends_at_the_deadline(bundle):
 def test_a_core_that_does_not_exist_is_an_error_unless_pinning_is_preferred(bundle):
     with pytest.raises(
         RuntimeFailure,
-        match="thread 'stem': core 999 does not exist or is not available to this process, expected 0",
+        match="thread 'stem': core 999 does not exist or is not available to this process, "
+        "expected 0",
     ):
         load(bundle, cores=[999])
     with load(bundle, cores=[999], pinning=Pinning.PREFERRED) as pipeline:

@@ -163,7 +163,10 @@ def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     assert b"nothing: no such bundle\nhint: check the name;" in missing.stderr
     core = run(bundle, "--golden", "--cores", "999")
     assert core.returncode == 1
-    assert b"thread 'stem': core 999 does not exist or is not available to this process, expected 0" in core.stderr
+    assert (
+        b"thread 'stem': core 999 does not exist or is not available to this process, expected 0"
+        in core.stderr
+    )
     output = run(bundle, "--golden", "--output", tmp_path / "no" / "folder")
     assert output.returncode == 1
     assert b"cannot be created" in output.stderr
