@@ -57,7 +57,7 @@ Result<bool> FpgaModel::step() {
     return true;
   }
   if (hung_ || (read(vta::kFetch + vta::kControl) & vta::kStart) == 0) return false;
-  // Fetch fills queues that nobody empties until the other blocks are started.
+  // Fetch fills queues that are not emptied until the other blocks are started.
   for (const std::uint32_t block : {vta::kLoad, vta::kCompute, vta::kStore}) {
     if ((read(block + vta::kControl) & vta::kStart) == 0) return false;
   }
@@ -67,16 +67,16 @@ Result<bool> FpgaModel::step() {
 
 Status FpgaModel::run() {
   ++runs_;
-  write(vta::kFetch + vta::kControl, 0);  // started: start clears itself, and no longer idle
+  write(vta::kFetch + vta::kControl, 0);  // started: clears the start bit and idle
   if (due(FaultKind::kStaleDone)) std::this_thread::sleep_for(options_.stale_done);
   write(vta::kDone, 0);
   if (due(FaultKind::kHang)) {
-    options_.on_event("run " + std::to_string(runs_) + ": hangs, as asked");
+    options_.on_event("run " + std::to_string(runs_) + ": injected hang");
     hung_ = true;
     return {};
   }
   if (Status status = execute(); !status.ok()) {
-    // Hardware has no way to refuse; what it would do is undefined, so it gets no further.
+    // Hardware cannot refuse a program, and its behaviour would be undefined, so the model hangs.
     options_.on_event("run " + std::to_string(runs_) + ": " + status.message());
     hung_ = true;
     return {};
@@ -84,7 +84,7 @@ Status FpgaModel::run() {
   write(vta::kDone, 1);
   write(vta::kFetch + vta::kControl, vta::kIdle);
   if (due(FaultKind::kLostInterrupt)) {
-    options_.on_event("run " + std::to_string(runs_) + ": loses its interrupt, as asked");
+    options_.on_event("run " + std::to_string(runs_) + ": injected lost interrupt");
     return {};
   }
   return interrupt_.pulse();
@@ -115,7 +115,8 @@ bool FpgaModel::due(FaultKind kind) const {
   });
 }
 
-// Acquire and release: what the driver wrote before a register is seen after it, and the reverse.
+// Acquire and release: data written before a register access is visible after it, in both
+// directions.
 std::uint32_t FpgaModel::read(std::uint32_t offset) const {
   return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(registers_.data() + offset))
       .load(std::memory_order_acquire);

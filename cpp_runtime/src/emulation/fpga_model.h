@@ -1,12 +1,11 @@
-// FpgaModel: what is behind the accelerator's registers, with any Device doing the work.
+// FpgaModel: the accelerator behind its registers, with any Device doing the computation.
 //
 //   FpgaModel model(simulator, registers, interrupt, {.faults = {{FaultKind::kHang, 7}}});
 //   for (;;) if (!model.step()) sleep_a_little();
 //
-// The registers are memory that a driver writes elsewhere: in another thread, or in a guest of
-// QEMU. Memory has no side effects, so the model looks at it; what a register read would change in
-// hardware (the control register's done bit clears on read) is left out, and no driver should need
-// it.
+// The registers are memory that a driver accesses from another thread or from a QEMU guest. Memory
+// has no side effects, so the model polls it. Side effects of register reads in hardware (the done
+// bit of the control register clears on read) are not modelled; a driver should not need them.
 //
 //           start of fetch, others started           FINISH
 //   idle ------------------------------------> busy --------> idle (done = 1, interrupt)
@@ -29,7 +28,7 @@
 
 namespace edgepipe {
 
-/// The wire from the accelerator to the interrupt controller.
+/// The interrupt line from the accelerator to the interrupt controller.
 class InterruptLine {
  public:
   InterruptLine() = default;
@@ -37,17 +36,17 @@ class InterruptLine {
   InterruptLine& operator=(const InterruptLine&) = delete;
   virtual ~InterruptLine() = default;
 
-  /// Raises and lowers the line. kClosed when nothing is at its other end any more.
+  /// Raises and lowers the line. kClosed if its other end is gone.
   virtual Status pulse() = 0;
 };
 
 enum class FaultKind {
-  kHang,           // the run never ends, until a reset
-  kStaleDone,      // done keeps showing the run before for `Options::stale_done`
+  kHang,           // the run does not end until a reset
+  kStaleDone,      // done stays set from the previous run for `Options::stale_done`
   kLostInterrupt,  // the run ends without its interrupt
 };
 
-/// Goes wrong in every `every_runs`-th run, counted from 1. Where several are due, all happen.
+/// Occurs in every `every_runs`-th run, counted from 1. If several are due, all of them occur.
 struct Fault {
   FaultKind kind = FaultKind::kHang;
   std::uint64_t every_runs = 1;
@@ -58,8 +57,8 @@ Result<Fault> parse_fault(const std::string& text);
 
 class FpgaModel {
  public:
-  // The model's reset page, after the accelerator's blocks: the stand-in for the PL's reset line. A
-  // driver adds one to the request; the reset is done when the acknowledge word equals it.
+  // The model's reset page after the accelerator's blocks replaces the PL's reset line. A driver
+  // increments the request word; the reset is done when the acknowledge word equals it.
   static constexpr std::uint32_t kResetRequest = 0x4000;
   static constexpr std::uint32_t kResetAcknowledge = 0x4004;
   static constexpr std::uint32_t kBytes = 0x5000;
@@ -70,12 +69,13 @@ class FpgaModel {
     std::function<void(const std::string&)> on_event = [](const std::string&) {};  // for a log
   };
 
-  /// Everything is borrowed and outlives the model. `registers` has kBytes bytes, 4-byte aligned.
+  /// Everything is borrowed and must outlive the model. `registers` has kBytes bytes, 4-byte
+  /// aligned.
   FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
             Options options);
 
-  /// Does what the registers ask for, runs a program to its end if that is it. True when there was
-  /// something to do. kClosed when the interrupt has nobody to go to.
+  /// Does what the registers request, including running a program to its end. True if there was
+  /// something to do. kClosed if the other end of the interrupt line is gone.
   Result<bool> step();
 
   [[nodiscard]] std::uint64_t runs() const { return runs_; }

@@ -1,7 +1,7 @@
-// GuestMemory: a machine's whole memory as its bus masters see it, by physical address.
+// GuestMemory: a machine's whole memory by physical address, as seen by bus masters.
 //
-// The FPGA model's view of the virtual board: QEMU keeps the guest's DDR in a shared file. Nothing
-// is allocated here, the guest's own driver does that.
+// The FPGA model's view of the virtual board: QEMU keeps the guest's DDR in a shared file. The
+// guest's driver allocates memory, not this class.
 #pragma once
 
 #include "base/shared_mapping.h"
@@ -11,14 +11,14 @@ namespace edgepipe {
 
 class GuestMemory final : public DeviceMemory {
  public:
-  /// Takes over a mapping whose first byte has the physical address `base_address`.
+  /// Takes ownership of a mapping whose first byte has the physical address `base_address`.
   explicit GuestMemory(SharedMapping mapping, std::uint64_t base_address = 0)
       : mapping_(std::move(mapping)), base_address_(base_address) {}
 
-  /// kUnsupported, always.
+  /// Always kUnsupported.
   Result<Buffer> allocate(std::size_t bytes) override;
 
-  /// kDevice for a range that is not wholly memory.
+  /// kDevice for a range that is not completely inside memory.
   Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
 
   [[nodiscard]] std::uint64_t generation() const override { return 0; }

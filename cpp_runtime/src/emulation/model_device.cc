@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 constexpr std::chrono::microseconds kStepInterval{50};
 constexpr milliseconds kResetPatience{2000};
 
-/// The interrupt's wire: the model is at one end of it, the driver at the other.
+/// The interrupt line between the model and the driver.
 class Wire {
  public:
   void pulse() {

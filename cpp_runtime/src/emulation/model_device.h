@@ -1,13 +1,13 @@
-// ModelDevice: the board's driver, rehearsed in this process on a model of the FPGA.
+// ModelDevice: the board's driver on a model of the FPGA, in this process.
 //
 //   auto memory = NonCoherentMemory::create({});
 //   auto device = ModelDevice::create(accelerator, **memory, (*memory)->device_side(),
 //                                     {.model = {.faults = {{FaultKind::kHang, 7}}}});
 //
-// The driver is the board's (hardware_device.h): fence, interrupt, reset, recovery. Behind its
-// registers a thread runs FpgaModel with the strict simulator, which sees memory as an accelerator
-// without cache coherence does. So what runs here has its cache maintenance right, and what a hang
-// or a stale done flag does to it can be tried without a board.
+// The driver is the one for boards (hardware_device.h), with fence, interrupt, reset and recovery.
+// Behind its registers a thread runs FpgaModel with the strict simulator, which sees memory like an
+// accelerator without cache coherence. A bundle that runs here correctly has correct cache
+// maintenance, and hangs and stale done flags can be tested without a board.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,15 @@ namespace edgepipe {
 class ModelDevice final : public Device {
  public:
   struct Options {
-    FpgaModel::Options model = {};  // what goes wrong, and where it is told (on the model's thread)
+    FpgaModel::Options model =
+        {};  // injected faults, and the event callback (on the model's thread)
     HardwareDevice::Options driver = {};
     bool interrupt = true;  // false: the driver polls
-    bool reset = true;      // false: a hang is for good
+    bool reset = true;      // false: a hang is permanent
   };
 
-  /// `memory` is what the driver sees, `device_side` the same as the accelerator sees it; both are
-  /// borrowed and outlive the device. kInvalidArgument for an impossible accelerator.
+  /// `memory` is the driver's view, `device_side` the accelerator's view of the same memory; both
+  /// are borrowed and must outlive the device. kInvalidArgument for an invalid accelerator.
   static Result<std::unique_ptr<ModelDevice>> create(const Accelerator& accelerator,
                                                      DeviceMemory& memory,
                                                      DeviceMemory& device_side,

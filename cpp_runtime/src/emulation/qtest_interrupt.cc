@@ -25,7 +25,7 @@ Result<std::unique_ptr<QtestInterrupt>> QtestInterrupt::connect(const std::strin
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket.size() >= sizeof address.sun_path) {
-    return Status(Code::kInvalidArgument, socket + ": a socket's path has at most " +
+    return Status(Code::kInvalidArgument, socket + ": the path of a socket has at most " +
                                               std::to_string(sizeof address.sun_path - 1) +
                                               " bytes");
   }

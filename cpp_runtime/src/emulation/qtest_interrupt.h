@@ -1,5 +1,4 @@
-// QtestInterrupt: raises an interrupt in a guest of QEMU, through the socket of QEMU's option
-// -qtest.
+// QtestInterrupt: raises an interrupt in a QEMU guest through the socket of QEMU's option -qtest.
 //
 //   Result<std::unique_ptr<QtestInterrupt>> line = QtestInterrupt::connect("qtest.sock", 89);
 //   Status status = (*line)->pulse();
@@ -19,14 +18,14 @@ namespace edgepipe {
 class QtestInterrupt final : public InterruptLine {
  public:
   /// Connects to QEMU's socket for shared peripheral interrupt `spi` of the machine's GIC. Blocks.
-  /// kNotFound when nobody listens there.
+  /// kNotFound if nobody listens there.
   static Result<std::unique_ptr<QtestInterrupt>> connect(const std::string& socket,
                                                          std::uint32_t spi);
 
-  /// See InterruptLine. Blocks for QEMU's two answers.
+  /// See InterruptLine. Blocks until QEMU has answered twice.
   Status pulse() override;
 
-  /// False when QEMU has closed the connection. Does not block.
+  /// False if QEMU has closed the connection. Does not block.
   [[nodiscard]] bool open() const;
 
  private:

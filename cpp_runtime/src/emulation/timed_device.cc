@@ -21,7 +21,7 @@ Status TimedDevice::run(const Submission& submission) {
   if (Status status = inner_->run(submission); !status.ok()) return status;
   std::this_thread::sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
   if (submission.modelled_time <= submission.time_limit) return {};
-  return {Code::kDeadline, "the time limit is before the end of the program's modelled time"};
+  return {Code::kDeadline, "the program's modelled time exceeds the time limit"};
 }
 
 }  // namespace edgepipe

@@ -1,12 +1,12 @@
-// TimedDevice: another device, no faster than the board would be.
+// TimedDevice: wraps a device and slows it down to the modelled speed of the board.
 //
 //   TimedDevice device(std::move(simulator));
 //   Status status = device.run(submission);  // returns after submission.modelled_time or later
 //
-// A run ends when the inner device has done it and the program's modelled time has passed since its
-// turn came, whichever is later; meanwhile other stages wait, as they do for the accelerator. A
-// pipeline then shows the board's rhythm wherever this machine is fast enough. What the ARM stages
-// take stays this machine's.
+// A run ends when the inner device has finished it and the program's modelled time has passed since
+// its turn began, whichever is later. Meanwhile other stages wait, as they do for the accelerator.
+// A pipeline then has the board's timing if this machine is fast enough. ARM stages run at this
+// machine's speed.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ namespace edgepipe {
 
 class TimedDevice : public Device {
  public:
-  /// Owns the device that does the work.
+  /// Takes ownership of the device that does the work.
   explicit TimedDevice(std::unique_ptr<Device> inner);
 
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
   Status prepare(const Submission& submission) override;
 
-  /// As the inner device's; kDeadline, at the time limit, when the modelled time is longer.
+  /// Like the inner device; kDeadline at the time limit if the modelled time is longer.
   Status run(const Submission& submission) override;
 
  private:

@@ -1,5 +1,5 @@
-// DramLedger: which instruction touched which device memory last, to find accesses that no token
-// orders and uops that the program itself overwrites.
+// DramLedger: records the last instruction that accessed each part of device memory, to find
+// accesses that no token orders and uops that the program itself overwrites.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace edgepipe {
 
 class DramLedger {
  public:
-  /// Two accesses of which at least one is a store, in no order.
+  /// Two unordered accesses, of which at least one is a store.
   struct Conflict {
     std::uint64_t address = 0;
     Module other = Module::kLoad;  // the module of the earlier access
     std::uint32_t sequence = 0;    // its number in that module, from 1
-    bool uop = false;              // a uop load is one of the two; these may not meet at all
+    bool uop = false;  // one of the two is a uop load, which may not overlap with stores at all
   };
 
   explicit DramLedger(const Accelerator& accelerator);
@@ -36,7 +36,7 @@ class DramLedger {
  private:
   static constexpr std::size_t kPageBytes = 4096;
 
-  // 1 + sequence number of the last access of each kind; 0 is none.
+  // 1 + sequence number of the last access of each kind; 0: none.
   struct Cell {
     std::uint32_t written = 0;
     std::array<std::uint32_t, 2> read{};  // by load, by compute

@@ -11,7 +11,7 @@ DramSpan dram_span(const Accelerator& accelerator, const Instruction& i) {
 }
 
 Result<std::byte*> translate(const DeviceMemory& memory, const DramSpan& span) {
-  // No allocation is larger than what a size_t counts; the span of an instruction may be.
+  // An allocation always fits in a size_t; the span of an instruction may not.
   const auto bytes = static_cast<std::size_t>(span.bytes);
   if (bytes == span.bytes) return memory.translate(span.address, bytes);
   return Status(Code::kDevice, std::to_string(span.bytes) + " bytes at " +

@@ -19,10 +19,10 @@ struct DramSpan {
   std::uint64_t bytes = 0;
 };
 
-/// Of an instruction that transfers at least one row.
+/// The span of an instruction that transfers at least one row.
 DramSpan dram_span(const Accelerator& accelerator, const Instruction& i);
 
-/// Where the CPU sees it; an error unless it lies in one allocation.
+/// The CPU's pointer to it; an error unless it is inside one allocation.
 Result<std::byte*> translate(const DeviceMemory& memory, const DramSpan& span);
 
 }  // namespace edgepipe

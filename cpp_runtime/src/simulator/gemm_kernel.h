@@ -1,7 +1,8 @@
-// GemmKernel: one way to compute GEMM instructions on this CPU. All kernels give the same bits.
+// GemmKernel: an implementation of GEMM instructions for this CPU. All kernels compute the same
+// bits.
 //
-// A kernel keeps inputs and weights in SRAM in a packed form of its own, made once when a LOAD
-// brings them in, because a tile is used by many steps.
+// A kernel keeps inputs and weights in SRAM in its own packed form. They are packed once by LOAD,
+// because many steps use each tile.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace edgepipe {
 
-/// Everything a GEMM instruction touches. Indices were checked before.
+/// Everything that a GEMM instruction accesses. Indices have been checked.
 struct GemmOperands {
   const Accelerator& accelerator;
   const Instruction& instruction;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kBlock = 16;
 
-// inp: int16[batch][16]. wgt: int16[16 k][16 outputs], so that one multiply-add by a lane of the
-// inputs serves four outputs. (Sums of int8 products in int16 would overflow at -128 * -128 * 2.)
+// inp: int16[batch][16]. wgt: int16[16 k][16 outputs], so that one multiply-add by an input lane
+// updates four outputs. (Sums of int8 products in int16 would overflow at -128 * -128 * 2.)
 
 void pack_wgt_transposed(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
   for (std::size_t o = 0; o < kBlock; ++o) {
@@ -20,7 +20,7 @@ void pack_wgt_transposed(const Accelerator& /*a*/, const std::int8_t* element, s
   }
 }
 
-/// Adds four inputs' products with their rows of weights to 16 sums.
+/// Adds the products of four inputs and their weight rows to 16 sums.
 inline void add_four(int32x4_t (&sums)[4], int16x4_t x, const std::int16_t* w) {
   const auto add_row = [&](auto multiply_add, const std::int16_t* row) {
     for (std::size_t n = 0; n < 4; ++n) sums[n] = multiply_add(sums[n], vld1_s16(row + 4 * n));

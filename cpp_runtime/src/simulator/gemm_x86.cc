@@ -6,8 +6,8 @@
 
 #include "simulator/gemm_kernel.h"
 
-// Of a kernel and of its row, which by itself would be compiled for any CPU. All that a kernel
-// calls is inlined into it.
+// For a kernel and its row function, which would otherwise be compiled for the baseline CPU. A
+// kernel's callees are inlined into it.
 #define EDGEPIPE_AVX2 __attribute__((target("avx2"), flatten))
 #define EDGEPIPE_VNNI __attribute__((target("avx512f,avx512vnni"), flatten))
 
@@ -18,7 +18,7 @@ constexpr std::size_t kBlock = 16;
 
 // ---- AVX2: int16 pairs -------------------------------------------------------------------------
 // inp: int16[batch][16]. wgt: int16[8 pairs of k][16 outputs][2], so that one madd of a broadcast
-// pair of inputs gives the two products' sum for eight outputs, without a horizontal add.
+// pair of inputs computes the sum of two products for eight outputs, without a horizontal add.
 
 void pack_wgt_int16(const Accelerator& /*a*/, const std::int8_t* element, std::byte* packed) {
   for (std::size_t o = 0; o < kBlock; ++o) {
@@ -50,8 +50,8 @@ EDGEPIPE_AVX2 void run_avx2(const GemmOperands& operands) {
 }
 
 // ---- AVX-512 VNNI: unsigned by signed bytes ----------------------------------------------------
-// vpdpbusd wants its first factor unsigned: inp is kept as x + 128, and each tile carries
-// -128 * sum over k of w[o][k] to take the surplus away again.
+// The first factor of vpdpbusd is unsigned: inp is stored as x + 128, and each tile contains the
+// correction -128 * sum over k of w[o][k].
 // inp: uint8[batch][16]. wgt: int8[4 quads of k][16 outputs][4], then int32[16] corrections.
 
 constexpr std::size_t kVnniWgtBytes = kBlock * kBlock + kBlock * 4;
@@ -78,7 +78,7 @@ void pack_wgt_vnni(const Accelerator& /*a*/, const std::int8_t* element, std::by
 EDGEPIPE_VNNI void run_vnni(const GemmOperands& operands) {
   for_each_row(operands, kBlock, kVnniWgtBytes,
                [](const std::byte* x, const std::byte* w, std::int32_t* acc) EDGEPIPE_VNNI {
-                 // Two sums, because a dependent vpdpbusd has to wait for the one before.
+                 // Two sums, because a dependent vpdpbusd waits for the previous one.
                  __m512i even = _mm512_loadu_si512(acc);
                  __m512i odd = _mm512_loadu_si512(w + kBlock * kBlock);
                  for (std::size_t quad = 0; quad < kBlock / 4; quad += 2) {

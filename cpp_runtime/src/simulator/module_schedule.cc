@@ -7,10 +7,10 @@
 namespace edgepipe {
 namespace {
 
-// A token carries what its sender knew when it was pushed.
+// A token carries its sender's clock at the time of the push.
 using TokenQueue = std::deque<ModuleClock>;
 
-// A module takes its head instruction through these steps; it may wait at every one but kRun.
+// A module processes its head instruction in these steps and may wait at each of them except kRun.
 enum class Step { kPopPrev, kPopNext, kRun, kPushPrev, kPushNext };
 
 struct ModuleState {
@@ -49,7 +49,7 @@ class Machine {
  private:
   ModuleState& state(Module module) { return modules_[static_cast<std::size_t>(module)]; }
 
-  // Queue from `module` towards its next (up) or previous (down) module.
+  // The queue from `module` to its next (up) or previous (down) module.
   TokenQueue& up_from(Module module) { return up_[static_cast<std::size_t>(module)]; }
   TokenQueue& down_from(Module module) { return down_[static_cast<std::size_t>(module)]; }
   static Module prev(Module module) {
@@ -59,7 +59,7 @@ class Machine {
     return static_cast<Module>(static_cast<std::uint8_t>(module) + 1);
   }
 
-  // Fetch is in order: a full command queue holds back everything behind it.
+  // Fetch is in order, so a full command queue blocks everything behind it.
   bool fetch() {
     bool progress = false;
     while (fetched_ < program_.size()) {

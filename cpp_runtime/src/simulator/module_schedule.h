@@ -1,8 +1,8 @@
 // The three hardware modules, their command queues and their token queues, without the data.
 //
-// run_modules() plays a program the way fetch, load, compute and store would and calls back for
-// every instruction at the moment it may run. It fixes one deterministic order; because modules
-// meet only in token queues, every other order the hardware may take gives the same token matches.
+// run_modules() plays a program as fetch, load, compute and store would, and calls back for every
+// instruction as soon as it may run. It uses one deterministic order. Because modules communicate
+// only through token queues, every other order possible in hardware matches the same tokens.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace edgepipe {
 
 /// How many instructions of each module are known to be complete. An instruction with clock c runs
-/// strictly after the first c[m] instructions of module m, whatever the hardware's timing.
+/// strictly after the first c[m] instructions of module m, independent of the hardware's timing.
 using ModuleClock = std::array<std::uint32_t, kModules>;
 
 struct ScheduledInstruction {

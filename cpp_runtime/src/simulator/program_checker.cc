@@ -20,8 +20,8 @@ constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
 constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
 constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
 
-// Who touched an SRAM entry last, as 1 + sequence number in its module; 0 is nobody. Each of inp,
-// wgt and out is written by one module and read by another, so one number for each suffices.
+// The last access to an SRAM entry, as 1 + sequence number in its module; 0: none. Each of inp, wgt
+// and out is written by one module and read by another, so one number for each is enough.
 struct Touch {
   std::uint32_t written = 0;
   std::uint32_t read = 0;
@@ -35,11 +35,11 @@ struct AccEntry {
 struct OutEntry {
   Touch touch;
   std::uint32_t writer = 0;  // index into CheckedProgram::steps of the GEMM or ALU
-  bool defined = false;      // a GEMM reset leaves acc's former low bits there, not zero
+  bool defined = false;      // a GEMM reset leaves the low bits of the old acc there, not zero
   bool mirrors_acc = false;  // still the low 8 bits of acc: no ACC load since
 };
 
-// Adding or shifting by 0 leaves acc as it was: programs use it to wait for a token.
+// Adding or shifting by 0 does not change acc; programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
          (i.alu_opcode == AluOp::kAdd || i.alu_opcode == AluOp::kShr);
@@ -73,9 +73,9 @@ class Checker {
     return std::move(checked_);
   }
 
-  /// The verdict on a copy of `like` that differs in nothing but addresses; none when it is no such
-  /// copy. What does not depend on addresses (tokens, SRAM, uops' contents, hazards) holds for the
-  /// copy too, so only the accesses to device memory are checked.
+  /// The verdict on a copy of `like` that differs only in addresses; none if it is not such a
+  /// copy. Whatever does not depend on addresses (tokens, SRAM, uops, hazards) also holds for the
+  /// copy, so only accesses to device memory are checked.
   std::optional<Result<CheckedProgram>> run_like(std::span<const InstructionWord> words,
                                                  const CheckedProgram& like) {
     if (words.size() != like.words.size() || !decode_all(words).ok()) return std::nullopt;
@@ -258,7 +258,7 @@ class Checker {
                           std::to_string(depth));
   }
 
-  // The whole span from the first to the last row must lie in one allocation.
+  // The whole span from the first to the last row must be inside one allocation.
   Status resolve_dram(const Instruction& i, CheckedInstruction& step) {
     if (i.x_size == 0 || i.y_size == 0) return {};
     const std::uint64_t unit = accelerator_.element_bytes(i.memory_type);
@@ -333,10 +333,10 @@ class Checker {
     return std::span(uop_).subspan(i.uop_begin, i.uop_end - i.uop_begin);
   }
 
-  // The rules for all steps of a GEMM or ALU at once, each entry once. Within an instruction they
-  // do not depend on the steps' order, but for hazards, which its footprint tells. False when one
-  // is broken: then the steps are gone through one by one to find the first that breaks it, and
-  // how.
+  // Checks the rules for all steps of a GEMM or ALU at once, each entry once. Within an
+  // instruction, only hazards depend on the order of steps, and the footprint reports them. False
+  // if a rule is broken: the steps are then checked one by one to find the first that breaks it,
+  // and how.
 
   bool read_tiles(std::vector<Touch>& buffer, std::span<const Interval> touched) {
     const std::uint32_t known = now_.clock[kLoadClock];
@@ -344,7 +344,7 @@ class Checker {
     for (const Interval& interval : touched) {
       for (Touch& touch :
            std::span(buffer).subspan(interval.begin, interval.end - interval.begin)) {
-        bad |= touch.written - 1 >= known;  // nobody's is the largest of all
+        bad |= touch.written - 1 >= known;  // 0 (none) wraps to the largest value
         touch.read = now_.sequence + 1;
       }
     }
@@ -378,10 +378,10 @@ class Checker {
     return true;
   }
 
-  // Between instructions the pipeline drains: the next one's steps are far from this one's.
+  // The pipeline drains between instructions, so steps of different instructions are far apart.
   void begin_instruction() { step_ += accelerator_.acc_hazard_steps; }
 
-  // The same for one step. What is wrong is left in failure_.
+  // The same for one step. Stores an error in failure_.
 
   bool fail(Status status) {
     failure_ = std::move(status);
@@ -448,7 +448,7 @@ class Checker {
   std::vector<AccEntry> acc_;
   std::vector<OutEntry> out_;
   StepFootprints footprints_;
-  // Starts beyond the hazard distance from last_write_step's 0.
+  // Starts beyond the hazard distance from 0, the initial last_write_step.
   std::uint64_t step_ = std::uint64_t{1} << 32;
 };
 

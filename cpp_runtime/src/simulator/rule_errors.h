@@ -1,4 +1,4 @@
-// RuleErrors: what is said of an instruction that breaks one of the hardware's rules.
+// RuleErrors: the error messages for instructions that break a rule of the hardware.
 //
 //   RuleErrors errors(layers, program);
 //   errors.at(7);
@@ -23,14 +23,14 @@ namespace edgepipe {
 
 class RuleErrors {
  public:
-  /// Both are borrowed; `program` may still grow.
+  /// Both are borrowed; `program` may grow later.
   RuleErrors(std::span<const LayerRange> layers, const std::vector<Instruction>& program)
       : layers_(layers), program_(program) {}
 
-  /// What is said from now on is of this instruction.
+  /// Sets the instruction of the following errors.
   void at(std::uint32_t index) { index_ = index; }
 
-  /// An instruction's number and layer.
+  /// The number and layer of an instruction.
   [[nodiscard]] std::string place(std::uint32_t index) const;
 
   [[nodiscard]] Status broken(const std::string& what) const;
@@ -40,7 +40,7 @@ class RuleErrors {
   [[nodiscard]] Status hazard(std::uint32_t entry, std::uint64_t distance_steps,
                               std::uint64_t needed_steps) const;
 
-  /// No token orders it and the other module's instruction number `sequence`, counted from 1.
+  /// No token orders it relative to instruction `sequence`, counted from 1, of the other module.
   [[nodiscard]] Status race(const std::string& what, Module other, std::uint32_t sequence,
                             const std::string& does) const;
   [[nodiscard]] Status dram_conflict(const DramLedger::Conflict& conflict) const;

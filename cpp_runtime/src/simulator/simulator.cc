@@ -71,7 +71,7 @@ class Simulator::Impl {
   DeviceMemory& memory_;
 
  private:
-  // The clock is read once per so many instructions.
+  // The clock is read once per this many instructions.
   static constexpr std::size_t kDeadlineInterval = 256;
 
   Result<std::span<const InstructionWord>> read_instructions(const Submission& submission) const {
@@ -86,7 +86,7 @@ class Simulator::Impl {
     return std::span(reinterpret_cast<const InstructionWord*>(*pointer), submission.count);
   }
 
-  // The verdict on these instructions: a kept one if it still holds, else a new one.
+  // The verdict on these instructions: a cached one if it still holds, otherwise a new one.
   Result<const CheckedProgram*> find(const Submission& submission) {
     Result<std::span<const InstructionWord>> instructions = read_instructions(submission);
     if (!instructions.ok()) return instructions.status();
@@ -129,8 +129,8 @@ class Simulator::Impl {
   }
 
   Turns turns_;
-  Sram sram_;                           // used by whose turn it is
-  std::list<CheckedProgram> programs_;  // likewise; the latest used first
+  Sram sram_;                           // protected by turns_
+  std::list<CheckedProgram> programs_;  // the same; most recently used first
   const std::size_t capacity_;
 };
 

@@ -1,11 +1,11 @@
-// Simulator: a VTA in software, bit for bit the hardware's results, and stricter than it.
+// Simulator: a VTA in software with bit-exact results and stricter checks than the hardware.
 //
 //   auto memory = HostMemory::create({});
 //   auto simulator = Simulator::create(accelerator, **memory);
 //   Status status = (*simulator)->run({.address = insns.device_address(), .count = 812});
 //
 // The first run of a program checks it (program_checker.h); later runs of the same instructions and
-// uops reuse the verdict and only compute. SRAM contents do not outlive a run.
+// uops reuse the verdict and only compute. SRAM contents are lost after a run.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@ namespace edgepipe {
 class Simulator final : public Device {
  public:
   struct Options {
-    std::string kernel;                 // GEMM kernel by name; empty takes the fastest
-    std::size_t checked_programs = 64;  // verdicts kept; the oldest used goes first
+    std::string kernel;                 // GEMM kernel by name; empty: the fastest
+    std::size_t checked_programs = 64;  // cached verdicts; the least recently used is evicted
   };
 
-  /// `memory` is borrowed and outlives the simulator. kInvalidArgument for an impossible
-  /// accelerator, kUnsupported for a kernel that this CPU cannot run (names those it can).
+  /// `memory` is borrowed and must outlive the simulator. kInvalidArgument for an invalid
+  /// accelerator, kUnsupported for a kernel that this CPU cannot run (the message names those it
+  /// can).
   static Result<std::unique_ptr<Simulator>> create(const Accelerator& accelerator,
                                                    DeviceMemory& memory, const Options& options);
   static Result<std::unique_ptr<Simulator>> create(const Accelerator& accelerator,
@@ -42,10 +43,10 @@ class Simulator final : public Device {
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
 
-  /// Checks the program unless its verdict is kept. See Device.
+  /// Checks the program unless its verdict is cached. See Device.
   Status prepare(const Submission& submission) override;
 
-  /// See Device. Allocates only when it checks a program that it has not seen.
+  /// See Device. Allocates only when it checks a new program.
   Status run(const Submission& submission) override;
 
  private:

@@ -1,7 +1,7 @@
-// Sram: the on-chip buffers of a simulated accelerator, and what each instruction does to them.
+// Sram: the on-chip buffers of a simulated accelerator, and the effect of each instruction on them.
 //
-// One function per instruction, state in, state out. Nothing is checked here: the program passed
-// ProgramChecker before, and its verdict holds for every run of the same instructions and uops.
+// One function per instruction, without checks: ProgramChecker has accepted the program, and its
+// verdict holds for every run of the same instructions and uops.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Sram {
 
   [[nodiscard]] const GemmKernel& kernel() const { return kernel_; }
 
-  // LOAD and STORE: `dram` is where the instruction's dram_base points to; unused for empty rows.
+  // LOAD and STORE: `dram` is the target of the instruction's dram_base; unused for empty rows.
   void load_uop(const Instruction& instruction, const std::byte* dram);
   void load_inp(const Instruction& instruction, const std::byte* dram);
   void load_wgt(const Instruction& instruction, const std::byte* dram);
@@ -31,8 +31,8 @@ class Sram {
   void gemm_reset(const Instruction& instruction);
   void alu(const Instruction& instruction);
 
-  /// Writes the low 8 bits of the acc entries that a GEMM or ALU instruction wrote to the out
-  /// buffer. The hardware does so at every step; only what a STORE will read has to be done.
+  /// Copies the low 8 bits of the acc entries that a GEMM or ALU instruction wrote to the out
+  /// buffer. The hardware does so at every step; here only entries that a STORE reads are copied.
   void update_out(const Instruction& instruction);
 
  private:

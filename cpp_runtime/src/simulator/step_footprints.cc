@@ -8,10 +8,10 @@
 namespace edgepipe {
 namespace {
 
-/// Networks have hundreds of kinds of loops; a program made to have more costs time, not memory.
+/// Networks have hundreds of different loops. A program with more costs time, not memory.
 constexpr std::size_t kMostKnown = 4096;
 
-/// Whether the second operand is read, and from acc.
+/// Whether the instruction reads a second operand, and reads it from acc.
 bool reads_inp(const Instruction& i) { return i.opcode == Opcode::kGemm && i.reset == 0; }
 bool reads_acc(const Instruction& i) { return i.opcode == Opcode::kAlu && i.use_imm == 0; }
 

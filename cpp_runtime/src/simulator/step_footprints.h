@@ -1,10 +1,11 @@
-// StepFootprints: what the steps of a GEMM or ALU touch, all together, found once for equal loops.
+// StepFootprints: the entries that all steps of a GEMM or ALU access, computed once for equal
+// loops.
 //
 //   const StepFootprint& touched = footprints.of(instruction, uops);
 //
-// A program has millions of steps but few kinds of loops: tiles of a layer differ in their data,
-// and many steps of a loop touch the same entries. What a rule says about each step can then be
-// checked once for each entry.
+// A program has millions of steps but few different loops: tiles of a layer differ only in their
+// data, and many steps of a loop access the same entries. A rule about steps can therefore be
+// checked once per entry.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +30,20 @@ struct StepFootprint {
   std::vector<Interval> dst;
   std::vector<Interval> src;
   std::vector<Interval> wgt;
-  bool in_range = true;    // every entry exists; else the intervals are not all
-  bool hazardous = false;  // an acc entry is used again sooner after its write than it may be
+  bool in_range = true;    // every entry exists; otherwise the intervals are incomplete
+  bool hazardous = false;  // an acc entry is used too soon after its write
 };
 
 class StepFootprints {
  public:
   explicit StepFootprints(const Accelerator& accelerator);
 
-  /// Of a GEMM or ALU with these uops, those from uop_begin to uop_end. Operands that it does not
-  /// read have no intervals. Valid until the next call.
+  /// The footprint of a GEMM or ALU with the uops from uop_begin to uop_end. Operands that it does
+  /// not read have no intervals. Valid until the next call.
   const StepFootprint& of(const Instruction& i, std::span<const Uop> uops);
 
  private:
-  /// Entries of one buffer that were touched since take().
+  /// The entries of one buffer that were accessed since take().
   class Marks {
    public:
     explicit Marks(std::uint32_t depth) : touched_(depth, 0) {}

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostDimensions = 8;
-// Far beyond any network that fits a board; keeps sums of sizes from overflowing.
+// Far beyond any network that fits on a board; keeps sums of sizes from overflowing.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 struct NamedType {
@@ -32,7 +32,7 @@ constexpr std::array<NamedType, 9> kTypes = {{{"int8", {0, 8}},
 
 constexpr std::array<std::string_view, 4> kStorages = {"input", "output", "constant", "temporary"};
 
-/// Dtype and shape of the object that `reader` reads; 0 bytes after an error.
+/// The dtype and shape of the object that `reader` reads; 0 bytes after an error.
 struct Extent {
   ArmPlan::ElementType type;
   std::vector<std::int64_t> shape;
@@ -88,7 +88,7 @@ void read_borders(JsonReader& reader, const char* key, std::vector<ArmPlan::Bord
   });
 }
 
-/// Checks that a tensor lies inside the input or output that it is a view of.
+/// Checks that a tensor is inside the input or output that it is a view of.
 void check_view(JsonReader& item, const std::vector<ArmPlan::Border>& borders, std::size_t index,
                 std::size_t bytes) {
   if (index >= borders.size()) {
@@ -202,7 +202,7 @@ Result<ArmPlan> ArmPlan::parse(std::span<const std::byte> text, const std::strin
   });
   if (!reader.status().ok()) return reader.status();
   if (plan.variants.empty()) {
-    return Status(Code::kUnsupported, where + ": has no kernels for " + host);
+    return Status(Code::kUnsupported, where + ": no kernels for " + host);
   }
   return plan;
 }

@@ -4,8 +4,8 @@
 //   Result<ArmPlan::Variant> variant = plan->runnable_variant();
 //   variant->kernels;  // "kernels-aarch64.so" on the board
 //
-// Whatever parse() accepts is consistent: every index and every byte range lies inside its storage.
-// A value; knows nothing of TVM. edgepipe/codegen/arm/plan.py describes the file.
+// A parsed plan is consistent: every index and every byte range is inside its storage. A plain
+// value without TVM types. edgepipe/codegen/arm/plan.py describes the file.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace edgepipe {
 struct ArmPlan {
   static constexpr std::size_t kAlignment = 64;
 
-  /// The architecture that this library was built for, as plans call it.
+  /// The architecture that this library was built for, as named in plans.
   static std::string_view host_architecture();
 
   struct ElementType {
@@ -30,7 +30,7 @@ struct ArmPlan {
     std::uint8_t bits = 0;
   };
 
-  /// A tensor at the stage's border.
+  /// A tensor at the stage's boundary.
   struct Border {
     std::string name;
     std::size_t bytes = 0;
@@ -56,8 +56,8 @@ struct ArmPlan {
 
   /// A library of kernels for this architecture.
   struct Variant {
-    std::string kernels;                    // its file
-    std::vector<std::string> cpu_features;  // without which they cannot run
+    std::string kernels;                    // file name
+    std::vector<std::string> cpu_features;  // that they require
   };
 
   std::vector<Border> inputs;
@@ -69,12 +69,12 @@ struct ArmPlan {
   std::size_t scratch_bytes = 0;
   std::vector<Variant> variants;  // of this architecture, best first
 
-  /// Reads a plan. kCorrupt names the field that is wrong, after `where`; kUnsupported for another
-  /// format version or when there are no kernels for this architecture.
+  /// Reads a plan. kCorrupt names `where` and the invalid field; kUnsupported for another format
+  /// version, or if there are no kernels for this architecture.
   static Result<ArmPlan> parse(std::span<const std::byte> text, const std::string& where);
 
-  /// The best variant that this processor can run. kUnsupported names what the last one, which asks
-  /// for the least, does not find.
+  /// The best variant that this processor can run. kUnsupported names the missing feature of the
+  /// last variant, which requires the least.
   [[nodiscard]] Result<Variant> runnable_variant() const;
 };
 

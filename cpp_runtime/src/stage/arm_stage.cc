@@ -22,7 +22,7 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + ArmPlan::kAlignment - 1) / ArmPlan::kAlignment * ArmPlan::kAlignment;
 }
 
-/// One argument list, ready to be called: it points into its slot's tensors.
+/// One argument list of a kernel call; it points to the tensors of its slot.
 struct BoundCall {
   std::vector<TVMFFIAny> args;
 };
@@ -107,7 +107,7 @@ Result<std::unique_ptr<ArmStage>> ArmStage::create(Options options) {
     return Status(Code::kOutOfMemory, options.name + ": no " + std::to_string(bytes) +
                                           " bytes for weights and temporaries");
   }
-  // Touched now, so that no frame pays for page faults.
+  // Touched now, so that no frame causes page faults.
   std::memset(state->memory.get(), 0, bytes);
   if (!options.weights.empty()) {
     std::memcpy(state->memory.get(), options.weights.data(), options.weights.size());

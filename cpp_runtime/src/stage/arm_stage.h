@@ -1,4 +1,4 @@
-// ArmStage: a network segment that runs as TVM kernels on the CPU, by a static plan.
+// ArmStage: a network segment that runs as TVM kernels on the CPU, following a static plan.
 //
 //   Result<ArmPlan> plan = ArmPlan::parse(plan_text, "stages/0_arm/plan.json");
 //   Result<std::unique_ptr<ArmStage>> stage = ArmStage::create(
@@ -6,8 +6,8 @@
 //   (*stage)->bind(0, inputs, outputs);
 //   (*stage)->run(0);
 //
-// Kernels write straight into the slot's output buffers. Temporaries and the kernels' own scratch
-// memory are one allocation made by create(); run() allocates nothing.
+// Kernels write directly to the slot's output buffers. create() allocates temporaries and scratch
+// memory of the kernels in one block; run() allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class ArmStage final : public Stage {
     std::span<const std::byte> kernels;  // of `plan.runnable_variant()`; copied
   };
 
-  /// Loads weights and kernels. kUnsupported when this processor lacks what the kernels need,
-  /// kCorrupt when the files do not belong together, kOutOfMemory.
+  /// Loads weights and kernels. kUnsupported if this processor lacks features that the kernels
+  /// need, kCorrupt if the files do not belong together, kOutOfMemory.
   static Result<std::unique_ptr<ArmStage>> create(Options options);
 
   /// The same from a stage's folder; kNotFound names a missing file.
@@ -44,15 +44,17 @@ class ArmStage final : public Stage {
   [[nodiscard]] std::span<const ArmPlan::Border> inputs() const;
   [[nodiscard]] std::span<const ArmPlan::Border> outputs() const;
 
-  /// Also checks that views are of the plan's sizes and 64-byte aligned: kInvalidArgument if not.
+  /// Also checks that views have the plan's sizes and are 64-byte aligned; otherwise
+  /// kInvalidArgument.
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override;
 
-  /// kInvalidArgument for a slot that is not bound, kInternal with the kernel's text if it fails.
+  /// kInvalidArgument for a slot that is not bound, kInternal with the kernel's message if it
+  /// fails.
   Status run(std::size_t slot) override;
 
  private:
-  struct State;  // keeps TVM's headers out of this one
+  struct State;  // keeps TVM's headers out of this header
   ArmStage(std::string name, std::unique_ptr<State> state);
 
   const std::string name_;

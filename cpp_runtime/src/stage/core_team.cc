@@ -11,13 +11,14 @@ namespace {
 
 constexpr std::uint64_t kPieceBits = 16;
 constexpr std::uint64_t kPieceMask = (std::uint64_t{1} << kPieceBits) - 1;
-// A helper that sleeps takes tens of microseconds to come; kernels of a frame follow each other
+// Waking a sleeping helper takes tens of microseconds; the kernels of a frame follow each other
 // faster.
 constexpr std::chrono::microseconds kPolling{50};
 
-// Who goes to sleep says so and then looks once more whether to; who wakes others does what they
-// wait for and then looks whether they sleep. The first step is an exchange, not a store: qemu-user
-// lets a load pass a store before it, which sequential consistency forbids.
+// A thread that goes to sleep announces it and then checks the condition once more. A thread that
+// wakes others sets the condition first and then checks for sleepers. The announcement is an
+// exchange, not a store: qemu-user reorders a load before a preceding store, which sequential
+// consistency forbids.
 
 thread_local CoreTeam* current_team = nullptr;
 
@@ -84,14 +85,16 @@ int CoreTeam::run(std::size_t pieces, Body body, void* context) {
   return error_.load(std::memory_order_relaxed);
 }
 
-/// Takes pieces of the ticket's call until none is left.
+/// Takes pieces of the ticket's call until none are left.
 void CoreTeam::take_pieces(std::uint64_t ticket) {
   const std::uint64_t call = call_of(ticket);
   while (call_of(ticket) == call && pieces_of(ticket) > 0) {
-    // Should the call be over by now, these may be another's, but then the exchange fails too.
+    // If the call has ended meanwhile, these may belong to another call, but then the exchange
+    // fails.
     const Body body = body_.load(std::memory_order_relaxed);
     void* const context = context_.load(std::memory_order_relaxed);
-    // Half of a fair share of what is left: few turns at the ticket, small pieces at the end.
+    // Half of a fair share of the remaining pieces: few accesses to the ticket, small shares at the
+    // end.
     const std::size_t end = pieces_of(ticket);
     const std::size_t taken = std::max<std::size_t>(1, end / (2 * threads_));
     if (!ticket_.compare_exchange_weak(ticket, ticket - taken, std::memory_order_acquire)) continue;
@@ -131,7 +134,7 @@ void CoreTeam::help() {
   }
 }
 
-/// The ticket of a call other than `seen`; none when the team ends.
+/// The ticket of a call other than `seen`; none if the team ends.
 std::optional<std::uint64_t> CoreTeam::next_call(std::uint64_t seen) {
   const auto called = [&] { return call_of(ticket_.load()) != seen || ending_.load(); };
   if (!polls_ || !poll_for(kPolling, called)) {

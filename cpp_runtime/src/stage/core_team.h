@@ -1,15 +1,15 @@
-// CoreTeam: a thread and its helpers, which share the iterations of a loop among them.
+// CoreTeam: a thread and its helpers, which share the iterations of a loop.
 //
 //   auto team = CoreTeam::start({.name = "conv1", .threads = 3, .cores = {1, 2, 3}});
 //   if (!team.ok()) return team.status();  // e.g. core 3 does not exist
 //
-//   CoreTeam::Membership member(team->get());  // on the thread that is to be helped: on core 1
+//   CoreTeam::Membership member(team->get());  // on the thread to help, which then runs on core 1
 //
-//   CoreTeam* mine = CoreTeam::current();  // in what that thread calls
+//   CoreTeam* mine = CoreTeam::current();  // in functions that this thread calls
 //   if (mine != nullptr) mine->run(kPieces, body, context);
 //
-// Whoever is free takes the next pieces, so a core that others disturb does less. Between two calls
-// helpers poll for a moment and then sleep; nothing is allocated after start().
+// A free thread takes the next pieces, so a core that is busy with other work does less. Between
+// two calls, helpers poll briefly and then sleep. Nothing is allocated after start().
 #pragma once
 
 #include <atomic>
@@ -29,20 +29,20 @@ namespace edgepipe {
 class CoreTeam {
  public:
   struct Options {
-    std::string name;         // helper i is called <name>.<i>
-    std::size_t threads = 1;  // the thread that is helped included
+    std::string name;         // helper i is named <name>.<i>
+    std::size_t threads = 1;  // including the thread that is helped
     std::vector<int> cores;   // thread i runs on the i-th of them, 0 being the one that is helped;
                               // empty: wherever the scheduler likes
     int realtime_priority = 0;  // of the helpers; see Thread::Options
   };
-  /// Computes one piece; what is not 0 is an error. Pieces run at the same time.
+  /// Computes one piece; a nonzero result is an error. Pieces run concurrently.
   using Body = int (*)(void* context, std::size_t piece);
 
   static constexpr std::size_t kMostThreads = 64;
   static constexpr std::size_t kMostPieces = (1U << 16U) - 1;
 
   /// Starts threads - 1 helpers. kInvalidArgument for more than kMostThreads or fewer cores than
-  /// threads, else as Thread::start.
+  /// threads, otherwise like Thread::start.
   static Result<std::unique_ptr<CoreTeam>> start(const Options& options);
 
   /// Ends the helpers; run() must not be running.
@@ -50,18 +50,19 @@ class CoreTeam {
   CoreTeam(const CoreTeam&) = delete;
   CoreTeam& operator=(const CoreTeam&) = delete;
 
-  /// Threads that take pieces, the caller of run() included.
+  /// The number of threads that take pieces, including the caller of run().
   [[nodiscard]] std::size_t threads() const { return threads_; }
 
   /// Calls `body` once for each of at most kMostPieces pieces and blocks until all have returned;
-  /// after an error pieces that have not begun are left out. Returns the first error, or 0. One
-  /// thread at a time calls it; what it wrote before, pieces see, and the caller what they wrote.
+  /// after an error, pieces that have not started are skipped. Returns the first error, or 0. One
+  /// thread at a time may call it. Pieces see the caller's earlier writes, and the caller sees
+  /// theirs.
   int run(std::size_t pieces, Body body, void* context) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The team that helps the calling thread; null when it works alone.
+  /// The team that helps the calling thread; null if there is none.
   static CoreTeam* current();
 
-  /// While it lives, `team` helps the thread that made it. Null is no help.
+  /// During its lifetime, `team` helps the thread that created it. Null: no help.
   class Membership {
    public:
     explicit Membership(CoreTeam* team);
@@ -82,16 +83,16 @@ class CoreTeam {
   void wait_until_finished() EDGEPIPE_EXCLUDES(mutex_);
 
   const std::size_t threads_;
-  const bool polls_;  // not where threads of the team share a core: that would hold up both
+  const bool polls_;  // false if threads of the team share a core, where polling would delay both
 
-  // What is to be done: the call's number and below it how many pieces nobody has taken. A helper
-  // that is late finds another number or no piece and touches nothing, so a call does not wait for
-  // helpers that have not woken up yet.
+  // The ticket: the number of the call in the high bits, and below it the number of pieces not
+  // taken yet. A late helper finds another number or no pieces and does nothing, so a call does not
+  // wait for helpers that have not woken up yet.
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   std::atomic<Body> body_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<int> error_{0};
-  alignas(64) std::atomic<std::size_t> unfinished_{0};  // pieces that have not returned
+  alignas(64) std::atomic<std::size_t> unfinished_{0};  // pieces that have not returned yet
 
   Mutex mutex_;
   CondVar called_;
@@ -100,7 +101,7 @@ class CoreTeam {
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> ending_{false};
 
-  std::vector<Thread> helpers_;  // last: they use all of the above
+  std::vector<Thread> helpers_;  // last, because they use all members above
 };
 
 }  // namespace edgepipe

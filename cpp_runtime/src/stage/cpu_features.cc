@@ -12,7 +12,7 @@ namespace edgepipe {
 #if defined(__x86_64__)
 namespace {
 
-// Bits of CPUID leaf 1, ECX (Intel SDM vol. 2A, CPUID); clang's builtin does not know the names.
+// Bits of CPUID leaf 1, ECX (Intel SDM vol. 2A, CPUID); clang's builtin does not support the names.
 constexpr unsigned kMovbe = 1U << 22;
 constexpr unsigned kF16c = 1U << 29;
 

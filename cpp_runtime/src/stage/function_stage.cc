@@ -10,10 +10,10 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::size_t kMostTensors = 64;  // of one C function, so that a call needs no memory
+constexpr std::size_t kMostTensors = 64;  // per C function, so that a call needs no allocation
 constexpr std::size_t kMostErrorBytes = 512;
 
-/// A C function as a body; the arrays live on the stack, so a call allocates only to fail.
+/// A C function as a body; its arrays are on the stack, so a call allocates only on failure.
 struct CallFunction {
   EpStageFunction function;
   void* context;
@@ -38,7 +38,7 @@ struct CallFunction {
     if (code == 0) return {};
     error.back() = '\0';
     return Status(Code::kInternal, error.front() != '\0' ? std::string(error.data())
-                                                         : "it returned " + std::to_string(code));
+                                                         : "returned " + std::to_string(code));
   }
 };
 
@@ -53,7 +53,7 @@ Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
                                                            const std::filesystem::path& library,
                                                            const std::string& symbol) {
   const auto close = [](void* handle) { ::dlclose(handle); };
-  // A path without a slash would be looked up in the system's folders.
+  // dlopen would search for a name without a slash in the system's folders.
   const std::string path = std::filesystem::absolute(library).string();
   void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
@@ -62,7 +62,7 @@ Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
   const std::shared_ptr<void> handle(opened, close);
   void* const found = ::dlsym(opened, symbol.c_str());
   if (found == nullptr) {
-    return Status(Code::kNotFound, path + ": has no function '" + symbol + "'");
+    return Status(Code::kNotFound, path + ": no function '" + symbol + "'");
   }
   const CallFunction call{reinterpret_cast<EpStageFunction>(found), nullptr};
   return std::make_unique<FunctionStage>(
@@ -82,13 +82,13 @@ Status FunctionStage::run(std::size_t slot) {
     return Status(Code::kInvalidArgument,
                   name_ + ": slot " + std::to_string(slot) + " is not bound");
   }
-  // The one place where code that is not ours runs: what it throws must not end the thread.
+  // User code runs here; its exceptions must not end the thread.
   try {
     return body_(slots_[slot].inputs, slots_[slot].outputs);
   } catch (const std::exception& error) {
-    return Status(Code::kInternal, std::string("it threw: ") + error.what());
+    return Status(Code::kInternal, std::string("exception: ") + error.what());
   } catch (...) {
-    return Status(Code::kInternal, "it threw something that is no std::exception");
+    return Status(Code::kInternal, "exception that is not a std::exception");
   }
 }
 

@@ -13,14 +13,15 @@ Status invalid(const std::string& text) {
 }  // namespace
 
 Status Graph::validate() const {
-  if (nodes.empty()) return invalid("it has no stages");
-  if (inputs.empty()) return invalid("it has no inputs");
-  if (outputs.empty()) return invalid("it has no outputs");
+  if (nodes.empty()) return invalid("no stages");
+  if (inputs.empty()) return invalid("no inputs");
+  if (outputs.empty()) return invalid("no outputs");
 
   std::vector<bool> written(tensors.size(), false);
   for (const std::size_t input : inputs) {
-    if (input >= tensors.size()) return invalid("input " + std::to_string(input) + " is no tensor");
-    if (written[input]) return invalid("'" + tensors[input].name + "' is an input twice");
+    if (input >= tensors.size())
+      return invalid("input " + std::to_string(input) + " is not a tensor");
+    if (written[input]) return invalid("'" + tensors[input].name + "' is listed as an input twice");
     written[input] = true;
   }
   for (const StageNode& node : nodes) {
@@ -37,13 +38,13 @@ Status Graph::validate() const {
       if (tensor >= tensors.size()) return invalid(stage + "writes a tensor that does not exist");
       if (written[tensor]) {
         return invalid(stage + "writes '" + tensors[tensor].name +
-                       "', which already is an input or another stage's output");
+                       "', which is already an input or another stage's output");
       }
       written[tensor] = true;
     }
   }
   for (const std::size_t output : outputs) {
-    if (output >= tensors.size()) return invalid("an output is no tensor");
+    if (output >= tensors.size()) return invalid("an output is not a tensor");
     if (!written[output]) {
       return invalid("no stage writes the output '" + tensors[output].name + "'");
     }

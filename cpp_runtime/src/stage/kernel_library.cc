@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Enough parts that threads end at about the same time, also when one of them is disturbed.
+// Enough parts for threads to finish at about the same time, even if one of them is delayed.
 constexpr int kLoopParts = 64;
-// What a part of a parallel loop may take from the workspace functions: the code generator sees to
-// it (edgepipe/codegen/arm/tensor_ir.py).
+// How much a part of a parallel loop may allocate through the workspace functions; guaranteed by
+// the code generator (edgepipe/codegen/arm/tensor_ir.py).
 constexpr std::size_t kLoopScratchBytes = 4096;
 
 using ErrorText = std::array<char, 512>;
@@ -34,7 +34,7 @@ struct Arena {
 thread_local Arena arena;
 thread_local ErrorText error_text{};
 
-// The functions below are what kernels call back; their types are TVM's.
+// Kernels call back the functions below; their types are TVM's.
 void* allocate_workspace(int /*device_type*/, int /*device_id*/, std::uint64_t bytes,
                          int /*dtype_code*/, int /*dtype_bits*/) {
   const std::uint64_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -63,14 +63,14 @@ void keep_error(const char* kind, const char** parts, std::int32_t count) {
   error_text[used] = '\0';
 }
 
-// What TVM makes of a parallel loop: a function that does the task-th of num_task equal parts.
+// TVM's form of a parallel loop: a function that computes part `task` of `num_task` equal parts.
 struct LoopEnvironment {
   void* sync_handle;
   std::int32_t num_task;
 };
 using Loop = int (*)(int task, LoopEnvironment* environment, void* data);
 
-/// A loop that a team shares. The first error's text is kept here, as it is the helper's own.
+/// A loop that a team shares. It keeps the text of the first error, which is local to the helper.
 struct SharedLoop {
   Loop loop;
   void* data;
@@ -102,7 +102,7 @@ int run_loop(Loop loop, void* data, int /*wanted_parts*/) {
   return result;
 }
 
-/// A file in memory that holds `bytes`.
+/// A file in memory that contains `bytes`.
 Result<FileDescriptor> memory_file(std::span<const std::byte> bytes, const std::string& name) {
   FileDescriptor file(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!file.valid()) {
@@ -127,7 +127,7 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
   if (handle == nullptr) {
     const char* const reason = ::dlerror();
     return Status(Code::kCorrupt,
-                  name + ": cannot be loaded: " + (reason == nullptr ? "no reason" : reason));
+                  name + ": cannot be loaded: " + (reason == nullptr ? "no reason given" : reason));
   }
   std::unique_ptr<KernelLibrary> library(new KernelLibrary(*std::move(file), handle, name));
   if (Status status = library->connect(); !status.ok()) return status;
@@ -137,10 +137,10 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
 KernelLibrary::~KernelLibrary() { ::dlclose(handle_); }
 
 Status KernelLibrary::connect() const {
-  // Variables of the library that hold functions of its loader. Every library has the first; the
-  // others are there only when a kernel uses scratch memory, or has a parallel loop.
+  // Variables of the library that point to functions of its loader. Every library has the first
+  // one. The others exist only if a kernel uses scratch memory or has a parallel loop.
   auto* const error = static_cast<void**>(::dlsym(handle_, "edgepipe_kernel_error"));
-  if (error == nullptr) return Status(Code::kCorrupt, name_ + ": is no library of kernels");
+  if (error == nullptr) return Status(Code::kCorrupt, name_ + ": not a library of kernels");
   *error = reinterpret_cast<void*>(&keep_error);
   const std::array<std::pair<const char*, void*>, 3> functions = {
       {{"__TVMBackendAllocWorkspace", reinterpret_cast<void*>(&allocate_workspace)},
@@ -155,7 +155,7 @@ Status KernelLibrary::connect() const {
 
 Result<Kernel> KernelLibrary::find(const std::string& kernel) const {
   void* const found = ::dlsym(handle_, ("__tvm_ffi_" + kernel).c_str());
-  if (found == nullptr) return Status(Code::kCorrupt, name_ + ": has no kernel '" + kernel + "'");
+  if (found == nullptr) return Status(Code::kCorrupt, name_ + ": no kernel '" + kernel + "'");
   return reinterpret_cast<Kernel>(found);
 }
 

@@ -2,11 +2,11 @@
 //
 //   Result<std::unique_ptr<KernelLibrary>> library = KernelLibrary::load(bytes, "kernels.so");
 //   Result<Kernel> kernel = (*library)->find("convolution_0");
-//   ScratchScope scratch(arena);  // what the kernel allocates while it runs comes from here
+//   ScratchScope scratch(arena);  // the kernel's allocations come from here
 //   if (kernel(nullptr, args, count, &result) != 0) text = KernelLibrary::last_error();
 //
 // Kernels follow TVM-FFI's packed calling convention; the TVM runtime is not needed. find() may be
-// called from any thread; kernels run concurrently when each thread has its own ScratchScope. The
+// called from any thread; kernels may run concurrently if each thread has its own ScratchScope. The
 // CoreTeam of the thread that runs a kernel, if it has one, shares the kernel's parallel loops.
 #pragma once
 
@@ -27,17 +27,17 @@ using Kernel = int (*)(void* self, const TVMFFIAny* args, std::int32_t count, TV
 
 class KernelLibrary {
  public:
-  /// Loads a library's bytes. kCorrupt when the loader refuses them or they are no kernels.
+  /// Loads a library's bytes. kCorrupt if the loader refuses them or they are not kernels.
   static Result<std::unique_ptr<KernelLibrary>> load(std::span<const std::byte> bytes,
                                                      const std::string& name);
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
   ~KernelLibrary();
 
-  /// The kernel of that name; kCorrupt when there is none. Valid as long as the library.
+  /// The kernel of that name; kCorrupt if there is none. Valid for the lifetime of the library.
   [[nodiscard]] Result<Kernel> find(const std::string& kernel) const;
 
-  /// What the calling thread's last failed kernel said; empty when none failed.
+  /// The message of the calling thread's last failed kernel; empty if none failed.
   static const char* last_error();
 
  private:
@@ -45,14 +45,14 @@ class KernelLibrary {
       : file_(std::move(file)), handle_(handle), name_(std::move(name)) {}
   Status connect() const;
 
-  // Open as long as the library is loaded: dlopen() takes libraries of equal path for the same one,
-  // and the path is /proc/self/fd/<number>.
+  // Open as long as the library is loaded: dlopen() treats libraries with equal paths as the same
+  // one, and the path is /proc/self/fd/<number>.
   const FileDescriptor file_;
   void* const handle_;
   const std::string name_;
 };
 
-/// While it lives, kernels of this thread take memory from `arena`, last taken, first returned.
+/// During its lifetime, kernels of this thread allocate from `arena` in last-in, first-out order.
 class ScratchScope {
  public:
   explicit ScratchScope(std::span<std::byte> arena);

@@ -35,7 +35,7 @@ void read_region(JsonReader& reader, std::vector<Region>& regions) {
   }
   region.kind = known->second;
   for (const Region& other : regions) {
-    if (other.name == region.name) reader.fail("name", "\"" + region.name + "\" is there twice");
+    if (other.name == region.name) reader.fail("name", "\"" + region.name + "\" appears twice");
   }
   regions.push_back(std::move(region));
 }

@@ -1,12 +1,12 @@
-// Program: a compiled VTA stage as its folder holds it (written by vta_stages/program.py).
+// Program: a compiled VTA stage, read from its folder (written by vta_stages/program.py).
 //
 //   Result<Program> program = Program::load(folder);
 //   Status status = program->relocate(bases, instructions);
 //
-// program.json names the accelerator, the regions of device memory, the layers and the modelled
-// cycles; insns.bin holds
-// the instructions with dram_base relative to a region, relocs.bin that region's number for each
-// instruction (255: none), consts.bin the content of the const region. Immutable, so thread-safe.
+// program.json describes the accelerator, the regions of device memory, the layers and the modelled
+// cycles. insns.bin contains the instructions with dram_base relative to a region, relocs.bin the
+// number of that region for each instruction (255: none), and consts.bin the content of the const
+// region. Immutable and therefore thread-safe.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,7 @@ enum class RegionKind {
   kOutput,   // a tensor, filled by a run
 };
 
-/// A contiguous piece of device memory; tensors' regions have the tensors' names.
+/// A contiguous piece of device memory; the region of a tensor has the tensor's name.
 struct Region {
   std::string name;
   std::size_t bytes = 0;
@@ -59,15 +59,15 @@ class Program {
   [[nodiscard]] const std::vector<Region>& regions() const { return regions_; }
   [[nodiscard]] const std::vector<LayerRange>& layers() const { return layers_; }
   [[nodiscard]] std::span<const std::byte> constants() const { return constants_; }
-  /// What a run takes by the timing model of the board that it was compiled for; 0: not modelled.
+  /// The time of a run by the timing model of its board; 0: not modelled.
   [[nodiscard]] std::chrono::nanoseconds modelled_time() const { return modelled_time_; }
   [[nodiscard]] std::uint32_t count() const {
     return static_cast<std::uint32_t>(instructions_.size());
   }
 
   /// Writes count() instructions with absolute dram_base to `out`; `bases` has each region's device
-  /// address in bytes. kInvalidArgument for a base that is not a multiple of the element that an
-  /// instruction moves, or beyond what dram_base can hold.
+  /// address in bytes. kInvalidArgument for a base that is not a multiple of an instruction's
+  /// element size, or that does not fit in dram_base.
   Status relocate(std::span<const std::uint64_t> bases, std::span<InstructionWord> out) const;
 
  private:
@@ -75,7 +75,7 @@ class Program {
   Status read_description(std::span<const std::byte> text);
   Status read_instructions(std::span<const std::byte> words, std::span<const std::byte> regions);
 
-  // An instruction whose dram_base counts from a region.
+  // An instruction whose dram_base is relative to a region.
   struct Relocation {
     std::uint32_t instruction = 0;
     std::uint32_t region = 0;

@@ -7,7 +7,7 @@
 namespace edgepipe {
 namespace {
 
-// A stage that waits longer for its device than so many runs may take is not served at all.
+// A stage that waits for its device for longer than this many time limits gives up.
 constexpr int kTurns = 8;
 
 }  // namespace
@@ -16,7 +16,7 @@ Result<std::unique_ptr<VtaStage>> VtaStage::create(Device& device, Program progr
                                                    Options options) {
   if (program.accelerator() != device.accelerator()) {
     return Status(Code::kInvalidArgument,
-                  "stage " + options.name + ": the program was made for another accelerator (" +
+                  "stage " + options.name + ": the program was compiled for another accelerator (" +
                       program.accelerator().configuration() + ") than the device's (" +
                       device.accelerator().configuration() + ") or its revision");
   }
@@ -30,7 +30,7 @@ Result<std::unique_ptr<VtaStage>> VtaStage::create(Device& device, Program progr
 VtaStage::VtaStage(Device& device, Program program, Options options)
     : device_(device), program_(std::move(program)), options_(std::move(options)) {}
 
-// Finds the region of every tensor; all regions of tensors must be named, and no others.
+// Finds the region of every tensor; the names must match exactly.
 Status VtaStage::match_tensors() {
   const std::vector<Region>& regions = program_.regions();
   const auto match = [&](const std::vector<std::string>& names, RegionKind kind,
@@ -123,7 +123,7 @@ Submission VtaStage::submission(const Slot& slot) const {
   return {.address = slot.instructions.device_address(),
           .count = program_.count(),
           .time_limit = options_.time_limit,
-          // Stages take turns, and a run before this one may end at its limit.
+          // Stages take turns, and an earlier run may use its whole time limit.
           .turn_deadline = Clock::now() + kTurns * options_.time_limit,
           .layers = program_.layers(),
           .modelled_time = program_.modelled_time()};

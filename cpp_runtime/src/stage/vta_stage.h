@@ -3,8 +3,8 @@
 //   Result<std::unique_ptr<VtaStage>> stage = VtaStage::create(
 //       device, *std::move(program), {.name = "body", .inputs = {"x"}, .outputs = {"y"}});
 //
-// Every slot gets a copy of the instructions with its own buffers' addresses. Constants and scratch
-// are shared by the slots, because a device runs one program at a time.
+// Every slot gets a copy of the instructions with its own buffers' addresses. The slots
+// share constants and scratch, because a device runs one program at a time.
 #pragma once
 
 #include <chrono>
@@ -27,19 +27,19 @@ class VtaStage final : public Stage {
  public:
   struct Options {
     std::string name;
-    std::vector<std::string> inputs;               // tensor names in the order that bind gets them
-    std::vector<std::string> outputs;              // likewise
+    std::vector<std::string> inputs;               // tensor names in the order of bind's views
+    std::vector<std::string> outputs;              // the same
     std::chrono::milliseconds time_limit{10'000};  // of one run, once the device is free
   };
 
-  /// Copies the constants to device memory. `device` is borrowed and outlives the stage.
-  /// kInvalidArgument when the program was made for another accelerator or its tensors are not
-  /// those of the options; kOutOfMemory when the device's memory does not suffice.
+  /// Copies the constants to device memory. `device` is borrowed and must outlive the stage.
+  /// kInvalidArgument if the program was compiled for another accelerator or its tensors are not
+  /// those of the options; kOutOfMemory if the device's memory is too small.
   static Result<std::unique_ptr<VtaStage>> create(Device& device, Program program, Options options);
 
   [[nodiscard]] std::string_view name() const override { return options_.name; }
 
-  /// See Stage. The views must lie in the device's memory and hold at least their regions' bytes.
+  /// See Stage. The views must be in the device's memory and at least as large as their regions.
   /// Binding a slot again replaces its buffers.
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override;
@@ -47,7 +47,7 @@ class VtaStage final : public Stage {
   /// See Stage. kInvalidArgument for a slot that was never bound, otherwise the device's status.
   Status run(std::size_t slot) override;
 
-  /// A program reads its inputs and writes its outputs and scratch, so it can begin again.
+  /// A program does not modify its inputs, so it can be restarted.
   [[nodiscard]] bool repeatable() const override { return true; }
 
  private:

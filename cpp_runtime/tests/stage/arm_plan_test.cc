@@ -102,12 +102,12 @@ INSTANTIATE_TEST_SUITE_P(
                "plan.json: format: found 1, expected 2"},
         Damage{"no_calls", [](json& p) { p.erase("calls"); }, Code::kCorrupt, "calls: is missing"},
         Damage{"no_kernels", [](json& p) { p["architectures"] = json::object(); },
-               Code::kUnsupported, "has no kernels for "},
+               Code::kUnsupported, "no kernels for "},
         Damage{"no_variants",
                [](json& p) {
                  for (json& variants : p["architectures"]) variants = json::array();
                },
-               Code::kUnsupported, "has no kernels for "},
+               Code::kUnsupported, "no kernels for "},
         Damage{"variant",
                [](json& p) {
                  for (json& variants : p["architectures"]) variants[0].erase("cpu_features");

@@ -183,7 +183,7 @@ TEST(ArmStage, RefusesFilesThatDoNotBelongTogether) {
   EXPECT_EQ(make(plan, 1).status().message(), "0_arm: weights.bin has 1 bytes, expected 2");
   plan = add_twice();
   plan.calls[0].kernel = "multiply";
-  EXPECT_EQ(make(plan, 1).status().message(), "0_arm: kernels.so: has no kernel 'multiply'");
+  EXPECT_EQ(make(plan, 1).status().message(), "0_arm: kernels.so: no kernel 'multiply'");
   plan = add_twice();
   const std::array<std::byte, 1> weights{};
   const Status status =

@@ -176,7 +176,7 @@ TEST(CoreTeam, NeedsACoreForEveryThread) {
   const Status missing =
       CoreTeam::start({.name = "arm0", .threads = 2, .cores = {0, 1000}}).status();
   EXPECT_EQ(missing.code(), Code::kUnsupported);
-  EXPECT_THAT(missing.message(), HasSubstr("thread 'arm0.1': core 1000 is not there"));
+  EXPECT_THAT(missing.message(), HasSubstr("thread 'arm0.1': core 1000 does not exist"));
 }
 
 TEST(CoreTeam, HelpsOneThreadAsLongAsTheMembershipLasts) {

@@ -49,14 +49,14 @@ TEST(FunctionStageTest, ACodeWithoutATextIsStillAnError) {
   int calls = 0;
   const auto stage = FunctionStage::create("double", double_or_fail, &calls);
   ASSERT_TRUE(stage->bind(0, {}, {}).ok());
-  EXPECT_EQ(stage->run(0).message(), "it returned 3");
+  EXPECT_EQ(stage->run(0).message(), "returned 3");
 }
 
 TEST(FunctionStageTest, AnExceptionIsTheFramesError) {
   FunctionStage throws("throws", [](Views, Views) -> Status { throw std::runtime_error("no"); });
   ASSERT_TRUE(throws.bind(0, {}, {}).ok());
   EXPECT_EQ(throws.run(0).code(), Code::kInternal);
-  EXPECT_EQ(throws.run(0).message(), "it threw: no");
+  EXPECT_EQ(throws.run(0).message(), "exception: no");
   FunctionStage odd("odd", [](Views, Views) -> Status { throw 7; });
   ASSERT_TRUE(odd.bind(0, {}, {}).ok());
   EXPECT_THAT(odd.run(0).message(), HasSubstr("no std::exception"));
@@ -74,7 +74,7 @@ TEST(FunctionStageTest, AMissingLibraryOrFunctionIsNotFound) {
   EXPECT_EQ(FunctionStage::open("f", "nowhere.so", "f").status().code(), Code::kNotFound);
   const Status status = FunctionStage::open("f", EDGEPIPE_TEST_KERNELS, "no_such").status();
   EXPECT_EQ(status.code(), Code::kNotFound);
-  EXPECT_THAT(status.message(), HasSubstr("has no function 'no_such'"));
+  EXPECT_THAT(status.message(), HasSubstr("no function 'no_such'"));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST_F(VtaStageTest, ATimedRunEndsAtItsTimeLimit) {
   hurried.time_limit = std::chrono::milliseconds(20);
   const Status status = TimedStage(files_, hurried).run();
   EXPECT_EQ(status.code(), Code::kDeadline);
-  EXPECT_THAT(status.message(), HasSubstr("before the end of the program's modelled time"));
+  EXPECT_THAT(status.message(), HasSubstr("modelled time exceeds the time limit"));
 }
 
 TEST_F(VtaStageTest, TimedRunsOfTwoThreadsTakeTurnsAsOnTheBoard) {
@@ -153,7 +153,7 @@ TEST_F(VtaStageTest, RefusesOtherTensorsAndOtherAccelerators) {
   EXPECT_THAT(create(wrong).status().message(),
               HasSubstr("has 1 input tensors, the stage names 0"));
   files_.description["accelerator"]["batch"] = 2;
-  EXPECT_THAT(create(options()).status().message(), HasSubstr("made for another accelerator"));
+  EXPECT_THAT(create(options()).status().message(), HasSubstr("compiled for another accelerator"));
 }
 
 TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {

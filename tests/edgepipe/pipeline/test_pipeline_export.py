@@ -143,5 +143,5 @@ def test_a_function_that_the_library_lacks_is_told_when_started(
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     text = (copy / "pipeline.json").read_text()
     (copy / "pipeline.json").write_text(text.replace('"symbol": "negate"', '"symbol": "neg"'))
-    with pytest.raises(RuntimeFailure, match=r"stage 'negate': .* has no function 'neg'"):
+    with pytest.raises(RuntimeFailure, match=r"stage 'negate': .* no function 'neg'"):
         load(copy).start()

@@ -330,7 +330,7 @@ def test_a_cpp_function_of_a_shared_library_is_a_stage(start: Start, tmp_path: P
         pipeline.next()
     pipeline.restart()
     pipeline.run(data=vector(660))
-    with pytest.raises(RuntimeFailure, match="it threw: the number of the beast"):
+    with pytest.raises(RuntimeFailure, match="exception: the number of the beast"):
         pipeline.next()
 
 
