@@ -159,8 +159,8 @@ function showStatistics(now) {
 function showFaults(stages) {
   const entries = stages.filter(({ fault }) => fault).map((stage) => {
     const entry = document.createElement("li");
-    entry.textContent = `${stage.name}: ${stage.retries} frames run once more after a reset, ` +
-      `${stage.fallback_frames} by its fallback`;
+    entry.textContent = `${stage.name}: ${stage.retries} frames run again after a reset, ` +
+      `${stage.fallback_frames} on its fallback`;
     entry.appendChild(document.createElement("small")).textContent = stage.fault;
     return entry;
   });

@@ -207,7 +207,7 @@ def test_hanging_fpga_is_told_in_the_drivers_words(board, virtual_board, resnet8
         done = virtual_board.run([command], deadline_s=120)
         assert done.returncode == 1
         assert b"vta: hangs: deadline passed in run 1 of" in done.stderr
-        assert b"the frame is run once more" in done.stderr
+        assert b"running the frame again" in done.stderr
         with pytest.raises(DeployError, match=r"golden run failed: .*deadline passed in run 2 of"):
             board.deploy(resnet8, "hanging")
     finally:

@@ -36,7 +36,7 @@ std::string_view string_of(Block block, Field field) {
   return text.substr(0, text.find('\0'));
 }
 
-/// Octal digits, ended by a space or NUL; none for anything else (base 256 is not ustar).
+/// Octal digits that end with a space or NUL; none for anything else (base 256 is not ustar).
 std::optional<std::uint64_t> octal_of(Block block, Field field) {
   const std::string_view text = text_of(block, field);
   std::uint64_t value = 0;
@@ -54,7 +54,7 @@ bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-/// The sum of all header bytes, the checksum field itself counted as spaces.
+/// The sum of all header bytes, with the checksum field counted as spaces.
 std::uint64_t checksum(Block block) {
   std::uint64_t sum = kChecksum.width * ' ';
   for (std::size_t index = 0; index < block.size(); ++index) {
@@ -89,7 +89,7 @@ Result<Archive> Archive::parse(std::span<const std::byte> bytes) {
   std::size_t offset = 0;
   for (;;) {
     if (bytes.size() - offset < kBlockBytes) {
-      return corrupt(offset, "truncated: the two empty blocks that end an archive are missing");
+      return corrupt(offset, "truncated: the two empty blocks at the end are missing");
     }
     const Block block = bytes.subspan(offset).first<kBlockBytes>();
     if (is_zero(block)) break;
@@ -136,12 +136,12 @@ Result<Archive> Archive::parse(std::span<const std::byte> bytes) {
     offset += padded;
   }
   if (bytes.size() - offset < 2 * kBlockBytes || !is_zero(bytes.subspan(offset))) {
-    return corrupt(offset, "the archive does not end in two or more empty blocks");
+    return corrupt(offset, "the archive does not end with at least two empty blocks");
   }
   std::ranges::sort(archive.entries_, {}, &Entry::path);
   const auto twice = std::ranges::adjacent_find(archive.entries_, {}, &Entry::path);
   if (twice != archive.entries_.end()) {
-    return Status(Code::kCorrupt, "archive: '" + twice->path + "' is in it twice");
+    return Status(Code::kCorrupt, "archive: '" + twice->path + "' appears twice");
   }
   return archive;
 }

@@ -3,9 +3,9 @@
 //   Result<Archive> archive = Archive::parse(mapped.bytes());
 //   const Archive::Entry* entry = archive->find("manifest.json");
 //
-// Only what a bundle needs: regular files and folders with relative paths. Anything else (links,
-// devices, pax and GNU extensions, absolute paths, "..", a path twice) is refused, as is an archive
-// whose checksums, sizes or end marks are wrong; no input can make the parser read out of bounds.
+// Supports only what a bundle needs: regular files and folders with relative paths. It refuses
+// anything else (links, devices, pax and GNU extensions, absolute paths, "..", repeated paths) and
+// archives with wrong checksums, sizes or end marks. No input makes the parser read out of bounds.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ class Archive {
   std::vector<Entry> entries_;
 };
 
-/// True for a relative path of plain components: no empty one, no "." or "..", no leading slash,
-/// no control characters. Every path inside a bundle is of this kind.
+/// True for a relative path of plain components: no empty component, no "." or "..", no leading
+/// slash, no control characters. All paths inside a bundle are plain.
 bool is_plain_path(std::string_view path);
 
 }  // namespace edgepipe

@@ -20,7 +20,7 @@ Status not_as_recorded(std::string_view file, std::string_view where) {
                                     std::string(where) + " records");
 }
 
-/// The text of the manifest, which its digest covers.
+/// The text of the manifest, checked against its digest.
 Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
   Result<std::span<const std::byte>> text = files.content(kManifest);
   if (!text.ok()) return text;

@@ -1,9 +1,10 @@
-// BundleFiles: the files of a bundle, be it a folder or an archive, read-only in memory.
+// BundleFiles: the files of a bundle (a folder or an archive), mapped read-only.
 //
 //   Result<BundleFiles> files = BundleFiles::open("nanodet.edgepipe");
 //   Result<std::span<const std::byte>> text = files->content("manifest.json");
 //
-// Contents are mapped, not read; they live as long as the object. Immutable, so thread-safe.
+// Contents are mapped, not read, and valid for the lifetime of the object. Immutable and therefore
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace edgepipe {
 
 class BundleFiles {
  public:
-  /// Maps everything. kNotFound when there is nothing at `path`, kCorrupt for a damaged archive or
+  /// Maps everything. kNotFound if there is nothing at `path`, kCorrupt for a damaged archive or
   /// a folder with links or other special files.
   static Result<BundleFiles> open(const std::filesystem::path& path);
 

@@ -1,4 +1,4 @@
-// digest: XXH3 with 128 bits of a byte string, as the 32 hex digits a manifest records.
+// digest: the 128-bit XXH3 of a byte string, as the 32 hex digits in a manifest.
 #pragma once
 
 #include <cstddef>

@@ -12,10 +12,10 @@ namespace {
 
 Status compare(Code code, const char* what, const std::string& found, const std::string& expected) {
   if (found == expected) return {};
-  return {code, std::string("the bitstream in this board's logic: ") + what + " is " + found +
+  return {code, std::string("the programmed bitstream: ") + what + " is " + found +
                     ", the bundle was built for " + expected +
                     "; program its bitstream with `edgepipe bitstream install`, or build the "
-                    "bundle anew"};
+                    "bundle again"};
 }
 
 std::string hertz(std::uint64_t clock_hz) { return std::to_string(clock_hz) + " Hz"; }
@@ -28,8 +28,8 @@ Status check_version(const Fingerprint& fingerprint) {
   if (fingerprint.builder_version == kVersion) return {};
   return {Code::kOtherVersion, "runtime version is " + std::string(kVersion) +
                                    ", the bundle was built by " + fingerprint.builder_version +
-                                   "; build the bundle anew with this version, or run it with the "
-                                   "one that built it"};
+                                   "; build the bundle again with this version, or run it with the "
+                                   "version that built it"};
 }
 
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path) {
@@ -53,7 +53,7 @@ Status check_logic_record(const Fingerprint& fingerprint, const std::string& pat
   if (status.ok()) {
     status = compare(Code::kOtherClock, "clock", hertz(clock_hz), hertz(fingerprint.clock_hz));
   }
-  // A bitstream of one's own has no name to compare.
+  // An unpublished bitstream has no name to compare.
   if (status.ok() && !bitstream.empty() && !fingerprint.bitstream.empty()) {
     status = compare(Code::kOtherBitstream, "bitstream", bitstream, fingerprint.bitstream);
   }

@@ -1,11 +1,11 @@
-// What a bundle was built for against what is here: this runtime's version, and the record of what
-// is in the board's logic, which `edgepipe bitstream install` leaves.
+// Compares a bundle's fingerprint with this machine: the runtime's version, and the record of the
+// programmed bitstream that `edgepipe bitstream install` writes.
 //
 //   Status status = check_logic_record(bundle.manifest().fingerprint, kLogicRecord);
 //   if (!status.ok()) return exit_code(status.code());
 //
-// The record is in /run, so like the logic's content it is gone when the board restarts. Without a
-// record nothing is known, and nothing is refused.
+// The record is in /run, so a reboot clears it together with the FPGA. Without a record, nothing is
+// refused.
 #pragma once
 
 #include <string>
@@ -18,19 +18,19 @@ namespace edgepipe {
 
 inline constexpr const char* kLogicRecord = "/run/edgepipe/bitstream.json";
 
-/// This runtime's version; it runs bundles that the same version built.
+/// This runtime's version; it runs bundles built by the same version.
 extern const std::string_view kVersion;
 
-/// Compares the version that built the bundle with this runtime's. kOtherVersion names both and the
-/// remedy. Any thread.
+/// Compares the version that built the bundle with this runtime's. kOtherVersion names both and
+/// the remedy. Any thread.
 Status check_version(const Fingerprint& fingerprint);
 
-/// Compares the record at `path`, if there is one, with what the bundle was built for. One of the
-/// kOther codes names both values and the remedy, kCorrupt a record that cannot be read. Any
-/// thread; reads one small file.
+/// Compares the record at `path`, if there is one, with the bundle's fingerprint. The kOther codes
+/// name both values and the remedy; kCorrupt if the record cannot be read. Any thread; reads one
+/// small file.
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path);
 
-/// What a program ends with: 0 for kOk, 10 to 14 for the kOther codes (the same numbers as
+/// The exit code of a program: 0 for kOk, 10 to 14 for the kOther codes (the same numbers as
 /// EXIT_CODES in edgepipe/bitstream/fingerprint.py), otherwise 1.
 int exit_code(Code code);
 

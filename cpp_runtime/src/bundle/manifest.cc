@@ -37,7 +37,7 @@ std::string one_of(JsonReader& reader, const char* key,
   return found;
 }
 
-/// A whole number that fits an int and is at least `least`.
+/// A whole number that fits in an int and is at least `least`.
 int small_whole(JsonReader& reader, const char* key, int least) {
   const std::uint64_t found = reader.whole(key);
   if (found > 1'000'000 || static_cast<int>(found) < least) {
@@ -56,7 +56,7 @@ std::string plain_path(JsonReader& reader, const char* key) {
   return path;
 }
 
-/// Bytes of the dense tensor; none when the shape is no shape. The vta layout pads to blocks.
+/// The bytes of the dense tensor; none for an invalid shape. The vta layout pads to blocks.
 std::optional<std::uint64_t> bytes_of(const TensorSpec& tensor, const Accelerator& accelerator) {
   std::vector<std::int64_t> shape = tensor.shape;
   if (tensor.layout == "vta") {
@@ -91,7 +91,8 @@ void read_tensors(JsonReader& reader, Manifest& manifest) {
     if (manifest.tensor_index(tensor.name)) item.fail("name", "'" + tensor.name + "' comes twice");
     const std::optional<std::uint64_t> expected = bytes_of(tensor, manifest.accelerator);
     if (!expected) {
-      item.fail("shape", "no shape of a " + tensor.dtype + " tensor in layout " + tensor.layout);
+      item.fail("shape",
+                "not a valid shape of a " + tensor.dtype + " tensor in layout " + tensor.layout);
     } else if (*expected != tensor.bytes) {
       item.fail("bytes", "found " + std::to_string(tensor.bytes) + ", the shape needs " +
                              std::to_string(*expected));
@@ -165,7 +166,7 @@ void read_preprocess(JsonReader& item, Preprocess& preprocess) {
   }
 }
 
-/// The float32 tensors at `key` must be outputs of shape [1, cells, last].
+/// Checks that the float32 tensors at `key` are outputs of shape [1, cells, last].
 void check_head(JsonReader& item, const char* key, const std::vector<std::size_t>& tensors,
                 const Manifest& manifest) {
   for (const std::size_t index : tensors) {
@@ -258,7 +259,7 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   manifest.architectures = reader.texts("architectures");
   const nlohmann::json& accelerator = reader.value("accelerator");
   for (const nlohmann::json& field : accelerator) {
-    // Also keeps dump() from recursing as deep as a hostile file likes.
+    // Also limits the recursion of dump() for malicious files.
     if (field.is_structured()) reader.fail("accelerator", "a field is not a number or a text");
   }
   if (!reader.status().ok()) return reader.status();
@@ -277,7 +278,7 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
     fingerprint.builder_version = item.text("builder_version");
   });
   read_tensors(reader, manifest);
-  if (!reader.status().ok()) return reader.status();  // what follows refers to tensors by index
+  if (!reader.status().ok()) return reader.status();  // the code below refers to tensors by index
   manifest.inputs = tensors_of(reader, "inputs", manifest);
   manifest.outputs = tensors_of(reader, "outputs", manifest);
   read_stages(reader, manifest);

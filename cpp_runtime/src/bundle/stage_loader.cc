@@ -19,7 +19,7 @@ std::vector<std::string> names_of(const Manifest& manifest,
   return names;
 }
 
-/// A stage's own file and the manifest must agree on its tensors, in order and size.
+/// Checks that a stage's own file and the manifest agree on the order and sizes of its tensors.
 Status check_borders(const char* role, std::span<const ArmPlan::Border> borders,
                      const std::vector<std::size_t>& tensors, const Manifest& manifest) {
   std::string found;
@@ -77,7 +77,7 @@ Result<StageNode> StageLoader::load(const Bundle& bundle, const StageSpec& spec)
 
 Result<std::unique_ptr<Stage>> StageLoader::load_vta(const Bundle& bundle, const StageSpec& spec) {
   if (devices_.devices.empty()) {
-    return Status(Code::kInvalidArgument, "a VTA stage needs a device, none was given");
+    return Status(Code::kInvalidArgument, "a VTA stage needs a device, but none was given");
   }
   constexpr std::array<const char*, 4> kNames = {"/program.json", "/insns.bin", "/relocs.bin",
                                                  "/consts.bin"};

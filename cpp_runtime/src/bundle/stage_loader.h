@@ -1,4 +1,4 @@
-// StageLoader: makes the stages of bundles' manifests, each by its kind.
+// StageLoader: creates the stages of bundles, each by its kind.
 //
 //   StageLoader loader(devices);
 //   Result<StageNode> node = loader.load(bundle, bundle.manifest().stages[0]);
@@ -17,12 +17,12 @@ namespace edgepipe {
 
 class StageLoader {
  public:
-  /// `devices` is borrowed for the loader's life.
+  /// `devices` is borrowed for the lifetime of the loader.
   explicit StageLoader(const DeviceSet& devices) : devices_(devices) {}
 
   /// Loads kernels or program from the bundle's files, and the fallback if the stage has one. VTA
-  /// stages take the devices in turn; without any they are kInvalidArgument. Errors name the
-  /// stage's folder. The node's tensors are the manifest's.
+  /// stages take the devices in turn; without devices they are kInvalidArgument. Errors name the
+  /// stage's folder. The node's tensors are those of the manifest.
   Result<StageNode> load(const Bundle& bundle, const StageSpec& spec);
 
  private:

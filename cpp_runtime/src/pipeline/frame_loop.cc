@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{100};
 
-/// Runs on the feeding thread. Returns the source's error; the pipeline keeps its own.
+/// Runs on the feeding thread. Returns the source's error; the pipeline stores its own errors.
 Status feed(Pipeline& pipeline, const FrameLoop& loop, const std::atomic<bool>& stop) {
   for (std::uint64_t sent = 0; sent < loop.frames && !stop;) {
     Result<InputFrame> frame = pipeline.acquire(Clock::now() + kPatience);
     if (!frame.ok()) {
       if (frame.status().code() == Code::kDeadline) continue;  // the ring is full; see `stop`
-      return {};  // the pipeline has failed or was cancelled: its own status says why
+      return {};  // the pipeline has failed or was cancelled; its own status has the reason
     }
     Result<bool> filled = loop.fill(*frame);
     if (!filled.ok()) return filled.status();
@@ -54,7 +54,8 @@ Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& 
   Status fed;
   Result<Thread> feeder = Thread::start({.name = "frame source", .cores = {}}, [&] {
     fed = feed(pipeline, loop, stop);
-    static_cast<void>(pipeline.stop(Clock::now()));  // close only; the frames are taken below
+    static_cast<void>(
+        pipeline.stop(Clock::now()));  // only closes the input; the frames are taken below
   });
   if (!feeder.ok()) {
     pipeline.cancel();
@@ -62,7 +63,7 @@ Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& 
   }
   const Status taken = take_all(pipeline, loop);
   if (!taken.ok()) pipeline.cancel();
-  // The feeder may be blocked in `fill`; an unfinished run does not wait for its next frame.
+  // The feeder may be blocked in `fill`; a failed run does not wait for its next frame.
   if (!taken.ok()) stop = true;
   feeder->join();
   return fed.ok() ? taken : fed;

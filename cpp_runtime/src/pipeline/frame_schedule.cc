@@ -49,7 +49,7 @@ Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
                              : holder(frame)));
     }
   }
-  if (filling_) {  // before the wait or since
+  if (filling_) {  // before or during the wait
     return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
                                               " is already being filled; submit or release it");
   }
@@ -78,7 +78,7 @@ Result<std::uint64_t> FrameSchedule::submit(std::size_t index) {
   slot.submitted = now;
   spans_.add({.frame = frame, .begin = slot.acquired, .end = now, .kind = Span::Kind::kFill});
   runnable_.store(submitted_, std::memory_order_release);
-  // Only stages without producers can have become ready.
+  // Only stages without producers can become ready.
   for (const Stage& stage : options_.stages) {
     if (stage.producers.empty()) wake_[stage.worker].notify();
   }
@@ -148,7 +148,7 @@ Status FrameSchedule::stop(Clock::time_point deadline) {
 
 void FrameSchedule::cancel() {
   MutexLock lock(mutex_);
-  // A stopped pipeline that has delivered everything stays stopped.
+  // A stopped pipeline that has delivered everything remains stopped.
   if (delivered_ < limit_) cancelled_ = true;
   lower_limit(delivered_);
 }
@@ -199,10 +199,10 @@ void FrameSchedule::lower_limit(std::uint64_t limit) {
   frame_completed_.notify();
 }
 
-/// Why there are no more frames; only once the limit is set.
+/// The reason why there are no more frames; only after the limit is set.
 Status FrameSchedule::end_status() const {
   if (failure_) {
-    // A deadline that passed inside a stage must not look like one of the caller's own waits.
+    // A deadline inside a stage must not look like a deadline of the caller's own wait.
     const Status& status = failure_->status;
     const bool looks_like_a_wait =
         status.code() == Code::kDeadline || status.code() == Code::kClosed;
@@ -236,7 +236,7 @@ bool FrameSchedule::wait_until_ready(std::size_t stage, std::uint64_t frame) {
   MutexLock lock(mutex_);
   CondVar& wake = wake_[options_.stages[stage].worker];
   while (frame < limit_ && !ready(stage, frame)) {
-    // An idle camera is no fault; stop() and cancel() wake this up.
+    // An idle camera is not a fault; stop() and cancel() end this wait.
     static_cast<void>(wake.wait_until(lock, far_future()));
   }
   if (frame >= limit_) return false;
@@ -244,7 +244,7 @@ bool FrameSchedule::wait_until_ready(std::size_t stage, std::uint64_t frame) {
   return true;
 }
 
-/// True once `stage` may run `frame`; false when Options::spin has passed before.
+/// True once `stage` may run `frame`; false if Options::spin passes first.
 bool FrameSchedule::poll(std::size_t stage, std::uint64_t frame) const {
   if (options_.spin.count() == 0) return false;
   const std::vector<std::size_t>& producers = options_.stages[stage].producers;
@@ -288,9 +288,9 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status&
   if (completed != completed_) complete(frame, now);
 }
 
-/// Several stages may fail; the error of the earliest frame, then of the earliest stage, is the one
-/// that counts, so a run fails the same way every time. Frames at or past the limit are lost
-/// anyway, and so are their errors.
+/// If several stages fail, the error of the earliest frame counts, then that of the earliest stage,
+/// so a run always fails in the same way. Errors of frames at or past the limit are ignored,
+/// because those frames are dropped anyway.
 void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, const Status& status) {
   const bool earlier_stage = failure_ && failure_->frame == frame && stage < failure_->stage;
   if (frame >= limit_ && !earlier_stage) return;
@@ -298,7 +298,7 @@ void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, const Status& s
   lower_limit(frame);
 }
 
-/// The last stage of a frame has finished it; stages finish frames in order, so it is the next.
+/// The last stage of a frame has finished it. Stages finish frames in order, so it is the next one.
 void FrameSchedule::complete(std::uint64_t frame, Clock::time_point now) {
   completed_ = frame + 1;
   SlotState& slot = slots_[slot_of(frame)];
@@ -317,7 +317,7 @@ void FrameSchedule::end_worker() {
 
 // ---- figures
 
-/// Frames that a stage could run: finished by all that it reads from, and not begun by itself.
+/// Frames that a stage could run: finished by all its producers and not started by the stage.
 std::uint64_t FrameSchedule::waiting(std::size_t stage) const {
   std::uint64_t ready = std::min(submitted_, limit_);
   for (const std::size_t producer : options_.stages[stage].producers) {

@@ -30,11 +30,12 @@ std::string dump(const Json& json) {
 
 double uptime_s() {
   timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);  // what /proc/uptime shows, so readers can tell an age
+  ::clock_gettime(CLOCK_BOOTTIME,
+                  &now);  // the clock of /proc/uptime, so readers can compute the age
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-/// Removes the files of processes that are no more.
+/// Removes the files of processes that no longer exist.
 void remove_orphans(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -66,7 +67,7 @@ LiveStatistics::LiveStatistics(Figures figures, const Options& options)
                 {"id", id},
                 {"pid", ::getpid()},
                 {"program", program_invocation_short_name}});
-  head_.pop_back();  // the object goes on
+  head_.pop_back();  // the object continues
 }
 
 std::unique_ptr<LiveStatistics> LiveStatistics::start(Figures figures, const Options& options) {
@@ -98,13 +99,13 @@ void LiveStatistics::work() {
   }
 }
 
-/// Best effort: figures that cannot be shown are no reason to end a run.
+/// Best effort: a failure to publish statistics does not end a run.
 void LiveStatistics::publish() const {
   char time[48];
   std::snprintf(time, sizeof(time), ",\"uptime_s\":%.3f,\"live\":", uptime_s());
   const std::string text = head_ + time + figures_() + "}\n";
   const std::string partial = path_ + ".partial";
-  ::unlink(partial.c_str());  // left by a process of the same number
+  ::unlink(partial.c_str());  // left by an earlier process with the same pid
   FileDescriptor file(
       ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.valid()) return;

@@ -1,16 +1,16 @@
-// LiveStatistics: a running pipeline's figures for other processes, such as `edgepipe top`.
+// LiveStatistics: publishes a running pipeline's statistics for other processes (`edgepipe top`).
 //
 //   const std::unique_ptr<LiveStatistics> live = LiveStatistics::start(
 //       [&] { return live_figures(network, device, pipeline.statistics()); }, {});
 //
-// Four times a second a file /dev/shm/edgepipe-PID-N.json is replaced by a newer one, so a reader
-// always finds a whole JSON object (docs/guides/statistics.md) and needs no lock:
+// Four times a second the file /dev/shm/edgepipe-PID-N.json is replaced by a newer one, so a reader
+// always finds a complete JSON object (docs/guides/statistics.md) and needs no lock:
 //
 //   {"version": 1, "id": "4711-0", "pid": 4711, "program": "edgepipe-run", "uptime_s": 83.2,
 //    "live": {...}}
 //
-// The file goes when the object does; one left behind by a process that was killed is removed by
-// the next that starts. A machine without such a folder has no live statistics: no error.
+// The destructor removes the file. A file left behind by a killed process is removed by the next
+// process that starts. If a machine has no such folder, nothing is published, without an error.
 #pragma once
 
 #include <chrono>
@@ -26,13 +26,13 @@
 
 namespace edgepipe {
 
-/// One JSON object: network, what runs its VTA stages, and the pipeline's statistics.
+/// One JSON object: network, device of its VTA stages, and the pipeline's statistics.
 std::string live_figures(std::string_view network, std::string_view device,
                          const PipelineStatistics& statistics);
 
 class LiveStatistics {
  public:
-  /// Gives one JSON object; called on a thread of its own.
+  /// Returns one JSON object; called on a separate thread.
   using Figures = std::function<std::string()>;
 
   struct Options {
@@ -40,7 +40,8 @@ class LiveStatistics {
     std::chrono::milliseconds period{250};
   };
 
-  /// Starts to publish; what `figures` uses outlives the object. Never null. Any thread.
+  /// Starts publishing. Everything that `figures` uses must outlive the object. Never null. Any
+  /// thread.
   static std::unique_ptr<LiveStatistics> start(Figures figures, const Options& options);
 
   /// Ends the thread and removes the file.
@@ -58,11 +59,11 @@ class LiveStatistics {
   Figures figures_;
   Options options_;
   std::string path_;
-  std::string head_;  // of the object, up to the time
+  std::string head_;  // of the JSON object, up to the time
   Mutex mutex_;
   CondVar stopping_;
   bool stop_ EDGEPIPE_GUARDED_BY(mutex_) = false;
-  std::optional<Thread> thread_;  // ends first
+  std::optional<Thread> thread_;  // destroyed first
 };
 
 }  // namespace edgepipe

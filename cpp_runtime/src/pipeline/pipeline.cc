@@ -26,13 +26,13 @@ FrameSchedule::Options schedule_options(const Graph& graph, std::size_t slots,
   return made;
 }
 
-/// Where the thread itself runs, its helpers left out.
+/// The cores of the thread itself, without its helpers.
 std::vector<int> own_cores(const Pipeline::StageThread& thread) {
   if (thread.threads <= 1 || thread.cores.empty()) return thread.cores;
   return {thread.cores.front()};
 }
 
-/// Lets `thread` run where `host` does, and its helpers on other cores than that.
+/// Runs `thread` on the core of `host`, and its helpers on other cores.
 void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
   const std::vector<int> home = own_cores(host);
   if (thread.threads <= 1 || home.empty() || thread.cores.empty()) {
@@ -122,8 +122,8 @@ Status Pipeline::start_workers() {
   return {};
 }
 
-/// How the worker's stages are to run. One thread runs them all, as the first one's: of the others
-/// it has that core in place of their own first.
+/// The threads of the worker's stages. One thread runs all of them with the settings of the first
+/// stage, whose core replaces the first core of the others.
 std::vector<Pipeline::StageThread> Pipeline::wanted_threads(const Worker& worker) const {
   std::vector<StageThread> threads = options_.threads;
   if (threads.empty()) {
@@ -185,7 +185,8 @@ Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
 
 Result<std::uint64_t> Pipeline::submit(InputFrame frame) {
   if (frame.pipeline_ != this) {
-    return Status(Code::kInvalidArgument, "the frame has been submitted or is another pipeline's");
+    return Status(Code::kInvalidArgument,
+                  "the frame has been submitted or belongs to another pipeline");
   }
   frame.pipeline_ = nullptr;
   return schedule_->submit(frame.slot_);
@@ -235,7 +236,7 @@ Status Pipeline::restart(Clock::time_point deadline) {
   if (!status.ok()) {
     cancel();
     for (const Worker& worker : workers_) {
-      if (!worker.thread) schedule_->end_worker();  // it never began
+      if (!worker.thread) schedule_->end_worker();  // it never started
     }
   }
   return status;

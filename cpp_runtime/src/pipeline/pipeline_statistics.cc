@@ -91,8 +91,8 @@ std::string PipelineStatistics::table() const {
   append_row(text, "submit to result", "", latency);
   for (const StageStatistics& stage : stages) {
     if (stage.fault.empty()) continue;
-    text += "\n" + stage.name + ": " + std::to_string(stage.retries) + " frames run once more, " +
-            std::to_string(stage.fallback_frames) + " by its fallback\n";
+    text += "\n" + stage.name + ": " + std::to_string(stage.retries) + " frames run again, " +
+            std::to_string(stage.fallback_frames) + " on its fallback\n";
   }
   append(text, "\n%llu submitted = %llu delivered + %llu dropped + %llu failed",
          static_cast<unsigned long long>(submitted), static_cast<unsigned long long>(delivered),

@@ -12,7 +12,7 @@
 namespace edgepipe {
 namespace {
 
-// Thread numbers in the trace: the source, then the stages' threads. The process is the pipeline.
+// Thread numbers in the trace: the source, then the stages' threads. The pipeline is the process.
 constexpr std::size_t kSourceThread = 1;
 constexpr std::size_t kFirstStageThread = 2;
 
@@ -22,13 +22,13 @@ struct Event {
   Clock::time_point at;
   std::uint64_t number = 0;
   Clock::duration duration{};         // slices only
-  const std::string* name = nullptr;  // as JSON, with its quotes
+  const std::string* name = nullptr;  // as JSON, with quotes
   std::uint32_t thread = 0;
   Kind kind = Kind::kSlice;
   bool failed = false;
 };
 
-/// The spans of one frame; null where there is none (yet).
+/// The spans of one frame; null if there is none (yet).
 struct FrameSpans {
   const Span* fill = nullptr;
   const Span* take = nullptr;
@@ -159,9 +159,9 @@ class Writer {
     }
   }
 
-  /// From the end of a slice to the beginning of the one that waited for it. Viewers bind an arrow
-  /// to the slice around its time, so it starts a nanosecond before the end, or where a polling
-  /// thread saw the frame before its producer had looked at the clock.
+  /// An arrow from the end of a slice to the start of the one that waited for it. Viewers bind an
+  /// arrow to the slice around its time, so it starts a nanosecond before the end, or earlier if a
+  /// polling thread saw the frame before its producer had read the clock.
   void add_arrow(const Span& from, std::uint32_t from_thread, const Span& to,
                  std::uint32_t to_thread) {
     const Clock::time_point left =
@@ -194,7 +194,8 @@ class Writer {
     }
   }
 
-  /// The frame's whole way, and how long its result was held. Several at once, so on no thread.
+  /// The frame's time in flight, and how long its result was held. These overlap, so they are not
+  /// on a thread's track.
   void add_asynchronous(std::uint64_t number, const FrameSpans& frame) {
     const auto add = [&](const std::string& name, Clock::time_point begin, Clock::time_point end) {
       events_.push_back(
@@ -208,7 +209,7 @@ class Writer {
 
   using Steps = std::vector<std::pair<Clock::time_point, int>>;
 
-  /// A counter's value after each of its changes.
+  /// A counter's value after each change.
   void add_counter(const std::string& name, Steps steps) {
     std::ranges::stable_sort(steps, {}, &Steps::value_type::first);
     std::int64_t value = 0;
@@ -242,7 +243,7 @@ class Writer {
     add_counter(untaken_name_, std::move(steps));
   }
 
-  /// When a stage could have begun a frame.
+  /// When a stage could have started a frame.
   [[nodiscard]] std::optional<Clock::time_point> ready_at(const FrameSpans& frame,
                                                           std::size_t stage) const {
     if (frame.fill == nullptr) return std::nullopt;

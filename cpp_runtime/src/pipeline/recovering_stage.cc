@@ -14,7 +14,7 @@ Status RecoveringStage::run(std::size_t slot, std::uint64_t frame) {
   Stage& stage = *node_.stage;
   Status status = stage.run(slot);
   if (status.code() == Code::kDeadline && stage.repeatable()) {
-    note(frame, status, "the frame is run once more");
+    note(frame, status, "running the frame again");
     status = stage.run(slot);
     MutexLock lock(mutex_);
     ++record_.retries;

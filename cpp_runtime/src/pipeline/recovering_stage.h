@@ -1,14 +1,14 @@
-// RecoveringStage: a stage of a graph, run with what is done when its device fails.
+// RecoveringStage: runs a stage of a graph and recovers if its device fails.
 //
 //   RecoveringStage body(1, graph.nodes[1], [](const std::string& what) { ... });
 //   Status status = body.run(slot, frame);
 //
 //            kDeadline, repeatable        fails again, or kDevice
-//   [ run ] ----------------------> [ run once more ] ----------------------> [ fallback ] for ever
+//   [ run ] ----------------------> [ run again ] --------------------------> [ fallback ] for ever
 //
-// A device that fails is no stage's error yet. A repeatable stage (stage.h) whose run ends in
-// kDeadline runs the frame once more. If that fails too, or with kDevice, the node's fallback runs
-// this frame and all later ones; without one the error is the frame's.
+// A failing device is not a stage's error yet. A repeatable stage (stage.h) whose run ends with
+// kDeadline runs the frame again. If that fails too, or after kDevice, the node's fallback runs
+// this frame and all later ones. Without a fallback the frame fails with the error.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,13 @@ std::string place_of(std::size_t stage, std::string_view name, std::uint64_t fra
 
 class RecoveringStage {
  public:
-  /// Told what the device did and what is done about it, as it happens, on the thread of run().
+  /// Called on the thread of run() when a device fails, with the failure and the recovery.
   using OnFault = std::function<void(const std::string& what)>;
 
   struct Record {
-    std::uint64_t retries = 0;          // frames that were run once more
+    std::uint64_t retries = 0;          // frames that were run again
     std::uint64_t fallback_frames = 0;  // frames that the fallback ran
-    std::string fault;                  // what the device did last; empty: nothing
+    std::string fault;                  // the device's last failure; empty: none
   };
 
   /// `node` is the graph's number `index`; borrowed, and bound before the first run.
@@ -60,7 +60,7 @@ class RecoveringStage {
   const std::size_t index_;
   const StageNode& node_;
   const OnFault on_fault_;
-  bool fallen_back_ = false;  // of the thread that runs
+  bool fallen_back_ = false;  // used only by the running thread
   mutable Mutex mutex_;       // not held while a stage runs
   Record record_ EDGEPIPE_GUARDED_BY(mutex_);
 };

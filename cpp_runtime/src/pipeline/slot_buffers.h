@@ -3,7 +3,7 @@
 //   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, 4, memory);
 //   const BufferView& view = buffers->view(slot, tensor);
 //
-// Allocated once; which frame owns a slot is the pipeline's business.
+// Allocated once; the pipeline tracks which frame owns a slot.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 namespace edgepipe {
 
 void top_classes(std::span<const float> scores, std::span<ClassScore> best) {
-  // An insertion into a short sorted list: no copy of the scores, and k is 5.
+  // Insertion into a short sorted list: no copy of the scores, and k is about 5.
   std::size_t filled = 0;
   for (std::size_t index = 0; index < scores.size(); ++index) {
     std::size_t place = filled;

@@ -1,10 +1,10 @@
-// GoldenCheck: a bundle's recorded input, and whether a frame gave the recorded outputs.
+// GoldenCheck: a bundle's recorded input, and the comparison of a frame with the recorded outputs.
 //
 //   Result<GoldenCheck> golden = GoldenCheck::create(bundle);
 //   golden->fill(*input_frame);                      // instead of a camera
 //   Status same = golden->compare(*output_frame);    // kCorrupt says where they differ
 //
-// The recorded outputs come from the integer network on stock TVM, so equality is bit for bit.
+// The recorded outputs come from the integer network on stock TVM. Outputs must be bit-exact.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace edgepipe {
 
-/// Compares a tensor's bytes with the golden ones, which are as many. kCorrupt names the tensor,
-/// how many bytes differ, and the first of them with both values.
+/// Compares a tensor's bytes with the golden ones of the same size. kCorrupt names the tensor, the
+/// number of different bytes, and the first of them with both values.
 Status compare_golden(const std::string& tensor, std::span<const std::byte> found,
                       std::span<const std::byte> expected);
 
 class GoldenCheck {
  public:
-  /// Finds the golden files of `bundle`, which must outlive the result. kNotFound when it has none
-  /// for one of its inputs, or none for any output.
+  /// Finds the golden files of `bundle`, which must outlive the result. kNotFound if one of its
+  /// inputs has none, or no output has one.
   static Result<GoldenCheck> create(const Bundle& bundle);
 
   /// Copies the golden input into `frame`.

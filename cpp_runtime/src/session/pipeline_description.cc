@@ -9,13 +9,13 @@
 namespace edgepipe {
 namespace {
 
-/// A path inside the folder: it cannot lead anywhere else.
+/// A path that cannot leave the folder.
 std::string inner_path(JsonReader& reader, const char* key) {
   std::string text = reader.text(key);
   const std::filesystem::path path(text);
   const bool leaves = std::ranges::any_of(path, [](const auto& part) { return part == ".."; });
   if (text.empty() || path.is_absolute() || leaves) {
-    reader.fail(key, "'" + text + "' is no path inside the folder");
+    reader.fail(key, "'" + text + "' is not a path inside the folder");
   }
   return text;
 }

@@ -10,7 +10,8 @@
 namespace edgepipe {
 namespace {
 
-/// The tensors of a bundle's stage and of the description must have the same sizes, in order.
+/// Checks that the tensors of a bundle's stage and of the description have the same sizes, in
+/// order.
 Status check_sizes(const char* role, const std::vector<std::size_t>& found,
                    const std::vector<TensorSpec>& found_tensors,
                    const std::vector<std::size_t>& expected,
@@ -76,7 +77,7 @@ Status PipelineSession::open_bundles(const std::filesystem::path& folder) {
   return {};
 }
 
-/// All VTA stages share the devices and their memory, which also holds the slots.
+/// All VTA stages share the devices and their memory, which also contains the slots.
 Status PipelineSession::open_hardware(const Session::Options& options) {
   const Bundle* user = nullptr;
   for (const OpenBundle& entry : bundles_) {
@@ -115,7 +116,7 @@ Result<StageNode> PipelineSession::make_stage(const StageDescription& stage,
   if (host == hosted.end()) {
     return Status(
         Code::kUnsupported,
-        "kind '" + stage.kind + "' runs in a host program, which gave no function for it");
+        "kind '" + stage.kind + "' needs a function from the host program, which supplied none");
   }
   return as_node(Result(FunctionStage::create(stage.name, host->function, host->context)));
 }

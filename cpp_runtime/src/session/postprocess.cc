@@ -8,7 +8,7 @@ namespace edgepipe {
 namespace {
 
 std::span<const float> floats(std::span<const std::byte> bytes) {
-  // Slot buffers are aligned to 64 bytes and more, and only ever hold this tensor.
+  // Slot buffers are aligned to at least 64 bytes and only ever contain this tensor.
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 

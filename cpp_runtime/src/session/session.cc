@@ -174,7 +174,7 @@ Result<DeviceChoice> parse_device_choice(std::string_view text) {
   DeviceChoice choice{.kind = kind->second};
   if (colon == text.size()) return choice;
   choice.indices.clear();
-  for (std::string_view rest = text.substr(colon);  // ':' and '+' stand before an index
+  for (std::string_view rest = text.substr(colon);  // ':' or '+' precedes an index
        !rest.empty();) {
     rest.remove_prefix(1);
     const std::size_t end = std::min(rest.find('+'), rest.size());

@@ -54,7 +54,7 @@ TEST(ArchiveTest, RefusesWhatABundleCannotHold) {
   EXPECT_THAT(error_of(ustar_member("link", "", '2') + kEnd), HasSubstr("is of type '2'"));
   EXPECT_THAT(error_of(ustar_member("h", "", 'x') + kEnd), HasSubstr("expected a regular file"));
   EXPECT_THAT(error_of(ustar_member("a", "1") + ustar_member("a", "2") + kEnd),
-              HasSubstr("'a' is in it twice"));
+              HasSubstr("'a' appears twice"));
   EXPECT_THAT(error_of(std::string(2048, 'z')), HasSubstr("no ustar header"));
 }
 

@@ -211,7 +211,7 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = 64; }),
               HasSubstr("tensors[1].bytes: found 64, the shape needs 128"));
   EXPECT_THAT(message([](json& m) { m["tensors"][0]["shape"][1] = -2; }),
-              HasSubstr("tensors[0].shape: no shape of a uint8 tensor"));
+              HasSubstr("tensors[0].shape: not a valid shape of a uint8 tensor"));
   EXPECT_THAT(message([](json& m) { m["slots"] = 5000; }),
               HasSubstr("manifest.json: slots: found 5000, expected 1024 at most"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["kind"] = "gpu"; }),

@@ -100,12 +100,11 @@ TEST_P(PipelineFaultTest, AHangIsRunOnceMoreAndTheResultIsTheSame) {
   EXPECT_EQ(runs_, 5);
   EXPECT_EQ(body().retries, 1u);
   EXPECT_EQ(body().fallback_frames, 0u);
-  EXPECT_EQ(
-      told_,
-      "stage 1 'body' at frame 1: no answer; it has been reset; the frame is run once more\n");
+  EXPECT_EQ(told_,
+            "stage 1 'body' at frame 1: no answer; it has been reset; running the frame again\n");
   EXPECT_EQ(body().fault + "\n", told_);
   EXPECT_THAT(pipeline_->statistics().table(),
-              HasSubstr("body: 1 frames run once more, 0 by its fallback"));
+              HasSubstr("body: 1 frames run again, 0 on its fallback"));
   expect_account(4, 0, 0);
 }
 

@@ -86,8 +86,9 @@ TEST_F(PipelineSessionTest, RunsTheHostsFunctionsInTheGraphOfTheDescription) {
 TEST_F(PipelineSessionTest, AKindThatNobodyRunsIsToldWithItsStage) {
   description_["stages"][1]["name"] = "third";
   description_["stages"][1]["kind"] = "python";
-  EXPECT_EQ(error(),
-            "stage 'third': kind 'python' runs in a host program, which gave no function for it");
+  EXPECT_EQ(
+      error(),
+      "stage 'third': kind 'python' needs a function from the host program, which supplied none");
 }
 
 TEST_F(PipelineSessionTest, MissingFilesAreTold) {
@@ -111,7 +112,7 @@ TEST_F(PipelineSessionTest, APathThatLeavesTheFolderIsRefused) {
   first["symbol"] = "f";
   for (const char* path : {"/lib/libc.so", "stages/../../f.so", ""}) {
     first["library"] = path;
-    EXPECT_THAT(error(), HasSubstr("is no path inside the folder")) << path;
+    EXPECT_THAT(error(), HasSubstr("is not a path inside the folder")) << path;
   }
 }
 

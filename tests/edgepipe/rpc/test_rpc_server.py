@@ -67,7 +67,7 @@ def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
 def test_a_golden_output_that_differs_is_named_and_the_server_serves_on(server, bundle, tmp_path):
     altered = with_wrong_golden(bundle, tmp_path / "altered")
     with (
-        pytest.raises(RpcError, match=r"is not the golden one: 1 of \d+ bytes differ"),
+        pytest.raises(RpcError, match=r"differs from the golden output: 1 of \d+ bytes differ"),
         rpc.connect(server.port) as session,
     ):
         session.run_golden(altered)

@@ -98,5 +98,5 @@ def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
     )
     assert rpc_command.run_golden(options) == 0
     shown = capsys.readouterr().out
-    assert "body: 4 runs by its fallback: stage 1 'body' at frame 0: " in shown
+    assert "body: 4 runs on its fallback: stage 1 'body' at frame 0: " in shown
     assert "golden output bit-equal" in shown

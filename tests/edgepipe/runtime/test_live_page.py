@@ -55,8 +55,8 @@ def test_what_the_accelerator_did_and_what_was_done_is_shown(browser, tmp_path):
     with cam.serving(bundle, [*options, "--device-timeout", "0.1"]) as (url, _):
         browser.get(url)
         browser.get_log("browser")  # forgets that the server of the test before went
-        wait_until(browser, lambda: "by its fallback" in text_of(browser, "faults"))
+        wait_until(browser, lambda: "on its fallback" in text_of(browser, "faults"))
         shown = text_of(browser, "faults")
-        assert shown.startswith("body: 1 frames run once more after a reset, ")
+        assert shown.startswith("body: 1 frames run again after a reset, ")
         assert "stage 1 'body' at frame 0: stage body: vta: hangs" in shown
         assert browser.get_log("browser") == []

@@ -57,8 +57,8 @@ def test_hangs_are_told_and_their_frames_run_once_more(plain):
     assert len(told) == 2
     assert told[0].startswith("edgepipe-run: stage 1 'body' at frame 4: stage body: vta: hangs")
     assert "fetch control 0x" in told[0]
-    assert told[0].endswith("the accelerator has been reset; the frame is run once more")
-    assert "body: 2 frames run once more, 0 by its fallback" in ran.stderr
+    assert told[0].endswith("the accelerator has been reset; running the frame again")
+    assert "body: 2 frames run again, 0 on its fallback" in ran.stderr
     assert "12 submitted = 12 delivered + 0 dropped + 0 failed" in ran.stderr
 
 
@@ -103,7 +103,7 @@ def test_the_camera_program_recovers_and_counts_alike(with_fallback):
     assert ran.returncode == 0, ran.stderr
     assert len(ran.stdout.splitlines()) == 10
     assert "edgepipe-cam: stage 1 'body' at frame 3: stage body: vta: hangs" in ran.stderr
-    assert "frames run once more, 0 by its fallback" in ran.stderr
+    assert "frames run again, 0 on its fallback" in ran.stderr
     assert "10 submitted = 10 delivered + 0 dropped + 0 failed" in ran.stderr
 
 

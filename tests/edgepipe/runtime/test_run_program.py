@@ -74,7 +74,7 @@ def test_a_wrong_golden_output_says_where(tmp_path, network, files):
     path = bundles.write_bundle(tmp_path / "off", files, {"frame": FRAME, "scores": scores})
     ran = run(path, "--golden")
     assert ran.returncode == 1
-    assert b"frame 0: output 'scores' is not the golden one:" in ran.stderr
+    assert b"frame 0: output 'scores' differs from the golden output:" in ran.stderr
     assert b"of 20 bytes differ, the first at" in ran.stderr
 
 
@@ -183,7 +183,7 @@ def test_a_bundle_of_another_version_is_refused_with_an_exit_code_of_its_own(bun
     )
     ran = run(tmp_path / "older", "--golden")
     assert (ran.returncode, ran.stdout) == (fingerprint.EXIT_CODES["runtime version"], b"")
-    said = f"runtime version is {__version__}, the bundle was built by 0.0.9; build the bundle anew"
+    said = f"runtime version is {__version__}, the bundle was built by 0.0.9; build the bundle again"
     assert said in ran.stderr.decode()
 
 
