@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.codec import encode, encode_uops
+from vta_stages.isa.codec import encode_uops
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Alu, AluOp, Finish, Load, MemoryType, Store, Uop
 
 RUNS = 20

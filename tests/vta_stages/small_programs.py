@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.codec import NO_REGION, encode, encode_uops
+from vta_stages.isa.codec import NO_REGION, encode_uops
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import (
     Alu,
     AluOp,

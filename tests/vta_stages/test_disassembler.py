@@ -12,7 +12,7 @@ from vta_stages.disassembler import (
     disassemble_words,
     summarize,
 )
-from vta_stages.isa.codec import encode
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import (
     Alu,
     AluOp,

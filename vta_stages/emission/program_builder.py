@@ -12,7 +12,8 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.emission.constant_pool import ConstantPool
 from vta_stages.emission.schedule import Extent, Group, Schedule
 from vta_stages.emission.uop_buffer import UopBuffer
-from vta_stages.isa.codec import InstructionBuffer, encode_uops
+from vta_stages.isa.codec import encode_uops
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType, Module
 from vta_stages.lowering.bias_weights import bias_input
 from vta_stages.lowering.kernel import IndexArray

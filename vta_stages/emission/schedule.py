@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vta_stages.isa.codec import InstructionBuffer
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType, Module, Token, buffer_depth
 
 

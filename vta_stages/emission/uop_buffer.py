@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from vta_stages.emission.constant_pool import ConstantPool
 from vta_stages.errors import LayerError
-from vta_stages.isa.codec import InstructionBuffer
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType
 
 

@@ -1,8 +1,8 @@
-"""Which elements an instruction touches, and whether its own steps come too close to each other.
+"""Which elements an instruction touches, and whether its own steps follow too closely.
 
-A step of a GEMM or ALU instruction touches ``uop + o * factor_out + i * factor_in`` for the outer
-loop ``o``, the inner loop ``i`` and one uop. The sets and the hazard test below work on the loop
-structure and never expand all steps (with one exception, see :func:`_operand_hazard`).
+A step of a GEMM or ALU instruction touches ``uop + o * factor_out + i * factor_in``. There ``o``
+and ``i`` count the outer and the inner loop. The functions below use this structure instead of
+expanding all steps, with one exception (:func:`_operand_hazard`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from vta_stages.isa.codec import Column, InstructionTable
 from vta_stages.isa.instructions import MemoryType, Opcode, honours_pads
 
 Selection = slice | NDArray[np.int64]
-"""Elements of a buffer, as something that indexes a numpy array."""
+"""Elements of a buffer, as an index of a numpy array."""
 
 _STEP_LIMIT = 1 << 22
+"""The largest number of steps that are expanded: an array of them takes 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """The two loops around the uops, with one operand's factors (elements per iteration)."""
+    """The two loops around the uops, with the factors of one operand in elements per iteration."""
 
     iter_out: int
     iter_in: int
@@ -40,21 +41,22 @@ class Loops:
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Two steps of one instruction, ``distance`` steps apart, that touch one acc entry."""
+    """Two steps of an instruction, ``distance`` steps apart, that touch the same acc entry."""
 
     first_uop: int
     second_uop: int
     distance: int
 
     def __str__(self) -> str:
-        return (
-            f"uops {self.first_uop} and {self.second_uop} touch one acc entry "
-            f"{self.distance} steps apart"
-        )
+        steps = "1 step" if self.distance == 1 else f"{self.distance} steps"
+        return f"uops {self.first_uop} and {self.second_uop} touch the same acc entry {steps} apart"
 
 
 def loaded_elements(table: InstructionTable, rows: int | slice = slice(None)) -> Column:
-    """Return int64[m], the elements that LOADs write to their buffer, pads included."""
+    """Return how many elements each LOAD writes to its buffer, with pads, int64[m].
+
+    ``rows`` selects rows of the table's LOAD columns.
+    """
     columns = {name: column[rows] for name, column in table.columns[Opcode.LOAD].items()}
     memory = columns["memory_type"]
     padded = np.zeros(memory.shape, np.int64)
@@ -67,7 +69,10 @@ def loaded_elements(table: InstructionTable, rows: int | slice = slice(None)) ->
 
 
 def transferred_span(table: InstructionTable, opcode: Opcode) -> Column:
-    """Return int64[m], the DRAM elements from the first to the last that each transfer touches."""
+    """Return the distance from the first to the last DRAM element of each transfer, int64[m].
+
+    Both ends are counted. ``opcode`` is LOAD or STORE.
+    """
     columns = table.columns[opcode]
     rows = columns["y_size"]
     if opcode is Opcode.LOAD:
@@ -76,7 +81,7 @@ def transferred_span(table: InstructionTable, opcode: Opcode) -> Column:
 
 
 def touched(uop_indices: Column, loops: Loops, depth: int) -> Selection:
-    """Return the distinct elements that one operand touches; all must be below ``depth``."""
+    """Return the elements that one operand touches; all must be below ``depth``."""
     mask = np.zeros(depth, np.bool_)
     mask[uop_indices] = True
     for count, factor in (
@@ -94,9 +99,11 @@ def touched(uop_indices: Column, loops: Loops, depth: int) -> Selection:
 
 
 def _neighbours(loops: Loops, uops: int, steps: int) -> Iterator[tuple[int, int]]:
-    """Yield (d, offset): iterations ``d`` apart that hold steps less than ``steps`` apart, and by
-    how much the later one's index is larger. Offsets do not depend on where the pair starts, except
-    for the number of times the inner loop wraps around in between."""
+    """Yield (d, offset) for iterations ``d`` apart that have steps less than ``steps`` apart.
+
+    ``offset`` is by how much the later index is larger. It depends on where the pair starts only
+    through the number of times that the inner loop restarts in between.
+    """
     for d in range((steps - 1 + uops - 1) // uops + 1):
         wraps = {d // loops.iter_in, -(-d // loops.iter_in)}
         for wrap in sorted(wraps):
@@ -106,12 +113,14 @@ def _neighbours(loops: Loops, uops: int, steps: int) -> Iterator[tuple[int, int]
 
 
 def _pair(first: Column, second: Column, loops: Loops, hazard_steps: int) -> Hazard | None:
-    """Find a step of ``first`` and a later one of ``second``, closer than ``hazard_steps``, that
-    touch the same entry. Both operands have the same loops."""
+    """Find a step of ``first`` and a later step of ``second`` that touch the same entry too soon.
+
+    They are less than ``hazard_steps`` apart. Both operands have the same loops.
+    """
     uops = len(first)
     for d, offset in _neighbours(loops, uops, hazard_steps):
         for distance in range(1, hazard_steps):
-            shift = distance - d * uops  # of the later uop's place against the earlier one's
+            shift = distance - d * uops  # from the earlier uop's index to the later uop's
             if abs(shift) >= uops:
                 continue
             begin = max(0, -shift)
@@ -124,17 +133,18 @@ def _pair(first: Column, second: Column, loops: Loops, hazard_steps: int) -> Haz
 
 
 def destination_hazard(dst: Column, loops: Loops, hazard_steps: int) -> Hazard | None:
-    """Return two steps closer than ``hazard_steps`` that write the same acc entry, if any."""
+    """Return two steps less than ``hazard_steps`` apart that write the same entry, or None."""
     return _pair(dst, dst, loops, hazard_steps)
 
 
 def operand_hazard(
     dst: Column, dst_loops: Loops, src: Column, src_loops: Loops, hazard_steps: int
 ) -> Hazard | None:
-    """Return two steps closer than ``hazard_steps``, one writing the acc entry the other reads.
+    """Return two steps less than ``hazard_steps`` apart, one of which writes what the other reads.
 
-    Only for a vector operand; a step may well read the entry that it writes itself.
-    Raises OverflowError when different factors of dst and src leave too many steps to look at.
+    None if there are none. For instructions without an immediate. A step may read the entry that
+    it writes itself. Raises OverflowError if dst and src have different factors and the steps are
+    too many to expand.
     """
     if dst_loops == src_loops:
         return _pair(dst, src, dst_loops, hazard_steps) or _pair(src, dst, dst_loops, hazard_steps)
@@ -144,7 +154,7 @@ def operand_hazard(
 def _operand_hazard(
     dst: Column, dst_loops: Loops, src: Column, src_loops: Loops, hazard_steps: int
 ) -> Hazard | None:
-    """The general case: dst and src drift apart from iteration to iteration, so look at all."""
+    """Expand all steps: the distance of dst and src changes from iteration to iteration."""
     if len(dst) * dst_loops.iter_out * dst_loops.iter_in > _STEP_LIMIT:
         raise OverflowError
     written, read = _expand(dst, dst_loops), _expand(src, src_loops)
@@ -164,8 +174,11 @@ def _expand(uop_indices: Column, loops: Loops) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a GEMM or ALU instruction touches. ``src`` is None without a second operand, ``wgt``
-    for everything but a GEMM; ``fault`` is the broken rule, then all selections are empty."""
+    """The elements that a GEMM or ALU instruction touches.
+
+    ``src`` is None without a second operand, ``wgt`` for all but a GEMM. If the instruction breaks
+    a rule, ``fault`` says which, and the selections are empty.
+    """
 
     dst: Selection
     src: Selection | None = None
@@ -218,7 +231,7 @@ def alu_footprint(
             except OverflowError:
                 return _broken(
                     f"reads and writes the same acc entries with different factors in more than "
-                    f"{_STEP_LIMIT} steps, which is beyond what can be checked for hazards"
+                    f"{_STEP_LIMIT} steps, too many to check for hazards"
                 )
     if hazard:
         return _broken(_hazard_text(hazard, accelerator))

@@ -1,15 +1,15 @@
-"""How tensors lie in the accelerator's memory: activations, weight blocks, accumulator vectors.
+"""The layout of tensors in the accelerator's memory: activations, weights, accumulator vectors.
 
-With ``b`` = block and ``n`` = batch of the accelerator:
+With the accelerator's block ``b`` and batch ``n``:
 
 - activations ``int8[samples, c, h, w]`` become ``int8[ceil(c/b), h, w, n, b]``; one ``[n, b]`` is
   one INP (or OUT) element
 - weights ``int8[co, ci, kh, kw]`` become ``int8[ceil(co/b), ceil(ci/b), kh, kw, b, b]``; one
-  ``[block_out, block_in]`` tile is one WGT element
+  ``[block_out, block_in]`` block is one WGT element
 - a value per channel ``int32[c]`` becomes ``int32[ceil(c/b), n, b]``; one ``[n, b]`` is one ACC
   element, the same for every batch row
 
-Lanes and rows beyond the tensor are zero when packing and ignored when unpacking.
+Packing fills lanes and rows outside the tensor with zeros; unpacking ignores them.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def channel_blocks(accelerator: Accelerator, channels: int) -> int:
-    """Return how many blocks hold that many channels."""
+    """Return how many channel blocks hold ``channels`` channels."""
     return -(-channels // accelerator.block_out)
 
 
 def activation_shape(
     accelerator: Accelerator, channels: int, height: int, width: int
 ) -> tuple[int, int, int, int, int]:
-    """Return the packed shape ``[blocks, height, width, batch, block]`` of an activation."""
+    """Return the packed shape [blocks, height, width, batch, block] of an activation."""
     blocks = channel_blocks(accelerator, channels)
     return blocks, height, width, accelerator.batch, accelerator.block_in
 
 
 def activation_bytes(accelerator: Accelerator, channels: int, height: int, width: int) -> int:
-    """Return the bytes of a packed activation."""
+    """Return the size of a packed activation in bytes."""
     return int(np.prod(activation_shape(accelerator, channels, height, width)))
 
 
 def pack_activation(accelerator: Accelerator, tensor: Int8Array) -> Int8Array:
-    """Pack ``int8[samples, c, h, w]`` into ``int8[blocks, h, w, batch, block]``.
+    """Pack int8[samples, c, h, w] into int8[blocks, h, w, batch, block].
 
-    Raises LayerError when there are more samples than the accelerator's batch.
+    Raises LayerError if there are more samples than the accelerator's batch.
     """
     _check("activation", tensor, np.int8, 4)
     samples, channels, height, width = tensor.shape
@@ -66,9 +66,9 @@ def pack_activation(accelerator: Accelerator, tensor: Int8Array) -> Int8Array:
 def unpack_activation(
     accelerator: Accelerator, packed: Int8Array, channels: int, *, samples: int = 1
 ) -> Int8Array:
-    """Unpack ``int8[blocks, h, w, batch, block]`` into ``int8[samples, channels, h, w]``.
+    """Unpack int8[blocks, h, w, batch, block] into int8[samples, channels, h, w].
 
-    Raises LayerError when the packed shape does not hold that many channels or samples.
+    Raises LayerError if the packed shape does not match the channels or samples.
     """
     _check("packed activation", packed, np.int8, 5)
     _, height, width, _, _ = packed.shape
@@ -83,7 +83,7 @@ def unpack_activation(
 
 
 def pack_weights(accelerator: Accelerator, weight: Int8Array) -> Int8Array:
-    """Pack ``int8[co, ci, kh, kw]`` into ``int8[co_blocks, ci_blocks, kh, kw, block, block]``."""
+    """Pack int8[co, ci, kh, kw] into int8[co_blocks, ci_blocks, kh, kw, block_out, block_in]."""
     _check("weight", weight, np.int8, 4)
     rows, columns = accelerator.block_out, accelerator.block_in
     outputs, inputs, height, width = weight.shape
@@ -94,17 +94,17 @@ def pack_weights(accelerator: Accelerator, weight: Int8Array) -> Int8Array:
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
 
 
-def unpack_weights(tiles: Int8Array, out_channels: int, in_channels: int) -> Int8Array:
-    """Unpack tiles of :func:`pack_weights` into ``int8[out_channels, in_channels, kh, kw]``."""
-    _check("weight blocks", tiles, np.int8, 6)
-    out_blocks, in_blocks, height, width, rows, columns = tiles.shape
-    merged = tiles.transpose(0, 4, 1, 5, 2, 3)
+def unpack_weights(blocks: Int8Array, out_channels: int, in_channels: int) -> Int8Array:
+    """Unpack the result of :func:`pack_weights` into int8[out_channels, in_channels, kh, kw]."""
+    _check("weight blocks", blocks, np.int8, 6)
+    out_blocks, in_blocks, height, width, rows, columns = blocks.shape
+    merged = blocks.transpose(0, 4, 1, 5, 2, 3)
     weight = merged.reshape(out_blocks * rows, in_blocks * columns, height, width)
     return np.ascontiguousarray(weight[:out_channels, :in_channels])
 
 
 def diagonal_weights(accelerator: Accelerator, factors: Int8Array) -> Int8Array:
-    """Return ``int8[blocks, block, block]`` tiles that multiply channel ``c`` by ``factors[c]``."""
+    """Return weights int8[blocks, block, block] that multiply channel ``c`` by ``factors[c]``."""
     _check("factors", factors, np.int8, 1)
     lanes = _split_channels(accelerator, factors)
     return lanes[:, :, None] * np.eye(accelerator.block_in, dtype=np.int8)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vta_stages.errors import VerificationError
 from vta_stages.isa.codec import decode_uops
+from vta_stages.isa.fields import uop_fields
 from vta_stages.isa.footprint import (
     Footprint,
     Loops,
@@ -26,7 +27,7 @@ from vta_stages.isa.footprint import (
     gemm_footprint,
     loaded_elements,
 )
-from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes, uop_fields
+from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes
 from vta_stages.program import Program, RegionKind
 from vta_stages.verification.ordering import Fault, Ordering
 

@@ -5,7 +5,7 @@
 //   if (instruction.ok()) log(disassemble(*instruction));
 //
 // All field positions come from one table (instruction.cc), which codec.fields() returns. A
-// Python test compares it with vta_stages/isa/instructions.py.
+// Python test compares it with vta_stages/isa/fields.py.
 #pragma once
 
 #include <array>

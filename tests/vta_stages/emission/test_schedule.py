@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vta_stages.emission.schedule import Extent, Group, Schedule
 from vta_stages.errors import VerificationError
-from vta_stages.isa.codec import InstructionBuffer
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType, Module, Token
 from vta_stages.verification.ordering import check_tokens, order_instructions
 

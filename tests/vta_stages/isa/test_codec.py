@@ -15,14 +15,14 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError
 from vta_stages.isa.codec import (
     NO_REGION,
-    InstructionBuffer,
     decode,
     decode_table,
     decode_uops,
-    encode,
     encode_table,
     encode_uops,
 )
+from vta_stages.isa.fields import instruction_fields, uop_fields
+from vta_stages.isa.instruction_buffer import InstructionBuffer, encode
 from vta_stages.isa.instructions import (
     FIELD_TYPES,
     RECORDS,
@@ -39,8 +39,6 @@ from vta_stages.isa.instructions import (
     Store,
     Token,
     Uop,
-    instruction_fields,
-    uop_fields,
 )
 
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
@@ -202,7 +200,7 @@ def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
     ("low", "high", "message"),
     [
         (5, 0, "instruction 0: opcode is 5, expected one of LOAD 0, STORE 1"),
-        (3, 1, r"instruction 0 \(FINISH\): bits outside every field are set in 0x0*1_0*3"),
+        (3, 1, r"instruction 0 \(FINISH\): bits outside all fields are set in 0x0*1_0*3"),
         (1 << 7 | 1, 0, r"instruction 0 \(STORE\): memory_type is 1, expected one of \[4\]"),
         (5 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 5, expected one of \[0, 1, 2, 3\]"),
         (4, 4 << 44, r"instruction 0 \(ALU\): alu_opcode is 4, expected one of \[0, 1, 2, 3\]"),

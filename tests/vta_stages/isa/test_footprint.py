@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.codec import decode_table, encode
+from vta_stages.isa.codec import decode_table
 from vta_stages.isa.footprint import (
     Hazard,
     Loops,
@@ -20,6 +20,7 @@ from vta_stages.isa.footprint import (
     touched,
     transferred_span,
 )
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Load, MemoryType, Opcode
 
 factors = st.integers(0, 5)
@@ -84,7 +85,7 @@ def test_an_operand_hazard_is_found_if_and_only_if_there_is_one(
 def test_a_hazard_says_which_uops_and_how_far_apart() -> None:
     found = destination_hazard(np.array([4, 5, 6, 4]), Loops(1, 1, 0, 0), 8)
     assert found == Hazard(first_uop=0, second_uop=3, distance=3)
-    assert str(found) == "uops 0 and 3 touch one acc entry 3 steps apart"
+    assert str(found) == "uops 0 and 3 touch the same acc entry 3 steps apart"
 
 
 def test_a_vector_operand_may_be_the_entry_itself() -> None:

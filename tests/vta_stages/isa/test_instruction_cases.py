@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.codec import NO_REGION, InstructionBuffer, decode_table, encode_uops
+from vta_stages.isa.codec import NO_REGION, decode_table, encode_uops
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
 from vta_stages.isa.layout import diagonal_weights
 from vta_stages.program import LayerSpan, Program, Region, RegionKind

@@ -9,7 +9,8 @@ from accelerators import FOUR_BY_EIGHT
 
 from edgepipe.runtime.simulator import describe
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import TOKEN_FLAGS, TOKEN_SHIFT, Opcode, instruction_fields
+from vta_stages.isa.fields import instruction_fields
+from vta_stages.isa.instructions import TOKEN_FLAGS, TOKEN_SHIFT, Opcode
 
 CONFIGURATIONS = {
     "1x16": Accelerator(),

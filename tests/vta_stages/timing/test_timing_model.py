@@ -14,7 +14,7 @@ from compiler_support import STOCK, check_program, conv, tensor
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import AcceleratorError
-from vta_stages.isa.codec import InstructionBuffer
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel

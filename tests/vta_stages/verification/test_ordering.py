@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import VerificationError
-from vta_stages.isa.codec import InstructionTable, decode_table, encode
+from vta_stages.isa.codec import InstructionTable, decode_table
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Alu, AluOp, Instruction, Load, MemoryType, Module, Store
 from vta_stages.verification.ordering import check_tokens, order_instructions
 

@@ -178,7 +178,7 @@ def test_steps_that_touch_one_acc_entry_keep_their_distance() -> None:
     far = [Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 7, 0)]
     near = [Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 0)]
     verify(hazard_program(far))
-    message = "uops 0 and 7 touch one acc entry 7 steps apart, expected at least 8"
+    message = "uops 0 and 7 touch the same acc entry 7 steps apart, expected at least 8"
     refuse(hazard_program(near), message)
     verify(hazard_program(near, target=Accelerator(acc_hazard_steps=7)))
 
@@ -187,8 +187,8 @@ def test_the_distance_counts_across_loop_iterations() -> None:
     eight = [Uop(dst=i) for i in range(8)]
     seven = eight[:7]
     verify(hazard_program(eight, iter_out=2, iter_in=3))
-    refuse(hazard_program(seven, iter_in=2), "uops 0 and 0 touch one acc entry 7 steps apart")
-    refuse(hazard_program(seven, iter_out=2), "uops 0 and 0 touch one acc entry 7 steps apart")
+    refuse(hazard_program(seven, iter_in=2), "uops 0 and 0 touch the same acc entry 7 steps apart")
+    refuse(hazard_program(seven, iter_out=2), "uops 0 and 0 touch the same acc entry 7 steps apart")
     verify(hazard_program(seven, iter_in=2, dst_factor_in=8))
     refuse(hazard_program(seven, iter_in=2, dst_factor_in=1), "uops 1 and 0 .* 6 steps apart")
 
@@ -205,11 +205,11 @@ def vector_alu(pairs: Sequence[tuple[int, int]], **loops: int) -> Program:
 
 def test_a_vector_operand_keeps_its_distance_too() -> None:
     verify(vector_alu([(i, 8 + i) for i in range(8)]))
-    refuse(vector_alu([(0, 8), (1, 0)]), "uops 0 and 1 touch one acc entry 1 steps apart")
-    refuse(vector_alu([(0, 1), (1, 8)]), "uops 0 and 1 touch one acc entry 1 steps apart")
+    refuse(vector_alu([(0, 8), (1, 0)]), "uops 0 and 1 touch the same acc entry 1 step apart")
+    refuse(vector_alu([(0, 1), (1, 8)]), "uops 0 and 1 touch the same acc entry 1 step apart")
     verify(vector_alu([(0, 8)], iter_in=8, dst_factor_in=1, src_factor_in=1))
-    refuse(vector_alu([(0, 8)], iter_in=9, dst_factor_in=0, src_factor_in=1), "1 steps apart")
-    refuse(vector_alu([(0, 4)], iter_in=8, dst_factor_in=1), "uops 0 and 0 .* 1 steps apart")
+    refuse(vector_alu([(0, 8)], iter_in=9, dst_factor_in=0, src_factor_in=1), "1 step apart")
+    refuse(vector_alu([(0, 4)], iter_in=8, dst_factor_in=1), "uops 0 and 0 .* 1 step apart")
     verify(vector_alu([(0, 15)], iter_in=8, dst_factor_in=1))
 
 

@@ -13,7 +13,7 @@ from small_programs import REGION_BYTES, STOCK, make_program, product_instructio
 from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.errors import EncodingError, VerificationError
-from vta_stages.isa.codec import encode
+from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import AluOp, Instruction, MemoryType
 from vta_stages.program import Program
 from vta_stages.verification.verifier import verify
