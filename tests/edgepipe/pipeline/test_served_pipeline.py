@@ -184,7 +184,7 @@ def test_wrong_inputs_and_stages_are_told(session, exported, tmp_path):
     config.inputs["data"] = (stage, "x")
     config.outputs.append((stage, 0))
     built = config.build()
-    with pytest.raises(RpcError, match="stage 'negative': kind 'python' runs in a host program"):
+    with pytest.raises(RpcError, match="stage 'negative': kind 'python' needs a function from the"):
         load_on(session, built.folder)
 
 

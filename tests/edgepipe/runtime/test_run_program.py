@@ -183,7 +183,7 @@ def test_a_bundle_of_another_version_is_refused_with_an_exit_code_of_its_own(bun
     )
     ran = run(tmp_path / "older", "--golden")
     assert (ran.returncode, ran.stdout) == (fingerprint.EXIT_CODES["runtime version"], b"")
-    said = f"runtime version is {__version__}, the bundle was built by 0.0.9; build the bundle again"
+    said = f"runtime version is {__version__}, the bundle was built by 0.0.9; build the bundle"
     assert said in ran.stderr.decode()
 
 
