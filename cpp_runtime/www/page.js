@@ -5,11 +5,11 @@ const element = (id) => document.getElementById(id);
 const show = (id, text) => { element(id).textContent = text; };
 const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
 const kHistory = 240;  // most frames in the latency graph
-const kLeastHistory = 40;  // as wide as so many, so that the first few do not jump
+const kLeastHistory = 40;  // minimum width of the graph in frames, so that the first few do not jump
 
 let pending = null;  // the newest result that is not drawn yet
 let drawing = false;
-let before = null;   // statistics of about two seconds ago and later
+let before = null;   // statistics of the last two seconds
 const latencies = [];
 
 // ---- picture and boxes
@@ -25,7 +25,7 @@ async function drawNewest() {
       const reply = await fetch(`picture/${result.frame}`);
       if (reply.ok) draw(await createImageBitmap(await reply.blob()), result);
     } catch {
-      // The server has gone; the event stream says so.
+      // The server is gone; the event stream reports it.
     }
   }
   drawing = false;
@@ -39,7 +39,7 @@ function draw(picture, result) {
   const context = canvas.getContext("2d");
   context.drawImage(picture, 0, 0, canvas.width, canvas.height);
   picture.close();
-  // Lines and letters have the same size on the screen, however small the canvas is shown there.
+  // Lines and text have the same size on the screen, independent of the canvas's display size.
   const unit = canvas.clientWidth ? canvas.width / canvas.clientWidth : 1;
   const text_height = 17 * unit;
   context.font = `600 ${12 * unit}px system-ui, 'DejaVu Sans', sans-serif`;
@@ -111,7 +111,7 @@ function cell(row, text) {
   return made;
 }
 
-// Rates and shares are those of the last two seconds, percentiles of the whole run.
+// Rates and shares cover the last two seconds, percentiles the whole run.
 function showStatistics(now) {
   now.at = performance.now() / 1000;
   before ??= [now];
@@ -132,8 +132,8 @@ function showStatistics(now) {
   show("in_flight", pipeline.in_flight);
   show("slots", pipeline.slots);
   show("accounting", `${pipeline.submitted} submitted = ${pipeline.delivered} delivered + ` +
-    `${pipeline.dropped} dropped + ${pipeline.failed} failed + ${pipeline.in_flight} under way` +
-    (source.reconnects ? `; camera came back ${source.reconnects} ×` : ""));
+    `${pipeline.dropped} dropped + ${pipeline.failed} failed + ${pipeline.in_flight} in flight` +
+    (source.reconnects ? `; camera reconnected ${source.reconnects} ×` : ""));
   const rows = pipeline.stages.map((stage, index) => {
     const last = old.pipeline.stages[index].busy;
     const busy_ms = stage.busy.count * stage.busy.mean_ms - last.count * last.mean_ms;

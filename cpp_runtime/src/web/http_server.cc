@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kPatienceMs = 100;
 constexpr std::size_t kMostRequestBytes = 16384;
-constexpr std::chrono::seconds kRequestTime{2};  // browsers open connections ahead of need
+constexpr std::chrono::seconds kRequestTime{2};  // browsers open connections in advance
 constexpr std::chrono::seconds kWriteTime{10};
 
 std::string_view reason(int code) {
@@ -49,7 +49,7 @@ bool is_ready(int socket, short events) {
   return ::poll(&waiting, 1, kPatienceMs) > 0;
 }
 
-/// The request up to its empty line; empty when it does not come in time or is too long.
+/// The request up to its empty line; empty if it does not arrive in time or is too long.
 std::string read_request(int socket, const std::atomic<bool>& ending) {
   std::string request;
   const Clock::time_point deadline = Clock::now() + kRequestTime;
@@ -92,7 +92,7 @@ bool HttpReply::send(int code, std::string_view type, std::span<const std::byte>
 bool HttpReply::start_stream(std::string_view type) { return write_all(head(200, type) + "\r\n"); }
 
 bool HttpReply::write(std::string_view piece) {
-  // A reader that closed its end shows as something to read: nothing.
+  // If the reader has closed its end, the socket is readable and returns 0 bytes.
   pollfd waiting{.fd = socket_, .events = POLLIN, .revents = 0};
   char byte = 0;
   if (::poll(&waiting, 1, 0) > 0 && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
@@ -146,12 +146,12 @@ std::string HttpServer::url() const {
   return "http://" + address_ + ":" + std::to_string(port_) + "/";
 }
 
-/// Every thread waits for connections and answers one at a time.
+/// Each thread waits for connections and answers one at a time.
 void HttpServer::accept_connections() {
   while (!ending_) {
     if (!is_ready(listener_.number(), POLLIN)) continue;
     const FileDescriptor socket(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket.valid()) answer(socket.number());  // else another thread was faster
+    if (socket.valid()) answer(socket.number());  // otherwise another thread accepted it
   }
 }
 
@@ -179,9 +179,9 @@ void HttpServer::answer(int socket) {
   if (space == std::string::npos || end == std::string::npos || request[space + 1] != '/') {
     reply.send(400, "text/plain", "not an HTTP request\n");
   } else if (request.compare(0, space, "GET") != 0) {
-    reply.send(405, "text/plain", "only GET is known\n");
+    reply.send(405, "text/plain", "only GET is supported\n");
   } else if (!host_allowed(request)) {
-    reply.send(403, "text/plain", "ask for localhost or " + address_ + "\n");
+    reply.send(403, "text/plain", "use localhost or " + address_ + "\n");
   } else {
     handler_(request.substr(space + 1, end - space - 1), reply);
   }

@@ -1,13 +1,13 @@
-// HttpServer: a small HTTP/1.1 server for a page that one or a few people look at.
+// HttpServer: a small HTTP/1.1 server for a page with a few viewers.
 //
 //   Result<std::unique_ptr<HttpServer>> server = HttpServer::start(
 //       {.address = "127.0.0.1", .port = 8080},
 //       [](const std::string& path, HttpReply& reply) { reply.send(200, "text/plain", bytes); });
 //
-// GET only, one request a connection, every wait bounded. It does not know TLS or users: bound to
-// the local machine unless told otherwise, where it also refuses requests that a foreign page makes
-// under a name of its own (DNS rebinding). Debian's cpp-httplib and libmicrohttpd are libraries of
-// the host; this runs on boards as part of one program.
+// GET only, one request per connection, every wait bounded. It supports neither TLS nor users. By
+// default it listens on the local machine only, where it also refuses requests for foreign host
+// names (DNS rebinding). Debian's cpp-httplib and libmicrohttpd would be additional libraries on
+// the board; this server is part of the program.
 #pragma once
 
 #include <atomic>
@@ -25,17 +25,17 @@
 
 namespace edgepipe {
 
-/// The answer to one request; belongs to the handler during its call.
+/// The answer to one request; used by the handler during its call.
 class HttpReply {
  public:
   HttpReply(int socket, const std::atomic<bool>& ending) : socket_(socket), ending_(ending) {}
 
-  /// A whole answer. Blocks at most ten seconds; false when the reader has gone.
+  /// Sends a complete answer. Blocks for at most ten seconds; false if the reader is gone.
   bool send(int code, std::string_view type, std::span<const std::byte> body);
   bool send(int code, std::string_view type, std::string_view body);
 
-  /// The head of an answer without end, then its pieces. False when the reader has gone or the
-  /// server ends: the handler then returns.
+  /// Sends the head of an endless answer, then its pieces. False if the reader is gone or the
+  /// server ends; the handler must then return.
   bool start_stream(std::string_view type);
   bool write(std::string_view piece);
 
@@ -51,13 +51,13 @@ class HttpServer {
   struct Options {
     std::string address = "127.0.0.1";  // IPv4; 0.0.0.0: every interface
     int port = 8080;                    // 0: any free one, see port()
-    int connections = 12;               // at a time, a thread each
+    int connections = 12;               // concurrent, one thread each
   };
 
   /// Answers GET of `path` (without a query). Called on several threads at a time.
   using Handler = std::function<void(const std::string& path, HttpReply& reply)>;
 
-  /// kInvalidArgument for an address that is none, kNotFound when it cannot be bound.
+  /// kInvalidArgument for an invalid address, kNotFound if it cannot be bound.
   static Result<std::unique_ptr<HttpServer>> start(const Options& options, Handler handler);
 
   /// Stops answering and joins; streams end at their next write.

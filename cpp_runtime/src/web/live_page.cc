@@ -71,7 +71,7 @@ void LivePage::send_picture(std::uint64_t frame, HttpReply& reply) {
     if (frame < published_ && shown.frame == frame) pixels = shown.pixels;
   }
   if (pixels.empty()) {
-    reply.send(404, "text/plain", "frame " + std::to_string(frame) + " is not kept\n");
+    reply.send(404, "text/plain", "frame " + std::to_string(frame) + " is no longer available\n");
     return;
   }
   Picture picture = shape_;

@@ -1,14 +1,14 @@
-// LivePage: the page of edgepipe-cam: pictures, results and statistics as they happen.
+// LivePage: the page of edgepipe-cam, with live pictures, results and statistics.
 //
 //   Result<std::unique_ptr<LivePage>> page = LivePage::start({.frame = ...}, http, statistics);
 //   page->publish(frame.id(), frame.tensor(input), json_line);  // for every finished frame
 //
 //   GET /            the page, with /page.css and /page.js
-//   GET /events      server-sent events: "result" with a frame's JSON line, "statistics" 4 a second
-//   GET /picture/N   frame N as JPEG, or as BMP where libturbojpeg is missing
+//   GET /events      server-sent events: "result" with a frame's JSON line, "statistics" 4 per
+//   second GET /picture/N   frame N as JPEG, or as BMP if libturbojpeg is missing
 //
-// The last frames are kept raw and encoded only when a browser asks. A slow browser skips frames;
-// it never holds up the pipeline.
+// The last frames are kept unencoded and are encoded on request. A slow browser skips frames; it
+// never delays the pipeline.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class LivePage {
   /// The frames' shape; without bytes.
   using Shape = Picture;
 
-  /// Gives one JSON object; called on the server's threads.
+  /// Returns one JSON object; called on the server's threads.
   using Statistics = std::function<std::string()>;
 
   static Result<std::unique_ptr<LivePage>> start(const Shape& shape,
@@ -73,7 +73,7 @@ class LivePage {
   std::uint64_t published_ EDGEPIPE_GUARDED_BY(mutex_) = 0;    // number of the next frame
   Mutex jpeg_mutex_;
   std::optional<JpegCodec> jpeg_ EDGEPIPE_GUARDED_BY(jpeg_mutex_);
-  std::unique_ptr<HttpServer> server_;  // ends first
+  std::unique_ptr<HttpServer> server_;  // destroyed first
 };
 
 }  // namespace edgepipe

@@ -11,7 +11,7 @@ struct PageFile {
   std::string_view content;
 };
 
-/// The file at a path of the page, null when there is none.
+/// The file at a path of the page; null if there is none.
 const PageFile* page_file(std::string_view path);
 
 }  // namespace edgepipe

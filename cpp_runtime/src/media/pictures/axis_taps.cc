@@ -20,8 +20,8 @@ AxisTaps::AxisTaps(Method method, int source, int fitted, int offset, int output
 }
 
 /// In units of 1/fitted source pixels, output o covers [o * source, (o + 1) * source) and source
-/// pixel p covers [p * fitted, (p + 1) * fitted). Rounding the running total of the overlaps, not
-/// each of them, makes the weights' sum exact.
+/// pixel p covers [p * fitted, (p + 1) * fitted). Rounding the running total of the overlaps
+/// instead of each overlap makes the sum of the weights exact.
 void AxisTaps::add_area(std::int64_t output, std::int64_t source, std::int64_t fitted) {
   const std::int64_t begin = output * source;
   const std::int64_t end = begin + source;
@@ -38,7 +38,7 @@ void AxisTaps::add_area(std::int64_t output, std::int64_t source, std::int64_t f
   entries_.push_back(entry);
 }
 
-/// The centre of output o lies at (o + 1/2) source / fitted - 1/2 source pixels: with a common
+/// The centre of output o is at (o + 1/2) source / fitted - 1/2 source pixels: with a common
 /// denominator, ((2 o + 1) source - fitted) / (2 fitted). Beyond the last centres the edge repeats.
 void AxisTaps::add_linear(std::int64_t output, std::int64_t source, std::int64_t fitted) {
   const std::int64_t denominator = 2 * fitted;

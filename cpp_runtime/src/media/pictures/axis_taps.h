@@ -1,7 +1,7 @@
-// AxisTaps: which source pixels make an output pixel along one axis, and with which weights.
+// AxisTaps: the source pixels and weights of each output pixel along one axis.
 //
-// Shrinking averages over the area an output pixel covers, enlarging interpolates between the two
-// nearest centres; the weights are whole numbers that add up to exactly 2048.
+// Shrinking averages over the area that an output pixel covers. Enlarging interpolates between the
+// two nearest centres. The weights are integers that add up to exactly 2048.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class AxisTaps {
 
   AxisTaps() = default;
 
-  /// For outputs offset .. offset + outputs - 1 of an axis of `source` pixels brought to `fitted`.
+  /// For outputs offset .. offset + outputs - 1 of an axis of `source` pixels scaled to `fitted`.
   AxisTaps(Method method, int source, int fitted, int offset, int outputs);
 
   [[nodiscard]] int first(std::size_t output) const { return entries_[output].first; }

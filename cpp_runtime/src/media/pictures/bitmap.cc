@@ -31,7 +31,7 @@ std::vector<std::byte> encode_bitmap(const Picture& picture) {
   put(18, static_cast<std::uint32_t>(picture.width), 4);
   put(22, static_cast<std::uint32_t>(-picture.height), 4);  // negative: from the top
   put(26, 1, 2);                                            // planes
-  put(28, 24, 2);                                           // bits a pixel
+  put(28, 24, 2);                                           // bits per pixel
   for (int y = 0; y < picture.height; ++y) {
     unpack_row(picture, y, ChannelOrder::kBgr, row);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(row));

@@ -8,7 +8,7 @@
 
 namespace edgepipe {
 
-/// 24 bits a pixel, rows from the top. `picture` is checked and kRgb, kBgr or kGray.
+/// 24 bits per pixel, rows from the top. `picture` is checked and kRgb, kBgr or kGray.
 std::vector<std::byte> encode_bitmap(const Picture& picture);
 
 }  // namespace edgepipe

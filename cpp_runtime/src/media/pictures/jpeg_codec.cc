@@ -41,7 +41,7 @@ struct JpegCodec::Library {
 
   tjhandle compressor = nullptr;
   tjhandle decompressor = nullptr;
-  unsigned char* encoded = nullptr;  // grown by the library
+  unsigned char* encoded = nullptr;  // reallocated by the library
   unsigned long encoded_bytes = 0;
 };
 
@@ -84,7 +84,7 @@ Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes) {
                   .width = width,
                   .height = height,
                   .row_bytes = packed_row_bytes(PixelFormat::kRgb, width)};
-  constexpr int kLongestSide = 16384;  // no camera's; keeps a forged header from asking for memory
+  constexpr int kLongestSide = 16384;  // larger than any camera's; limits memory for forged headers
   if (width > kLongestSide || height > kLongestSide) {
     return Status(Code::kCorrupt, "JPEG: the header says " + std::to_string(width) + "x" +
                                       std::to_string(height) + " pixels");

@@ -1,10 +1,10 @@
-// JpegCodec: JPEG in and out through libturbojpeg, loaded when it is there.
+// JpegCodec: decodes and encodes JPEG with libturbojpeg, which is loaded at run time.
 //
 //   Result<JpegCodec> codec = JpegCodec::create();  // kUnsupported: the library is not installed
 //   Result<Picture> picture = codec->decode(bytes);
 //
 // The library is opened by name (libturbojpeg.so.0), so the same program runs on boards without it.
-// Its baseline decoder is an integer one, but which bits it gives is up to its version.
+// Its baseline decoder uses integers, but its output bits depend on its version.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class JpegCodec {
   JpegCodec& operator=(JpegCodec&&) noexcept;
   ~JpegCodec();
 
-  /// Decodes to kRgb; the picture is valid until the next decode. kCorrupt for damage, also when
-  /// the library could go on in spite of it. Allocates only when the size grows. One thread at a
+  /// Decodes to kRgb; the picture is valid until the next decode. kCorrupt for damage, even if
+  /// the library could continue. Allocates only when the size grows. One thread at a
   /// time.
   Result<Picture> decode(std::span<const std::byte> bytes);
 

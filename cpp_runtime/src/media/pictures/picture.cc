@@ -67,7 +67,7 @@ Status check(const Picture& picture) {
                                               std::to_string(picture.height) + ": " + text);
   };
   if (picture.format == PixelFormat::kJpeg) {
-    return picture.bytes.empty() ? refuse("has no bytes") : Status();
+    return picture.bytes.empty() ? refuse("no bytes") : Status();
   }
   if (picture.width < 1 || picture.height < 1 || picture.width > kLongestSide ||
       picture.height > kLongestSide) {

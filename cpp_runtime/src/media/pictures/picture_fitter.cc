@@ -11,7 +11,7 @@
 namespace edgepipe {
 namespace {
 
-/// Brings a row of pixels to the frame's width; the sums of a pixel stay in registers.
+/// Resizes a row of pixels to the frame's width; the sums of a pixel stay in registers.
 template <std::size_t kChannels>
 void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
             std::span<std::uint32_t> filtered) {
@@ -31,7 +31,7 @@ void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
 
 }  // namespace
 
-/// Everything that depends on the pictures' size.
+/// Everything that depends on the size of the pictures.
 struct PictureFitter::Plan {
   ChannelOrder order = ChannelOrder::kRgb;
   int width = 0;  // of the pictures, pixels
@@ -40,7 +40,7 @@ struct PictureFitter::Plan {
   AxisTaps rows;
   std::vector<std::uint8_t> unpacked;      // one source row
   std::vector<std::uint32_t> total;        // one frame row
-  std::vector<std::uint32_t> filtered[2];  // source rows brought to the frame's width, by parity
+  std::vector<std::uint32_t> filtered[2];  // source rows resized to the frame's width, by parity
   int filtered_row[2] = {-1, -1};
 };
 
@@ -70,14 +70,14 @@ Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess) {
 
 void PictureFitter::plan_for(const Picture& picture) {
   Plan& plan = *plan_;
-  for (int& row : plan.filtered_row) row = -1;  // another picture, other contents
+  for (int& row : plan.filtered_row) row = -1;  // invalid for a new picture
   if (picture.width == plan.width && picture.height == plan.height) return;
   plan.width = picture.width;
   plan.height = picture.height;
   int fitted_width = preprocess_.width;
   int fitted_height = preprocess_.height;
   if (preprocess_.fit == "center_crop") {
-    // As the Python side computes it, rounding half to even.
+    // Rounds half to even, like the Python side.
     const double ratio = static_cast<double>(preprocess_.resize_short_side) /
                          std::min(picture.width, picture.height);
     const auto fitted = [&](int side, int least) {
@@ -96,7 +96,7 @@ void PictureFitter::plan_for(const Picture& picture) {
                        static_cast<std::size_t>(preprocess_.channels()));
 }
 
-/// A source row brought to the frame's width: at most 255 * 2048. Neighbouring frame rows share at
+/// A source row resized to the frame's width: at most 255 * 2048. Neighbouring frame rows share at
 /// most two source rows, so two are kept.
 std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& picture, int row) {
   Plan& plan = *plan_;

@@ -1,13 +1,13 @@
-// PictureFitter: from a camera's picture to the frame that the network takes.
+// PictureFitter: converts and scales a camera's picture to the network's input frame.
 //
 //   Result<PictureFitter> fitter = PictureFitter::create(bundle.manifest().preprocess);
 //   Status status = fitter->fit(picture, frame.input(0));
 //
-// Reads the picture where it lies, converts a row at a time and writes the frame once. Whole-number
-// arithmetic throughout: with v and h the weights of axis_taps.h (each adds up to 2048), a frame's
-// byte is (sum of v h pixel + 2**21) >> 22, on every machine. Sizes are those of `edgepipe run`:
-// "stretch" brings both sides to the frame's, "center_crop" the short side to resize_short_side and
-// cuts out the middle.
+// Reads the picture in place, converts one row at a time and writes the frame once. All arithmetic
+// is in integers: with v and h the weights of axis_taps.h (each adds up to 2048), a frame's byte is
+// (sum of v h pixel + 2**21) >> 22, on every machine. Sizes are those of `edgepipe run`: "stretch"
+// scales both sides to the frame's; "center_crop" scales the short side to resize_short_side and
+// crops the centre.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ namespace edgepipe {
 
 class PictureFitter {
  public:
-  /// kInvalidArgument when the crop is larger than what it is cut from.
+  /// kInvalidArgument if the crop is larger than the scaled picture.
   static Result<PictureFitter> create(const Preprocess& preprocess);
   PictureFitter(PictureFitter&&) noexcept;
   PictureFitter& operator=(PictureFitter&&) noexcept;
   ~PictureFitter();
 
   /// Writes `frame`: uint8[height, width, channels] in the network's order. kCorrupt for a damaged
-  /// JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for a picture that is not
-  /// what it says. Allocates only when the pictures' size or format changes. One thread at a time.
+  /// JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for an inconsistent
+  /// picture. Allocates only when the pictures' size or format changes. One thread at a time.
   Status fit(const Picture& picture, std::span<std::byte> frame);
 
  private:

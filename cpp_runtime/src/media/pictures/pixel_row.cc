@@ -8,8 +8,8 @@
 namespace edgepipe {
 namespace {
 
-// Rows are converted in runs of so many pixels, planes apart: loops of a fixed length over narrow
-// numbers, which compilers turn into SIMD code (NEON's widening multiplications, SSE2's).
+// Rows are converted in runs of this many pixels with separate planes: loops of a fixed length over
+// narrow integers, which compilers turn into SIMD code (widening multiplications of NEON and SSE2).
 constexpr std::size_t kRun = 64;
 
 template <typename Value>
@@ -41,7 +41,7 @@ void from_yuv(const Yuv& from, Rgb& to) {
   }
 }
 
-/// The pixels of `from` that fill `to`, which has room for all of kRun or for the row's rest.
+/// The pixels of `from` that fill `to`, which has room for kRun pixels or for the rest of the row.
 void pack(const Rgb& from, std::size_t count, ChannelOrder order, std::uint8_t* to) {
   if (order == ChannelOrder::kGray) {
     for (std::size_t x = 0; x < count; ++x) {

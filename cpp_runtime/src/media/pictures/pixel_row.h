@@ -1,4 +1,4 @@
-// unpack_row: one row of a picture as bytes of the wanted order, whatever the picture's format.
+// unpack_row: converts one row of a picture in any format to bytes in the requested channel order.
 #pragma once
 
 #include <cstdint>

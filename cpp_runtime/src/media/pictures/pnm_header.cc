@@ -16,10 +16,10 @@ bool is_space(char letter) {
   return letter == ' ' || letter == '\n' || letter == '\t' || letter == '\r';
 }
 
-/// Takes a header letter by letter: P and a digit, then width, height and the largest value.
+/// Parses a header byte by byte: P and a digit, then width, height and the maximum value.
 class Parser {
  public:
-  /// True when the letter was the header's last.
+  /// True if the byte was the last of the header.
   Result<bool> take(std::byte byte) {
     const char letter = static_cast<char>(byte);
     if (start_.size() < 2) {
@@ -42,7 +42,7 @@ class Parser {
     }
     if (number_ < numbers_.size()) return false;
     if (numbers_[2] == 255) return true;
-    return corrupt("the largest value is " + std::to_string(numbers_[2]) + ", expected 255");
+    return corrupt("the maximum value is " + std::to_string(numbers_[2]) + ", expected 255");
   }
 
   [[nodiscard]] PnmHeader header() const {
@@ -52,8 +52,8 @@ class Parser {
  private:
   std::string start_;
   std::array<int, 3> numbers_{};
-  std::size_t number_ = 0;  // which of them comes
-  int digits_ = 0;          // it has so far
+  std::size_t number_ = 0;  // index of the current number
+  int digits_ = 0;          // read so far
   bool in_comment_ = false;
 };
 

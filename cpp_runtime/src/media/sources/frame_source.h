@@ -3,8 +3,8 @@
 //   Result<FrameSource> source = FrameSource::open("clip.raw", FrameSource::Format::kRaw, picture);
 //   Result<bool> more = source->read(frame.input(0), stop);  // false: the input has ended
 //
-// Raw: the frames' bytes one after the other. PPM (P6) and PGM (P5), 8 bits a channel: any number
-// one after the other, of exactly the network's size; colours are brought into its order.
+// Raw: the consecutive bytes of frames. PPM (P6) and PGM (P5), 8 bits per channel: any number of
+// consecutive pictures of exactly the network's size; channels are reordered for the network.
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,12 @@ class FrameSource {
  public:
   enum class Format { kRaw, kPictures };
 
-  /// Opens `path`, or standard input for "-". kNotFound when it cannot be opened.
+  /// Opens `path`, or standard input for "-". kNotFound if it cannot be opened.
   static Result<FrameSource> open(const std::filesystem::path& path, Format format,
                                   const Preprocess& preprocess);
 
-  /// Fills `bytes` with the next frame, or with its next part. False at the end of the input or
-  /// once `stop` is set; an input that ends inside a frame is kCorrupt. Blocks; looks at `stop` ten
+  /// Fills `bytes` with the next frame or its next part. False at the end of the input or
+  /// once `stop` is set; an input that ends inside a frame is kCorrupt. Blocks; checks `stop` ten
   /// times a second. Allocates nothing once warm.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 

@@ -1,4 +1,4 @@
-// Pacer: lets a loop go on at a given rate.
+// Pacer: limits a loop to a given rate.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ class Pacer {
  public:
   explicit Pacer(const Pace& pace);
 
-  /// Blocks until the next picture is due; false once `stop` is set. A caller that comes late is
-  /// not made to catch up.
+  /// Blocks until the next picture is due; false once `stop` is set. A late caller does
+  /// not catch up.
   bool wait(const std::atomic<bool>& stop);
 
  private:

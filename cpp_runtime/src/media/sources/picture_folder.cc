@@ -22,7 +22,7 @@ bool is_picture(const std::filesystem::path& path) {
   return is_jpeg(path) || suffix == ".ppm" || suffix == ".pgm";
 }
 
-/// A file's picture, whose pixels stay where they are.
+/// The picture of a file, without copying its pixels.
 Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
   Result<PnmHeader> header = take_pnm_header(bytes);
   if (!header.ok()) return header.status();
@@ -109,7 +109,7 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     std::sort(files.begin(), files.end());
     if (files.empty()) {
       return Status(Code::kNotFound,
-                    path.string() + ": found no pictures, expected .ppm, .pgm, .jpg or .jpeg");
+                    path.string() + ": no pictures, expected .ppm, .pgm, .jpg or .jpeg");
     }
   } else if (!std::filesystem::exists(path, error)) {
     const std::string reason = error ? error.message() : "no such folder or picture";

@@ -11,10 +11,10 @@ constexpr std::chrono::milliseconds kPatience{100};
 
 }  // namespace
 
-/// The first stage of a network, or its fallback, behind the fitting of its pictures.
+/// The first stage of a network, or its fallback, preceded by fitting its pictures.
 class PictureInput::FittingStage final : public Stage {
  public:
-  /// `place` is the position among the stage's inputs of the tensor that pictures are fitted into.
+  /// `place` is the index of the stage input that pictures are fitted into.
   FittingStage(std::shared_ptr<PictureInput> input, std::unique_ptr<Stage> stage, std::size_t place)
       : input_(std::move(input)), stage_(std::move(stage)), place_(place) {}
 
@@ -47,7 +47,7 @@ Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
                                                            const Preprocess& preprocess) {
   if (graph.inputs.size() != 1) {
     return Status(Code::kUnsupported, "found " + std::to_string(graph.inputs.size()) +
-                                          " inputs, expected one, which a camera can fill");
+                                          " inputs, expected one for a camera");
   }
   Result<PictureFitter> fitter = PictureFitter::create(preprocess);
   if (!fitter.ok()) return fitter.status();
@@ -62,8 +62,8 @@ Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
     return Status(Code::kUnsupported,
                   "no stage reads its input '" + graph.tensors[frame].name + "'");
   }
-  // The caller no longer fills the frame but says that there is a picture, which has no bytes of
-  // its own in the slot.
+  // The caller no longer fills the frame; it only signals that there is a picture, which occupies
+  // no bytes in the slot.
   const std::size_t picture = graph.tensors.size();
   TensorSpec ticket;
   ticket.name = "picture";
@@ -109,8 +109,8 @@ void PictureInput::release_waiting() {
   begun_.notify();
 }
 
-/// The first stage's thread. Without a picture the frame has been fitted before: the stage's device
-/// had failed, and it runs once more or its fallback does.
+/// Runs on the first stage's thread. Without a picture, the frame has been fitted before: the
+/// stage's device failed, and the stage or its fallback runs the frame again.
 Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
   PictureLease lease;
   {

@@ -1,4 +1,4 @@
-// PicturePool: the buffers of a source that writes its pictures itself.
+// PicturePool: the buffers of a source that writes its pictures into memory of this process.
 //
 //   PictureLease lease = pool->lend(shape);  // a free buffer, to be filled
 //   read(file, PicturePool::writable(lease));
@@ -18,15 +18,16 @@ namespace edgepipe {
 class PicturePool final : public PictureOwner, public std::enable_shared_from_this<PicturePool> {
  public:
   /// Lends a free buffer as a picture of `shape`, large enough for it without padding. Never waits:
-  /// a reader holds kMostLent at most, and there is one more. Allocates when the size grows.
+  /// a reader holds at most kMostLent buffers, and there is one more. Allocates when the size
+  /// grows.
   PictureLease lend(const Picture& shape) EDGEPIPE_EXCLUDES(mutex_);
 
   void give_back(std::size_t buffer) override EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The bytes of a picture that lend() gave, for its source to write.
+  /// The bytes of a picture from lend(), for its source to write.
   static std::span<std::byte> writable(const PictureLease& lease) {
     const std::span<const std::byte> bytes = lease.picture().bytes;
-    return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // they are this pool's own
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // owned by this pool
   }
 
  private:

@@ -1,4 +1,4 @@
-// V4l2Calls: the system calls that a camera needs, so that tests can be the kernel.
+// V4l2Calls: the system calls that a camera needs, so that tests can replace the kernel.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ class V4l2Calls {
   virtual void* map(int file, std::size_t bytes, unsigned offset);
   virtual void unmap(void* address, std::size_t bytes);
 
-  /// Waits for a picture: above 0 when DQBUF will not block, 0 after `timeout_ms`, -1 for an error,
-  /// also when the device is gone.
+  /// Waits for a picture: positive if DQBUF will not block, 0 after `timeout_ms`, -1 for an error,
+  /// including a missing device.
   virtual int wait(int file, int timeout_ms);
 
-  /// The kernel's own, for the whole life of the process.
+  /// The real system calls; valid for the lifetime of the process.
   static V4l2Calls& kernel();
 };
 

@@ -35,7 +35,7 @@ V4l2Camera::~V4l2Camera() {
   if (thread_) thread_->join();
 }
 
-/// The capturing thread.
+/// The body of the capturing thread.
 void V4l2Camera::capture() {
   while (!ending_) {
     if (!stream_) {
@@ -46,7 +46,7 @@ void V4l2Camera::capture() {
     if (capture.ok()) {
       keep(*capture);
     } else if (capture.status().code() != Code::kDeadline) {
-      // The newest picture stays good: its lease holds the old stream's memory.
+      // The newest picture stays valid: its lease holds the old stream's memory.
       stream_.reset();
       sequence_.reset();
     }
@@ -69,11 +69,11 @@ void V4l2Camera::reconnect() {
   }
 }
 
-/// Makes a picture the newest; the one before goes back to the driver unread, at once.
+/// Makes a picture the newest one and immediately returns the previous one to the driver, unread.
 void V4l2Camera::keep(const V4l2Stream::Capture& capture) {
   const std::uint32_t gap = sequence_ ? capture.sequence - *sequence_ - 1 : 0;
   sequence_ = capture.sequence;
-  // What it holds at the end goes back after the lock.
+  // Its last picture is returned after the lock is released.
   PictureLease picture(stream_->picture(capture.buffer), stream_, capture.buffer);
   MutexLock lock(mutex_);
   counters_.missed += gap;

@@ -1,14 +1,14 @@
-// V4l2Camera: the newest picture of a V4L2 device, through unplugging and replugging.
+// V4l2Camera: the newest picture of a V4L2 device, which may be unplugged and plugged in again.
 //
 //   Result<std::unique_ptr<PictureSource>> camera = V4l2Camera::open({.path = "/dev/video0"});
 //   Result<bool> more = (*camera)->next(lease, stop);  // its bytes are the driver's buffer
 //
-//            open             the device goes            it is back (asked twice a second)
+//            open             device unplugged           device back (checked twice a second)
 //   (none) --------> [ streaming ] --------> [ waiting ] --------> [ streaming ] ...
 //
-// A thread of its own takes every picture from the driver at once and keeps the newest: a reader
-// that is slow finds the newest picture, and the older ones are counted as dropped. While waiting,
-// next() blocks; only `stop` ends it. A picture that is lent stays valid through all of it.
+// A separate thread takes every picture from the driver immediately and keeps the newest. A slow
+// reader gets the newest picture, and the older ones are counted as dropped. While waiting, next()
+// blocks until `stop` is set. A lent picture stays valid even when the device is gone.
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,10 @@ class V4l2Camera final : public PictureSource {
   struct Options {
     std::string path;
     V4l2Stream::Options stream;
-    int reconnect_ms = 500;  // between two looks for a device that has gone
+    int reconnect_ms = 500;  // between checks for a missing device
   };
 
-  /// The device must be there now. `calls` outlives the camera.
+  /// The device must exist now. `calls` must outlive the camera.
   static Result<std::unique_ptr<PictureSource>> open(const Options& options,
                                                      V4l2Calls& calls = V4l2Calls::kernel());
   ~V4l2Camera() override;
@@ -52,8 +52,8 @@ class V4l2Camera final : public PictureSource {
   Options options_;
   V4l2Calls& calls_;
   std::string description_;
-  std::shared_ptr<V4l2Stream> stream_;     // the capturing thread's; none while waiting
-  std::optional<std::uint32_t> sequence_;  // likewise: of the last picture
+  std::shared_ptr<V4l2Stream> stream_;     // of the capturing thread; null while waiting
+  std::optional<std::uint32_t> sequence_;  // the same; of the last picture
 
   mutable Mutex mutex_;
   CondVar changed_;

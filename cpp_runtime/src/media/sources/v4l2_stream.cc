@@ -18,7 +18,7 @@ struct Format {
   PixelFormat format;
 };
 
-// In the order of preference: what costs the camera and the CPU least comes first.
+// In order of preference: the cheapest for the camera and the CPU first.
 constexpr std::array<Format, 7> kFormats{{
     {V4L2_PIX_FMT_YUYV, PixelFormat::kYuyv},
     {V4L2_PIX_FMT_NV12, PixelFormat::kNv12},
@@ -79,7 +79,7 @@ Status V4l2Stream::check_device() {
                                 : capability.capabilities;
   if ((can & V4L2_CAP_VIDEO_CAPTURE) == 0 || (can & V4L2_CAP_STREAMING) == 0) {
     return Status(Code::kUnsupported,
-                  path_ + ": no single-planar camera that captures into mapped buffers");
+                  path_ + ": not a single-planar camera that captures into mapped buffers");
   }
   device_name_ = reinterpret_cast<const char*>(capability.card);
   return {};
@@ -129,16 +129,18 @@ Status V4l2Stream::map_buffers(unsigned count) {
   request.count = count;
   request.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   request.memory = V4L2_MEMORY_MMAP;
-  if (calls_.ioctl(file_, VIDIOC_REQBUFS, &request) < 0) return failed("gives no buffers");
-  // The newest, one to fill, and one or, while a stage still fits its picture, two with the reader:
-  // of three, the driver has none to fill then and misses a picture.
+  if (calls_.ioctl(file_, VIDIOC_REQBUFS, &request) < 0) return failed("allocates no buffers");
+  // Needed: the newest picture, one buffer to fill, and one with the reader, or two while a stage
+  // still reads its picture. With only three buffers, the driver then has none to fill and misses a
+  // picture.
   if (request.count < 3) {
     return Status(Code::kDevice, path_ + ": gives " + std::to_string(request.count) +
                                      " buffers, expected at least 3");
   }
   for (std::uint32_t index = 0; index < request.count; ++index) {
     v4l2_buffer buffer = buffer_argument(index);
-    if (calls_.ioctl(file_, VIDIOC_QUERYBUF, &buffer) < 0) return failed("hides a buffer");
+    if (calls_.ioctl(file_, VIDIOC_QUERYBUF, &buffer) < 0)
+      return failed("does not describe a buffer");
     void* address = calls_.map(file_, buffer.length, buffer.m.offset);
     if (address == MAP_FAILED) return failed("a buffer cannot be mapped");
     v4l2_exportbuffer exported{};
@@ -169,16 +171,16 @@ Status V4l2Stream::start() {
 
 Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
   const int ready = calls_.wait(file_, timeout_ms);
-  if (ready < 0) return failed("has gone");
+  if (ready < 0) return failed("is gone");
   v4l2_buffer buffer = buffer_argument(0);
   if (ready == 0 || calls_.ioctl(file_, VIDIOC_DQBUF, &buffer) < 0) {
-    if (ready != 0 && errno != EAGAIN) return failed("gives no picture");
+    if (ready != 0 && errno != EAGAIN) return failed("delivers no picture");
     return Status(Code::kDeadline,
                   path_ + ": no picture within " + std::to_string(timeout_ms) + " ms");
   }
   if (buffer.index >= buffers_.size()) {
-    return Status(Code::kDevice, path_ + ": gives buffer " + std::to_string(buffer.index) + " of " +
-                                     std::to_string(buffers_.size()));
+    return Status(Code::kDevice, path_ + ": delivers buffer " + std::to_string(buffer.index) +
+                                     " of " + std::to_string(buffers_.size()));
   }
   Buffer& filled = buffers_[buffer.index];
   filled.used = std::min<std::size_t>(buffer.bytesused, filled.bytes);

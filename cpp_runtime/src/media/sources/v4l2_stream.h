@@ -5,8 +5,9 @@
 //   use((*stream)->picture(capture->buffer));
 //   (*stream)->give_back(capture->buffer);
 //
-// Buffers stay mapped as long as the object lives, also after the device has gone. The driver makes
-// memory visible to the CPU when a buffer is dequeued, so no cache maintenance is needed here.
+// Buffers stay mapped for the lifetime of the object, even after the device is gone. The driver
+// makes memory visible to the CPU when a buffer is dequeued, so no cache maintenance is needed
+// here.
 #pragma once
 
 #include <cstddef>
@@ -26,33 +27,34 @@ namespace edgepipe {
 class V4l2Stream final : public PictureOwner {
  public:
   struct Options {
-    std::optional<PixelFormat> format;  // none: the first of yuyv, nv12, rgb, bgr, gray, jpeg
-    int width = 640;                    // pixels; the driver takes the nearest it can
+    std::optional<PixelFormat> format;  // empty: the first of yuyv, nv12, rgb, bgr, gray, jpeg
+    int width = 640;                    // pixels; the driver chooses the nearest size
     int height = 480;
-    // Two with the reader, the newest picture, and two for the driver, which always fills one.
+    // Two for the reader, one for the newest picture, and two for the driver, which always fills
+    // one.
     unsigned buffers = 5;
   };
 
   struct Capture {
     std::size_t buffer;
-    std::uint32_t sequence;  // the driver's number; gaps are pictures it had no buffer for
+    std::uint32_t sequence;  // the driver's number; gaps are pictures without a free buffer
     bool damaged;
   };
 
-  /// Opens, sets the format, maps and queues the buffers and starts. kNotFound when the device is
-  /// not there, kUnsupported when it is no camera or has none of the formats.
+  /// Opens, sets the format, maps and queues the buffers and starts. kNotFound if the device does
+  /// not exist, kUnsupported if it is not a camera or has none of the formats.
   static Result<std::shared_ptr<V4l2Stream>> open(const std::string& path, const Options& options,
                                                   V4l2Calls& calls);
   ~V4l2Stream() override;
 
-  /// Takes the oldest filled buffer. kDeadline after `timeout_ms`, kDevice when the device has
+  /// Takes the oldest filled buffer. kDeadline after `timeout_ms`, kDevice if the device is
   /// gone.
   Result<Capture> dequeue(int timeout_ms);
 
-  /// Gives a buffer back to the driver; no effect once the device has gone. For any thread.
+  /// Returns a buffer to the driver; no effect if the device is gone. For any thread.
   void give_back(std::size_t buffer) override;
 
-  /// What the buffer holds between dequeue and give_back.
+  /// The picture in the buffer between dequeue and give_back.
   [[nodiscard]] Picture picture(std::size_t buffer) const;
 
   /// E.g. "yuyv 640x480 from vivid".

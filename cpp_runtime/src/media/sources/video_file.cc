@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{5};
 
-/// What decodes any video file to PPM pictures, one after the other, each as it was coded: frames
-/// are numbered instead of timed, so none is repeated or left out to keep a rate.
+/// The command that decodes any video file to a stream of PPM pictures, one for each coded frame:
+/// timestamps are ignored, so no frame is repeated or dropped to keep a rate.
 std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop) {
   std::vector<std::string> arguments{"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error"};
   if (loop) arguments.insert(arguments.end(), {"-stream_loop", "-1"});
-  // A name is a name, not a protocol or an option.
+  // Prevents file names from being parsed as a protocol or an option.
   arguments.insert(arguments.end(), {"-i", "file:" + path.string(), "-map", "0:v:0"});
   arguments.insert(arguments.end(), {"-vf", "settb=1/25,setpts=N", "-r", "25"});
-  // Of deeper colours (HDR, gray16) ffmpeg would make pictures with 16 bits a channel.
+  // From deeper colours (HDR, gray16), ffmpeg would produce 16 bits per channel.
   arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"});
   return arguments;
 }
@@ -34,11 +34,11 @@ class VideoFile final : public PictureSource {
         stream_(decoder_.take_output()),
         pacer_(pace) {}
 
-  /// Reads the first picture's header, so that a file that is no video is an error at once.
+  /// Reads the first picture's header, so that a file that is not a video fails immediately.
   Status begin(const std::atomic<bool>& stop) {
     Result<bool> more = read_header(stop);
     if (!more.ok()) return more.status();
-    if (!*more && !stop) return Status(Code::kCorrupt, name_ + ": found no pictures");
+    if (!*more && !stop) return Status(Code::kCorrupt, name_ + ": no pictures found");
     return {};
   }
 
@@ -53,7 +53,7 @@ class VideoFile final : public PictureSource {
     shape_.reset();
     Result<bool> more = stream_.read(PicturePool::writable(picture), stop);
     if (!more.ok()) return lost(more.status());
-    if (!*more) return stop ? more : lost(Status(Code::kCorrupt, "the pictures end too soon"));
+    if (!*more) return stop ? more : lost(Status(Code::kCorrupt, "the video ends too early"));
     ++taken_;
     lease = std::move(picture);
     return true;
@@ -66,7 +66,7 @@ class VideoFile final : public PictureSource {
   [[nodiscard]] std::string description() const override { return "video file " + name_; }
 
  private:
-  /// False at the end of the video, if its decoder agrees.
+  /// False at the end of the video, if the decoder exits successfully.
   Result<bool> read_header(const std::atomic<bool>& stop) {
     Result<std::optional<PnmHeader>> header = read_pnm_header(stream_, stop);
     if (!header.ok()) return lost(header.status());
@@ -81,7 +81,7 @@ class VideoFile final : public PictureSource {
     return true;
   }
 
-  /// The decoder's own word for why its pictures are cut short, if it has one.
+  /// Replaces the error of a truncated video by the decoder's own message, if there is one.
   Status lost(const Status& status) {
     const Status told = decoder_.wait(Clock::now() + kPatience);
     return (told.ok() ? status : told).with_context(name_);
@@ -105,7 +105,7 @@ Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::pa
   if (!decoder.ok()) {
     if (decoder.status().code() != Code::kNotFound) return decoder.status();
     return Status(Code::kUnsupported, path.string() +
-                                          ": a video is decoded by ffmpeg, which is not "
+                                          ": decoding a video needs ffmpeg, which is not "
                                           "installed here; install the package ffmpeg");
   }
   auto video = std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace);

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"P5\n# a comment 1\n12\t# another\n\n7\r\n255 \n", "gray 12x7, 1 left"},
                       Case{"P6 12 7 255", "the input ends inside the picture's header"},
                       Case{"P", "the input ends inside the picture's header"},
-                      Case{"P6 12 7 65535\n", "the largest value is 65535, expected 255"},
+                      Case{"P6 12 7 65535\n", "the maximum value is 65535, expected 255"},
                       Case{"P3 12 7 255\n", "not a binary PPM (P6) or PGM (P5) picture"},
                       Case{"GIF89a", "not a binary PPM (P6) or PGM (P5) picture"},
                       Case{"P6 1234567 7 255\n", "the picture's header is damaged"},

@@ -85,7 +85,7 @@ TEST_F(FrameSourceTest, PicturesThatDoNotFitAreRefused) {
   };
   EXPECT_EQ(error("P6 640 480 255\n"),
             "error: frame 0: the picture is 640x480, the network takes 2x1");
-  EXPECT_EQ(error("P6 2 1 65535\n"), "error: frame 0: the largest value is 65535, expected 255");
+  EXPECT_EQ(error("P6 2 1 65535\n"), "error: frame 0: the maximum value is 65535, expected 255");
   EXPECT_EQ(error("P3 2 1 255\n"), "error: frame 0: not a binary PPM (P6) or PGM (P5) picture");
   EXPECT_EQ(error("P6 2 1 255\nabcdef", "GRAY"), "error: frame 0: not a binary PGM (P5) picture");
   EXPECT_EQ(error("P6 2 one"), "error: frame 0: the picture's header is damaged");

@@ -281,7 +281,7 @@ TEST(PictureInput, AGraphOfSeveralInputsIsRefused) {
   graph.tensors.push_back({.name = "second", .bytes = 8});
   graph.inputs.push_back(2);
   const auto input = PictureInput::attach(graph, kPreprocess);
-  EXPECT_EQ(input.status().message(), "found 2 inputs, expected one, which a camera can fill");
+  EXPECT_EQ(input.status().message(), "found 2 inputs, expected one for a camera");
 }
 
 }  // namespace
