@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepipe import resources, schema
-from edgepipe.errors import AcceleratorError, BoardError
+from edgepipe.errors import AcceleratorError, BoardError, advise
 from vta_stages.accelerator import Accelerator
 from vta_stages.timing.cost_model import CostModel
 
@@ -158,8 +158,9 @@ def load(name_or_path: str) -> Board:
 
 
 def _load_file(path: Path) -> Board:
-    table = schema.read_toml(path, BoardError)
-    try:
-        return schema.from_table(Board, table, path.name, BoardError)
-    except AcceleratorError as cause:
-        raise BoardError(f"{path.name}: {cause}", hint=cause.hint) from cause
+    with advise("correct the board's file; the files in board/ show every key"):
+        table = schema.read_toml(path, BoardError)
+        try:
+            return schema.from_table(Board, table, path.name, BoardError)
+        except AcceleratorError as cause:
+            raise BoardError(f"{path.name}: {cause}", hint=cause.hint) from cause

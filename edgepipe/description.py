@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe import schema
-from edgepipe.errors import FrontendError
+from edgepipe.errors import FrontendError, advise
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.names import suggest
 
@@ -69,8 +69,9 @@ class NetworkDescription:
 
 def load(path: Path) -> NetworkDescription:
     """Load a description; raise ``FrontendError`` on a missing file, unknown key or wrong value."""
-    table = schema.read_toml(path, FrontendError)
-    return schema.from_table(NetworkDescription, table, path.name, FrontendError)
+    with advise("correct the description; docs/reference/description.md explains every key"):
+        table = schema.read_toml(path, FrontendError)
+        return schema.from_table(NetworkDescription, table, path.name, FrontendError)
 
 
 def beside(model: Path) -> Path:

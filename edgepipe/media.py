@@ -162,7 +162,8 @@ class VideoWriter:
     def _error(self, found: str) -> MediaError:
         return MediaError(
             f"{self._path.name}: OpenCV cannot write the video: {found}",
-            hint="free some disk space, or run without --output to get only the results",
+            hint="free some disk space, or leave out the video",
+            option="output",
         )
 
     def __enter__(self) -> Self:
@@ -209,6 +210,7 @@ def write_picture(path: Path, picture: Picture) -> None:
     if not good:
         raise MediaError(
             f"{path.name}: OpenCV cannot encode {picture.shape[1]}x{picture.shape[0]} pixels",
-            hint="run without --output to get only the results",
+            hint="leave out the picture, or choose another size",
+            option="output",
         )
     path.write_bytes(encoded.tobytes())

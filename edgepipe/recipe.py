@@ -340,7 +340,9 @@ def _described(where: Path, model: Path) -> NetworkDescription:
         raise FrontendError(
             f"{model}: no description of the network at {where}",
             hint="write a TOML file with a [preprocess] table (docs/reference/description.md), "
-            "or name one with --description",
+            "or name one that is elsewhere",
+            option="description",
+            value="FILE",
         )
     return description.load(where)
 

@@ -271,7 +271,9 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
     except OSError as cause:
         raise MediaError(
             f"{folder}: results cannot be written ({cause.strerror})",
-            hint="choose another folder with --output, free some space, or fix the permissions",
+            hint="free some space, fix the permissions, or choose another folder",
+            option="output",
+            value="DIR",
         ) from cause
 
 

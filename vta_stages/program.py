@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.errors import EdgepipeError, ProgramError
+from vta_stages.errors import EdgepipeError, ProgramError, advise
 from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table, encode_table
 from vta_stages.isa.instructions import MemoryType, Opcode, element_bytes
 
@@ -213,6 +213,11 @@ class Program:
         Raises ProgramError for files that are missing, truncated, do not fit together or are of
         another format, and EncodingError for instructions that do not decode.
         """
+        with advise("the program is damaged: build or copy the bundle again"):
+            return Program._load(folder)
+
+    @staticmethod
+    def _load(folder: Path) -> Program:
         description = _Json.read(folder / "program.json")
         description.expect_keys({"format", "accelerator", "regions", "layers", "modelled_cycles"})
         version = description.value("format", int)

@@ -19,6 +19,7 @@ from edgepipe.errors import BitstreamError
 
 MAGIC = bytes.fromhex("0009 0ff00ff00ff00ff000 0001")
 STREAM_TAG = "e"
+_DAMAGED = "the file is damaged, or not a .bit file"
 _TEXT_TAGS = {"a": "design", "b": "part", "c": "date", "d": "time"}
 
 
@@ -58,15 +59,19 @@ def parse(content: bytes, where: str) -> BitHeader:
             raise BitstreamError(
                 f"{where}: header field {tag!r} at byte {reader.offset - 1} is unknown, "
                 f"expected one of a, b, c, d, e",
-                hint="the file is damaged, or not a .bit file",
+                hint=_DAMAGED,
             )
         name = _TEXT_TAGS[tag]
         if name in texts:
-            raise BitstreamError(f"{where}: header field {tag!r} ({name}) is repeated")
+            raise BitstreamError(
+                f"{where}: header field {tag!r} ({name}) is repeated", hint=_DAMAGED
+            )
         texts[name] = reader.text(name)
     for tag, name in _TEXT_TAGS.items():
         if name not in texts:
-            raise BitstreamError(f"{where}: header field {tag!r} ({name}) is missing")
+            raise BitstreamError(
+                f"{where}: header field {tag!r} ({name}) is missing", hint=_DAMAGED
+            )
     stream_bytes = reader.number(4, "stream length")
     present = len(content) - reader.offset
     if present != stream_bytes:

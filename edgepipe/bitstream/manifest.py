@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe import resources, schema
-from edgepipe.errors import BitstreamError
+from edgepipe.errors import BitstreamError, advise
 from vta_stages.accelerator import REVISIONS
 
 _CONFIGURATION = r"\d+x\d+_i8w8a32(_\d+){4}"
@@ -88,8 +88,9 @@ def load(path: Path | None = None) -> BitstreamManifest:
     Raises ``BitstreamError`` for an unknown key and for a malformed or repeated digest.
     """
     path = path or resources.folder("bitstreams") / "manifest.toml"
-    table = schema.read_toml(path, BitstreamError)
-    return schema.from_table(BitstreamManifest, table, path.name, BitstreamError)
+    with advise("correct the entry; bitstreams/README.md explains the keys"):
+        table = schema.read_toml(path, BitstreamError)
+        return schema.from_table(BitstreamManifest, table, path.name, BitstreamError)
 
 
 def digests(content: bytes) -> Digests:

@@ -83,7 +83,9 @@ def check_replaceable(path: Path) -> None:
         kind = "an archive" if is_archive else "a folder"
         raise BundleError(
             f"{path}: exists and is not a bundle, expected {kind} written by edgepipe or nothing",
-            hint="choose a new path with -o, or remove it",
+            hint="remove it, or choose a new path",
+            option="output",
+            value="OUT",
         )
 
 
@@ -105,7 +107,9 @@ def _begins_with_manifest(path: Path) -> bool:
 def _unwritable(path: Path, cause: OSError) -> BundleError:
     return BundleError(
         f"{path}: cannot be written ({cause.strerror})",
-        hint="choose another path with -o, free some space, or fix the permissions",
+        hint="free some space, fix the permissions, or choose another path",
+        option="output",
+        value="OUT",
     )
 
 
@@ -199,7 +203,9 @@ def check(path: Path) -> Manifest:
         read_file(path, entry)
     listed = {MANIFEST, MANIFEST_DIGEST} | {entry.path for entry in manifest.files}
     for name in sorted(_members(path) - listed):
-        raise BundleError(f"{path}: {name} is not listed in the manifest")
+        raise BundleError(
+            f"{path}: {name} is not listed in the manifest", hint="build or copy it again"
+        )
     return manifest
 
 
@@ -214,7 +220,10 @@ def _read_member(path: Path, member: str) -> bytes:
     if not path.exists():
         raise BundleError(f"{path}: no such bundle", hint="create one with `edgepipe build`")
     if not path.is_file() and not path.is_dir():
-        raise BundleError(f"{path}: neither a file nor a folder")
+        raise BundleError(
+            f"{path}: neither a file nor a folder",
+            hint="name a bundle: a folder, or an archive that ends in .edgepipe",
+        )
     try:
         if path.is_dir():
             return (path / member).read_bytes()

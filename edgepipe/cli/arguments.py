@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
+
+from edgepipe.errors import PartitionError
+from edgepipe.partition.placement import DEVICES
 
 MOST = 1_000_000_000
 
@@ -31,3 +35,22 @@ def port(text: str) -> int:
 def cores(text: str) -> tuple[int, ...]:
     """Return core numbers, such as (0, 1) for ``0,1``."""
     return tuple(whole(part, most=65535) for part in text.split(","))
+
+
+def placement(texts: Sequence[str]) -> dict[str, str]:
+    """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts
+    and on an operator that is to be in two places."""
+    overrides: dict[str, str] = {}
+    for text in texts:
+        name, _, device = text.rpartition("=")
+        if not name or device not in DEVICES:
+            raise PartitionError(
+                f"--place {text}: expected OPERATOR=arm or OPERATOR=vta",
+                hint="`edgepipe inspect BUNDLE --operators` lists the operators",
+            )
+        if overrides.setdefault(name, device) != device:
+            raise PartitionError(
+                f"--place {text}: {name} is placed on {overrides[name]} already",
+                hint="give one --place for each operator",
+            )
+    return overrides

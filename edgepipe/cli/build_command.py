@@ -11,7 +11,6 @@ from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
 from edgepipe.partition.depthwise import CHOICES
-from edgepipe.partition.placement import parse_overrides
 from edgepipe.recipe import BuildOptions, build_bundle
 
 EPILOG = """\
@@ -101,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
             calibration=options.calib,
             output=options.output,
             cuts=tuple(options.cut),
-            placement=parse_overrides(options.place),
+            placement=arguments.placement(options.place),
             depthwise=options.depthwise,
             description=options.description,
             calibration_frames=options.calib_frames,

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.cli.hints import hint_of
 from edgepipe.cli.logs_command import show_logs
 from edgepipe.deploy import deployment, fleet
 from edgepipe.deploy.connection import Target
@@ -152,17 +153,17 @@ def run(options: argparse.Namespace) -> int:
             targets, lambda t: deployment.deploy(t, source, settings, console.of(t))
         )
     console.finish()
-    code = print_outcomes(outcomes, as_json=options.json)
+    code = print_outcomes(outcomes, options)
     if options.follow and not options.dry_run and code == 0:
         show_logs(targets, options.unit, lines=20, follow=True)
     return code
 
 
-def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
+def print_outcomes(outcomes: tuple[HostOutcome, ...], options: argparse.Namespace) -> int:
     """Print each host's outcome; raise a single host's error, so that it sets the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
-    if as_json:
-        print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
+    if options.json:
+        print(json.dumps([_as_json(outcome, options) for outcome in outcomes], indent=1))
     else:
         for outcome in outcomes:
             for line in outcome.outcome.lines if outcome.outcome else ():
@@ -175,7 +176,7 @@ def print_outcomes(outcomes: tuple[HostOutcome, ...], *, as_json: bool) -> int:
     for outcome in failed:
         print(f"edgepipe: error: {outcome.error}", file=sys.stderr)
         if outcome.error:
-            print(f"hint: {outcome.error.remedy}", file=sys.stderr)
+            print(f"hint: {hint_of(outcome.error, options)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -250,11 +251,11 @@ def _row(outcome: HostOutcome) -> list[str]:
     ]
 
 
-def _as_json(outcome: HostOutcome) -> dict[str, Any]:
+def _as_json(outcome: HostOutcome, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "host": outcome.host,
         "seconds": round(outcome.seconds, 3),
         "outcome": dataclasses.asdict(outcome.outcome) if outcome.outcome else None,
         "error": str(outcome.error) if outcome.error else None,
-        "hint": outcome.error.remedy if outcome.error else None,
+        "hint": hint_of(outcome.error, options) if outcome.error else None,
     }

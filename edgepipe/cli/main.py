@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 
 from edgepipe import __version__
+from edgepipe.cli.hints import hint_of
 from edgepipe.errors import EdgepipeError, FingerprintError
 
 # Each command has a module `<name>_command`, imported when the parser is created.
@@ -65,6 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     debug = False
+    options: argparse.Namespace | None = None
     try:
         _prepare_process()
         try:
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EdgepipeError as error:
         if debug:
             raise
-        _print_error(str(error), error.remedy)
+        _print_error(str(error), hint_of(error, options))
         return error.exit_code if isinstance(error, FingerprintError) else 1
     except KeyboardInterrupt:
         print("\nedgepipe: interrupted; no partly written output is left behind", file=sys.stderr)
@@ -108,9 +110,9 @@ def _prepare_process() -> None:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # AV_LOG_QUIET of libavutil/log.h
 
 
-def _print_error(text: str, remedy: str) -> None:
+def _print_error(text: str, hint: str) -> None:
     print(f"{_line_start()}edgepipe: error: {_one_line(text)}", file=sys.stderr)
-    print(f"hint: {_one_line(remedy)}", file=sys.stderr)
+    print(f"hint: {_one_line(hint)}", file=sys.stderr)
 
 
 def _line_start() -> str:

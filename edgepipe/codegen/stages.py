@@ -12,7 +12,7 @@ from edgepipe.boards import Board, architectures
 from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.errors import CodegenError
+from edgepipe.errors import FAULT, CodegenError, advise
 from edgepipe.partition.cores import StageCores
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.split import StageModule
@@ -93,16 +93,19 @@ def _compile_vta(
     layers: list[Layer] = []
     for placed in segment.operators:
         if placed.operator.layer is None:
-            raise CodegenError(f"{placed.operator.name}: is placed on vta but has no integer form")
+            raise CodegenError(
+                f"{placed.operator.name}: is placed on vta but has no integer form", hint=FAULT
+            )
         layers.append(placed.operator.layer)
-    program = compile_program(
-        board.accelerator,
-        layers,
-        stage.inputs,
-        stage.outputs,
-        progress=lambda _, done, total: progress.update(done, total),
-        cost=board.timing,
-    )
+    with advise("place the operator on arm", option="placement", value="OPERATOR=arm"):
+        program = compile_program(
+            board.accelerator,
+            layers,
+            stage.inputs,
+            stage.outputs,
+            progress=lambda _, done, total: progress.update(done, total),
+            cost=board.timing,
+        )
     timed = dataclasses.replace(program, modelled_cycles=time_program(program, board.timing).cycles)
     timed.save(work)
 

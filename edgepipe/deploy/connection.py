@@ -74,12 +74,16 @@ class Target:
         if not self.host or self.host.startswith("-") or re.search(r"\s", self.host):
             raise DeployError(
                 f"host {self.host!r}: expected [USER@]HOST or an ssh alias",
-                hint="give --host a name that `ssh` accepts",
+                hint="name the board as `ssh` knows it",
+                option="host",
+                value="HOST",
             )
         if not re.fullmatch(r"[A-Za-z0-9._/+-]+", self.root) or ".." in self.root.split("/"):
             raise DeployError(
                 f"folder {self.root!r}: expected letters, digits and ._/+- without '..'",
-                hint="choose another folder with --root",
+                hint="choose another folder",
+                option="root",
+                value="DIR",
             )
 
 
@@ -186,7 +190,10 @@ class Connection(Closing):
         result = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
         if result.returncode != 0:
             reason = one_line(result.stderr)
-            raise DeployError(f"{self.target.host}: no tunnel to port {far_port} ({reason})")
+            raise DeployError(
+                f"{self.target.host}: no tunnel to port {far_port} ({reason})",
+                hint="let sshd on the board forward ports (AllowTcpForwarding yes)",
+            )
 
     def _ssh(self, *options: str) -> list[str]:
         settings = [f"-o{name}={value}" for name, value in _OPTIONS.items()]

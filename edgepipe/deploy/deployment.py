@@ -181,7 +181,12 @@ def releases(target: Target) -> Inventory:
 def check_unit(unit: str) -> None:
     """Raise ``DeployError`` unless ``unit`` is empty or a valid name of a systemd unit."""
     if not re.fullmatch(r"[A-Za-z0-9:_.@-]*", unit) or unit.startswith("-"):
-        raise DeployError(f"unit {unit!r}: expected the name of a systemd unit")
+        raise DeployError(
+            f"unit {unit!r}: expected the name of a systemd unit",
+            hint="a name such as edgepipe.service",
+            option="unit",
+            value="NAME",
+        )
 
 
 def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None:
@@ -267,15 +272,19 @@ def _adopt(
     except ConnectionLostError as error:
         raise DeployError(
             f"{error}; either release {number} is current, or {_still(before)}",
-            hint=f"`edgepipe deploy --list --host {host}` shows which",
+            hint="list the releases on the board to see which",
+            option="releases",
+            value=host,
         ) from error
     except SwitchError as error:
         state = f"{before.current} is current again" if before.current else f"{number} is current"
         raise DeployError(
             f"{error}; release {state}",
-            hint=f"`edgepipe logs --host {host}` shows the journal of {unit}"
+            hint=f"the journal of {unit} says why"
             if unit
             else f"try {options.after!r} on the board by hand",
+            option="journal" if unit else "",
+            value=host if unit else "",
         ) from error
     except DeployError as error:
         raise _with_state(error, _still(before)) from error
@@ -303,8 +312,7 @@ def _golden(session: StepSession, host: str, options: DeployOptions, progress: P
         "stop the process that uses the accelerator, or let edgepipe's systemd unit run it"
         if "another process uses it" in verdict
         else "the board does not compute the recorded outputs: check its bitstream with "
-        "`edgepipe bitstream check`, and try the bundle on this machine with "
-        "`edgepipe-run --golden`"
+        "`edgepipe bitstream check`, and run the bundle on this machine with `edgepipe run`"
     )
     raise GoldenError(f"{host}: golden run failed: {verdict}", hint=hint)
 
@@ -356,4 +364,4 @@ def _still(inventory: Inventory) -> str:
 
 
 def _with_state(error: DeployError, state: str) -> DeployError:
-    return type(error)(f"{error}; {state}", hint=error.hint)
+    return type(error)(f"{error}; {state}", hint=error.hint, option=error.option, value=error.value)

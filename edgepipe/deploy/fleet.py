@@ -50,7 +50,7 @@ def make_targets(
     """
     all_hosts = [*hosts, *(fleet.hosts if fleet else ())]
     if not all_hosts:
-        raise DeployError("no host to deploy to", hint="name one with --host, or a --fleet file")
+        raise DeployError("no host to deploy to", hint="name a board", option="host", value="HOST")
     for host in all_hosts:
         if all_hosts.count(host) > 1:
             raise DeployError(f"host {host!r} is given twice", hint="name each host once")

@@ -58,7 +58,10 @@ def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
             or "\\" in name
             or not name.isprintable()
         ):
-            raise DeployError(f"{path}: the bundle contains a file with the invalid name {name!r}")
+            raise DeployError(
+                f"{path}: the bundle contains a file with the invalid name {name!r}",
+                hint="build the bundle again",
+            )
     return manifest, tuple(
         make_file(f"bundle/{name}", content) for name, content in sorted(contents.items())
     )
@@ -103,7 +106,9 @@ def _find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
     searched = found or f"looked for {built}"
     raise DeployError(
         f"{Path(program).name}: no program for {architecture} boards ({searched})",
-        hint="build it with `make board`, or name one with --runtime",
+        hint="build it with `make board`, or name one",
+        option="runtime",
+        value="FILE",
     )
 
 

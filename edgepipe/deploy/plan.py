@@ -82,7 +82,10 @@ def parse_facts(text: str, host: str) -> BoardFacts:
     first = dict(reversed(lines))
     free = _DF.search(first.get("df", "") + " ")
     if "machine" not in first or free is None:
-        raise DeployError(f"{host}: unexpected answer to the pre-flight check: {text!r}")
+        raise DeployError(
+            f"{host}: unexpected answer to the pre-flight check: {text!r}",
+            hint="see that the login shell on the board prints nothing by itself",
+        )
     return BoardFacts(
         machine=first["machine"],
         missing_tools=tuple(value for key, value in lines if key == "missing"),
@@ -117,7 +120,10 @@ def architecture(facts: BoardFacts, host: str) -> str:
     if facts.machine not in MACHINES:
         raise DeployError(
             f"{host}: machine {facts.machine} is not supported, expected one of "
-            f"{', '.join(MACHINES)}"
+            f"{', '.join(MACHINES)}",
+            hint="name a board with one of these processors",
+            option="host",
+            value="HOST",
         )
     return MACHINES[facts.machine]
 
@@ -132,7 +138,9 @@ def check_board(facts: BoardFacts, host: str) -> None:
     if facts.unwritable:
         raise DeployError(
             f"{host}: {facts.unwritable} cannot be written by this user",
-            hint="choose another folder with --root, or another user",
+            hint="choose another user, or another folder",
+            option="root",
+            value="DIR",
         )
 
 
@@ -142,7 +150,7 @@ def check_bundle(architectures: Sequence[str], board_architecture: str, host: st
         raise DeployError(
             f"{host}: the board is {board_architecture}, the bundle is for "
             f"{', '.join(architectures)}",
-            hint="build the bundle with --board for this board",
+            hint="build the bundle for this board",
         )
 
 
@@ -152,7 +160,9 @@ def check_space(plan: Plan, facts: BoardFacts, host: str) -> None:
     if plan.unchanged is None and facts.free_bytes < needed:
         raise DeployError(
             f"{host}: {facts.free_bytes >> 10} KiB are free, {needed >> 10} KiB are needed",
-            hint="free some space on the board's disk, or keep fewer releases with --keep",
+            hint="free some space on the board's disk, or keep fewer releases",
+            option="keep",
+            value="N",
         )
 
 

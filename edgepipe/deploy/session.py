@@ -7,26 +7,23 @@ import subprocess
 import threading
 from collections.abc import Iterator
 
-from edgepipe.errors import DeployError
+from edgepipe.errors import FAULT, DeployError
 
 BEGIN = "edgepipe-begin"
 SSH_FAILED = 255
 # Exit codes of board_side.sh.
 GOLDEN_FAILED, SWITCH_UNDONE, PRUNE_FAILED, LOCK_HELD = 71, 72, 73, 75
 _HEARTBEAT_S = 10.0
+_AGAIN = "deploy again once the board is reachable; files already sent are not sent again"
 Process = subprocess.Popen[bytes]
 
 
 class ConnectionLostError(DeployError):
     """The connection broke during a step; whether the step finished is unknown."""
 
-    usual_remedy = "deploy again once the board is reachable; files already sent are not sent again"
-
 
 class GoldenError(DeployError):
     """The golden input did not give the golden output on the board."""
-
-    usual_remedy = "`edgepipe doctor --host HOST --bundle BUNDLE` tests the board's accelerator"
 
 
 class SwitchError(DeployError):
@@ -57,6 +54,7 @@ class StepSession:
 
     def __init__(self, process: Process, host: str, step: str) -> None:
         self._process = process
+        self.host = host
         self._what = f"{host}: {step}"
         self._printed: list[str] | None = None  # None until the script's own first line
 
@@ -81,7 +79,7 @@ class StepSession:
                 elif text.rstrip("\n") == BEGIN:
                     self._printed = []
         self.finish(timeout_s=timeout_s)
-        raise DeployError(f"{self._what}: it ended without printing {key!r}")
+        raise DeployError(f"{self._what}: it ended without printing {key!r}", hint=FAULT)
 
     def lines(self) -> Iterator[str]:
         """Yield each line as it is printed; at the end, raise the errors of ``finish``."""
@@ -111,7 +109,7 @@ class StepSession:
         except subprocess.TimeoutExpired as cause:
             self.close()
             raise ConnectionLostError(
-                f"{self._what}: still running after {timeout_s:.0f} s"
+                f"{self._what}: still running after {timeout_s:.0f} s", hint=_AGAIN
             ) from cause
         rest = output.decode(errors="replace")
         if self._printed is None:
@@ -125,10 +123,15 @@ class StepSession:
         reason = one_line(errors.decode(errors="replace"))
         if code in (SSH_FAILED, 0) or code < 0:
             raise ConnectionLostError(
-                f"{self._what}: connection lost ({reason or 'no reason given'})"
+                f"{self._what}: connection lost ({reason or 'no reason given'})", hint=_AGAIN
             )
         what = reason or one_line("".join(self._printed or ())) or f"exit code {code}"
-        raise _ERRORS.get(code, DeployError)(f"{self._what}: {what}")
+        raise _ERRORS.get(code, DeployError)(
+            f"{self._what}: {what}",
+            hint="an examination shows what the board lacks",
+            option="examination",
+            value=self.host,
+        )
 
     def close(self) -> None:
         """End the session at any point."""
@@ -140,7 +143,6 @@ class LockSession(StepSession):
 
     def __init__(self, process: Process, host: str) -> None:
         super().__init__(process, host, "lock")
-        self._host = host
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -155,7 +157,7 @@ class LockSession(StepSession):
         except LockedError as error:
             holder = str(error).partition("lock: ")[2]
             raise DeployError(
-                f"{self._host}: another deploy is in progress ({holder})",
+                f"{self.host}: another deploy is in progress ({holder})",
                 hint="wait until it ends; the lock is released when its connection ends",
             ) from error
         self._thread = threading.Thread(target=self._beat, name="deploy-lock", daemon=True)

@@ -114,7 +114,7 @@ def _system(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
             check="system",
             state="fail",
             text=f"{text}; needed: {', '.join(sorted(set(built_for)))}",
-            remedy="build the bundle with --board for this board",
+            remedy="build the bundle for this board",
         )
     version = (
         tuple(int(part) for part in survey.libc.split()[-1:][0].split(".")[:2])
@@ -271,9 +271,7 @@ def _versions(survey: Survey) -> Iterator[Finding]:
         check="disk",
         state="warn" if little else "ok",
         text=f"{mib(survey.free_disk_bytes)} free",
-        remedy="free some space, or keep fewer releases with `edgepipe deploy --keep`"
-        if little
-        else "",
+        remedy="free some space, or keep fewer releases when you deploy" if little else "",
     )
 
 

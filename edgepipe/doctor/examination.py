@@ -53,7 +53,7 @@ def _self_test(connection: Connection, seen: Survey, examination: Examination) -
     accelerator = checks.needs_accelerator(examination.needs, examination.accelerator)
     if accelerator is None:
         reason = "the board's accelerator is not known"
-        return [checks.self_test_left_out(reason, "name a --bundle with VTA stages, or a --board")]
+        return [checks.self_test_left_out(reason, "name a bundle with VTA stages, or a board")]
     if not checks.can_self_test(seen):
         reason = "this user cannot access both registers and buffers"
         return [checks.self_test_left_out(reason, "see the findings on registers and buffers")]
@@ -61,7 +61,7 @@ def _self_test(connection: Connection, seen: Survey, examination: Examination) -
         architecture = plan.MACHINES.get(seen.machine, seen.machine)
         program = payload.find_program(payload.VTA_RUN, architecture, examination.programs)
     except DeployError as error:
-        return [checks.self_test_left_out(str(error), error.hint or "")]
+        return [checks.self_test_left_out(str(error), error.hint)]
     test = self_test.make(accelerator)
     archive = self_test.make_archive(test, program.content)
     printed = connection.run(

@@ -125,7 +125,10 @@ def parse(text: str, host: str) -> Survey:
         key, _, rest = line.partition(" ")
         lines.by_key.setdefault(key, []).append(rest.strip())
     if not lines.one("machine") or not lines.one("kernel"):
-        raise DeployError(f"{host}: unexpected answer to the survey: {text[:200]!r}")
+        raise DeployError(
+            f"{host}: unexpected answer to the survey: {text[:200]!r}",
+            hint="see that the login shell on the board prints nothing by itself",
+        )
     number, _, record = lines.one("release").partition(" ")
     free = _DF.search(lines.one("df") + " ")
     return Survey(

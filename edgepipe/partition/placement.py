@@ -60,7 +60,9 @@ def place(
         if wish == "vta" and refusal:
             raise PartitionError(
                 f"{operator.name}: cannot be placed on vta: {refusal}",
-                hint=f"leave out --place {operator.name}=vta",
+                hint="leave it on arm",
+                option="placement",
+                value=f"{operator.name}=arm",
             )
         if wish:
             device, reason = wish, "asked for with --place"
@@ -73,25 +75,6 @@ def place(
             device, reason = "vta", "fits the accelerator"
         placed.append(PlacedOperator(operator=operator, device=device, reason=reason))
     return tuple(placed)
-
-
-def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
-    """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts
-    and on an operator that is to be in two places."""
-    overrides: dict[str, str] = {}
-    for text in texts:
-        name, _, device = text.rpartition("=")
-        if not name or device not in DEVICES:
-            raise PartitionError(
-                f"--place {text}: expected OPERATOR=arm or OPERATOR=vta",
-                hint="`edgepipe inspect` lists the operators of a bundle",
-            )
-        if overrides.setdefault(name, device) != device:
-            raise PartitionError(
-                f"--place {text}: {name} is placed on {overrides[name]} already",
-                hint="give one --place for each operator",
-            )
-    return overrides
 
 
 def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple[Segment, ...]:

@@ -38,7 +38,7 @@ def split(module: IRModule, cuts: Sequence[str]) -> list[StageModule]:
         if cut not in names:
             raise PartitionError(f"cut {cut!r} is no operator", hint=suggest(cut, names))
         if names.index(cut) in places:
-            raise PartitionError(f"cut {cut!r} is given twice")
+            raise PartitionError(f"cut {cut!r} is given twice", hint="name each cut once")
         places.add(names.index(cut))
     borders = [0, *sorted(place + 1 for place in places), len(names)]
     groups = [names[a:b] for a, b in pairwise(borders) if a < b]

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from edgepipe.errors import MediaError, QuantizeError
+from edgepipe.errors import FAULT, MediaError, QuantizeError
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 
@@ -84,7 +84,9 @@ def collect_statistics(
     values = {name: network.values.get(name) for name in tensors}
     missing = [name for name, value in values.items() if value is None]
     if missing:
-        raise QuantizeError(f"{network.name}: {missing[0]} is no value of the ONNX network")
+        raise QuantizeError(
+            f"{network.name}: {missing[0]} is not a value of the ONNX network", hint=FAULT
+        )
     session = _session(network, [str(value) for value in values.values()])
     input_value = network.onnx_input
     channels = preprocess.frame_shape[3]
@@ -123,7 +125,9 @@ def collect_statistics(
     if not count:
         raise QuantizeError(
             f"{network.name}: there are no calibration frames",
-            hint="give a folder of typical pictures with --calibrate",
+            hint="give a folder of typical pictures",
+            option="calibration",
+            value="DIR",
         )
     return statistics, count
 

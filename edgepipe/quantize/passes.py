@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, TypeVar, runtime_checkable
 
-from edgepipe.errors import QuantizeError
+from edgepipe.errors import FAULT, QuantizeError
 
 Before_contra = TypeVar("Before_contra", contravariant=True)
 After = TypeVar("After")
@@ -68,5 +68,5 @@ def _require(what: str, problems: Iterator[str]) -> None:
     for problem in problems:
         raise QuantizeError(
             f"{what}: {problem}",
-            hint="this is a fault in edgepipe: report it with the network",
+            hint=FAULT,
         )

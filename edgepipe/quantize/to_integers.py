@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import QuantizeError
+from edgepipe.errors import FAULT, QuantizeError
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.graph import (
@@ -162,7 +162,9 @@ class _Lowering:
         name = name or self._int8_name(tensor)
         shape = picture_shape(self._graph.shapes[tensor])
         if shape is None:
-            raise QuantizeError(f"{tensor}: has shape {self._graph.shapes[tensor]}, not a picture")
+            raise QuantizeError(
+                f"{tensor}: has shape {self._graph.shapes[tensor]}, not a picture", hint=FAULT
+            )
         return TensorSpec(name=name, channels=shape[1], height=shape[2], width=shape[3])
 
     def _int8_name(self, tensor: str) -> str:

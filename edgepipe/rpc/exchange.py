@@ -105,7 +105,7 @@ class Exchange:
                 hint="connect in the process that uses the session",
             )
         if self._closed:
-            raise RpcError(f"{self._name} is closed")
+            raise RpcError(f"{self._name} is closed", hint="connect again")
         if self._broken:
             raise RpcError(
                 f"{self._name} is broken: {self._broken}", hint="close it and connect again"

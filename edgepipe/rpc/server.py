@@ -51,7 +51,12 @@ class LocalServer(Closing):
                 errors="replace",
             )
         except OSError as cause:
-            raise RpcError(f"{command[0]}: cannot be started ({cause.strerror})") from cause
+            raise RpcError(
+                f"{command[0]}: cannot be started ({cause.strerror})",
+                hint="see that edgepipe-rpcd of this version is there, or name another",
+                option="server",
+                value="FILE",
+            ) from cause
         self._log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, name="rpcd-log", daemon=True)
         self._reader.start()
@@ -92,7 +97,12 @@ class LocalServer(Closing):
             timer.cancel()
         self.close()
         reason = "; ".join(self.log.strip().splitlines()[-3:])
-        raise RpcError(f"{name}: the RPC server did not start ({reason or 'no reason given'})")
+        raise RpcError(
+            f"{name}: the RPC server did not start ({reason or 'no reason given'})",
+            hint="see that edgepipe-rpcd of this version is there, or name another",
+            option="server",
+            value="FILE",
+        )
 
     def _read_log(self) -> None:
         assert self._process.stderr is not None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepipe.errors import VirtualBoardError
+from edgepipe.errors import VirtualBoardError, advise
 from edgepipe.progress import Progress, Silent
 from edgepipe.virtual_board import board_tree, flat_device_tree, host_tools, image, qemu
 from edgepipe.virtual_board.fpga_model import FpgaModel, FpgaOptions
@@ -77,7 +77,8 @@ class VirtualBoard:
         with self._locked():
             if self._running_state() is not None:
                 return False
-            built = image.ensure(self.folder, progress, rebuild=rebuild)
+            with advise("download and build the image again", option="rebuild"):
+                built = image.ensure(self.folder, progress, rebuild=rebuild)
             host_tools.require(["qemu-system-aarch64", "ssh"])
             self._clean()
             progress.step("start the virtual Ultra96")
@@ -116,7 +117,9 @@ class VirtualBoard:
             if fpga is not None:
                 model.start(fpga, Path(state.memory_file))
             if not resets:
-                raise VirtualBoardError("virtual board: QEMU refused the reset")
+                raise VirtualBoardError(
+                    "virtual board: QEMU refused the reset", hint="stop it and start it again"
+                )
             self._wait_for_login(state, progress or Silent(), boots=boots + 1)
 
     def status(self) -> Status:
@@ -166,7 +169,8 @@ class VirtualBoard:
             )
         except subprocess.TimeoutExpired as cause:
             raise VirtualBoardError(
-                f"virtual board: {command[0]} did not end within {deadline_s:.0f} s"
+                f"virtual board: {command[0]} did not end within {deadline_s:.0f} s",
+                hint="allow more time, or restart the board",
             ) from cause
 
     @property

@@ -128,6 +128,8 @@ def find_program() -> Path:
         return Path(found)
     raise VirtualBoardError(
         f"FPGA model: {PROGRAM} is neither installed nor built in {tree}",
-        hint="build it (cmake -S . -B build/host -G Ninja && cmake --build build/host), name it "
-        "with --fpga-model, or start the board without an FPGA: --no-fpga",
+        hint="build it (cmake -S . -B build/host -G Ninja && cmake --build build/host), start the "
+        "board without an FPGA, or name the program",
+        option="fpga_model",
+        value="FILE",
     )

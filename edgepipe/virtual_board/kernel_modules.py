@@ -160,7 +160,8 @@ def _unpack_kernel_source(packages: dict[str, Path], paths: Sequence[str], folde
     if missing:
         raise VirtualBoardError(
             f"virtual board: {package.name} does not contain {', '.join(missing)}",
-            hint="the download may be damaged: edgepipe virtual-board up --rebuild",
+            hint="the download may be damaged: download it again",
+            option="rebuild",
         )
 
 

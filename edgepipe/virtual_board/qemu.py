@@ -86,10 +86,12 @@ def order(run_folder: Path, command: str) -> bool:
 def start_failure(log: Path) -> VirtualBoardError:
     """Return the error for a QEMU process that ended unexpectedly."""
     line = host_tools.last_line(log)
-    hint = f"its output: {log}"
+    message = f"virtual board: QEMU ended: {line}"
     if "Could not set up host forwarding" in line:
-        hint = "the port is in use: choose another with --port"
-    return VirtualBoardError(f"virtual board: QEMU ended: {line}", hint=hint)
+        return VirtualBoardError(
+            message, hint="the port is in use: choose another", option="port", value="PORT"
+        )
+    return VirtualBoardError(message, hint=f"its output: {log}")
 
 
 @contextlib.contextmanager

@@ -84,7 +84,8 @@ def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, 
     if archive.wait() != 0 or code != 0:
         raise VirtualBoardError(
             f"virtual board: {package.name} could not be unpacked: {host_tools.last_line(log)}",
-            hint="the download may be damaged: edgepipe virtual-board up --rebuild",
+            hint="the download may be damaged: download it again",
+            option="rebuild",
         )
 
 

@@ -140,7 +140,7 @@ assert_type(pipeline.statistics().stages[0].busy.median_ms, float)
 try:
     pipeline.next()
 except edgepipe.DeadlinePassed as error:
-    assert_type(error.remedy, str)
+    assert_type(error.hint, str)
 config = edgepipe.PipelineConfig("mine")
 assert_type(config.build().start(), edgepipe.Pipeline)
 pipeline.run(timeout=3)  # type: ignore[arg-type]

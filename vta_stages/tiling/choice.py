@@ -28,7 +28,9 @@ def choose_tiling(accelerator: Accelerator, kernel: Kernel, cost: CostModel) -> 
     if tiling is None:
         raise LayerError(
             f"{kernel.name}: {least_need(accelerator, kernel)} ({accelerator.configuration})",
-            hint=f"place it on arm with --place {kernel.name}=arm",
+            hint="place it on arm",
+            option="placement",
+            value=f"{kernel.name}=arm",
         )
     return tiling
 

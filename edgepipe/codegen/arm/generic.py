@@ -13,7 +13,7 @@ from tvm import relax
 from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, result, schedule, te
-from edgepipe.errors import CodegenError
+from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operators import Operator
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 
@@ -92,7 +92,8 @@ def lower_generic(
     except Exception as cause:  # TVM's passes raise many kinds, down to plain ValueError
         reason = str(cause).strip().splitlines()
         raise CodegenError(
-            f"{operator}: TVM cannot lower it: {reason[-1] if reason else type(cause).__name__}"
+            f"{operator}: TVM cannot lower it: {reason[-1] if reason else type(cause).__name__}",
+            hint=FAULT,
         ) from cause
     return _Reader(low, operator, plan, name_kernel).read(inputs, outputs)
 
@@ -181,7 +182,9 @@ class _Reader:
             shape, _ = _tensor(var.ty)
             self._values[var] = self._value(value.args[0]).reshaped(shape)
         else:
-            raise CodegenError(f"{self._operator}: {value.op.name} has no kernel on the ARM cores")
+            raise CodegenError(
+                f"{self._operator}: {value.op.name} has no kernel on the ARM cores", hint=FAULT
+            )
 
     def _value(self, argument: Any) -> Any:
         if isinstance(argument, tvm.ir.GenericConst):

@@ -86,6 +86,7 @@ def _link(built: Path, arch: Architecture) -> bytes:
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()
         raise CodegenError(
-            f"kernels for {arch.name}: {linker} failed: {reason[-1] if reason else 'no message'}"
+            f"kernels for {arch.name}: {linker} failed: {reason[-1] if reason else 'no message'}",
+            hint=f"see that {linker} works, and that there is room for temporary files",
         )
     return library.read_bytes()

@@ -23,7 +23,7 @@ from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_g
 from edgepipe.codegen.arm.kernels import Kernel
 from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
-from edgepipe.errors import CodegenError
+from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operators import Operator, input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
 from vta_stages.layers.records import (
@@ -183,7 +183,9 @@ class Lowering:
             self._lower_table(operator)
             return
         if operator.layer is None:
-            raise CodegenError(f"{operator.name}: kind {operator.kind} has no layer record")
+            raise CodegenError(
+                f"{operator.name}: kind {operator.kind} has no layer record", hint=FAULT
+            )
         _LOWER[type(operator.layer)](self, operator.layer)
 
     def _lower_table(self, operator: Operator) -> None:

@@ -17,7 +17,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule, TensorIntrin
 from tvm.script import tirx as script
 
-from edgepipe.errors import CodegenError
+from edgepipe.errors import FAULT, CodegenError
 
 # An index or value expression, a tensor, a loop or block handle: untyped on TVM's side.
 Expr = Any
@@ -75,7 +75,8 @@ def compile_object(
     if meter.most_loop_bytes > LOOP_SCRATCH_BYTES:
         raise CodegenError(
             f"kernels: a loop that cores share allocates {meter.most_loop_bytes} bytes, "
-            f"expected {LOOP_SCRATCH_BYTES} at most"
+            f"expected {LOOP_SCRATCH_BYTES} at most",
+            hint=FAULT,
         )
     executable.mod.write_to_file(str(path), "o")
     return meter.most_bytes

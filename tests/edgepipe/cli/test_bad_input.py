@@ -80,7 +80,7 @@ BAD_DESCRIPTIONS = {
     "too few means": (("mean = [128.0, ", "mean = ["), "mean has 2 values, expected 3"),
     "no TOML": (("width", "="), "not valid TOML"),
     "no labels": (("top = 2", 'labels = "none.txt"'), "labels cannot be read (No such file"),
-    "negative size": (("height = 16", "height = -1"), "size 16x-1"),
+    "negative size": (("height = 16", "height = -1"), "size is 16x-1"),
 }
 
 

@@ -1,0 +1,46 @@
+"""What a command line prints as an error's hint: the library's words, and the flag for them."""
+
+from __future__ import annotations
+
+import argparse
+
+from edgepipe.errors import EdgepipeError
+
+FLAGS = {
+    "bundle": "--bundle",
+    "calibration": "--calib",
+    "description": "--description",
+    "fpga_model": "--fpga-model",
+    "host": "--host",
+    "keep": "--keep",
+    "output": "--output",
+    "placement": "--place",
+    "port": "--port",
+    "rebuild": "--rebuild",
+    "root": "--root",
+    "runtime": "--runtime",
+    "server": "--server",
+    "unit": "--unit",
+}
+"""The flag for an error's ``option``, shown by commands that have it."""
+
+COMMANDS = {
+    "examination": "edgepipe doctor --host",
+    "journal": "edgepipe logs --host",
+    "releases": "edgepipe deploy --list --host",
+}
+"""The command for an error's ``option`` that no flag sets."""
+
+WITHOUT_HINT = "if the text does not help: edgepipe --debug COMMAND ... shows where it failed"
+"""What is printed for errors that have no hint."""
+
+
+def hint_of(error: EdgepipeError, options: argparse.Namespace | None) -> str:
+    """Return the hint of ``error`` for the command that was called with ``options``."""
+    way = COMMANDS.get(error.option, "")
+    flag = FLAGS.get(error.option, "")
+    if flag and hasattr(options, flag.lstrip("-").replace("-", "_")):
+        way = flag
+    if way:
+        return f"{error.hint}: {way} {error.value}".rstrip()
+    return error.hint or WITHOUT_HINT
