@@ -50,39 +50,48 @@ class Accelerator:
     # Bytes of one element of each memory type (uop, wgt, inp, acc, out).
     @property
     def uop_bytes(self) -> int:
+        """Bytes of a micro-op."""
         return 4
 
     @property
     def inp_bytes(self) -> int:
+        """Bytes of an input element: int8[batch, block_in]."""
         return self.batch * self.block_in
 
     @property
     def wgt_bytes(self) -> int:
+        """Bytes of a weight element: int8[block_out, block_in]."""
         return self.block_out * self.block_in
 
     @property
     def acc_bytes(self) -> int:
+        """Bytes of an accumulator element: int32[batch, block_out]."""
         return self.batch * self.block_out * 4
 
     @property
     def out_bytes(self) -> int:
+        """Bytes of an output element: int8[batch, block_out]."""
         return self.batch * self.block_out
 
     # Buffer depths in elements.
     @property
     def uop_depth(self) -> int:
+        """Micro-ops that the buffer holds."""
         return (1 << self.uop_buffer_bytes_log2) // self.uop_bytes
 
     @property
     def inp_depth(self) -> int:
+        """Elements that the input buffer holds."""
         return (1 << self.inp_buffer_bytes_log2) // self.inp_bytes
 
     @property
     def wgt_depth(self) -> int:
+        """Elements that the weight buffer holds."""
         return (1 << self.wgt_buffer_bytes_log2) // self.wgt_bytes
 
     @property
     def acc_depth(self) -> int:
+        """Elements that the accumulator buffer holds."""
         return (1 << self.acc_buffer_bytes_log2) // self.acc_bytes
 
     @property
@@ -92,6 +101,7 @@ class Accelerator:
 
     @property
     def macs_per_cycle(self) -> int:
+        """Multiplications of a GEMM step."""
         return self.batch * self.block_in * self.block_out
 
     @property

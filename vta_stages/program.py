@@ -134,10 +134,12 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Region, ...]:
+        """The regions that a run reads frames from, in order."""
         return tuple(r for r in self.regions if r.kind is RegionKind.INPUT)
 
     @property
     def outputs(self) -> tuple[Region, ...]:
+        """The regions that a run writes results to, in order."""
         return tuple(r for r in self.regions if r.kind is RegionKind.OUTPUT)
 
     def region(self, name: str) -> Region:

@@ -65,6 +65,7 @@ class TensorStatistics:
 
     @property
     def largest(self) -> float:
+        """Largest magnitude of all channels."""
         return float(self.magnitude.max())
 
 

@@ -40,6 +40,7 @@ class Fuse:
                 yield f"sum {node.name} is fused already"
 
     def apply(self, before: Graph) -> Graph:
+        """Return the graph with its sums fused; nodes keep their order."""
         fusing = _Fusing(before.shapes, _read_once(before))
         for node in before.nodes:
             fusing.add(node)

@@ -23,6 +23,7 @@ class ReadRelax:
             yield f"main has {len(before.params)} parameters, expected one"
 
     def apply(self, before: Main) -> Graph:
+        """Return a graph with a FloatNode for each binding, in order."""
         shapes = {param.name: param.shape for param in before.params}
         shapes |= {binding.name: binding.shape for binding in before.bindings}
         return Graph(

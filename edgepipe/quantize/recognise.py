@@ -32,6 +32,7 @@ class Recognise:
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:
+        """Return the graph with the recognised nodes; the others carry their reason."""
         nodes: dict[str, Node] = {}
         for node in before.nodes:
             assert isinstance(node, FloatNode)

@@ -81,6 +81,7 @@ class ToIntegers:
                 yield f"the range of {tensor} was not measured"
 
     def apply(self, before: Graph) -> IntegerNetwork:
+        """Return the integer operations in the order of the nodes that they come from."""
         lowering = _Lowering(before, self)
         lowering.read_frame()
         for node in before.nodes:

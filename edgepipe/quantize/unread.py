@@ -21,6 +21,7 @@ class RemoveUnread:
         return iter(())
 
     def apply(self, before: Graph) -> Graph:
+        """Return the graph without the nodes that no output depends on."""
         needed = set(before.outputs)
         kept: list[Node] = []
         for node in reversed(before.nodes):

@@ -37,6 +37,7 @@ class WriteRelax:
         return iter(())
 
     def apply(self, before: IntegerNetwork) -> IRModule:
+        """Return an integer Relax module; several outputs are returned as a tuple."""
         builder = ModuleBuilder()
         builder.param(before.input, before.frame_shape, "uint8")
         for operation in before.operations:

@@ -24,6 +24,7 @@ class BufferSlot:
 
     @property
     def base(self) -> int:
+        """Index of the first element."""
         return self.extent.first
 
 

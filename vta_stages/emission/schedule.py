@@ -46,6 +46,7 @@ class Extent:
 
     @property
     def elements(self) -> slice:
+        """The elements as a slice of the buffer."""
         return slice(self.first, self.first + self.count)
 
 

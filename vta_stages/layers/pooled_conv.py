@@ -33,6 +33,7 @@ class PooledConv:
 
     @property
     def output(self) -> TensorSpec:
+        """The pooling's output; the convolution's is never stored."""
         return self.pool.output
 
 

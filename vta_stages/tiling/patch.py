@@ -30,14 +30,17 @@ class OutputArea:
 
     @property
     def height(self) -> int:
+        """Number of rows."""
         return self.rows[1] - self.rows[0]
 
     @property
     def width(self) -> int:
+        """Number of columns."""
         return self.cols[1] - self.cols[0]
 
     @property
     def pixels(self) -> int:
+        """Number of pixels."""
         return self.height * self.width
 
 
@@ -50,6 +53,7 @@ class Patch:
 
     @property
     def pixels(self) -> int:
+        """Number of pixels."""
         return self.rows.count * self.cols.count
 
 
