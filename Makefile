@@ -1,5 +1,5 @@
-# edgepipe's two commands are `make demo` and `make test`; everything else serves them.
-# Needs: Debian 12 or newer (or Ubuntu with Python 3.11), and root once for missing packages.
+# The two main commands are `make demo` and `make test`.
+# Requires Debian 12 or newer (or Ubuntu with Python 3.11), and root once for missing packages.
 
 VENV    ?= .venv
 PYTHON  := $(VENV)/bin/python
@@ -15,24 +15,24 @@ SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path
 .PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy docs packages clean help
 
 help:
-	@echo "make demo            build NanoDet for the Ultra96, run it on a clip here, show what came out"
+	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
-	@echo "make test-board      of these those on an emulated Ultra96, or on EDGEPIPE_BOARD=user@host"
+	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
-	@echo "make fuzz            libFuzzer on what reads bundles; FUZZ_SECONDS=60 for each target"
+	@echo "make fuzz            libFuzzer on the readers of bundles; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
-	@echo "make bench-arm       first convolutions on one core and on two, beside onnxruntime's int8"
-	@echo "make bench-build     time and memory that \`edgepipe build\` takes for ResNet-18 and NanoDet"
+	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
+	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
-	@echo "make bench-runtime   a hand-over's cost, throughput, a million frames with injected faults"
-	@echo "make bench-deploy    deploys to an emulated Ultra96, the first and an unchanged one"
-	@echo "make bench-counts    first convolutions in a Cortex-A53's instructions, beside onnxruntime and ncnn"
+	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
+	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
+	@echo "make bench-counts    instructions of a Cortex-A53 for first convolutions, compared with onnxruntime and ncnn"
 	@echo "make bench-sim       the simulator's time for a frame of ResNet-18 on one core"
-	@echo "make bench-vta       bench-build, -sim, -arm and -counts, then VTA cycles by the timing model beside published figures"
-	@echo "make format          rewrite the sources as ruff and clang-format want them"
+	@echo "make bench-vta       bench-build, -sim, -arm and -counts, then modelled VTA cycles compared with published figures"
+	@echo "make format          format the sources with ruff and clang-format"
 	@echo "make clean           remove build/ and $(VENV)/"
 
 demo: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
@@ -49,12 +49,12 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 	QEMU_CPU=cortex-a53 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 	    $(AARCH64)/bin/edgepipe-tests --gtest_brief=1
 
-# A worker more than cores, as that with the emulated board waits for it half of the time.
+# One more worker than cores, because the one with the emulated board waits half of the time.
 test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 3 -m "not armhf" $(PYTEST)
 
-# What is installed on boards, in build/board/ARCHITECTURE: built, tested under qemu-user, checked
-# against the oldest image.
+# The files for boards, in build/board/ARCHITECTURE: built, tested under qemu-user, and checked
+# against the oldest supported image.
 board: $(AARCH64)/.built $(ARMHF)/.built
 	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
 	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
@@ -65,7 +65,7 @@ board: $(AARCH64)/.built $(ARMHF)/.built
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
 
 # On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated
-# one downloads about 230 MB of Debian packages once; build/test-board keeps them and may be absent.
+# one downloads about 230 MB of Debian packages once and caches them in build/test-board.
 test-board: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -m board tests/board $(PYTEST)
 
@@ -82,7 +82,7 @@ test-tsan test-asan: test-%: $(VENV)/.created
 	TSAN_OPTIONS=suppressions=cpp_runtime/tests/tsan_suppressions.txt \
 	    build/$*/bin/edgepipe-tests --gtest_brief=1
 
-# Starts from the parts of a small real bundle; what was found before is in cpp_runtime/tests.
+# Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := archive manifest arm-plan program pipeline-description
 
@@ -124,7 +124,7 @@ format: $(VENV)/.installed
 bench-accuracy bench-arm bench-build bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
-# All bars of the compiler: its programs, what building takes, the simulator, ARM stages.
+# All limits of the compiler: its programs, build time, the simulator, ARM stages.
 bench-vta: bench-build bench-sim bench-arm bench-counts
 
 bench-counts: $(VENV)/.installed $(AARCH64)/.built

@@ -1,7 +1,7 @@
-"""int8 on the simulator against float: Fashion-MNIST's whole test set, NanoDet's boxes on a clip.
+"""Compare int8 on the simulator with float: Fashion-MNIST's test set, NanoDet's boxes on a clip.
 
-Every frame goes through the bundle's pipeline: ARM kernels, VTA programs on the simulator.
-Calibration pictures are never among those judged.
+Every frame runs through the bundle's pipeline: ARM kernels, and VTA programs on the simulator.
+Calibration pictures are never part of the evaluation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from edgepipe.report.detection import Boxes, average_precision, decode_nanodet
 
 CALIBRATION_PICTURES = 256
 CLIP_FRAMES = 100
-# Boxes that float finds with this score are the truth; int8 boxes count from a lower one on, as
-# average precision sweeps the score.
+# Float boxes with at least this score are the ground truth. int8 boxes count from a lower score on,
+# because average precision sweeps the score.
 TRUTH_SCORE = 0.4
 LEAST_SCORE = 0.05
 
 
 def fashion(name: str, progress: ConsoleProgress) -> list[Figure]:
-    """Judge a classifier on all 10,000 test pictures."""
+    """Evaluate a classifier on all 10,000 test pictures."""
     path = BUILD / "fashion_train.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, frames=fashion_mnist("train")[0][:CALIBRATION_PICTURES])
@@ -112,7 +112,7 @@ def nanodet(progress: ConsoleProgress) -> list[Figure]:
 
 
 def main() -> int:
-    """Judge all networks; return 1 when a bar is missed."""
+    """Evaluate all networks; return 1 if a limit is missed."""
     progress = ConsoleProgress()
     figures = nanodet(progress)
     figures += fashion("fmnist_resnet8", progress) + fashion("fmnist_resnet18", progress)

@@ -1,14 +1,14 @@
-"""First convolutions on one core: our kernel, TVM's default schedule and onnxruntime's int8.
+"""Time first convolutions on one core: our kernels, TVM's default schedule and onnxruntime's int8.
 
-The shapes are those of the first layers that run on ARM; weights are made up. All three start from
-8-bit pixels and end in 8-bit features (a convolution, a bias, a shift or scale per channel, ReLU).
-Ours and TVM's run the whole stage, from the camera's interleaved bytes through the input table;
-onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Ours are the best kernels that this
-processor has the instructions for, as onnxruntime's are. Before anything is timed, ours must
-give the bits of stock TVM, and onnxruntime's features must agree to one step, its rounding.
+The shapes are those of first layers that run on ARM; weights are synthetic. All three start from
+8-bit pixels and end with 8-bit features (a convolution, a bias, a shift or scale per channel,
+ReLU). Ours and TVM's run the whole stage, from the camera's interleaved bytes through the input
+table; onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Ours are the best kernels for
+this processor's instructions, as are onnxruntime's. Before anything is timed, ours must give the
+bits of stock TVM, and onnxruntime's features must agree to one step, because of its rounding.
 
-Ours also runs on two threads, pinned to two cores. What one has staged the other reads, so how far
-apart the cores are tells most in a short layer: the bar is on the longer one.
+Ours also runs on two threads, pinned to two cores. One thread reads data that the other has staged,
+so the distance between the cores matters most in a short layer; the limit is on the longer layer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from vta_stages.isa.layout import unpack_activation
 from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 ROUNDS = 15
-RUNS = 5  # of one way in a round
+RUNS = 5  # of each kernel in a round
 BLOCK = 16  # channels of the layout that the VTA stage reads
 
 
@@ -62,7 +62,7 @@ class Stem:
         return (self.extent + 2 * self.pad - self.kernel) // self.stride + 1
 
     def layer(self) -> Conv:
-        """Return the layer with made-up weights that use the range of int8."""
+        """Return the layer with synthetic weights that use the full range of int8."""
         rng = np.random.default_rng(self.channels)
         bias = rng.integers(-4000, 4000, self.channels)
         shift = rng.integers(8, 11, self.channels)
@@ -149,7 +149,7 @@ def _shape(spec: TensorSpec) -> tuple[int, int, int, int]:
 
 
 def bound(session: onnxruntime.InferenceSession, image: NDArray[np.uint8]) -> Callable[[], None]:
-    """Return a call that runs the session on buffers of its own, without copies."""
+    """Return a function that runs the session on fixed buffers, without copies."""
     binding = session.io_binding()
     binding.bind_ortvalue_input("image", onnxruntime.OrtValue.ortvalue_from_numpy(image))
     binding.bind_output("features")
@@ -161,7 +161,7 @@ def bound(session: onnxruntime.InferenceSession, image: NDArray[np.uint8]) -> Ca
 
 @contextmanager
 def first_core() -> Iterator[None]:
-    """Keep this thread on the first of the process's cores; a stage's helper has the second."""
+    """Pin this thread to the first of the process's cores; a stage's helper gets the second."""
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
         raise LackingError("a second core is missing")
@@ -173,9 +173,9 @@ def first_core() -> Iterator[None]:
 
 
 def fastest(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Time the ways in turn, round by round; return each one's fastest run in milliseconds.
+    """Time the kernels alternately in rounds; return the fastest run of each in milliseconds.
 
-    A run on one core is only ever slowed down by others; the fastest is the one they left alone.
+    Other processes can only slow a run down, so the fastest run is the least disturbed one.
     """
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
@@ -188,7 +188,7 @@ def fastest(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def measure(stem: Stem, folder: Path) -> list[Figure]:
-    """Return a stem's figures; ends the program when results differ."""
+    """Return a stem's figures; end the program if results differ."""
     layer = stem.layer()
     module = relax_stage(layer)
     frame = np.random.default_rng(1).integers(0, 256, (1, stem.extent, stem.extent, 3), np.uint8)
@@ -229,7 +229,7 @@ def measure(stem: Stem, folder: Path) -> list[Figure]:
 
 
 def main() -> int:
-    """Measure every stem; return 1 when a bar is missed."""
+    """Measure every stem; return 1 if a limit is missed."""
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, stem in enumerate(STEMS):

@@ -1,7 +1,7 @@
-"""What `edgepipe build` takes on two cores, in time and memory: ResNet-18 at 224x224 and NanoDet-g.
+"""Time and memory of `edgepipe build` on two cores: ResNet-18 at 224x224 and NanoDet-g.
 
-The bundles are for the Ultra96, with all that the command does by default. ResNet-18's weights are
-made up. A bundle counts only if its pipeline, run here, gives its golden outputs bit for bit.
+The bundles are for the Ultra96, with all default options. ResNet-18's weights are synthetic. A
+bundle counts only if its pipeline, run here, gives its golden outputs bit for bit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ top = 5
 
 
 class _Graph:
-    """Nodes and made-up weights; a method returns its output's name."""
+    """Nodes and synthetic weights; each method returns its output's name."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -56,7 +56,7 @@ class _Graph:
         return output
 
     def weight(self, *shape: int) -> str:
-        """Add a weight as He initialisation draws it."""
+        """Add a weight drawn by He initialisation."""
         deviation = np.sqrt(2 / np.prod(shape[1:]))
         values = self._rng.normal(0, deviation, shape).astype(np.float32)
         self.weights.append(numpy_helper.from_array(values, f"w{len(self.weights)}"))
@@ -112,7 +112,7 @@ def resnet18() -> onnx.ModelProto:
 
 
 def run_build(model: Path, bundle: Path) -> tuple[float, float]:
-    """Run `edgepipe build`; return its seconds and the MiB that it had at most."""
+    """Run `edgepipe build`; return its seconds and its peak memory in MiB."""
     command = [sys.executable, "-m", "edgepipe", "build", model, "--board", "ultra96"]
     begin = time.perf_counter()
     process = subprocess.Popen([*command, "--calib", EXAMPLES / "calibration", "-o", bundle])
@@ -124,7 +124,7 @@ def run_build(model: Path, bundle: Path) -> tuple[float, float]:
 
 
 def check_golden(bundle: Path) -> None:
-    """Run a bundle on its golden input; end the program when an output differs in a bit."""
+    """Run a bundle on its golden input; end the program if any output bit differs."""
     manifest = storage.check(bundle)
     (frame,) = (_golden(bundle, manifest, found) for found in manifest.golden.inputs)
     with load(bundle) as pipeline:
@@ -145,7 +145,7 @@ def _golden(bundle: Path, manifest: Manifest, golden: GoldenFile) -> np.ndarray:
 
 
 def main() -> int:
-    """Build both bundles; return 1 when a bar is missed."""
+    """Build both bundles; return 1 if a limit is missed."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     figures = []

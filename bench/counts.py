@@ -1,8 +1,8 @@
-"""First convolutions in instructions of a Cortex-A53: our kernels, onnxruntime's and ncnn's wheels.
+"""Count a Cortex-A53's instructions in first convolutions: our kernels, onnxruntime's and ncnn's.
 
-All run under qemu-user with a plugin that counts; a run is the difference between few and more.
-Ours starts from the camera's interleaved bytes, the others from planes of 8-bit pixels. The
-features must agree to one step first. Downloads Debian's Python for arm64 and the wheels of
+All run under qemu-user with a counting plugin; the cost of a run is the difference between few and
+many runs. Ours starts from the camera's interleaved bytes, the others from planes of 8-bit pixels.
+First, the features must agree to one step. Downloads Debian's Python for arm64 and the wheels of
 ``emulated_wheels.txt`` once.
 """
 
@@ -30,7 +30,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.layout import unpack_activation
 from vta_stages.layers.records import Conv
 
-FEW, MORE = 2, 32  # a start of Python varies by millions of instructions
+FEW, MORE = 2, 32  # starting Python varies by millions of instructions
 STAGE = ROOT / "build" / "aarch64" / "bin" / "edgepipe-arm-stage"
 PACKAGES = (
     "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libc6", "libstdc++6",
@@ -40,14 +40,14 @@ PACKAGES = (
 OTHERS = ("onnxruntime", "ncnn")
 WHEELS = Path(__file__).with_name("emulated_wheels.txt")
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64")
-# onnxruntime asks /proc/cpuinfo what it runs on and does not survive a PC's; a Cortex-A53's:
+# onnxruntime reads /proc/cpuinfo and crashes on that of a PC. This is a Cortex-A53's:
 CPU = (
     "processor\t: 0\nFeatures\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid\n"
     "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd03\n"
     "CPU revision\t: 4\n\n"
 )
 NCNN_INT8 = 0x000D4B38
-"""What a block of int8 weights in ncnn's .bin files begins with."""
+"""The first bytes of a block of int8 weights in ncnn's .bin files."""
 
 
 def pinned_versions() -> dict[str, str]:
@@ -151,7 +151,7 @@ def write_ncnn(stem: Stem, layer: Conv, folder: Path) -> None:
 
 
 def measure(stem: Stem, emulated: Emulated, folder: Path) -> list[Figure]:
-    """Return a stem's figures; ends the program when features differ."""
+    """Return a stem's figures; end the program if features differ."""
     folder.mkdir(parents=True, exist_ok=True)
     layer = stem.layer()
     frame = np.random.default_rng(1).integers(0, 256, (1, stem.extent, stem.extent, 3), np.uint8)
@@ -175,7 +175,7 @@ def measure(stem: Stem, emulated: Emulated, folder: Path) -> list[Figure]:
 
 
 def figures_of(stem: str, counts: Mapping[str, float]) -> list[Figure]:
-    """Return the instructions of every way, and ours as a part of each of the others."""
+    """Return the instructions of every kernel, and ours relative to each of the others."""
     versions = pinned_versions()
     sources = {way: f"{way} {versions[way]}" for way in OTHERS}
     return [
@@ -202,14 +202,14 @@ def figures_of(stem: str, counts: Mapping[str, float]) -> list[Figure]:
 
 
 def check(stem: Stem, way: str, ours: NDArray[np.int8], theirs: NDArray[np.generic]) -> None:
-    """End the program when features differ by more than one step, the others' rounding."""
+    """End the program if features differ by more than one step, the others' rounding."""
     steps = int(np.abs(np.minimum(theirs.astype(int), 127) - ours).max())
     if steps > 1:
         sys.exit(f"{stem.name}: {way}'s features differ from ours by {steps} steps")
 
 
 def main() -> int:
-    """Measure every stem; return 1 when a bar is missed."""
+    """Measure every stem; return 1 if a limit is missed."""
     emulated = Emulated(BUILD / "aarch64")
     found = []
     for number, stem in enumerate(STEMS):

@@ -1,8 +1,8 @@
-"""How long deploys to the virtual Ultra96 take: the first one of NanoDet, and one of no change.
+"""Time deploys to the virtual Ultra96: the first one of NanoDet, and an unchanged one.
 
-The virtual board is started for it (cached in ``build/test-board``, as for ``make test-board``) and
-stopped afterwards. Its four cores are emulated, so the figures are of this machine; the load beside
-them says how much of it they had.
+The virtual board is started for this (cached in ``build/test-board``, as for ``make test-board``)
+and stopped afterwards. Its four cores are emulated, so the times depend on this machine and its
+load, which is printed too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from edgepipe.virtual_board.board import SSH_HOST, VirtualBoard
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 REPEATS = 5
-FIRST_S, UNCHANGED_S = 15.0, 3.0  # with the machine to itself
+FIRST_S, UNCHANGED_S = 15.0, 3.0  # on an otherwise idle machine
 
 
 class StepTimes(Silent):
-    """Adds up how long each step took, under its first word or two."""
+    """Adds up the duration of each step, keyed by its first words."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -36,7 +36,7 @@ class StepTimes(Silent):
         self._began = 0.0
 
     def step(self, text: str) -> None:
-        """End the step before and begin this one."""
+        """End the previous step and begin this one."""
         now = time.monotonic()
         if self._step:
             self.seconds[self._step] = self.seconds.get(self._step, 0.0) + now - self._began
@@ -44,7 +44,7 @@ class StepTimes(Silent):
 
 
 def timed(board: VirtualBoard, source: Source, root: str) -> tuple[str, float, StepTimes]:
-    """Deploy once; return the result, seconds, and the steps' own seconds."""
+    """Deploy once; return the result, the total seconds, and the seconds of each step."""
     target = Target(host=SSH_HOST, root=root, ssh_config=board.ssh_config)
     steps = StepTimes()
     began = time.monotonic()
@@ -67,14 +67,14 @@ def measure(board: VirtualBoard, bundle: Path) -> list[Figure]:
         assert result == "unchanged", result
         again.append(seconds)
     median = statistics.median(again)
-    name = f"deploy of no change, median of {REPEATS}"
+    name = f"unchanged deploy, median of {REPEATS}"
     figures.append(Figure(name=name, value=median, unit="s", at_most=UNCHANGED_S))
     figures += [Figure(name=f"  {name}", value=s, unit="s") for name, s in steps.seconds.items()]
     return figures
 
 
 def main() -> int:
-    """Build, start, measure, stop; return 1 when a bar is missed."""
+    """Build, start, measure and stop; return 1 if a limit is missed."""
     bundle = models.build("nanodet_g_coco_416", models.EXAMPLES / "calibration")
     progress = ConsoleProgress()
     ultra96 = boards.load("ultra96")

@@ -1,4 +1,4 @@
-"""Run in an emulated aarch64 Python: a first convolution by onnxruntime or ncnn, so many times.
+"""Run a first convolution with onnxruntime or ncnn RUNS times, in an emulated aarch64 Python.
 
 usage: emulated_stem.py onnxruntime|ncnn FOLDER RUNS; FOLDER has stem.onnx or stem.param and
 stem.bin, and image.npy; the features go to features.npy.
@@ -32,7 +32,7 @@ def ncnn_runs(folder, image, runs):
     net.opt.num_threads = 1
     if net.load_param(f"{folder}/stem.param") or net.load_model(f"{folder}/stem.bin"):
         sys.exit("ncnn cannot read the stem")
-    pixels = image.astype(np.int8)  # a Mat only refers to it
+    pixels = image.astype(np.int8)  # a Mat only borrows it
     given = ncnn.Mat(pixels)
     for _ in range(runs):
         extractor = net.create_extractor()

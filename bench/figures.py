@@ -1,4 +1,4 @@
-"""What every benchmark ends with: a table on stdout and ``build/bench/NAME.json``."""
+"""The output of every benchmark: a table on stdout and ``build/bench/NAME.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgepipe.report.table import format_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value; ``at_least`` and ``at_most`` are its bar, ``source`` who published it."""
+    """One measured value; ``at_least`` and ``at_most`` are its limits, ``source`` its origin."""
 
     name: str
     value: float
@@ -22,14 +22,14 @@ class Figure:
 
     @property
     def bar(self) -> str:
-        """What the value must reach, in words; empty without a bar."""
+        """The limit as text; empty if there is none."""
         low = f">= {self.at_least:g}" if self.at_least is not None else ""
         high = f"<= {self.at_most:g}" if self.at_most is not None else ""
         return " and ".join(part for part in (low, high) if part)
 
     @property
     def passed(self) -> bool | None:
-        """Whether the bar is met; None without a bar."""
+        """Whether the limit is met; None if there is none."""
         if not self.bar:
             return None
         return (self.at_least is None or self.value >= self.at_least) and (
@@ -43,7 +43,7 @@ class Figure:
 
 
 def publish(name: str, figures: list[Figure]) -> int:
-    """Print the table, write the JSON file; return 1 when a bar is missed, else 0."""
+    """Print the table and write the JSON file; return 1 if a limit is missed, else 0."""
     print(
         format_table(
             ["figure", "value", "unit", "bar", "verdict", "source"], [f.row() for f in figures]

@@ -1,4 +1,4 @@
-"""Where benchmarks and tests find networks, their descriptions and Fashion-MNIST."""
+"""Find networks, their descriptions and Fashion-MNIST for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUILD = ROOT / "build" / "bench"
 
 
 class LackingError(SystemExit):
-    """Something that this machine does not have; uncaught, it ends a benchmark with its text."""
+    """This machine lacks something; uncaught, the error ends a benchmark with its text."""
 
 
 def model(name: str) -> Path:

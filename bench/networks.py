@@ -1,8 +1,8 @@
-"""Integer networks as layer records with made-up weights, in the shape of well-known ones.
+"""Integer networks with the shapes of well-known networks, as layer records with synthetic weights.
 
-Bodies: all layers but the first convolution, which runs on the ARM cores. Weights, biases and
-shifts are random but of the kind that the quantiser makes: shifts differ by channel, a residual's
-factor is finer than int8 can say, and no clip can be proven superfluous.
+A body is all layers except the first convolution, which runs on the ARM cores. Weights, biases and
+shifts are random but typical of the quantiser: shifts differ by channel, a residual's factor is
+finer than int8, and no clip can be proven superfluous.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vta_stages.layers.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A network to be compiled; ``made_up`` tells that its weights are random."""
+    """A network to compile; ``made_up`` says that its weights are random."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -38,21 +38,21 @@ class Workload:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Tensors that are read but not made, in order of use."""
+        """Tensors that are read but not computed, in order of use."""
         made = {layer.output.name for layer in self.layers}
         read = [spec.name for layer in self.layers for spec in layer_inputs(layer)]
         return tuple(dict.fromkeys(name for name in read if name not in made))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Tensors that are made but not read."""
+        """Tensors that are computed but not read."""
         read = {spec.name for layer in self.layers for spec in layer_inputs(layer)}
         made = (layer.output.name for layer in self.layers)
         return tuple(name for name in made if name not in read)
 
     @property
     def macs(self) -> int:
-        """Multiplications of all convolutions, those with padding counted in."""
+        """The multiplications of all convolutions, including those with padding."""
         return sum(layer_macs(layer) for layer in self.layers)
 
 
@@ -65,12 +65,12 @@ def layer_macs(layer: Layer) -> int:
 
 
 def is_depthwise(layer: Layer) -> bool:
-    """Tell whether a layer is a depthwise convolution, average pooling included."""
+    """Whether a layer is a depthwise convolution or an average pooling."""
     return isinstance(layer, Conv) and layer.groups == layer.input.channels > 1
 
 
 def is_pooling(layer: Conv) -> bool:
-    """Tell average pooling, a depthwise convolution with one constant, from other layers."""
+    """Whether a layer is an average pooling: a depthwise convolution with one constant."""
     return is_depthwise(layer) and bool((layer.weight == layer.weight.flat[0]).all())
 
 
@@ -100,7 +100,7 @@ class Builder:
     ) -> TensorSpec:
         """Append a convolution with "same" padding.
 
-        A residual ``add``, or ``project`` through a 1x1 convolution, goes into its accumulator.
+        A residual ``add``, or ``project`` through a 1x1 convolution, is added in its accumulator.
         """
         pad = (kernel - 1) // 2
         height, width = (
@@ -170,7 +170,7 @@ class Builder:
         return self.layers[-1].output
 
     def global_pool(self, source: TensorSpec) -> TensorSpec:
-        """Append the average over the picture: a depthwise convolution of one constant."""
+        """Append the average over the picture: a depthwise convolution with one constant."""
         shape = (source.channels, 1, source.height, source.width)
         shift = 6 + int(np.log2(source.height * source.width))
         value = round((1 << shift) / (source.height * source.width))
@@ -222,7 +222,7 @@ class Builder:
 
 
 def resnet18_body() -> Workload:
-    """ResNet-18 at 224x224 behind its 7x7 convolution: max pooling to classifier."""
+    """ResNet-18 at 224x224 after its 7x7 convolution: max pooling to classifier."""
     build = Builder()
     at = build.max_pool(build.tensor("x", 64, 112, 112), 3, 2, (1, 1, 0, 0))
     for stage, channels in enumerate((64, 128, 256, 512)):
@@ -236,7 +236,7 @@ def resnet18_body() -> Workload:
 
 
 def resnet50_body() -> Workload:
-    """ResNet-50 v1 at 224x224 (the stride in a block's first 1x1) behind its 7x7 convolution."""
+    """ResNet-50 v1 at 224x224 (the stride in a block's first 1x1) after its 7x7 convolution."""
     build = Builder()
     at = build.max_pool(build.tensor("x", 64, 112, 112), 3, 2, (1, 1, 0, 0))
     for stage, (channels, blocks) in enumerate(zip((64, 128, 256, 512), (3, 4, 6, 3), strict=True)):
@@ -251,7 +251,7 @@ def resnet50_body() -> Workload:
 
 
 def yolov3_tiny_body() -> Workload:
-    """YOLOv3-tiny at 416x416 behind its first convolution and the pooling in it.
+    """YOLOv3-tiny at 416x416 after its first convolution with pooling.
 
     The layers of darknet's cfg/yolov3-tiny.cfg, 80 classes.
     """
@@ -271,7 +271,7 @@ def yolov3_tiny_body() -> Workload:
 
 
 def mobilenet_v2_stem() -> Layer:
-    """Return the convolution in front of :func:`mobilenet_v2_body`."""
+    """Return the convolution before :func:`mobilenet_v2_body`."""
     build = Builder()
     output = build.conv(build.tensor("image", 3, 224, 224), 32, 3, stride=2)
     return dataclasses.replace(
@@ -280,7 +280,7 @@ def mobilenet_v2_stem() -> Layer:
 
 
 def mobilenet_v2_body() -> Workload:
-    """MobileNetV2 at 224x224 behind its first convolution."""
+    """MobileNetV2 at 224x224 after its first convolution."""
     build = Builder()
     at = build.tensor("x", 32, 112, 112)
     plan: Sequence[tuple[int, int, int, int]] = (

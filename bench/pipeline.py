@@ -1,7 +1,7 @@
-"""Serial against pipelined frames per second on the demo clip, with the VTA on the simulator.
+"""Compare serial and pipelined frames per second on the demo clip, with the VTA on the simulator.
 
-Two borders: the default one after the first convolution, where the simulated VTA stage dwarfs the
-others, and one further back, where host kernels and simulator take about the same time. Outputs of
+Two cuts: the default one after the first convolution, where the simulated VTA stage takes most of
+the time, and a later one, where host kernels and simulator take about the same time. Outputs of
 serial and pipelined runs are compared before anything is timed.
 """
 
@@ -20,14 +20,14 @@ ROUNDS = 9
 
 
 def balanced_cut() -> str:
-    """Return the convolution that has about half of the multiplications before it."""
+    """Return the convolution that is preceded by about half of the multiplications."""
     manifest = storage.read_manifest(build(NETWORK, EXAMPLES / "calibration"))
     convolutions = [p.operator for p in manifest.placement if p.kind == "conv"]
     return convolutions[len(convolutions) // 3]
 
 
 def figures(label: str, comparison: Comparison) -> list[Figure]:
-    """Return the figures of one border; the gain must be its bound to within 10 %."""
+    """Return the figures of one cut; the gain must reach its bound to within 10 %."""
     stages = zip(comparison.stage_names, comparison.stage_ms, strict=True)
     return [
         *(Figure(name=f"{label}: stage {n}", value=ms, unit="ms") for n, ms in stages),
@@ -46,7 +46,7 @@ def figures(label: str, comparison: Comparison) -> list[Figure]:
 
 
 def main() -> int:
-    """Measure both borders; return 1 when a bar is missed."""
+    """Measure both cuts; return 1 if a limit is missed."""
     calibration = EXAMPLES / "calibration"
     default = build(NETWORK, calibration)
     frames = read_frames(default, EXAMPLES / "pedestrians.avi", FRAMES)

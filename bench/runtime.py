@@ -1,7 +1,7 @@
-"""The C++ pipeline's own costs: hand-over, throughput, start, and a soak with injected faults.
+"""The overhead of the C++ pipeline: handover, throughput, start, and a soak with injected faults.
 
-Runs the programs of ``cpp_runtime/bench`` and edgepipe-run; the arguments are the folder with them
-and a bundle. Other work on the machine shows in single rounds, so each figure is a median.
+Runs the programs of ``cpp_runtime/bench`` and edgepipe-run. The arguments are the folder of these
+programs and a bundle. Other work on the machine disturbs single rounds, so each figure is a median.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ratio(rounds: list[dict[str, float]], name: str, beside: str) -> float:
 
 
 def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
-    """Return the hand-over beside what the machine and other queues give in the same run."""
+    """Return the handover next to other queues and bare wake-ups, measured in the same run."""
     found = medians(rounds)
     rows = (
         ("asleep: bare futex wake", "futex_us"),
@@ -115,7 +115,7 @@ def first_frame_ms(program: Path, bundle: Path) -> float:
 
 
 def soak_figures(found: dict[str, float]) -> list[Figure]:
-    """Return the soak's accounts; nothing may be lost, wrong or leaked."""
+    """Return the soak's counts; nothing may be lost, wrong or leaked."""
     counts = ("delivered", "dropped", "failed", "lives", "thrown", "out_of_memory", "reported")
     return [
         Figure(name="soak: frames", value=found["submitted"], unit="", at_least=SOAK_FRAMES),
@@ -137,7 +137,7 @@ def soak_figures(found: dict[str, float]) -> list[Figure]:
 
 
 def main(programs: Path, bundle: Path) -> int:
-    """Run everything, hand-over and throughput in turns; return 1 when a bar is missed."""
+    """Run everything, alternating handover and throughput; return 1 if a limit is missed."""
     handovers, throughputs = [], []
     for _ in range(ROUNDS):
         handovers.append(run(programs, "handover"))

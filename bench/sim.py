@@ -1,8 +1,8 @@
-"""The simulator's time for a frame of ResNet-18's body on one core, with every GEMM kernel.
+"""Time a frame of ResNet-18's body on the simulator, on one core and with every GEMM kernel.
 
-Weights are made up. Bits are compared with the reference before anything is timed. A program is
-checked against the hardware's rules when it runs for the first time; what later runs take is the
-time of a frame. The bar is for AVX2; the old functional simulator of tvm-vta took about 1 s.
+Weights are synthetic. Outputs are compared with the reference before anything is timed. A program
+is checked against the hardware's rules in its first run; the time of a frame is that of later runs.
+The limit is for AVX2; the old functional simulator of tvm-vta took about 1 s.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BAR_MS = {"avx2": 60.0, "avx512-vnni": 60.0}
 
 
 def milliseconds(frames: list[float]) -> str:
-    """Return median and slowest of frames in words."""
+    """Return the median and the slowest frame as text."""
     frames = sorted(frames)
     return f"median {frames[len(frames) // 2]:.1f} ms, slowest {frames[-1]:.1f} ms of {len(frames)}"
 
 
 def main() -> int:
-    """Print the table; return 1 when a bar is missed."""
+    """Print the table; return 1 if a limit is missed."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     board = boards.load("ultra96")

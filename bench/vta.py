@@ -1,8 +1,8 @@
-"""VTA programs by the timing model: checked against the reference, then beside what others got.
+"""VTA programs by the timing model: checked against the reference, then compared with others.
 
 The published figures are those of tvm-vta's TopHub logs, of the Chisel VTA's cycle-accurate
-simulation and of AMD's DPU; bars are shares of the ideal, where every multiplier works in every
-cycle.
+simulation and of AMD's DPU. Limits are shares of the ideal, in which every multiplier works in
+every cycle.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from vta_stages.timing.timing_model import Timing, time_program
 
 CALIBRATION_FRAMES = 16
 
-# VTA.md, section 6: milliseconds of TopHub's schedules on the Ultra96's VTA at 333 MHz.
+# Milliseconds of tvm-vta's TopHub schedules on the Ultra96's VTA at 333 MHz.
 TOPHUB_ULTRA96_MS = {"C2": 3.29, "C5": 2.40, "C8": 1.94, "C11": 1.72}
 STRIDED_1X1 = ("C4", "C7", "C10")
 
@@ -80,7 +80,7 @@ class Run:
     predictions: dict[str, float]
 
     def utilisation(self, cycles: float | None = None) -> float:
-        """Return the share of the ideal in percent, of the whole or of ``cycles``."""
+        """Return the share of the ideal in percent, of the whole network or of ``cycles``."""
         ideal = self.workload.macs / self.accelerator.macs_per_cycle
         return 100 * ideal / (cycles or self.timing.cycles)
 
@@ -115,7 +115,7 @@ def run(
 
 
 def reference(workload: Workload) -> tuple[dict[str, Int8Array], dict[str, Int8Array]]:
-    """Return random inputs int8[channels, height, width] and what the reference makes of them."""
+    """Return random inputs int8[channels, height, width] and the reference's outputs for them."""
     if workload.name in _REFERENCES:
         return _REFERENCES[workload.name]
     rng = np.random.default_rng(5)
@@ -136,7 +136,7 @@ def check_bits(
 ) -> dict[str, NDArray[np.int8]]:
     """Run a program on the simulator and compare all outputs with the reference, bit for bit.
 
-    Returns the inputs that it ran on, packed.
+    Returns its inputs, packed.
     """
     tensors, expected = reference(workload)
     packed = {name: pack_activation(accelerator, value[None]) for name, value in tensors.items()}
@@ -152,7 +152,7 @@ def check_bits(
 
 
 def nanodet_body() -> Workload:
-    """Return NanoDet-g as the quantiser makes it, without its first convolution."""
+    """Return the quantised NanoDet-g without its first convolution."""
     name = "nanodet_g_coco_416"
     preprocess = descriptions.load(description(name)).preprocess
     frames = list(
@@ -170,7 +170,7 @@ def layer_table(one: Run) -> str:
     layers: dict[str, Layer] = {layer.name: layer for layer in one.workload.layers}
     rows = []
     for timing in one.timing.layers:
-        # A convolution with its pooling has both names.
+        # A convolution fused with its pooling has both names.
         macs = sum(networks.layer_macs(layers[n]) for n in timing.name.split("+") if n in layers)
         compute = timing.modules[Module.COMPUTE]
         rows.append(
@@ -190,10 +190,10 @@ def layer_table(one: Run) -> str:
 
 
 def body_figures(one: Run, bar: float | None, source: str) -> list[Figure]:
-    """Return the figures that every network has."""
+    """Return the figures common to all networks."""
     name = one.workload.name
     clock = one.accelerator.clock_hz
-    made_up = "made-up weights" if one.workload.made_up else "quantised network"
+    made_up = "synthetic weights" if one.workload.made_up else "quantised network"
     return [
         Figure(
             name=f"{name}: cycles", value=one.timing.cycles / 1e6, unit="Mcycles", source=made_up
@@ -212,7 +212,7 @@ def body_figures(one: Run, bar: float | None, source: str) -> list[Figure]:
 
 
 def resnet18_figures(one: Run) -> list[Figure]:
-    """Return the total, and the convolutions (with their residuals) alone."""
+    """Return the total, and the convolutions (with their residuals) only."""
     convolutions = {layer.name for layer in one.workload.layers if networks.layer_macs(layer)}
     dense = one.workload.layers[-1].name
     cycles = sum(t.cycles for t in one.timing.layers if t.name in convolutions - {dense})
@@ -237,7 +237,7 @@ def resnet18_figures(one: Run) -> list[Figure]:
 
 
 def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
-    """Return the layers of TVM's VTA benchmark, each a program of its own."""
+    """Return the layers of TVM's VTA benchmark, each as a separate program."""
     figures = []
     for label, make in networks.RESNET18_LAYERS.items():
         one = run(make(), accelerator, cost)
@@ -257,7 +257,7 @@ def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
 
 
 def mobilenet_figures(one: Run, board: Board) -> list[Figure]:
-    """Return both places of the depthwise convolutions, and which one `edgepipe build` takes."""
+    """Return both placements of depthwise convolutions, and the one that `edgepipe build` takes."""
     layers = (networks.mobilenet_v2_stem(), *one.workload.layers)
     operators = [
         Operator(
@@ -328,9 +328,11 @@ def other_figures(workloads: Sequence[Workload], cost: CostModel) -> list[Figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; return 1 when a bar is missed."""
+    """Print the tables; return 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.vta", description=__doc__)
-    parser.add_argument("--board", default="ultra96", help="whose accelerator and timing")
+    parser.add_argument(
+        "--board", default="ultra96", help="board that defines accelerator and timing"
+    )
     parser.add_argument("--layers", action="store_true", help="print a table of every layer")
     options = parser.parse_args(arguments)
     board = boards.load(options.board)

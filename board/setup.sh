@@ -4,14 +4,14 @@
 #
 #     sh setup.sh --board ultra96 [--user USER] [--root DIR] [--dry-run]
 #
-#   --board NAME   ultra96 or pynq-z2: which overlay, how many cores (NAME.toml)
-#   --user USER    who deploys and runs pipelines (default: who called sudo, else xilinx)
-#   --root DIR     where `edgepipe deploy` puts releases (default: edgepipe in the user's home)
-#   --dry-run      say what would change, change nothing
-#   --system DIR   goes before /etc, /lib, /proc and /sys (tests; default: empty)
+#   --board NAME   ultra96 or pynq-z2; selects the overlay and the number of cores (NAME.toml)
+#   --user USER    user who deploys and runs pipelines (default: the caller of sudo, else xilinx)
+#   --root DIR     folder for `edgepipe deploy`'s releases (default: edgepipe in the user's home)
+#   --dry-run      show what would change, change nothing
+#   --system DIR   prefix of /etc, /lib, /proc and /sys, for tests (default: empty)
 #
-# Every step looks first and changes only what differs, so it may run again. It needs no network and
-# installs no package. Exit codes: 0 set up, 1 something could not be done, 2 wrong use.
+# Every step changes only what differs, so you can run it again. It needs no network and installs no
+# packages. Exit codes: 0 set up, 1 something could not be done, 2 wrong use.
 set -eu
 export LC_ALL=C
 
@@ -57,7 +57,7 @@ lacks() {
     lacking=$((lacking + 1))
 }
 
-# change WHAT COMMAND...: says it, and does it unless this is a dry run.
+# change WHAT COMMAND...: reports the change and makes it, unless this is a dry run.
 change() {
     echo "change   $1"
     shift
@@ -65,7 +65,7 @@ change() {
     [ -n "$dry" ] || "$@"
 }
 
-# install_file MODE TARGET: puts standard input there; nothing to do when it is there already.
+# install_file MODE TARGET: writes standard input to TARGET, unless TARGET already has this content.
 install_file() {
     text=$(cat)
     if [ -f "$system$2" ] && [ "$(cat "$system$2")" = "$text" ]; then
@@ -89,13 +89,13 @@ copy_blob() {
     mv "$2.new" "$2"
 }
 
-# ---- what and where
+# ---- board, user and folders
 
 [ -n "$board" ] || usage
 description=$here/$board.toml
 overlay=$here/$board-overlay.dts
 if [ ! -f "$description" ] || [ ! -f "$overlay" ]; then
-    fail "board $board: there is no $board.toml or no $board-overlay.dts in $here" \
+    fail "board $board: no $board.toml or no $board-overlay.dts in $here" \
         "known boards: ultra96, pynq-z2"
 fi
 cores=$(sed -n 's/^cores = \([0-9][0-9]*\).*/\1/p' "$description")
@@ -106,7 +106,7 @@ armv7l | armv8l) machine=armhf ;;
 *) machine=$(uname -m) ;;
 esac
 [ "$machine" = "$architecture" ] || [ -n "$system" ] ||
-    fail "board $board: is $architecture, this machine is $machine"
+    fail "board $board: the board is $architecture, this machine is $machine"
 [ -n "$dry" ] || [ -n "$system" ] || [ "$(id -u)" = 0 ] || fail "must be root" "sudo sh setup.sh ..."
 
 if [ -z "$user" ]; then
@@ -128,7 +128,7 @@ echo "board    $board, $image, user $user, releases in $root"
 # ---- rights: a group, and udev rules that give it the devices
 
 getent group edgepipe >/dev/null || change "group edgepipe" groupadd --system edgepipe
-# video is the cameras' group, render zocl's, where there is one.
+# video is the group of cameras, render that of zocl, if it exists.
 for group in edgepipe video render; do
     [ "$group" != render ] || getent group render >/dev/null || continue
     case " $(id -nG "$user") " in
@@ -138,10 +138,10 @@ for group in edgepipe video render; do
 done
 install_file 0644 /etc/udev/rules.d/70-edgepipe.rules <"$here/70-edgepipe.rules"
 
-# ---- kernel modules, at every start
+# ---- kernel modules, loaded at every boot
 
 install_file 0644 /etc/modules-load.d/edgepipe.conf <<END
-# uio_pdrv_genirq gives the accelerator's registers to user space, u-dma-buf its buffer.
+# uio_pdrv_genirq gives user space the accelerator's registers, u-dma-buf its buffer.
 uio_pdrv_genirq
 u-dma-buf
 END
@@ -170,8 +170,8 @@ if [ ! -f "$blob" ]; then
         dtc -q -@ -I dts -O dtb -o "$compiled" "$overlay" || fail "$overlay: dtc cannot compile it"
         blob=$compiled
     else
-        fail "$blob: is missing, and this board has no dtc to make it" \
-            "copy the folder that \`make board\` leaves in build/board, which has it"
+        fail "$blob: missing, and this board has no dtc to compile it" \
+            "copy the folder that \`make board\` writes to build/board, which contains it"
     fi
 fi
 target=$system/lib/firmware/edgepipe/vta.dtbo
@@ -183,7 +183,7 @@ fi
 install_file 0755 /usr/local/lib/edgepipe/apply-overlay <"$here/apply-overlay.sh"
 install_file 0644 /etc/systemd/system/edgepipe-overlay.service <"$here/edgepipe-overlay.service"
 if [ -r "$system/proc/config.gz" ] && ! zcat "$system/proc/config.gz" | grep -q '^CONFIG_OF_CONFIGFS=y'; then
-    lacks "device-tree overlays at run time: this kernel is without CONFIG_OF_CONFIGFS" \
+    lacks "device-tree overlays at run time: this kernel lacks CONFIG_OF_CONFIGFS" \
         "merge vta.dtbo into the boot loader's device tree with fdtoverlay (docs/guides/board.md)"
 fi
 
@@ -200,12 +200,12 @@ END
 fi
 systemctl=$(command -v systemctl || echo /usr/bin/systemctl)
 install_file 0440 /etc/sudoers.d/edgepipe <<END
-# \`edgepipe deploy\` rests the service during its golden run and restarts it after the switch.
+# \`edgepipe deploy\` stops the service for its golden run and restarts it after the switch.
 $user ALL=(root) NOPASSWD: $systemctl start edgepipe, $systemctl stop edgepipe, \\
     $systemctl restart edgepipe, $systemctl reset-failed edgepipe
 END
 
-# ---- what only the image can provide
+# ---- requirements that only the image can provide
 
 for tool in flock sha256sum tar timeout; do
     command -v "$tool" >/dev/null || lacks "$tool" "deploy needs it (coreutils, tar, util-linux)"
@@ -216,12 +216,12 @@ free=$(sed -n 's/^CmaTotal: *\([0-9]*\) kB$/\1/p' "$system/proc/meminfo" 2>/dev/
         "add cma=128M to the kernel's command line, in the boot loader or bootargs"
 
 if [ "$changed" != 0 ] && [ -z "$dry" ]; then
-    # In an image that is not running there is nobody to tell.
+    # These fail in an image that is not running.
     udevadm control --reload 2>/dev/null || true
     systemctl daemon-reload 2>/dev/null || true
     systemctl enable --quiet edgepipe-overlay.service edgepipe.service
 fi
 
 echo "$changed changes$([ -z "$dry" ] || echo ' would be made'), $lacking lacking"
-[ "$changed" = 0 ] || [ -n "$dry" ] || echo "restart the board, then: edgepipe doctor --host $user@BOARD"
+[ "$changed" = 0 ] || [ -n "$dry" ] || echo "reboot the board, then run: edgepipe doctor --host $user@BOARD"
 [ "$lacking" = 0 ]

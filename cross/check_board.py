@@ -1,10 +1,10 @@
-"""Check that what is installed on a board runs on the oldest image that edgepipe supports.
+"""Check that the files for a board run on the oldest image that edgepipe supports.
 
     python cross/check_board.py FOLDER...
 
-Each FOLDER is one board's `bin/` and `lib/`. Prints a table; exit code 1, with one line per
-finding, when a file needs a version, a library or a search path that a board may lack, or when the
-folder is too large. Reads the files with `readelf`.
+Each FOLDER contains the `bin/` and `lib/` of one board. Prints a table. The exit code is 1, with
+one line per finding, if a file needs a version, a library or a search path that a board may lack,
+or if the folder is too large. Reads the files with `readelf`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def programs_in(folder: Path) -> list[Path]:
 
 
 def newest_glibc(file: Path) -> str:
-    """Return the newest version of glibc that ``file`` asks for, such as "2.17"."""
+    """Return the newest glibc version that ``file`` requires, such as "2.17"."""
     versions = [v for _, library, v in _VERSIONED.findall(_readelf(file)) if library == "GLIBC"]
     return max(versions, key=_numbers, default="none")
 
 
 def findings(folder: Path) -> Iterator[str]:
-    """Yield what would keep the files below ``folder`` from running on a board."""
+    """Yield the problems that prevent the files below ``folder`` from running on a board."""
     files = programs_in(folder)
     if not files:
-        yield f"{folder}: found no program, expected those of `make board`"
+        yield f"{folder}: no programs, expected those of `make board`"
     own = {path.name for path in files}
     for path in files:
         text = _readelf(path)
@@ -77,7 +77,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main(folders: list[Path]) -> int:
     found: list[str] = []
     for folder in folders:
-        print(f"{folder}: bytes and newest glibc asked for")
+        print(f"{folder}: bytes and newest glibc version required")
         for path in programs_in(folder):
             print(
                 f"  {path.stat().st_size:>9}  {newest_glibc(path):>5}  {path.relative_to(folder)}"
@@ -86,7 +86,7 @@ def main(folders: list[Path]) -> int:
     for finding in found:
         print(f"error: {finding}", file=sys.stderr)
     if found:
-        print("hint: cross/old_glibc.cc stands in for newer functions", file=sys.stderr)
+        print("hint: cross/old_glibc.cc replaces newer functions", file=sys.stderr)
     return 1 if found else 0
 
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Take TVM's runtime libraries for aarch64 out of its wheels, checked against cross/tvm-aarch64.txt.
+# Extract TVM's runtime libraries for aarch64 from its wheels, checked against cross/tvm-aarch64.txt.
 #
 #   cross/fetch-tvm.sh FOLDER [PYTHON]
 #
-# Leaves libtvm_runtime.so and libtvm_ffi.so in FOLDER; does nothing when they are of these digests.
+# Writes libtvm_runtime.so and libtvm_ffi.so to FOLDER, unless they are there with the right digests.
 set -eu
 
 folder=$1

@@ -1,11 +1,10 @@
 // Lets programs that are linked against the cross compiler's C library run with glibc 2.27.
 //
-// Debian's cross library is glibc 2.36, and the linker binds each function to the newest version of
-// it, which an older image lacks. `ld --wrap=NAME` sends every call of NAME, libstdc++'s included,
-// to
-// __wrap_NAME; here each takes the oldest version, or stands in for what glibc 2.27 did not have.
-// The names in KEEP(...) and __wrap_... are also the list of --wrap options
-// (cpp_runtime/CMakeLists.txt), and cross/check_board.py finds what is missing here.
+// Debian's cross library is glibc 2.36, and the linker binds each function to its newest version,
+// which older images lack. `ld --wrap=NAME` redirects every call of NAME, also from libstdc++, to
+// __wrap_NAME. The wrappers here bind to the oldest version, or replace functions that glibc 2.27
+// does not have. The names in KEEP(...) and __wrap_... are also the list of --wrap options
+// (cpp_runtime/CMakeLists.txt). cross/check_board.py finds missing ones.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -22,12 +21,12 @@ constexpr int kStatVersion = 0;  // _STAT_VER_LINUX of bits/stat.h before glibc 
 #define SETNAME_SINCE "GLIBC_2.12"
 constexpr int kStatVersion = 3;
 #else
-#error "which versions the C library of this machine begins with is not known"
+#error "unknown oldest version of this machine's C library"
 #endif
 
 #define OLD(name, since) __asm__(".symver old_" #name "," #name "@" since)
 
-// The same function in its version `since`.
+// The same function in version `since`.
 #define KEEP(name, since, result, parameters, arguments) \
   result old_##name parameters;                          \
   OLD(name, since);                                      \
@@ -55,14 +54,14 @@ KEEP(pthread_rwlock_rdlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_rwlock_wrlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_rwlock_unlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_mutex_trylock, OLDEST, int, (pthread_mutex_t * mutex), (mutex))
-// 2.32: moved into libc; the versions that libpthread had behave alike.
+// 2.32: moved into libc; the versions in libpthread behave the same.
 KEEP(pthread_attr_setaffinity_np, OLDEST, int,
      (pthread_attr_t * attributes, std::size_t bytes, const cpu_set_t* cores),
      (attributes, bytes, cores))
 // 2.29: no longer calls matherr.
 KEEP(exp, OLDEST, double, (double x), (x))
 
-// 2.33: functions of libc; before, inline functions over these.
+// 2.33: functions of libc; before that, inline functions that call these.
 int __fxstat(int version, int file, struct stat* status);
 int __lxstat(int version, const char* path, struct stat* status);
 int __xstat(int version, const char* path, struct stat* status);
@@ -86,10 +85,10 @@ int __wrap_stat64(const char* path, struct stat64* status) {
   return __xstat64(kStatVersion, path, status);
 }
 
-// 2.32: told by libc when there is one thread. "No" is always right.
+// 2.32: set by libc if there is only one thread. "No" is always correct.
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 
-// 2.36, behind std::random_device.
+// 2.36, used by std::random_device.
 unsigned __wrap_arc4random() {
   unsigned value = 0;
   while (getrandom(&value, sizeof value, 0) != sizeof value) {
@@ -97,8 +96,8 @@ unsigned __wrap_arc4random() {
   return value;
 }
 
-// 2.30. Before, as libstdc++ did there, a wait until a monotonic time is one until the same moment
-// of the wall clock: only setting that clock meanwhile makes a difference.
+// 2.30. Like libstdc++ on older systems, this converts a monotonic deadline to the wall clock. It
+// differs only if that clock is set during the wait.
 int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                   clockid_t clock, const timespec* deadline) {
   using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
@@ -121,8 +120,8 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
   return pthread_cond_timedwait(condition, mutex, &to);
 }
 
-// 2.34: libc runs a program's initialisers. Before, code that was linked into the program did, and
-// libc still leaves them to a program that brings such code.
+// 2.34: libc runs a program's initialisers. Before that, code linked into the program did, and libc
+// still leaves them to programs that contain such code.
 using Initialiser = void (*)(int, char**, char**);
 extern const Initialiser __init_array_start[] __attribute__((visibility("hidden")));
 extern const Initialiser __init_array_end[] __attribute__((visibility("hidden")));

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Install the Debian packages that edgepipe builds and tests with; does nothing when all are there.
-# With a word, those that only `make bench-runtime` (bench), `make bench-counts` (counts) or
-# `make fuzz` (fuzz) needs.
+# Install the Debian packages for building and testing edgepipe; does nothing if all are installed.
+# With an argument, install those that only `make bench-runtime` (bench), `make bench-counts` (counts)
+# or `make fuzz` (fuzz) needs.
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv

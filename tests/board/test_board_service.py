@@ -46,7 +46,7 @@ def board(virtual_board, tmp_path_factory):
     must(virtual_board, f"cp -p /usr/sbin/init /usr/sbin/init.before; set -e; {INSTALL}")
     must(virtual_board, "tar -x -C /root", stdin=setup)
     said = must(virtual_board, f"sh /root/board/setup.sh --board ultra96 --user {USER} && sync")
-    assert f"restart the board, then: edgepipe doctor --host {USER}@BOARD" in said
+    assert f"reboot the board, then run: edgepipe doctor --host {USER}@BOARD" in said
     virtual_board.reset()
     yield virtual_board
     must(virtual_board, "mv /usr/sbin/init.before /usr/sbin/init; rm -rf /etc/udev/rules.d/*; sync")

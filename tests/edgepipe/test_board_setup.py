@@ -71,7 +71,7 @@ def test_it_installs_everything_that_a_pipeline_without_root_needs(board, name):
     assert "groupadd --system edgepipe" in called
     assert f"usermod -a -G video {getpass.getuser()}" in called
     assert "enable --quiet edgepipe-overlay.service edgepipe.service" in called
-    assert "restart the board" in done.stdout
+    assert "reboot the board" in done.stdout
 
 
 def test_a_second_run_changes_no_file_and_keeps_the_users_options(board):
@@ -110,7 +110,7 @@ def test_what_a_board_lacks_is_said_with_a_remedy(board):
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("--board", "kv260"), 1, "error: board kv260: there is no kv260.toml or no kv260-overlay"),
+        (("--board", "kv260"), 1, "error: board kv260: no kv260.toml or no kv260-overlay"),
         (("--user", "nobody-here"), 1, "error: user nobody-here: does not exist"),
         (("--root", "relative"), 1, "error: --root relative: expected an absolute path"),
         (("--bord", "ultra96"), 2, "sh setup.sh --board ultra96 [--user USER]"),
@@ -153,7 +153,7 @@ def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_told_apart(
     (config / "other").mkdir(parents=True)
     done = subprocess.run(["sh", apply_overlay, board.system], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "is missing, expected a kernel with CONFIG_OF_CONFIGFS" in done.stderr
+    assert "missing, expected a kernel with CONFIG_OF_CONFIGFS" in done.stderr
     overlays = config / "device-tree/overlays"
     overlays.mkdir(parents=True)
     subprocess.run(["sh", apply_overlay, board.system], check=True)
