@@ -35,4 +35,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2])
     except edgepipe.EdgepipeError as error:  # one line that says what is wrong, and what helps
-        sys.exit(f"{error}\nhint: {error.remedy}")
+        sys.exit(f"{error}\nhint: {error.hint}")

@@ -7,12 +7,9 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-import edgepipe
 
 ROOT = Path(__file__).resolve().parent.parent
 BUNDLE = "build/demo/nanodet.edgepipe"  # what `make demo` leaves
@@ -21,15 +18,38 @@ pytestmark = [pytest.mark.models, pytest.mark.sim]
 
 
 @pytest.fixture(scope="module")
-def nanodet(model_path: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a bundle like that of `make demo`, calibrated with two pictures."""
-    return edgepipe.build(
-        model_path("nanodet_g_coco_416"),
-        board="ultra96",
-        calibration=ROOT / "examples/calibration",
-        output=tmp_path_factory.mktemp("nanodet") / "nanodet.edgepipe",
-        calibration_frames=2,
+def readme(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run the README's Python in a folder with the examples; return the folder and the output."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (code,) = python_blocks("README.md")
+    return folder, succeed("-c", code, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def nanodet(readme: tuple[Path, str]) -> Path:
+    """Return the bundle that the README builds, which is that of `make demo`."""
+    return readme[0] / "nanodet.edgepipe"
+
+
+def python_blocks(document: str) -> list[str]:
+    """Return the Python of a document, without included files."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+
+
+def succeed(*arguments: object, folder: Path = ROOT) -> str:
+    """Run Python in a folder and return what it prints."""
+    ran = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+        timeout=600,
     )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def run_as_documented(script: str, replaced: dict[str, Path]) -> str:
@@ -39,16 +59,25 @@ def run_as_documented(script: str, replaced: dict[str, Path]) -> str:
     for path, found in replaced.items():
         assert path in command
         command = command.replace(path, str(found))
-    ran = subprocess.run(
-        [sys.executable, *shlex.split(command)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    return succeed(*shlex.split(command))
+
+
+def test_the_readmes_python_prints_what_the_readme_says(readme: tuple[Path, str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"```text\n{readme[1]}```" in text
+
+
+def test_the_tutorials_python_runs(readme: tuple[Path, str]) -> None:
+    boxes, people = python_blocks("docs/tutorial/first-bundle.md")
+    assert "dog 0.45" in succeed("-c", boxes, folder=readme[0])
+    counts = re.findall(r"^\d+ (\d+) people$", succeed("-c", people, folder=readme[0]), re.M)
+    assert len(counts) == 200
+    assert min(map(int, counts)) > 0
+
+
+def test_the_python_stage_of_the_guide_runs() -> None:
+    (code,) = python_blocks("docs/guides/own-python-stage.md")
+    assert succeed("-c", code) == "[80.]\n"
 
 
 def test_run_bundle_finds_the_dog(nanodet: Path) -> None:
@@ -70,18 +99,15 @@ def test_own_board_runs_on_its_own_simulator() -> None:
     assert re.search(r"^vta1: \d+\.\d\d ms$", printed, re.M), printed
 
 
-@pytest.mark.parametrize("script", ["examples/run_bundle.py", "examples/own_board/run.py"])
-def test_an_example_explains_what_is_wrong(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["examples/run_bundle.py missing.edgepipe dog.jpg", "examples/own_board/run.py missing.toml"],
+)
+def test_an_example_explains_what_is_wrong(command: str) -> None:
     ran = subprocess.run(
-        [sys.executable, script, str(tmp_path / "missing.toml"), "picture.jpg"][
-            : 4 - ("own" in script)
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
+        [sys.executable, *command.split()], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert ran.returncode == 1
-    assert "missing.toml" in ran.stderr
+    assert ran.stderr.startswith("missing.")
     assert "\nhint: " in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -36,4 +36,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1])
     except edgepipe.EdgepipeError as error:  # for example an unknown key in the board's file
-        sys.exit(f"{error}\nhint: {error.remedy}")
+        sys.exit(f"{error}\nhint: {error.hint}")
