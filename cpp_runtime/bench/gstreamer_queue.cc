@@ -13,7 +13,7 @@ struct GstreamerQueue::Impl {
   bool pinned = false;
   GstElement* queue = nullptr;
   GstPad* source = nullptr;  // ours, before the queue
-  GstPad* sink = nullptr;    // ours, behind it; its private data is this
+  GstPad* sink = nullptr;    // ours, after it; its private data is this
 
   /// Runs on the queue's thread.
   static GstFlowReturn chain(GstPad* pad, GstObject*, GstBuffer* buffer) {

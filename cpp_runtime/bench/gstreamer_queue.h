@@ -1,4 +1,4 @@
-// GstreamerQueue: a GStreamer `queue` element between two pads, as a hand-over between threads.
+// GstreamerQueue: a GStreamer `queue` element between two pads, as a handover between threads.
 //
 //   GstreamerQueue queue([&](int number) { ... });  // called on the queue's own thread
 //   queue.push(7);

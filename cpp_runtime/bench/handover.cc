@@ -1,11 +1,12 @@
-// What a hand-over between two stages costs, beside what else there is, in the same run.
+// The cost of a handover between two stages, compared with alternatives in the same run.
 //
 //   edgepipe-bench-handover           prints one JSON object, times in microseconds
 //
-// A hand-over is the time from the last instruction of one stage to the first of the next, each on
-// its own core. Asleep, the second one waits in the kernel: beside it a bare futex wake, a queue of
-// mutex and condition variable, and GStreamer's queue element. Spinning, it polls: beside it a bare
-// cache line that one core writes and the other one reads, and Boost's single-producer queue.
+// A handover is the time from the last instruction of one stage to the first of the next, each on
+// its own core. Asleep: the second stage waits in the kernel; compared with a bare futex wake, a
+// queue of mutex and condition variable, and GStreamer's queue element. Spinning: it polls;
+// compared with a bare cache line that one core writes and the other reads, and with Boost's
+// single-producer queue.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ using namespace std::chrono_literals;
 using Views = FunctionStage::Views;
 
 constexpr int kRounds = 1000;
-constexpr auto kPause = 200us;  // long enough for the other side to sleep
+constexpr auto kPause = 200us;  // long enough for the other side to fall asleep
 
 double micros(Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
@@ -128,8 +129,8 @@ double gstreamer_queue() {
   return median(std::move(times));
 }
 
-/// Time stamps of one side, put together with those of the other only when all is over: a stamp
-/// that is read on the other core would be a second cache line under way.
+/// Time stamps of one side. They are combined with those of the other side only at the end, because
+/// reading a stamp on the other core would transfer a second cache line.
 using Stamps = std::vector<Clock::time_point>;
 
 double median_between(const Stamps& left, const Stamps& arrived) {
@@ -140,15 +141,15 @@ double median_between(const Stamps& left, const Stamps& arrived) {
   return median(std::move(times));
 }
 
-/// Time for the other core to finish with the last round and to wait again.
+/// Time for the other core to finish the last round and to wait again.
 void let_wait() {
   const Clock::time_point end = Clock::now() + 5us;
   while (Clock::now() < end) {
   }
 }
 
-/// What receive(round) sees of send(round), on two pinned threads that never sleep: the median time
-/// from before the one to after the other.
+/// The median time from before send(round) to after receive(round), on two pinned threads that
+/// never sleep.
 template <typename Send, typename Receive>
 double measure_spinning(Send send, Receive receive) {
   Stamps left(kRounds);
@@ -175,7 +176,7 @@ double measure_spinning(Send send, Receive receive) {
   return median_between(left, arrived);
 }
 
-/// One way of a cache line between two cores that do nothing else.
+/// The one-way transfer of a cache line between two otherwise idle cores.
 double cache_line() {
   alignas(64) std::atomic<int> line{-1};
   return measure_spinning([&](int round) { line.store(round, std::memory_order_release); },
@@ -195,7 +196,7 @@ double boost_queue() {
                           });
 }
 
-/// All frames are sent at once, so that the two stages have the two cores for themselves.
+/// All frames are sent at once, so that the two stages can use the two cores alone.
 Result<double> handover_spinning(DeviceMemory& memory) {
   Stamps left;
   Stamps arrived;

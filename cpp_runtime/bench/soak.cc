@@ -1,11 +1,11 @@
 // Many frames through a three-stage pipeline with random delays and injected faults.
 //
-//   edgepipe-bench-soak [FRAMES]      prints one JSON object; exits 1 when an account is wrong
+//   edgepipe-bench-soak [FRAMES]      prints one JSON object; exits with 1 if a count is wrong
 //
-// Faults end a pipeline, as they do in the field: a stage that throws, one that runs out of memory,
-// one that reports an error, and one that hangs until the pipeline is cancelled. The pipeline is
-// then restarted and the frames go on. The reader is slow now and then. Checked over all lives:
-// results in order and right, submitted = delivered + dropped + failed, memory flat.
+// Faults end a pipeline, as in the field: a stage throws, runs out of memory, reports an error, or
+// hangs until the pipeline is cancelled. The pipeline is then restarted and continues. The reader
+// is slow at times. Checked over all restarts: results are in order and correct, submitted =
+// delivered + dropped + failed, memory does not grow.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using Views = FunctionStage::Views;
 
-constexpr auto kStall = 100ms;  // the reader takes a longer wait for a hang
+constexpr auto kStall = 100ms;  // the reader treats a longer wait as a hang
 constexpr auto kNever = 60s;
 
 struct Faults {
@@ -104,7 +104,7 @@ Graph three_stages(Faults& faults) {
   return graph;
 }
 
-/// Sends numbers from `first` on until the pipeline ends or `last` is reached.
+/// Sends numbers starting at `first` until the pipeline ends or `last` is reached.
 void produce(Pipeline& pipeline, std::uint64_t first, std::uint64_t last) {
   for (std::uint64_t value = first; value < last; ++value) {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
@@ -113,14 +113,14 @@ void produce(Pipeline& pipeline, std::uint64_t first, std::uint64_t last) {
   static_cast<void>(pipeline.stop(Clock::now() + kNever));
 }
 
-/// Takes results until the pipeline's end, cancelling it when a stage hangs.
+/// Takes results until the pipeline ends, and cancels it if a stage hangs.
 void consume(Pipeline& pipeline, std::uint64_t first, Faults& faults, std::minstd_rand& random,
              Totals& totals) {
   for (std::uint64_t expected = 0;;) {
     const Result<OutputFrame> frame = pipeline.next(Clock::now() + kStall);
     if (!frame.ok()) {
       if (frame.status().code() != Code::kDeadline) return;
-      if (!faults.hanging) continue;  // the machine was busy, no stage hangs
+      if (!faults.hanging) continue;  // the machine is busy, no stage hangs
       pipeline.cancel();
       return;
     }
@@ -132,7 +132,7 @@ void consume(Pipeline& pipeline, std::uint64_t first, Faults& faults, std::minst
   }
 }
 
-/// From start or restart to an end; adds up what became of the frames.
+/// One run from start or restart to an end; adds up the outcomes of the frames.
 void live(Pipeline& pipeline, std::uint64_t frames, Faults& faults, std::minstd_rand& random,
           Totals& totals) {
   const std::uint64_t first = totals.submitted;
@@ -141,7 +141,7 @@ void live(Pipeline& pipeline, std::uint64_t frames, Faults& faults, std::minstd_
   faults.released = true;
   faults.released.notify_all();
   producer.join();
-  // A stage that hung still has to return; the end is known once all have.
+  // A stage that hung still has to return; the counts are final once all have returned.
   static_cast<void>(pipeline.stop(Clock::now() + kNever));
   faults.released = false;
   faults.hanging = false;

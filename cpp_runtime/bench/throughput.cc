@@ -1,10 +1,10 @@
-// What throughput two stages leave, what an idle pipeline takes, and what a frame allocates.
+// Throughput of two stages, CPU time of an idle pipeline, and allocations per frame.
 //
 //   edgepipe-bench-throughput         prints one JSON object
 //
 // Two stages, each on its own core, compute for 5 ms and for 20 ms; efficiency is the frames per
-// second over those of the slower stage alone. Both cores must be free: a stage that waits for its
-// core is not the pipeline's fault but counts.
+// second over those of the slower stage alone. Both cores must be free: time that
+// a stage waits for its core is counted too.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ namespace {
 using namespace std::chrono_literals;
 using Views = FunctionStage::Views;
 
-/// Frames per second over those of the slower stage alone, 1 being the best there is.
+/// Frames per second relative to the slower stage alone; 1 is ideal.
 Result<double> efficiency(DeviceMemory& memory, Clock::duration work, int frames) {
   const auto compute = [work](Views, Views) {
     const Clock::time_point end = Clock::now() + work;
@@ -47,7 +47,7 @@ Result<double> efficiency(DeviceMemory& memory, Clock::duration work, int frames
   };
   Result<std::unique_ptr<Pipeline>> pipeline = two_stages(memory, compute, compute);
   if (!pipeline.ok()) return pipeline.status();
-  // The ring is kept full, so that a stage which was late once can catch up.
+  // The ring is kept full, so that a delayed stage can catch up.
   const int slots = static_cast<int>((*pipeline)->slots());
   int submitted = 0;
   for (int taken = 0; taken < frames; ++taken) {
@@ -74,7 +74,7 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Percent of one core that a pipeline takes while it waits for frames, over two seconds.
+/// The share of one core in percent that a waiting pipeline uses, over two seconds.
 Result<double> idle_percent(DeviceMemory& memory) {
   const auto nothing = [](Views, Views) { return Status(); };
   Result<std::unique_ptr<Pipeline>> pipeline = two_stages(memory, nothing, nothing);

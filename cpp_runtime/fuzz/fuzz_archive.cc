@@ -1,4 +1,4 @@
-// An archive of any bytes: read or refused, and every file that it names lies inside it.
+// An archive of arbitrary bytes is either refused, or all its files are inside it.
 #include <cstdlib>
 
 #include "bundle/archive.h"

@@ -1,4 +1,4 @@
-// A plan of any text: read or refused; what a plan refers to is there.
+// A plan of arbitrary text is either refused, or all its references are valid.
 #include <cstdlib>
 
 #include "stage/arm_plan.h"

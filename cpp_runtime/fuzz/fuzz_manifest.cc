@@ -1,4 +1,4 @@
-// A manifest of any text: read or refused; indices of one that is read are in range.
+// A manifest of arbitrary text is either refused, or all its indices are in range.
 #include <algorithm>
 #include <cstdlib>
 

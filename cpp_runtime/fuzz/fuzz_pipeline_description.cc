@@ -1,4 +1,4 @@
-// A pipeline.json of any text: read or refused; indices of one that is read are in range.
+// A pipeline.json of arbitrary text is either refused, or all its indices are in range.
 #include <cstdlib>
 
 #include "edgepipe/pipeline_description.h"

@@ -1,7 +1,7 @@
-// A VTA program of any four files: loaded, bound and verified, or refused.
+// A VTA program of four arbitrary files is either refused, or loaded, bound and verified.
 //
-// The input is program.json, insns.bin, relocs.bin and consts.bin, each but the last after its
-// length in bytes, a little-endian uint32.
+// The input is program.json, insns.bin, relocs.bin and consts.bin. Each of them except the last is
+// preceded by its length in bytes, a little-endian uint32.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -17,7 +17,7 @@ PROGRAM_PARTS = ("program.json", "insns.bin", "relocs.bin", "consts.bin")
 
 
 def program_seed(parts: dict[str, bytes]) -> bytes:
-    """Join a program's files as fuzz_program.cc takes them apart."""
+    """Join a program's files in the format of fuzz_program.cc."""
     *first, last = (parts[name] for name in PROGRAM_PARTS)
     return b"".join(struct.pack("<I", len(part)) + part for part in first) + last
 

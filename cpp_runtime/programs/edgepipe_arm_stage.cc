@@ -1,10 +1,10 @@
-// edgepipe-arm-stage: runs one ARM stage on files, to compare and to time kernels on a board.
+// edgepipe-arm-stage: runs one ARM stage on files, to compare and time kernels on a board.
 //
 //   edgepipe-arm-stage [--threads N] FOLDER FRAMES FILE...
 //
-// FILEs are the inputs' raw bytes, then where the outputs are written, in the plan's order. The
-// stage runs FRAMES times on N threads, by default one; the median time in microseconds goes to
-// standard output.
+// FILEs are the raw inputs, then the files for the outputs, in the plan's order. The stage runs
+// FRAMES times on N threads (default: one). The median time in microseconds is printed to standard
+// output.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -45,7 +45,7 @@ Status read_file(const std::string& path, std::byte* data, std::size_t bytes) {
   file.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes));
   if (!file || file.peek() != std::ifstream::traits_type::eof()) {
     return Status(Code::kInvalidArgument,
-                  path + ": cannot be read, or has not " + std::to_string(bytes) + " bytes");
+                  path + ": cannot be read, or does not have " + std::to_string(bytes) + " bytes");
   }
   return {};
 }
@@ -103,7 +103,7 @@ Status run(const std::string& folder, std::size_t frames, std::size_t threads,
   return {};
 }
 
-/// The whole number that `text` is; 0 when it is none.
+/// The whole number in `text`; 0 if it is malformed.
 std::size_t whole(std::string_view text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -1,6 +1,6 @@
-// edgepipe-fpga-model: the virtual board's FPGA. Maps the guest's memory, waits for the accelerator
-// to be started through its registers, runs the program on the simulator and raises the interrupt.
-// Ends when QEMU does. `edgepipe virtual-board` starts it.
+// edgepipe-fpga-model: the virtual board's FPGA. Maps the guest's memory, waits until the driver
+// starts the accelerator through its registers, runs the program on the simulator and raises the
+// interrupt. Ends with QEMU. `edgepipe virtual-board` starts it.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +58,7 @@ std::optional<Arguments> parse(int argc, char** argv) {
   return arguments.values.size() == 5 ? std::optional(arguments) : std::nullopt;
 }
 
-// Looks often while there is work, and less often the longer there is none.
+// Polls often while there is work, and less often the longer it is idle.
 class Pace {
  public:
   void wait(bool worked) {
@@ -107,7 +107,8 @@ Status serve(const Arguments& arguments) {
     if (!worked.ok()) return worked.status();
     pace.wait(*worked);
   }
-  std::fprintf(stderr, "%llu runs; QEMU is gone\n", static_cast<unsigned long long>(model.runs()));
+  std::fprintf(stderr, "%llu runs; QEMU has ended\n",
+               static_cast<unsigned long long>(model.runs()));
   return {};
 }
 

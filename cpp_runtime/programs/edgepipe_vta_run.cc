@@ -1,12 +1,12 @@
-// edgepipe-vta-run: runs a raw VTA program on the board's accelerator, through the real driver. For
-// bring-up and tests: MEMORY is an image that the program's dram_base fields are relative to.
+// edgepipe-vta-run: runs a raw VTA program on the board's accelerator through the real driver, for
+// bring-up and tests. MEMORY is an image; the program's dram_base fields are relative to its start.
 //
 //   edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE
 //                    [--runs=N] [--deadline-ms=N] [--poll]
 //
-// Every run starts from the same image and must leave the same memory. OUTPUT gets that memory,
-// stdout one JSON object with the counts. Exit code: 0 done (runs past their deadline are counted,
-// not fatal), 1 failed or runs differ, 2 wrong use.
+// Every run starts from the same image and must leave the same memory, which is written to OUTPUT.
+// One JSON object with the counts is printed to stdout. Exit codes: 0 success (missed deadlines are
+// counted but not fatal), 1 failure or differing runs, 2 wrong use.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

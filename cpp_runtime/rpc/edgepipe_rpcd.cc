@@ -113,12 +113,12 @@ int main(int argc, char** argv) {
   };
 
   int ends[2];
-  if (::pipe(ends) != 0) return failed("no pipe");
+  if (::pipe(ends) != 0) return failed("cannot create a pipe");
   options.stop_on.push_back(ends[0]);
   stop_pipe = ends[1];
   ::signal(SIGTERM, on_signal);
   ::signal(SIGINT, on_signal);
-  ::signal(SIGPIPE, SIG_IGN);  // a client that has gone shows as a failed write
+  ::signal(SIGPIPE, SIG_IGN);  // a lost client is reported as a failed write
   auto server = edgepipe::rpc::Server::create(std::move(options));
   if (!server.ok()) return failed(server.status().message());
   std::printf("listening on 127.0.0.1:%u\n", static_cast<unsigned>((*server)->port()));

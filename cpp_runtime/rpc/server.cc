@@ -31,10 +31,10 @@ constexpr std::size_t kMostKeyBytes = 4096;
 constexpr milliseconds kGreetingPatience{10'000};
 
 constexpr milliseconds kTrackerPeriod{2'000};
-constexpr int kMostUnclaimedChecks = 3;  // a client that got the key and never came
-constexpr milliseconds kGrace{2'000};    // for a session to end by itself once its client has gone
+constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
+constexpr milliseconds kGrace{2'000};    // for a session to end by itself after its client is gone
 
-/// What is left until `end`, as poll() takes it, rounded up; -1, for ever, without an end.
+/// The time until `end` for poll(), rounded up; -1 (for ever) if there is no end.
 int wait_ms(const std::optional<Clock::time_point>& end) {
   if (!end) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*end - Clock::now()).count();
@@ -134,7 +134,7 @@ void Server::keep_offer() {
 Result<Server::Client> Server::greet(Socket socket) {
   Result<std::int32_t> magic = socket.read_int();
   if (!magic.ok()) return magic.status();
-  if (*magic != kMagic) return Status(Code::kCorrupt, "it does not speak TVM's RPC");
+  if (*magic != kMagic) return Status(Code::kCorrupt, "not a TVM RPC client");
   Result<std::string> text = socket.read_text(kMostKeyBytes);
   if (!text.ok()) return text.status();
   std::istringstream words(*text);
@@ -142,9 +142,9 @@ Result<Server::Client> Server::greet(Socket socket) {
   words >> key;
   const std::string expected = "client:" + (tracker_ ? tracker_->match_key() : options_.key);
   if (key != expected) {
-    // Who came without the key may be told so or not; it is refused all the same.
+    // A client without the key is refused, whether or not the answer reaches it.
     static_cast<void>(socket.write_int(kMismatch).ok());
-    return Status(Code::kInvalidArgument, "its key is another one");
+    return Status(Code::kInvalidArgument, "wrong key");
   }
   Status status = socket.write_int(kMagic);
   if (status.ok()) status = socket.write_text("server:" + options_.key);
@@ -155,13 +155,13 @@ Result<Server::Client> Server::greet(Socket socket) {
 Status Server::serve(Client client) {
   std::string folder = (options_.folder / "edgepipe-rpc-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
-    return Status(Code::kDevice, folder + ": cannot be made: " + std::strerror(errno));
+    return Status(Code::kDevice, folder + ": cannot be created: " + std::strerror(errno));
   }
   int pipe_ends[2] = {-1, -1};
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
     return Status(Code::kInternal, std::string("pipe: ") + std::strerror(errno));
   }
-  FileDescriptor ended(pipe_ends[0]);  // hangs up when the session's process ends
+  FileDescriptor ended(pipe_ends[0]);  // closed when the session's process ends
   FileDescriptor alive(pipe_ends[1]);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
@@ -192,7 +192,7 @@ void Server::watch(pid_t child, int ended, const Client& client) {
   if (client.limit) end = Clock::now() + *client.limit;
   bool client_gone = false;
   for (;;) {
-    // The client's socket is only watched for its end; what it says is for the session's process.
+    // Watches the client's socket only for its end; the session's process reads the data.
     std::vector<pollfd> waits = {{ended, POLLIN, 0},
                                  {client_gone ? -1 : client.socket.number(), POLLRDHUP, 0}};
     for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
@@ -202,9 +202,9 @@ void Server::watch(pid_t child, int ended, const Client& client) {
     if (ready == 0) {
       ::kill(child, SIGKILL);
       if (!client_gone) {
-        return_error(client.socket.number(), "RPCSessionTimeoutError: the session's time of " +
-                                                 std::to_string(client.limit->count()) +
-                                                 " ms is up");
+        return_error(client.socket.number(),
+                     "RPCSessionTimeoutError: the session's time limit of " +
+                         std::to_string(client.limit->count()) + " ms has passed");
       }
       return;
     }

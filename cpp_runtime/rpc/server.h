@@ -1,12 +1,12 @@
-// Server: gives one client after another a session with TVM's RPC protocol, each in its own
+// Server: serves sessions of TVM's RPC protocol to one client after another, each in its own
 // process.
 //
 //   Result<std::unique_ptr<Server>> server = Server::create(options);
 //   Status ended = (*server)->run();   // until a stop descriptor becomes readable
 //
 // One session at a time, because a board has one accelerator; other clients wait. A session ends,
-// and its process and files go, when its client closes or is lost, when the client asks nothing for
-// too long, when its time is up, or with the server.
+// and its process and files are removed, when its client disconnects, is idle for too long or
+// exceeds its time limit, or when the server ends.
 #pragma once
 
 #include <chrono>
@@ -28,27 +28,28 @@ namespace edgepipe::rpc {
 class Server {
  public:
   struct Options {
-    std::uint16_t port = 0;          // 0 takes a free one
-    std::string key;                 // clients must say the same; with a tracker, what it serves
-    std::filesystem::path folder;    // sessions get folders in this one
-    std::vector<int> stop_on;        // borrowed; the server ends when one can be read, or hangs up
-    std::chrono::seconds idle{600};  // how long a session may ask nothing
-    std::optional<Tracker::Options> tracker;  // its key and, unless set, its port are the server's
+    std::uint16_t port = 0;  // 0: any free port
+    std::string key;         // clients must send the same; with a tracker, the key offered there
+    std::filesystem::path folder;  // parent of the sessions' folders
+    std::vector<int> stop_on;      // borrowed; the server ends when one becomes readable or closed
+    std::chrono::seconds idle{600};  // how long a session may be idle
+    std::optional<Tracker::Options>
+        tracker;  // its key and, unless set, its port come from the server
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
-  /// Listens; nothing is served yet. kDevice when the port is taken.
+  /// Listens, but does not serve yet. kDevice if the port is in use.
   static Result<std::unique_ptr<Server>> create(Options options);
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
-  /// Serves until stopped. Blocks. A tracker that does not answer is tried again and logged.
+  /// Serves until stopped. Blocks. If a tracker does not answer, logs it and retries.
   Status run();
 
  private:
   struct Client {
     Socket socket;
-    std::optional<std::chrono::milliseconds> limit;  // what the client set for its session
+    std::optional<std::chrono::milliseconds> limit;  // set by the client for its session
   };
 
   Server(Options options, FileDescriptor listener, std::uint16_t port);

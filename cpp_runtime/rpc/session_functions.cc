@@ -12,7 +12,7 @@ namespace {
 namespace ffi = tvm::ffi;
 using Path = std::filesystem::path;
 
-/// A client names files of its own session only; their folders are made for it.
+/// A client can name only files of its own session; their folders are created.
 Path session_path(const Path& folder, const std::string& name) {
   const Path path(name);
   bool inside = !name.empty() && path.is_relative();
@@ -26,7 +26,7 @@ Path session_path(const Path& folder, const std::string& name) {
 }  // namespace
 
 void register_functions(const Path& folder) {
-  const bool replace = true;  // what TVM registers for its own server
+  const bool replace = true;  // TVM registers its own functions for these names
   ffi::Function::SetGlobal("tvm.rpc.server.workpath",
                            ffi::Function::FromTyped([folder](const ffi::String& name) {
                              return ffi::String(session_path(folder, std::string(name)).string());

@@ -11,10 +11,10 @@
 
 namespace edgepipe::rpc {
 
-// TVM's C++ side throws: here is where its exceptions end.
+// TVM's C++ code throws; its exceptions end here.
 bool serve_session(int descriptor, const std::filesystem::path& folder, std::chrono::seconds idle) {
   try {
-    // TVM's loop blocks in read() while the client asks nothing, and ends when read() fails.
+    // TVM's loop blocks in read() while the client is idle, and ends when read() fails.
     if (!set_patience(descriptor, idle).ok() || ::chdir(folder.c_str()) != 0) return false;
     register_functions(folder);
     tvm::ffi::Function::GetGlobalRequired("rpc.ServerLoop")(descriptor);
@@ -29,7 +29,7 @@ void return_error(int descriptor, const std::string& text) {
   try {
     tvm::ffi::Function::GetGlobalRequired("rpc.ReturnException")(descriptor, text);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "edgepipe-rpcd: the client was not told: %s\n", error.what());
+    std::fprintf(stderr, "edgepipe-rpcd: could not report to the client: %s\n", error.what());
   }
 }
 

@@ -24,7 +24,7 @@ std::string reason() { return std::strerror(errno); }
 
 Status transfer_error(const char* what) {
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    return Status(Code::kDeadline, std::string(what) + ": the other end is silent");
+    return Status(Code::kDeadline, std::string(what) + ": the peer does not answer");
   }
   return Status(Code::kClosed, std::string(what) + ": " + reason());
 }
@@ -33,7 +33,7 @@ Status transfer_error(const char* what) {
 
 Socket::Socket(FileDescriptor descriptor, std::chrono::milliseconds patience)
     : descriptor_(std::move(descriptor)) {
-  // A socket that refuses these options is one whose reads and writes fail, which is reported.
+  // If a socket refuses these options, its reads and writes fail too, and that is reported.
   const int one = 1;
   setsockopt(number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   static_cast<void>(set_patience(number(), patience).ok());
@@ -54,7 +54,7 @@ Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
     FileDescriptor descriptor(
         ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
     if (!descriptor.valid()) continue;
-    Socket socket(std::move(descriptor), patience);  // the patience to send ends connect() too
+    Socket socket(std::move(descriptor), patience);  // the send timeout also applies to connect()
     if (::connect(socket.number(), one->ai_addr, one->ai_addrlen) == 0) return socket;
   }
   return Status(Code::kNotFound, address + ": cannot connect: " + reason());
@@ -93,7 +93,7 @@ Status Socket::read_all(void* data, std::size_t bytes) {
     const ssize_t count = ::recv(number(), next, bytes, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return transfer_error("read");
-    if (count == 0) return Status(Code::kClosed, "read: the other end has closed");
+    if (count == 0) return Status(Code::kClosed, "read: the peer has closed the connection");
     next += count;
     bytes -= static_cast<std::size_t>(count);
   }
@@ -118,7 +118,7 @@ Result<FileDescriptor> listen_on_loopback(std::uint16_t port) {
                   "127.0.0.1:" + std::to_string(port) + ": " + what + ": " + reason());
   };
   FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.valid()) return failed("no socket");
+  if (!listener.valid()) return failed("cannot create a socket");
   const int one = 1;
   setsockopt(listener.number(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   sockaddr_in address{};

@@ -1,10 +1,11 @@
-// Socket: a connected TCP socket whose every read and write ends by a deadline.
+// Socket: a connected TCP socket with a time limit for every read and write.
 //
 //   Result<Socket> tracker = Socket::connect("127.0.0.1", 9190, 10s);
 //   Status status = tracker->write_int(kMagic);
 //   Result<std::string> answer = tracker->read_text(4096);
 //
-// Integers are 32 bits, little-endian; a text is its length and its bytes: TVM's RPC handshakes.
+// The format of TVM's RPC handshakes: 32-bit little-endian integers; a text is its length and
+// bytes.
 #pragma once
 
 #include <chrono>
@@ -20,14 +21,14 @@ namespace edgepipe::rpc {
 
 class Socket {
  public:
-  /// Every function waits at most `patience` for the other end to take or give something.
+  /// Every function waits at most `patience` for the peer to send or receive data.
   Socket(FileDescriptor descriptor, std::chrono::milliseconds patience);
 
-  /// Connects to `host`, a name or an address. kNotFound when nobody answers there.
+  /// Connects to `host`, a name or an address. kNotFound if nobody answers.
   static Result<Socket> connect(const std::string& host, std::uint16_t port,
                                 std::chrono::milliseconds patience);
 
-  /// kDeadline when the other end is silent too long, kClosed when it has gone.
+  /// kDeadline if the peer does not answer in time, kClosed if it has closed the connection.
   Result<std::int32_t> read_int();
   Status write_int(std::int32_t value);
 
@@ -44,7 +45,7 @@ class Socket {
   FileDescriptor descriptor_;
 };
 
-/// Listens on 127.0.0.1 only. Port 0 takes any free one. kDevice when the port is taken.
+/// Listens on 127.0.0.1 only. Port 0: any free port. kDevice if the port is in use.
 Result<FileDescriptor> listen_on_loopback(std::uint16_t port);
 
 /// The port that a listening socket has.

@@ -20,7 +20,7 @@ constexpr int kPut = 3;
 constexpr int kUpdateInfo = 5;
 constexpr int kGetPendingMatchKeys = 7;
 
-/// A key that no one has used before; the tracker takes what follows the last colon as its own.
+/// A unique key; the tracker uses the part after the last colon itself.
 std::string random_key(const std::string& key) {
   std::random_device source;
   return key + ":" + std::to_string(source()) + std::to_string(source());
@@ -38,7 +38,7 @@ Result<Tracker> Tracker::connect(Options options) {
   if (*magic != kTrackerMagic) {
     return Status(Code::kCorrupt, "tracker " + tracker.options_.host + ":" +
                                       std::to_string(tracker.options_.port) +
-                                      ": what answers there is no TVM RPC tracker");
+                                      ": not a TVM RPC tracker");
   }
   const Tracker::Options& own = tracker.options_;
   const Json host = own.advertised_host.empty() ? Json(nullptr) : Json(own.advertised_host);

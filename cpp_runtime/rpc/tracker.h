@@ -1,8 +1,8 @@
-// Tracker: a server's place in the queue of TVM's RPC tracker, which serves a farm of boards.
+// Tracker: a server's registration with TVM's RPC tracker, which serves a farm of boards.
 //
 //   Result<Tracker> tracker = Tracker::connect(options);
-//   Status status = tracker->offer();                // one client may now come, with match_key()
-//   Result<bool> waiting = tracker->still_offered(); // false: a client was sent here
+//   Status status = tracker->offer();                // one client may now connect, with
+//   match_key() Result<bool> waiting = tracker->still_offered(); // false: a client was sent here
 //
 // The protocol is the one of python/tvm/rpc/tracker.py (TVM 0.27): JSON texts over one connection.
 #pragma once
@@ -21,23 +21,23 @@ class Tracker {
   struct Options {
     std::string host;
     std::uint16_t port = 0;
-    std::string key;  // what clients ask the tracker for, e.g. "ultra96"
-    // Where clients reach this server: its own port on the address that the tracker sees it come
-    // from, unless a host is given, such as the near end of a tunnel.
+    std::string key;  // that clients request from the tracker, e.g. "ultra96"
+    // Where clients reach this server: its port at the address that the tracker sees, unless a host
+    // is given, such as the near end of a tunnel.
     std::string advertised_host;
     std::uint16_t advertised_port = 0;
   };
 
-  /// Connects and says who is there. kNotFound, kDeadline, kClosed or kCorrupt.
+  /// Connects and registers this server. kNotFound, kDeadline, kClosed or kCorrupt.
   static Result<Tracker> connect(Options options);
 
   /// Offers one session under a new match key.
   Status offer();
 
-  /// Whether the offer still waits for a client.
+  /// Whether the offer is still waiting for a client.
   Result<bool> still_offered();
 
-  /// What the client that gets the offer will say; empty before the first offer.
+  /// The key that the assigned client will send; empty before the first offer.
   [[nodiscard]] const std::string& match_key() const { return match_key_; }
 
  private:

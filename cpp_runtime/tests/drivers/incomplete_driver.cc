@@ -1,4 +1,4 @@
-// A driver that lacks VTADeviceRun and both cache functions.
+// A driver without VTADeviceRun and without both cache functions.
 #include <cstddef>
 #include <cstdint>
 

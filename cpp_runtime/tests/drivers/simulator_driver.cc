@@ -1,8 +1,8 @@
-// A driver as somebody else would write it: the functions of vta/driver.h around a simulator.
+// A third-party driver: the functions of vta/driver.h around a simulator.
 //
-// The accelerator is the JSON in EDGEPIPE_TEST_ACCELERATOR; such a library knows its own, and
-// nothing in the interface tells it. With EDGEPIPE_TEST_BROKEN set, no run succeeds. Its memory is
-// out of the CPU's reach until it is copied: what VTAMemAlloc returns are physical addresses.
+// EDGEPIPE_TEST_ACCELERATOR describes the accelerator in JSON; the interface itself does not. With
+// EDGEPIPE_TEST_BROKEN set, no run succeeds. The CPU cannot access its memory without copying:
+// VTAMemAlloc returns physical addresses.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,9 +1,9 @@
-// edgepipe-count-allocations: how often a bundle's frames call malloc, once the pipeline is warm.
+// edgepipe-count-allocations: counts the malloc calls of a bundle's frames in a warm pipeline.
 //
 //   edgepipe-count-allocations BUNDLE FRAMES
 //
 // Runs the golden input, pipelined and then serial, with the VTA on the simulator; every output is
-// compared. The count of each goes to standard output, in one line.
+// compared. The counts of both runs are printed in one line.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -21,7 +21,8 @@ std::atomic<long> allocations{0};
 
 }  // namespace
 
-// glibc's own functions under their other names: whatever allocates, operator new too, is counted.
+// glibc's functions under their internal names; this counts all allocations, including operator
+// new.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -55,7 +56,7 @@ namespace {
 
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(60); }
 
-/// Runs `frames` golden frames, two under way at a time.
+/// Runs `frames` golden frames, two in flight at a time.
 Status run(Pipeline& pipeline, const GoldenCheck& golden, long frames) {
   for (long frame = 0; frame < frames; frame += 2) {
     for (int each = 0; each < 2; ++each) {

@@ -1,4 +1,4 @@
-// How often the test program has called operator new (pipeline_allocation_test.cc replaces it).
+// Counts the test program's calls of operator new (pipeline_allocation_test.cc replaces it).
 #pragma once
 
 namespace edgepipe::testing {

@@ -1,4 +1,4 @@
-// Makes small bundles for tests: a folder, or a ustar archive written by an independent writer.
+// Creates small bundles for tests: a folder, or a ustar archive written by an independent writer.
 #pragma once
 
 #include <cstdio>
@@ -52,7 +52,7 @@ inline std::string ustar(const Files& files) {
 }
 
 /// A manifest of two ARM stages uint8[1,2,2,3] -> int8[1,16,2,2] -> float32[1,5]; `files` are
-/// entered with their digests.
+/// listed with their digests.
 inline nlohmann::json manifest_of(const Files& files) {
   nlohmann::json manifest = {
       {"format", 1},
@@ -121,7 +121,7 @@ inline void write_file(const std::filesystem::path& path, const std::string& con
   std::ofstream(path, std::ios::binary) << content;
 }
 
-/// A folder of its own for one test, removed at its end.
+/// A temporary folder for one test, removed at its end.
 class ScratchFolder {
  public:
   ScratchFolder() {

@@ -9,8 +9,8 @@
 
 namespace edgepipe::testing {
 
-/// Why not, or nothing. Under qemu-user there are the compiler's libraries only; on this machine
-/// the library has to be there.
+/// The reason why not, or an empty text. Under qemu-user, only the compiler's libraries exist; on
+/// this machine the library is required.
 inline std::string jpeg_lacks() {
   const Result<JpegCodec> codec = JpegCodec::create();
   if (codec.ok()) return "";

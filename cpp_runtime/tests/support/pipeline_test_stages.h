@@ -1,4 +1,4 @@
-// Stages made of a function, for tests of the pipeline: real stages as far as the pipeline can see.
+// Stages made from functions, for tests of the pipeline, which treats them like any other stage.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// RecordingMemory: another memory with its cache maintenance counted, left out or cut short.
+// RecordingMemory: wraps a memory and counts, omits or shortens its cache maintenance.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ class RecordingMemory final : public DeviceMemory {
   std::size_t allocations = 0;
   std::size_t flushes = 0;
   std::size_t invalidates = 0;
-  std::size_t fail_after = SIZE_MAX;  // allocations that succeed before one does not
+  std::size_t fail_after = SIZE_MAX;  // allocations that succeed before one fails
 
-  /// What happens to the call of this number, counted over both kinds: only so many bytes of it.
+  /// Limits the call of this number, counted over both kinds, to so many bytes.
   struct Cut {
     std::size_t call;
     std::function<std::size_t(std::size_t bytes)> bytes;
@@ -26,7 +26,7 @@ class RecordingMemory final : public DeviceMemory {
   std::optional<Cut> cut;
 
   Result<Buffer> allocate(std::size_t bytes) override {
-    if (allocations == fail_after) return Status(Code::kOutOfMemory, "no memory, as asked");
+    if (allocations == fail_after) return Status(Code::kOutOfMemory, "injected allocation failure");
     ++allocations;
     return inner_.allocate(bytes);
   }
@@ -48,7 +48,7 @@ class RecordingMemory final : public DeviceMemory {
     if (cut && cut->call == flushes + invalidates) view.bytes = cut->bytes(view.bytes);
     return view;
   }
-  void release(const BufferView&) noexcept override {}  // the buffers are the inner memory's
+  void release(const BufferView&) noexcept override {}  // the buffers belong to the inner memory
 
   DeviceMemory& inner_;
 };

@@ -1,4 +1,4 @@
-// The description of the stock accelerator, as manifests and programs hold it, for tests.
+// The description of the stock accelerator in the format of manifests and programs, for tests.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// A small VTA program with memory of its own, for tests: one product, y = low8(w * x).
+// A small VTA program with its own memory, for tests: one product, y = low8(w * x).
 //
-// Tests change its instructions or memory and look at what the simulator says.
+// Tests change its instructions or memory and check the simulator's answer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class VtaProgram {
     instructions.push_back({.opcode = Opcode::kFinish, .pop_next = 1});
   }
 
-  // Where things lie in `data`.
+  // The layout of `data`.
   static constexpr std::size_t kDataBytes = 16384;
   static constexpr std::size_t kUopOffset = 0;
   static constexpr std::size_t kWgtOffset = 4096;
@@ -79,7 +79,7 @@ class VtaProgram {
     instructions.insert(instructions.begin() + static_cast<std::ptrdiff_t>(before), instruction);
   }
 
-  /// Puts the instructions into device memory and runs them.
+  /// Writes the instructions to device memory and runs them.
   Status run(std::span<const LayerRange> layers = {}) {
     const InstructionCodec codec(accelerator);
     std::vector<InstructionWord> words;

@@ -125,7 +125,7 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
 def test_a_session_ends_when_its_time_is_up(server):
     with (
         rpc.connect(server.port, limit_s=0.2) as session,
-        pytest.raises(RpcError, match="the session's time of 200 ms is up"),
+        pytest.raises(RpcError, match="the session's time limit of 200 ms has passed"),
     ):
         while True:
             session.info()
