@@ -28,13 +28,16 @@ PROGRAMS = ("edgepipe-run", "edgepipe-cam", "edgepipe-rpcd")
 COMMAND = re.compile(rf"^(?:\$ )?(?:\S+ \| )?((?:edgepipe|{'|'.join(PROGRAMS)}|make) .*)$")
 
 
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
+INDENTED = re.compile(r"(?:^    .*\n)+", re.M)
+
+
 def blocks(document: Path, language: str) -> Iterator[tuple[int, str]]:
     """Yield (line number, code) of the fenced blocks of a language, without included files."""
-    fence = re.compile(rf"^( *)```{language}( title=.*)?\n(.*?)^ *```$", re.M | re.S)
     text = document.read_text(encoding="utf-8")
-    for found in fence.finditer(text):
+    for found in FENCE.finditer(text):
         code = re.sub(rf"^{found[1]}", "", found[3], flags=re.M)
-        if "--8<--" not in code:
+        if found[2] == language and "--8<--" not in code:
             yield text.count("\n", 0, found.start()) + 2, code
 
 
@@ -51,13 +54,11 @@ def commands() -> list[object]:
     """Return a parameter for each command line in fenced or indented code."""
     found = []
     for document in DOCUMENTS:
-        text = document.read_text(encoding="utf-8").replace("\\\n", " ")
-        for code in re.findall(
-            r"^ *```(?:sh|text)?\n(.*?)^ *```$|((?:^    .*\n)+)", text, re.M | re.S
-        ):
-            for line in "".join(code).splitlines():
-                if match := COMMAND.match(line.strip()):
-                    found.append(pytest.param(match[1], id=f"{document.name}: {match[1][:70]}"))
+        code = [code for language in ("sh", "text", "") for _, code in blocks(document, language)]
+        code += INDENTED.findall(FENCE.sub("", document.read_text(encoding="utf-8")))
+        for line in "".join(code).replace("\\\n", " ").splitlines():
+            if match := COMMAND.match(line.strip()):
+                found.append(pytest.param(match[1], id=f"{document.name}: {match[1][:70]}"))
     return found
 
 
