@@ -1,1 +1,1 @@
-"""The VTA compiler: layers in, verified programs out. Knows nothing of ONNX, TVM or SSH."""
+"""The VTA compiler: layers in, verified programs out. Independent of ONNX, TVM and boards."""

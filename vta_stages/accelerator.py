@@ -1,4 +1,4 @@
-"""The accelerator as a value: VTA configuration, encoding revision, clock and hazard depth."""
+"""The accelerator as a value: VTA configuration, encoding revision, clock, queues and hazards."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ REVISIONS = ("0.0.1", "0.0.2")
 class Accelerator:
     """One VTA build. The defaults are the stock Ultra96 configuration ``1x16_i8w8a32_15_15_18_17``.
 
-    Element widths are fixed at int8 inputs, weights and outputs and int32 accumulators, as in every
-    published bitstream. Buffer sizes are log2 of bytes, as in upstream's ``vta_config.json``.
+    Inputs, weights and outputs are always int8, accumulators int32, as in every published
+    bitstream. Buffer sizes are log2 of bytes, as in upstream's ``vta_config.json``. Steps that
+    touch the same accumulator entry must be ``acc_hazard_steps`` apart. Queue depths are entries.
+    Raises AcceleratorError for values that no VTA build has.
     """
 
     revision: str = "0.0.1"
@@ -47,10 +49,9 @@ class Accelerator:
                     f"accelerator: {name} is {getattr(self, name)}, expected >= 1"
                 )
 
-    # Bytes of one element of each memory type (uop, wgt, inp, acc, out).
     @property
     def uop_bytes(self) -> int:
-        """Bytes of a micro-op."""
+        """Bytes of an encoded uop."""
         return 4
 
     @property
@@ -73,30 +74,29 @@ class Accelerator:
         """Bytes of an output element: int8[batch, block_out]."""
         return self.batch * self.block_out
 
-    # Buffer depths in elements.
     @property
     def uop_depth(self) -> int:
-        """Micro-ops that the buffer holds."""
+        """How many uops the uop buffer holds."""
         return (1 << self.uop_buffer_bytes_log2) // self.uop_bytes
 
     @property
     def inp_depth(self) -> int:
-        """Elements that the input buffer holds."""
+        """How many elements the input buffer holds."""
         return (1 << self.inp_buffer_bytes_log2) // self.inp_bytes
 
     @property
     def wgt_depth(self) -> int:
-        """Elements that the weight buffer holds."""
+        """How many elements the weight buffer holds."""
         return (1 << self.wgt_buffer_bytes_log2) // self.wgt_bytes
 
     @property
     def acc_depth(self) -> int:
-        """Elements that the accumulator buffer holds."""
+        """How many elements the accumulator buffer holds."""
         return (1 << self.acc_buffer_bytes_log2) // self.acc_bytes
 
     @property
     def out_depth(self) -> int:
-        """The out buffer mirrors acc entry by entry, at 8 instead of 32 bits a lane."""
+        """How many elements the out buffer holds, the same number as the accumulator."""
         return self.acc_depth
 
     @property
@@ -106,7 +106,7 @@ class Accelerator:
 
     @property
     def configuration(self) -> str:
-        """Upstream's name of the configuration, e.g. ``1x16_i8w8a32_15_15_18_17``."""
+        """The configuration's name in upstream's notation, e.g. ``1x16_i8w8a32_15_15_18_17``."""
         return (
             f"{self.batch}x{self.block_in}_i8w8a32_{self.uop_buffer_bytes_log2}"
             f"_{self.inp_buffer_bytes_log2}_{self.wgt_buffer_bytes_log2}_{self.acc_buffer_bytes_log2}"

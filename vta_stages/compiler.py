@@ -1,4 +1,4 @@
-"""The compiler of accelerator stages: layers in, verified program out.
+"""Compile layers to a verified program for the accelerator.
 
 program = compile_program(accelerator, layers, inputs=["x"], outputs=["y"])
 program.save(folder)
@@ -26,13 +26,14 @@ from vta_stages.timing.cost_model import CostModel
 from vta_stages.verification.verifier import verify
 
 Progress = Callable[[str, int, int], None]
-"""Called before each layer with its name, its number from 0 and the number of layers."""
+"""Called before each layer with its name, its index and the number of layers."""
 
 
 def check_layer(accelerator: Accelerator, layer: Layer, cost: CostModel | None = None) -> float:
-    """Return the cycles that a layer is expected to take, compiled on its own.
+    """Return the expected cycles of a layer that is compiled on its own.
 
-    Raises LayerError, with the numbers, when it cannot run on this accelerator.
+    ``cost`` defaults to the estimates for the Ultra96. Raises LayerError, with the numbers, if the
+    layer cannot run on this accelerator.
     """
     check_consistent(layer)
     cost = cost or CostModel()
@@ -67,13 +68,13 @@ def compile_program(
     cost: CostModel | None = None,
     predictions: dict[str, float] | None = None,
 ) -> Program:
-    """Compile layers in topological order to a program that the verifier has accepted.
+    """Compile layers, given in topological order, to a program that the verifier accepts.
 
-    The program has one region per name of ``inputs`` and ``outputs``, in the accelerator's
-    activation layout. ``cost`` describes the board's timing and only affects speed;
-    ``predictions`` is filled with the cycles that the tiler expects of every layer.
-    Raises LayerError for a layer that cannot run, and for names and tensors that contradict each
-    other.
+    The program has one region per name in ``inputs`` and ``outputs``, in the accelerator's
+    activation layout (:mod:`vta_stages.isa.layout`). ``cost`` describes the board's timing; it
+    affects the speed of the program, not its results. If given, ``predictions`` receives the
+    cycles that the tiling search expects for each layer. Raises LayerError for a layer that cannot
+    run, and for names and tensors that contradict each other.
     """
     specs = _check_network(layers, inputs, outputs)
     cost = cost or CostModel()
@@ -104,25 +105,27 @@ def _check_network(
             if spec.name not in computed and spec.name not in inputs:
                 raise LayerError(
                     f"{layer.name}: tensor {spec.name} is neither an input of the program nor "
-                    f"made by an earlier layer"
+                    f"computed by an earlier layer"
                 )
             if specs.setdefault(spec.name, spec) != spec:
                 raise LayerError(
-                    f"{layer.name}: reads {spec}, which is {specs[spec.name]} elsewhere"
+                    f"{layer.name}: reads {spec}, expected {specs[spec.name]} as elsewhere"
                 )
         if layer.output.name in specs:
-            raise LayerError(f"{layer.name}: tensor {layer.output.name} exists already")
+            raise LayerError(
+                f"{layer.name}: tensor {layer.output.name} already exists, expected a new name"
+            )
         specs[layer.output.name] = layer.output
         computed.add(layer.output.name)
     for name in outputs:
         if name not in computed:
             raise LayerError(
-                f"program: output {name} is not made by any layer",
-                hint=f"tensors made: {', '.join(sorted(computed))}",
+                f"program: no layer computes output {name}",
+                hint=f"computed tensors: {', '.join(sorted(computed))}",
             )
     for name in inputs:
         if name not in specs:
-            raise LayerError(f"program: input {name} is not read by any layer")
+            raise LayerError(f"program: no layer reads input {name}")
     names = [*inputs, *outputs]
     if len(set(names)) != len(names):
         raise LayerError("program: an input or output is named twice")
@@ -130,7 +133,7 @@ def _check_network(
 
 
 class _Compilation:
-    """The state of one run of the compiler."""
+    """The program under construction, layer by layer."""
 
     def __init__(self, accelerator: Accelerator, plan: MemoryPlan, cost: CostModel) -> None:
         self._accelerator, self._plan, self._cost = accelerator, plan, cost
@@ -139,18 +142,18 @@ class _Compilation:
         self._spans: list[LayerSpan] = []
 
     def add(self, layer: PlannedLayer) -> float:
-        """Append a layer's instructions; return the cycles that it is expected to take."""
+        """Append the instructions of a layer; return its expected cycles."""
         kernel = lower(layer, self._accelerator)
         tiling = choose_tiling(self._accelerator, kernel, self._cost)
         KernelEmitter(kernel, tiling, self._builder).emit()
-        # What the program begins with belongs to its first layer.
+        # Instructions before the first layer belong to the first layer.
         end = len(self._builder.buffer)
         self._spans.append(LayerSpan(name=kernel.name, first=self._first, count=end - self._first))
         self._first = end
         return tiling.cycles
 
     def finish(self) -> Program:
-        """End the program once everything is stored."""
+        """Append FINISH, which waits for all stores, and return the program."""
         schedule, buffer = self._builder.schedule, self._builder.buffer
         with schedule.group(Module.COMPUTE, after=[schedule.last(Module.STORE)]):
             buffer.finish()

@@ -1,4 +1,4 @@
-"""Readable text of instructions, uops and whole programs.
+"""Show instructions and whole programs as readable text.
 
     program for 1x16_i8w8a32_15_15_18_17, encoding 0.0.1
     6 instructions: 3 LOAD, 1 STORE, 1 GEMM, 1 FINISH
@@ -7,8 +7,8 @@
          0 load    inp[0:100] <- x[0], 8 x 8 stride 8, pads 1 1 1 1; push compute
          1 compute gemm acc <- inp wgt, uops 0:64; pop load
 
-An SRAM range is in elements, a DRAM address in elements relative to its region; ``8 x 8`` is rows x
-elements; token flags name the module at the other end.
+SRAM ranges and DRAM addresses are in elements, DRAM addresses relative to their region. ``8 x 8``
+means rows x elements. Tokens name the module at the other end.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from vta_stages.isa.instructions import (
 from vta_stages.program import Program
 
 DRAM = "dram"
-"""The name of memory outside every region, addressed absolutely."""
+"""The name of memory outside all regions, which has absolute addresses."""
 
 
 class Listing:
-    """Makes the line of any instruction of a table; cheap to create, so errors may use it."""
+    """The text of any instruction in a table. Cheap to create, so that errors can use it."""
 
     def __init__(
         self,
@@ -64,23 +64,23 @@ class Listing:
         return Listing(program.table, region_at=region_at, layer_at=program.layer_at)
 
     def layer(self, index: int) -> str:
-        """Return the name of the layer that instruction ``index`` was made for, or ``-``."""
+        """Return the name of the layer that instruction ``index`` belongs to, ``-`` if none."""
         return self._layer_at(index)
 
     def text(self, index: int) -> str:
-        """Return what instruction ``index`` does, with its tokens."""
+        """Return what instruction ``index`` does, and its tokens."""
         instruction = self._table.record(index)
         body = _DESCRIPTIONS[type(instruction)](self, index, instruction)
         tokens = _token_text(Module(int(self._table.modules[index])), instruction)
         return f"{body}; {tokens}" if tokens else body
 
     def line(self, index: int) -> str:
-        """Return the listing's line: index, module, text."""
+        """Return the line of instruction ``index``: index, module, text."""
         module = Module(int(self._table.modules[index])).name.lower()
         return f"{index:6} {module:7} {self.text(index)}"
 
     def lines(self, first: int = 0, count: int | None = None) -> Iterator[str]:
-        """Yield lines, with the layer's name ahead of each layer's first one."""
+        """Yield the lines of ``count`` instructions from ``first`` on, grouped by layer."""
         last = len(self._table) if count is None else min(len(self._table), first + count)
         layer = None
         for index in range(first, last):
@@ -161,14 +161,17 @@ def _peer_name(module: Module, flag: str) -> str:
 
 
 def disassemble_words(accelerator: Accelerator, words: Words) -> str:
-    """Return the listing of bare instructions, uint64[n, 2]. Raises EncodingError."""
+    """Return the listing of instructions uint64[n, 2].
+
+    Raises EncodingError if one does not decode.
+    """
     table = decode_table(accelerator, words)
     listing = Listing(table)
     return "".join(f"{listing.line(index)}\n" for index in range(len(table)))
 
 
 def summarize(program: Program) -> str:
-    """Return the first screen: configuration, instruction mix, regions and layers of a program."""
+    """Return a program's configuration, instruction counts, regions and layers as text."""
     table = program.table
     mix = [f"{len(table.positions[o])} {o.name}" for o in Opcode if len(table.positions[o])]
     lines = [
@@ -188,5 +191,8 @@ def summarize(program: Program) -> str:
 
 
 def disassemble(program: Program) -> str:
-    """Return the summary, a blank line and the listing of a program. Raises EncodingError."""
+    """Return the summary, a blank line and the listing of a program.
+
+    Raises EncodingError if an instruction does not decode.
+    """
     return summarize(program) + "\n" + "".join(f"{t}\n" for t in Listing.of(program).lines())

@@ -1,8 +1,8 @@
-"""Where every tensor of a program lies in DRAM.
+"""Plan where each tensor of a program lies in DRAM.
 
-Regions: constants, scratch, then one per program input and output. Intermediate tensors share the
-scratch region, each only for as long as it is needed. A concatenation mostly costs nothing: its
-parts are written straight to their channel blocks of its own buffer.
+The regions are the constants, scratch, then one per input and output of the program. Intermediate
+tensors share the scratch region, each only as long as it is needed. Most concatenations cost
+nothing: their parts are written directly to their channel blocks of the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALIGN_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Channel blocks of a larger tensor: those behind ``block`` of ``buffer``."""
+    """A tensor that is part of a larger one: it starts at channel block ``block`` of ``buffer``."""
 
     buffer: str
     block: int
@@ -34,7 +34,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorAddress:
-    """A tensor's first byte in a region."""
+    """The position of a tensor's first byte: a region and the offset in it."""
 
     region: int
     offset_bytes: int
@@ -42,7 +42,7 @@ class TensorAddress:
 
 @dataclass(slots=True, kw_only=True)
 class MemoryPlan:
-    """``layers`` are what is left to do; ``addresses`` holds every tensor they name."""
+    """The regions of a program, the layers left to compile, and the addresses of tensors."""
 
     layers: list[PlannedLayer]
     regions: list[Region]
@@ -51,20 +51,21 @@ class MemoryPlan:
 
 @dataclass(slots=True)
 class _Buffers:
-    """Tensors by name, and which of them are views of others."""
+    """All tensors by name, and which of them are views of others."""
 
     accelerator: Accelerator
     specs: dict[str, TensorSpec] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
 
     def resolve(self, name: str) -> View:
-        """Return the buffer that holds a tensor, and its first block there."""
+        """Return the buffer that holds a tensor, and the tensor's first block in it."""
         block = 0
         while (view := self.views.get(name)) is not None:
             name, block = view.buffer, block + view.block
         return View(name, block)
 
     def bytes_of(self, name: str) -> int:
+        """Return the size of a tensor in bytes."""
         spec = self.specs[name]
         return activation_bytes(self.accelerator, spec.channels, spec.height, spec.width)
 
@@ -75,7 +76,7 @@ def plan_memory(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[str],
 ) -> MemoryPlan:
-    """Place all tensors of a checked network; ``outputs`` are names of computed tensors."""
+    """Place all tensors of a consistent network; ``outputs`` names tensors that layers compute."""
     buffers = _Buffers(accelerator)
     for spec in [*inputs, *(layer.output for layer in layers)]:
         buffers.specs[spec.name] = spec
@@ -110,11 +111,11 @@ def plan_memory(
 def _elide_concats(
     accelerator: Accelerator, layers: Sequence[PlannedLayer], fixed: set[str], buffers: _Buffers
 ) -> list[PlannedLayer]:
-    """Make parts of concatenations views of them; return the layers that are left.
+    """Turn the parts of concatenations into views; return the layers that are left.
 
-    A part that must lie elsewhere (a program input or output, or a part of two concatenations) is
-    copied, to ``<output>:part<n>`` (no operator has a colon in its name). Parts that do not
-    start at a block are moved lane by lane, by the concat as a whole.
+    A part that must lie elsewhere (an input or output of the program, or a part of two
+    concatenations) is copied to ``<output>:part<n>``; no operator's name contains a colon. A
+    concatenation whose parts do not all start at whole blocks stays a layer, which moves lanes.
     """
     block = accelerator.block_out
     remaining: list[PlannedLayer] = []
@@ -144,7 +145,7 @@ def _starts_at_blocks(layer: Concat, block: int) -> bool:
 
 
 def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
-    """Return the layer that copies a tensor."""
+    """Return a layer that copies ``tensor`` to ``output``."""
     return Sum(
         name=name,
         output=output,
@@ -161,7 +162,7 @@ def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
 def _place_scratch(
     layers: Sequence[PlannedLayer], buffers: _Buffers, roots: dict[str, TensorAddress]
 ) -> int:
-    """Place the tensors that have no region of their own, first fit; return the bytes needed."""
+    """Place tensors without a region of their own by first fit; return the size in bytes."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for index, layer in enumerate(layers):

@@ -1,14 +1,14 @@
-"""A compiled accelerator stage: instructions, the DRAM regions they address, and constants.
+"""A compiled accelerator stage: instructions, the DRAM regions they access, and constants.
 
-On disk a program is a folder of four files, the same bytes for the same program:
+On disk, a program is a folder of four files with the same bytes for the same program:
 
 - ``program.json``: format, accelerator, regions, layers, modelled cycles
 - ``insns.bin``: 16 bytes per instruction, ``dram_base`` relative to the start of a region
 - ``relocs.bin``: one byte per instruction, the index of that region or 255
 - ``consts.bin``: the content of the const region
 
-Integrity of the content is the bundle's business (it carries a digest of every file); loading a
-program checks that the files fit together and that every instruction decodes.
+The bundle protects the content with a digest of each file. Loading a program checks that the files
+fit together and that every instruction decodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class RegionKind(StrEnum):
-    """Who fills a region, and how long it lives."""
+    """Who fills a region, and how long its content lasts."""
 
     CONST = "const"  # uops, weights and vectors; filled once from consts.bin
     SCRATCH = "scratch"  # intermediate tensors; undefined before and after a run
@@ -47,7 +47,7 @@ class RegionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A contiguous piece of DRAM; tensors are named after themselves."""
+    """A contiguous piece of DRAM. The region of an input or output has the tensor's name."""
 
     name: str
     bytes: int
@@ -56,7 +56,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSpan:
-    """Instructions ``first .. first + count - 1`` were made for layer ``name``."""
+    """The instructions ``first .. first + count - 1``, which compute layer ``name``."""
 
     name: str
     first: int
@@ -69,9 +69,8 @@ class Program:
 
     ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
     uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and disjoint.
-    ``modelled_cycles`` is what :mod:`vta_stages.timing.timing_model` says of it, 0 where nobody
-    asked.
-    Raises ProgramError when the parts contradict each other.
+    ``modelled_cycles`` is the result of :mod:`vta_stages.timing.timing_model`, 0 if unknown.
+    Raises ProgramError if the parts contradict each other.
     """
 
     accelerator: Accelerator
@@ -129,21 +128,21 @@ class Program:
 
     @cached_property
     def table(self) -> InstructionTable:
-        """The instructions as columns. Raises EncodingError when one does not decode."""
+        """The instructions as columns. Raises EncodingError if one does not decode."""
         return decode_table(self.accelerator, self.instructions)
 
     @property
     def inputs(self) -> tuple[Region, ...]:
-        """The regions that a run reads frames from, in order."""
+        """The regions of the program's inputs."""
         return tuple(r for r in self.regions if r.kind is RegionKind.INPUT)
 
     @property
     def outputs(self) -> tuple[Region, ...]:
-        """The regions that a run writes results to, in order."""
+        """The regions of the program's outputs."""
         return tuple(r for r in self.regions if r.kind is RegionKind.OUTPUT)
 
     def region(self, name: str) -> Region:
-        """Return the region of that name. Raises ProgramError listing the known ones."""
+        """Return the region called ``name``. Raises ProgramError, with the known names."""
         for region in self.regions:
             if region.name == name:
                 return region
@@ -151,17 +150,18 @@ class Program:
         raise ProgramError(f"program: no region {name!r}", hint=f"known regions: {known}")
 
     def layer_at(self, index: int) -> str:
-        """Return the name of the layer that instruction ``index`` was made for, or ``-``."""
+        """Return the name of the layer that instruction ``index`` belongs to, ``-`` if none."""
         at = bisect_right(self.layers, index, key=lambda layer: layer.first) - 1
         if at >= 0 and index < self.layers[at].first + self.layers[at].count:
             return self.layers[at].name
         return "-"
 
     def relocate(self, bases: Mapping[str, int]) -> Words:
-        """Return the instructions with absolute ``dram_base`` for regions at ``bases``, in bytes.
+        """Return the instructions uint64[n, 2] with absolute ``dram_base``.
 
-        Raises ProgramError for a region without a base and for a base that is not a multiple of the
-        element a transfer moves; EncodingError when an address does not fit its field.
+        ``bases`` holds the address of each region in bytes. Raises ProgramError for a region
+        without an address and for an address that is not a multiple of a transfer's element,
+        EncodingError if an address does not fit its field.
         """
         columns = {opcode: dict(fields) for opcode, fields in self.table.columns.items()}
         for opcode in (Opcode.LOAD, Opcode.STORE):
@@ -193,7 +193,7 @@ class Program:
         return bases[name] // unit
 
     def save(self, folder: Path) -> None:
-        """Write the program's four files into ``folder``, which is made if it is not there."""
+        """Write the program's four files to ``folder``, which is created if necessary."""
         folder.mkdir(parents=True, exist_ok=True)
         description = {
             "format": FORMAT,
@@ -210,10 +210,10 @@ class Program:
 
     @staticmethod
     def load(folder: Path) -> Program:
-        """Read a program back.
+        """Read a program that :meth:`save` wrote.
 
-        Raises ProgramError for files that are missing, truncated, do not fit together or are of
-        another format, and EncodingError for instructions that do not decode.
+        Raises ProgramError for files that are missing, truncated, contradictory or of another
+        format, and EncodingError for instructions that do not decode.
         """
         with advise("the program is damaged: build or copy the bundle again"):
             return Program._load(folder)
@@ -259,13 +259,14 @@ def _read(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Json:
-    """A JSON object with the place it came from, for messages."""
+    """A JSON object, and where it came from for error messages."""
 
     where: str
     content: Mapping[str, object]
 
     @staticmethod
     def read(path: Path) -> _Json:
+        """Read a file that holds a JSON object."""
         try:
             content = json.loads(_read(path))
         except ValueError as error:
@@ -274,26 +275,31 @@ class _Json:
 
     @staticmethod
     def of(where: str, content: object) -> _Json:
+        """Return ``content`` if it is an object; ``where`` names it in errors."""
         if not isinstance(content, dict):
             raise ProgramError(f"{where}: is {type(content).__name__}, expected an object")
         return _Json(where, content)
 
     def expect_keys(self, keys: set[str]) -> None:
+        """Raise ProgramError if the object has other keys."""
         if set(self.content) != keys:
             raise ProgramError(
                 f"{self.where}: keys are {sorted(self.content)}, expected {sorted(keys)}"
             )
 
     def value(self, key: str, kind: type[T]) -> T:
+        """Return the value of a key. Raises ProgramError if it has another type."""
         found = self.content.get(key)
         if type(found) is not kind:
             raise ProgramError(f"{self.where}: {key} is {found!r}, expected {kind.__name__}")
         return found
 
     def child(self, key: str) -> _Json:
+        """Return the object of a key."""
         return _Json.of(f"{self.where}: {key}", self.content.get(key))
 
     def children(self, key: str) -> list[_Json]:
+        """Return the objects in the list of a key."""
         items = cast("list[object]", self.value(key, list))
         return [_Json.of(f"{self.where}: {key}[{i}]", item) for i, item in enumerate(items)]
 

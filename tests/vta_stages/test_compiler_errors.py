@@ -113,12 +113,12 @@ def test_names_of_a_program() -> None:
         return str(caught.value)
 
     assert "x is neither an input" in message([layer], [], ["c.out"])
-    assert "output z is not made by any layer" in message([layer], ["x"], ["z"])
-    assert "input w is not read by any layer" in message([layer], ["x", "w"], ["c.out"])
+    assert "no layer computes output z" in message([layer], ["x"], ["z"])
+    assert "no layer reads input w" in message([layer], ["x", "w"], ["c.out"])
     assert "named twice" in message([layer], ["x"], ["c.out", "c.out"])
-    assert "c.out exists already" in message([layer, layer], ["x"], ["c.out"])
+    assert "c.out already exists" in message([layer, layer], ["x"], ["c.out"])
     other = conv(RNG, "d", tensor("x", 16, 4, 4), 16, 1)
-    assert "elsewhere" in message([layer, other], ["x"], ["c.out", "d.out"])
+    assert "as elsewhere" in message([layer, other], ["x"], ["c.out", "d.out"])
 
 
 def test_a_layer_is_tiled_rather_than_refused() -> None:

@@ -24,7 +24,7 @@ class BufferSlot:
 
     @property
     def base(self) -> int:
-        """Index of the first element."""
+        """The first element of the slot."""
         return self.extent.first
 
 

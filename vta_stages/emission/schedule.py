@@ -46,7 +46,7 @@ class Extent:
 
     @property
     def elements(self) -> slice:
-        """The elements as a slice of the buffer."""
+        """The elements as an index of an array."""
         return slice(self.first, self.first + self.count)
 
 

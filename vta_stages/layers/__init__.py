@@ -1,1 +1,1 @@
-"""Layers: what a network's operators are, whether their parts fit, and what they compute."""
+"""Layers: records of a network's operators, their consistency checks, and their reference."""

@@ -1,4 +1,4 @@
-"""Checks that a layer is consistent, before anything is made of it."""
+"""Check that the parts of a layer fit together, before it is compiled."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from vta_stages.layers.records import (
 )
 
 LONGEST_SHIFT = 30
+"""The longest right shift in an epilogue, in bits."""
 
 
 @singledispatch
 def check_consistent(layer: Layer) -> None:
-    """Raise LayerError when the parts of a layer contradict each other."""
-    raise TypeError(f"{type(layer).__name__} is no layer")
+    """Raise LayerError if the parts of a layer contradict each other."""
+    raise TypeError(f"expected a layer, found {type(layer).__name__}")
 
 
 def _expect(layer: Layer, what: str, found: object, expected: object) -> None:
@@ -88,7 +89,10 @@ def _check_geometry(
 
 
 def conv_extent(extent: int, kernel: int, stride: int, dilation: int, pads: int) -> int:
-    """Return the output extent of a convolution or a pooling along one axis."""
+    """Return the output extent of a convolution or pooling along one axis, in pixels.
+
+    ``pads`` is the padding on both sides together.
+    """
     return (extent + pads - (kernel - 1) * dilation - 1) // stride + 1
 
 
@@ -139,7 +143,7 @@ def _transposed(layer: TransposedConv) -> None:
     _expect(
         layer, "output channels of the weight", group_out, layer.output.channels // layer.groups
     )
-    # An output padding below the stride adds rows and columns on the far side.
+    # Output padding of less than the stride adds rows at the bottom and columns at the right.
     top, left, bottom, right = layer.padding
     for axis, extent_in, extent_out, kernel, stride, pads in (
         (
@@ -181,14 +185,14 @@ def _max_pool(layer: MaxPool) -> None:
          left, right),
     ):  # fmt: skip
         extent = conv_extent(extent_in, kernel, stride, 1, before + after)
-        # A last window that sticks out (ceil mode) is fine as long as it touches the picture.
+        # The last window may extend beyond the padding (ceil mode) if it touches the picture.
         _expect_range(layer, f"output {axis}", extent_out, extent, extent + 1)
         start = (extent_out - 1) * stride - before
         if before >= kernel or start >= extent_in:
             raise LayerError(
                 f"{layer.name}: a window of {kernel} along the {axis} lies at "
                 f"{-before if before >= kernel else start}, outside the picture of {extent_in}",
-                hint="a maximum over padding alone has no value; reduce the padding",
+                hint="reduce the padding so that every window contains a pixel",
             )
 
 
@@ -201,7 +205,7 @@ def _resize(layer: Resize) -> None:
     _expect(layer, "shape of the cols", layer.cols.shape, (layer.output.width, layer.input.width))
     _expect_range(layer, "shift", layer.shift, 0, LONGEST_SHIFT)
     if not (np.any(layer.rows) and np.any(layer.cols)):
-        raise LayerError(f"{layer.name}: all weights are zero")
+        raise LayerError(f"{layer.name}: all weights are zero, expected at least one other weight")
 
 
 @check_consistent.register

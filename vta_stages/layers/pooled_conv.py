@@ -1,9 +1,9 @@
-"""A convolution and the max pooling behind it as one layer.
+"""A convolution and the max pooling after it as one layer.
 
-Bias, leaky ReLU, shift and clip never fall, so the largest of some outputs is the output of the
-largest accumulator: the maximum is taken first, everything else on a quarter of the pixels (for
-2x2), and the convolution's output never goes to DRAM. Only windows that do not overlap are worth
-it, as every window computes its own pixels.
+Bias, leaky ReLU, shift and clip are monotonic, so the largest of several outputs is the output of
+the largest accumulator. The maximum is therefore taken first. The other operations then run on a
+quarter of the pixels (for 2x2), and the output of the convolution never goes to DRAM. Windows must
+not overlap, because each window computes its own pixels.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ import numpy as np
 from vta_stages.layers.records import Concat, Conv, Layer, MaxPool, Resize, Sum, TensorSpec
 
 NO_WRAP = 1 << 30
-"""Below this an accumulator cannot wrap, not even with a bias and a leaky ReLU's sums."""
+"""Accumulators below this bound cannot wrap, even with a bias and the sums of a leaky ReLU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledConv:
-    """``pool`` of ``conv``; ``conv.output`` is not stored. See :func:`can_pool`."""
+    """The pooling ``pool`` of ``conv``, whose own output is not stored. See :func:`can_pool`."""
 
     conv: Conv
     pool: MaxPool
 
     @property
     def name(self) -> str:
-        """Both layers' names; no operator has a plus sign in its own."""
+        """The names of both layers, joined by a plus sign, which no operator's name contains."""
         return f"{self.conv.name}+{self.pool.name}"
 
     @property
     def output(self) -> TensorSpec:
-        """The pooling's output; the convolution's is never stored."""
+        """The tensor that is stored, the output of the pooling."""
         return self.pool.output
 
 
 PlannedLayer = Layer | PooledConv
-"""What memory is planned for and what is lowered."""
+"""A layer after the rewrites: memory is planned for these, and these are lowered."""
 
 
 def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
-    """Return the tensors that a layer reads, with repetitions."""
+    """Return the tensors that a layer reads; one that it reads twice is listed twice."""
     if isinstance(layer, PooledConv):
         return [layer.conv.input]
     if isinstance(layer, Concat):
@@ -58,7 +58,7 @@ def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
 
 
 def can_pool(conv: Conv, pool: MaxPool) -> bool:
-    """Tell whether the two can be one layer: disjoint windows, and no sum that could wrap."""
+    """Tell whether the two can be one layer: the windows are disjoint, and no sum can wrap."""
     disjoint = pool.kernel[0] <= pool.stride[0] and pool.kernel[1] <= pool.stride[1]
     if not disjoint or conv.terms or conv.projections:
         return False
@@ -76,9 +76,10 @@ def can_pool(conv: Conv, pool: MaxPool) -> bool:
 def fuse_pools(
     layers: Sequence[Layer], outputs: Sequence[str], worth: Callable[[PooledConv], bool]
 ) -> list[PlannedLayer]:
-    """Return the layers with convolutions pooled where nothing else reads them and it is worth it.
+    """Merge poolings into the convolutions before them and return all layers.
 
-    The fused layer stands where the pooling stood.
+    A pair is merged if :func:`can_pool` allows it, ``worth`` says that it pays off, and nothing
+    else reads the convolution. The merged layer takes the place of the pooling.
     """
     readers: dict[str, int] = dict.fromkeys(outputs, 1)
     for layer in layers:

@@ -1,7 +1,7 @@
-"""What the VTA compiler compiles: quantised layers as plain values, numpy only.
+"""Quantised layers as plain values: the input of the VTA compiler, numpy only.
 
-The same records describe an operator to the ARM code generator, so both devices compute one
-definition. All tensors are int8 with batch 1; arithmetic is int32 with wrap-around.
+The ARM code generator starts from the same records, so both devices compute the same definition.
+All tensors are int8 with batch 1; arithmetic is int32 with wrap-around.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TensorSpec:
 
 
 class LeakySum(IntEnum):
-    """What is added after a shift of a leaky ReLU's branch ``t`` beside the value ``v``."""
+    """The addition after a shift in a leaky ReLU with value ``v`` and branch ``t``."""
 
     NOTHING = 0
     TO_BRANCH = 1
@@ -38,12 +38,12 @@ class LeakySum(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaky:
-    """Leaky ReLU in the accumulator's resolution, from shifts and adds only.
+    """Leaky ReLU in the resolution of the accumulator, made of shifts and additions.
 
-    ``t = v + offset``; for every ``(shift, sum)`` of ``steps``: ``t >>= shift``, then the sum; the
-    result is ``max(v, t)``. ``((1, TO_BRANCH), (4, NOTHING))`` gives v and 3/32 v, so a slope of
-    3/32; ``((2, TO_VALUE), (1, NOTHING))`` gives 5/4 v and v/8, so a slope of 1/10.
-    ``offset`` is int32[channels]; it restores the rounding constant that the slope shrank.
+    ``t = v + offset``; for each ``(shift, sum)`` of ``steps``, ``t >>= shift``, then the sum. The
+    result is ``max(v, t)``. ``((1, TO_BRANCH), (4, NOTHING))`` gives v and 3/32 v, a slope of 3/32.
+    ``((2, TO_VALUE), (1, NOTHING))`` gives 5/4 v and v/8, a slope of 1/10. ``offset`` is
+    int32[channels]; it restores the rounding constant, which the slope scales down.
     """
 
     offset: Int32Array
@@ -131,7 +131,7 @@ class TransposedConv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """Element-wise: the sum of one or more terms, then the epilogue (add, rescale, activation)."""
+    """The element-wise sum of one or more terms, then the epilogue."""
 
     name: str
     output: TensorSpec
@@ -141,7 +141,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPool:
-    """Maximum over windows; padding never wins (it counts as -128)."""
+    """Maximum over windows; padding counts as -128, so it never exceeds a pixel."""
 
     name: str
     input: TensorSpec
@@ -156,8 +156,8 @@ class Resize:
     """Separable linear resampling with integer weights, channel by channel.
 
     ``out[y, x] = clip((sum_u sum_v rows[y, u] * cols[x, v] * in[u, v] + 2**(shift-1)) >> shift)``;
-    the rounding constant is absent for shift 0. ``rows`` is int32[out_height, in_height], ``cols``
-    int32[out_width, in_width]; every product of a row and a column weight fits int8.
+    without the rounding constant if shift is 0. ``rows`` is int32[out_height, in_height] and
+    ``cols`` int32[out_width, in_width]; every product of a row and a column weight fits int8.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat:
-    """Channels of the inputs one after another."""
+    """The channels of the inputs, one input after the other."""
 
     name: str
     inputs: tuple[TensorSpec, ...]

@@ -1,9 +1,9 @@
-"""What a layer means: straight numpy, int32 with wrap-around, no layout and no tiling.
+"""The meaning of each layer: plain numpy, int32 with wrap-around, no layout and no tiling.
 
 The compiler's tests compare every program with these functions. Tensors are
-``int8[channels, height, width]``. Products are summed in float64, which holds every sum of int8
-products below 2**53 exactly, and wrapped to int32 once: addition modulo 2**32 does not depend on
-where the wrap happens.
+int8[channels, height, width]. Products are summed in float64, which is exact for sums of int8
+products below 2**53, and wrapped to int32 once: the result of addition modulo 2**32 does not depend
+on where the wrap happens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = Mapping[str, Int8Array]
 
 
 def run_layers(layers: Sequence[Layer], inputs: Tensors) -> dict[str, Int8Array]:
-    """Return every tensor of a network given its inputs, ``int8[channels, height, width]`` each."""
+    """Return all tensors of a network from its inputs, int8[channels, height, width] each."""
     tensors = dict(inputs)
     for layer in layers:
         tensors[layer.output.name] = run_layer(layer, tensors)
@@ -42,8 +42,8 @@ def run_layers(layers: Sequence[Layer], inputs: Tensors) -> dict[str, Int8Array]
 
 @singledispatch
 def run_layer(layer: Layer, tensors: Tensors) -> Int8Array:
-    """Return the layer's output ``int8[channels, height, width]``; ``tensors`` holds its inputs."""
-    raise TypeError(f"{type(layer).__name__} is no layer")
+    """Return a layer's output int8[channels, height, width]; ``tensors`` holds its inputs."""
+    raise TypeError(f"expected a layer, found {type(layer).__name__}")
 
 
 def _wrap(values: NDArray[np.int64]) -> Int32Array:
@@ -55,14 +55,14 @@ def _per_channel(values: Int32Array) -> Int32Array:
 
 
 def apply_epilogue(epilogue: Epilogue, acc: Int32Array) -> Int8Array:
-    """Return int8 of an accumulator ``int32[channels, height, width]``."""
+    """Return the int8 output of an accumulator int32[channels, height, width], the same shape."""
     v = leaky_values(epilogue, acc) >> _per_channel(epilogue.shift)
     clipped: Int32Array = np.clip(v, epilogue.low, epilogue.high)
     return clipped.astype(np.int8)
 
 
 def leaky_values(epilogue: Epilogue, acc: Int32Array) -> Int32Array:
-    """Return an accumulator with bias and leaky ReLU, ``int32[channels, height, width]``."""
+    """Return an accumulator int32[channels, height, width] after bias and leaky ReLU."""
     v = acc + _per_channel(epilogue.bias)
     if epilogue.leaky is None:
         return v
@@ -85,7 +85,7 @@ def _add_terms(acc: Int32Array, terms: Sequence[Term], tensors: Tensors) -> Int3
 
 
 def _products(weight: Int8Array, picture: NDArray[np.float64], groups: int) -> NDArray[np.int64]:
-    """Multiply ``weight`` [co, ci / groups] with ``picture`` [ci, pixels] group by group."""
+    """Multiply ``weight`` [co, ci / groups] by ``picture`` [ci, pixels], group by group."""
     split = weight.astype(np.float64).reshape(groups, -1, weight.shape[1])
     pixels = picture.reshape(groups, weight.shape[1], -1)
     return (split @ pixels).reshape(weight.shape[0], -1).astype(np.int64)
@@ -117,7 +117,7 @@ def _transposed(layer: TransposedConv, tensors: Tensors) -> Int8Array:
     height, width = picture.shape[1:]
     (sy, sx), (top, left, _, _) = layer.stride, layer.padding
     kernel_h, kernel_w = layer.weight.shape[2:]
-    # Scatter into a canvas that holds the whole padded output, then cut the output out of it.
+    # Scatter into a canvas that holds the whole padded output, then crop the output.
     rows = max((height - 1) * sy + kernel_h, top + layer.output.height)
     cols = max((width - 1) * sx + kernel_w, left + layer.output.width)
     canvas = np.zeros((layer.output.channels, rows, cols), np.int64)
@@ -144,7 +144,7 @@ def _sum(layer: Sum, tensors: Tensors) -> Int8Array:
 def _max_pool(layer: MaxPool, tensors: Tensors) -> Int8Array:
     top, left, _, _ = layer.padding
     height, width = layer.output.height, layer.output.width
-    # The last windows may stick out further than the padding says (ceil mode).
+    # The last windows may extend beyond the padding (ceil mode).
     bottom = (height - 1) * layer.stride[0] + layer.kernel[0] - top - layer.input.height
     right = (width - 1) * layer.stride[1] + layer.kernel[1] - left - layer.input.width
     picture = np.pad(

@@ -1,1 +1,1 @@
-"""Lowering: every layer as products into an accumulator and vector operations on it."""
+"""Lowering: turn every layer into products into an accumulator and vector operations on it."""

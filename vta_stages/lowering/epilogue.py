@@ -1,7 +1,7 @@
-"""The vector operations behind the products: bias, leaky ReLU, shift and clip.
+"""The vector operations after the products: bias, leaky ReLU, shift and clip.
 
-Bounds of the accumulator are followed along the way, per channel, so that a clip that can never act
-is left out (every pass of the vector unit costs two cycles per accumulator entry).
+Every pass of the vector unit costs two cycles per accumulator entry. Therefore the bounds of the
+accumulator are tracked per channel, and clips that can never take effect are left out.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ from vta_stages.lowering.kernel import (
 )
 
 IMMEDIATE_MAX = (1 << 15) - 1
+"""The largest immediate of an ALU instruction."""
+
 LONGEST_SHIFT = 15
+"""The longest right shift of one SHR."""
+
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 Bounds = NDArray[np.int64]
 
 
 class EpilogueBuilder:
-    """Collects the constants of one kernel and knows the range its accumulator can have.
+    """Collects the vectors and biases of one kernel and tracks the range of its accumulator.
 
-    One owner, used once: :meth:`widen` and :meth:`shift_left` while products are added, then
-    :meth:`epilogue` or :meth:`requantise`, then :meth:`vectors`.
+    Use it once: call :meth:`widen` and :meth:`shift_left` while products are added, then
+    :meth:`epilogue` or :meth:`requantise`, then :meth:`vectors` and :meth:`biases`.
     """
 
     def __init__(self, accelerator: Accelerator, channels: int) -> None:
@@ -46,16 +50,16 @@ class EpilogueBuilder:
         self._vectors: list[Int32Array] = []
         self._biases: list[Int32Array] = []
         self._largest = largest_bias(accelerator.block_out)
-        # Tiles of constants stay in the weight buffer; they may take a small part of it.
+        # The weights of biases stay in the weight buffer and may take a small part of it.
         blocks = self._lanes // accelerator.block_out
         self._most_biases = accelerator.wgt_depth // 8 // blocks
 
     def widen(self, low: Bounds, high: Bounds) -> None:
-        """Note that a value between ``low`` and ``high`` int64[channels] was added."""
+        """Record that a value between ``low`` and ``high``, int64[channels] each, is added."""
         self._set(self._low + low, self._high + high)
 
     def shift_left(self, distance: Bounds) -> list[Step]:
-        """Return the steps that shift the accumulator left by int64[channels], 0 to 16."""
+        """Return the steps that shift the accumulator left by int64[channels] bits, 0 to 16."""
         self._set(self._low << distance, self._high << distance)
         if (distance == distance[0]).all():
             return [Immediate(AluOp.SHR, Accumulator.MAIN, -int(distance[0]))]
@@ -63,11 +67,11 @@ class EpilogueBuilder:
         return [Vector(AluOp.SHR, Accumulator.MAIN, vector)]
 
     def vectors(self) -> Int32Array:
-        """Return the operands of vector operations, int32[n, co_blocks * block]."""
+        """Return the operands of the vector operations, int32[n, co_blocks * block]."""
         return np.array(self._vectors, np.int32).reshape(-1, self._lanes)
 
     def biases(self) -> Int32Array:
-        """Return the values to add, int32[n, co_blocks * block]."""
+        """Return the biases, int32[n, co_blocks * block]."""
         return np.array(self._biases, np.int32).reshape(-1, self._lanes)
 
     def epilogue(self, epilogue: Epilogue) -> list[Step]:
@@ -80,7 +84,7 @@ class EpilogueBuilder:
         return steps + self._clip(epilogue.low, epilogue.high)
 
     def requantise(self, bias: int, shift: int, low: int, high: int) -> list[Step]:
-        """Return the steps of an epilogue with the same constants for every channel."""
+        """Return the steps of an epilogue with the same values for every channel."""
         return self.epilogue(
             Epilogue(
                 bias=np.full(self._channels, bias, np.int32),
@@ -91,7 +95,7 @@ class EpilogueBuilder:
         )
 
     def _set(self, low: Bounds, high: Bounds) -> None:
-        # A sum that may wrap can be anything; that is still exact, only nothing is known of it.
+        # A sum that may wrap can have any value. It is still exact, but its bounds are unknown.
         wraps = (low < _INT32[0]) | (high > _INT32[1])
         self._low = np.where(wraps, _INT32[0], low)
         self._high = np.where(wraps, _INT32[1], high)
@@ -125,7 +129,7 @@ class EpilogueBuilder:
             if sum_ is not LeakySum.NOTHING:
                 target = main if sum_ is LeakySum.TO_VALUE else temp
                 steps.append(Combine(AluOp.ADD, target))
-        # A leaky ReLU never falls, so its bounds are its values at the bounds.
+        # A leaky ReLU is monotonic, so its bounds are its values at the bounds.
         self._set(*_leaky_bounds(leaky, self._low, self._high))
         return [*steps, Combine(AluOp.MAX, main)]
 
@@ -153,7 +157,7 @@ class EpilogueBuilder:
 
 
 def _leaky_bounds(leaky: Leaky, low: Bounds, high: Bounds) -> tuple[Bounds, Bounds]:
-    """Return a leaky ReLU at both bounds; everything beyond int32 if some sum may wrap."""
+    """Return a leaky ReLU of both bounds, or all of int32 if a sum may wrap."""
     v = np.stack([low, high])
     t = v + leaky.offset
     wraps = _beyond_int32(t)
@@ -175,7 +179,7 @@ def _beyond_int32(values: Bounds) -> bool:
 
 
 def split_shift(shift: int) -> list[int]:
-    """Split a right shift into what one SHR can do each (its operand has 5 bits and a sign)."""
+    """Split a right shift into shifts of at most :data:`LONGEST_SHIFT`, in bits."""
     parts = []
     while shift > 0:
         parts.append(min(shift, LONGEST_SHIFT))

@@ -84,12 +84,6 @@ class AxisMap:
         )
 
 
-def identity_axis(extent: int) -> AxisMap:
-    """Return the map of a copy of ``extent`` coordinates."""
-    index = np.arange(extent)
-    return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
-
-
 class Accumulator(IntEnum):
     """The two accumulators of a tile: MAIN is stored, TEMP holds intermediate values."""
 

@@ -1,6 +1,6 @@
-"""Layers to kernels: one function per kind of layer.
+"""Lower layers to kernels: one function per kind of layer.
 
-Everything here is exact: a kernel computes what :mod:`vta_stages.layers.reference` says, or the
+Lowering is exact: a kernel computes the same bits as :mod:`vta_stages.layers.reference`, or the
 layer is refused with a LayerError that gives the numbers.
 """
 
@@ -27,6 +27,14 @@ from vta_stages.layers.records import (
     TensorSpec,
     TransposedConv,
 )
+from vta_stages.lowering.axis_maps import (
+    conv_axes,
+    conv_axis,
+    identity_axis,
+    pool_axes,
+    pooled_axis,
+    transposed_axis,
+)
 from vta_stages.lowering.epilogue import EpilogueBuilder
 from vta_stages.lowering.kernel import (
     Accumulate,
@@ -40,8 +48,8 @@ from vta_stages.lowering.kernel import (
     Reset,
     Source,
     Step,
-    identity_axis,
 )
+from vta_stages.lowering.sources import dense_source, product_bounds, scaled_copy
 from vta_stages.lowering.terms import add_terms
 from vta_stages.lowering.window_centres import can_fold
 
@@ -50,130 +58,14 @@ from vta_stages.lowering.window_centres import can_fold
 def lower(layer: PlannedLayer, accelerator: Accelerator) -> Kernel:
     """Return the kernel of a consistent layer (see :mod:`vta_stages.layers.check`).
 
-    Raises LayerError for factors and weights that int8 weights cannot hold.
+    Raises LayerError for factors and weights that do not fit int8 weights.
     """
-    raise TypeError(f"{type(layer).__name__} is no layer")
-
-
-def conv_axis(
-    extent_out: int, extent_in: int, kernel: int, stride: int, pad: int, dilation: int
-) -> AxisMap:
-    """Return the products of a convolution along one axis, those with padding left out."""
-    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
-    src = out * stride - pad + tap * dilation
-    inside = (src >= 0) & (src < extent_in)
-    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
-
-
-def transposed_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
-    """Return the products of a transposed convolution along one axis."""
-    src, tap = (grid.ravel() for grid in np.mgrid[:extent_in, :kernel])
-    out = src * stride - pad + tap
-    inside = (out >= 0) & (out < extent_out)
-    return AxisMap.of(out[inside], src[inside], tap[inside], kernel)
-
-
-def clamped_axis(extent_out: int, extent_in: int, kernel: int, stride: int, pad: int) -> AxisMap:
-    """Return pooling windows along one axis; a tap outside repeats the nearest pixel inside.
-
-    A window that touches the picture contains the pixel that its outside taps are clamped to, so a
-    maximum over the clamped window is the maximum over the part inside.
-    """
-    out, tap = (grid.ravel() for grid in np.mgrid[:extent_out, :kernel])
-    src = np.clip(out * stride - pad + tap, 0, extent_in - 1)
-    return AxisMap.of(out, src, tap, kernel, part=tap)
-
-
-def pooled_axis(pool: AxisMap, conv: AxisMap) -> AxisMap:
-    """Return the products of a convolution whose output a pooling reads, part by part."""
-    taps, outputs = np.nonzero(pool.src[:, None] == conv.out)
-    return AxisMap.of(
-        pool.out[taps], conv.src[outputs], conv.tap[outputs], conv.taps, part=pool.part[taps]
-    )
-
-
-def dense_source(
-    tensor: TensorSpec, rows: AxisMap, cols: AxisMap, weight: Int8Array, groups: int, block: int
-) -> Source:
-    """Return the source of ``weight`` int8[co, ci / groups, taps]; diagonal where it can be."""
-    out_channels, group_channels, taps = weight.shape
-    co = np.arange(out_channels)
-    ci = (co // (out_channels // groups) * group_channels)[:, None] + np.arange(group_channels)
-    co_block, ci_block = co // block, ci // block
-    co_blocks = int(co_block[-1]) + 1
-    starts = np.arange(co_blocks) * block
-    first = np.minimum.reduceat(ci_block[:, 0], starts)
-    count = int((np.maximum.reduceat(ci_block[:, -1], starts) - first).max()) + 1
-    first = np.minimum(first, -(-tensor.channels // block) - count)
-    blocks = np.zeros((co_blocks, count, taps, block, block), np.int8)
-    local = ci_block - first[co_block][:, None]
-    blocks[co_block[:, None], local, :, (co % block)[:, None], ci % block] = weight
-    diagonal = count == 1 and np.array_equal(first, np.arange(co_blocks))
-    if diagonal and (blocks == blocks[0]).all():
-        blocks = blocks[:1]
-    return Source(
-        tensor=tensor,
-        rows=rows,
-        cols=cols,
-        weights=blocks,
-        weight_of_tap=np.arange(taps),
-        diagonal=bool(diagonal),
-        ci_first=first,
-    )
-
-
-def product_bounds(weight: Int8Array) -> tuple[IndexArray, IndexArray]:
-    """Return the smallest and the largest sum of products of each output channel."""
-    wide = weight.reshape(len(weight), -1).astype(np.int64)
-    low: IndexArray = np.minimum(wide * -128, wide * 127).sum(axis=1)
-    high: IndexArray = np.maximum(wide * -128, wide * 127).sum(axis=1)
-    return low, high
-
-
-def scaled_copy(
-    tensor: TensorSpec,
-    rows: AxisMap,
-    cols: AxisMap,
-    values: Sequence[int],
-    block: int,
-    weight_of_tap: IndexArray,
-) -> Source:
-    """Return a source with the weights ``values``, the same for every channel.
-
-    ``weight_of_tap`` is int64[taps], the index in ``values`` for each tap.
-    """
-    blocks = np.array(values, np.int8)[:, None, None] * np.eye(block, dtype=np.int8)
-    return Source(
-        tensor=tensor,
-        rows=rows,
-        cols=cols,
-        weights=blocks[None, None],
-        weight_of_tap=weight_of_tap,
-        diagonal=True,
-        ci_first=np.zeros(1, np.int64),
-    )
-
-
-def _conv_axes(layer: Conv) -> tuple[AxisMap, AxisMap]:
-    top, left, _, _ = layer.padding
-    kernel_h, kernel_w = layer.weight.shape[2:]
-    (sy, sx), (dy, dx) = layer.stride, layer.dilation
-    rows = conv_axis(layer.output.height, layer.input.height, kernel_h, sy, top, dy)
-    cols = conv_axis(layer.output.width, layer.input.width, kernel_w, sx, left, dx)
-    return rows, cols
-
-
-def pool_axes(layer: MaxPool) -> tuple[AxisMap, AxisMap]:
-    """Return the windows of a pooling along its rows and columns."""
-    (top, left, _, _), (sy, sx) = layer.padding, layer.stride
-    rows = clamped_axis(layer.output.height, layer.input.height, layer.kernel[0], sy, top)
-    cols = clamped_axis(layer.output.width, layer.input.width, layer.kernel[1], sx, left)
-    return rows, cols
+    raise TypeError(f"expected a layer, found {type(layer).__name__}")
 
 
 @lower.register
 def _conv(layer: Conv, accelerator: Accelerator) -> Kernel:
-    rows, cols = _conv_axes(layer)
+    rows, cols = conv_axes(layer)
     weight = layer.weight.reshape(*layer.weight.shape[:2], -1)
     projections = [
         dense_source(
@@ -246,7 +138,7 @@ def _max_pool(layer: MaxPool, accelerator: Accelerator) -> Kernel:
 
 
 def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
-    """Return the steps that leave the largest of ``rows`` x ``cols`` sums of a source in MAIN."""
+    """Return the steps that leave the largest of a source's ``rows`` x ``cols`` sums in MAIN."""
     steps: list[Step] = [Accumulate(source, Accumulator.MAIN, (0, 0))]
     for part in range(1, rows * cols):
         steps += [
@@ -259,11 +151,11 @@ def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
 
 @lower.register
 def _pooled_conv(layer: PooledConv, accelerator: Accelerator) -> Kernel:
-    """Take the maximum before bias, activation, shift and clip: none of them ever falls."""
+    """Take the maximum before bias, activation, shift and clip, which are all monotonic."""
     conv, pool = layer.conv, layer.pool
     rows, cols = (
         pooled_axis(window, products)
-        for window, products in zip(pool_axes(pool), _conv_axes(conv), strict=True)
+        for window, products in zip(pool_axes(pool), conv_axes(conv), strict=True)
     )
     weight = conv.weight.reshape(*conv.weight.shape[:2], -1)
     builder = EpilogueBuilder(accelerator, layer.output.channels)
@@ -305,9 +197,9 @@ def _weighted(matrix: Int32Array) -> tuple[IndexArray, AxisMap]:
 
 
 def _weight_sums(rows: Int32Array, cols: Int32Array) -> tuple[int, int]:
-    """Return bounds on the sums of the negative and of the positive weights of an output pixel.
+    """Bound the sums of the negative and of the positive weights of an output pixel.
 
-    Both are magnitudes.
+    Both results are magnitudes.
     """
     row_plus, row_minus = _largest(np.maximum(rows, 0)), _largest(np.maximum(-rows, 0))
     col_plus, col_minus = _largest(np.maximum(cols, 0)), _largest(np.maximum(-cols, 0))
@@ -380,7 +272,7 @@ def _finish(
 def _writes_everything(
     output: TensorSpec, sources: Sequence[Source], steps: Sequence[Step]
 ) -> bool:
-    """Tell whether some step writes every entry; a reset alone does not reach the out buffer."""
+    """Tell whether a step writes every entry. A reset does not count: it skips the out buffer."""
     for step in steps:
         if step.target is not Accumulator.MAIN:
             continue

@@ -1,4 +1,4 @@
-"""Layers to equal but cheaper layers, before memory is planned."""
+"""Replace layers by equivalent but cheaper ones, before memory is planned."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Callable, Sequence
 
 from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv, fuse_pools
 from vta_stages.layers.records import Layer, MaxPool, TensorSpec
-from vta_stages.lowering.lower import pool_axes
+from vta_stages.lowering.axis_maps import pool_axes
 from vta_stages.lowering.window_centres import centre_tap
 
 GAIN = 0.9
-"""A split pool must be this much cheaper; it moves an intermediate tensor to DRAM and back."""
+"""The relative cost below which a pooling is split; the intermediate tensor goes through DRAM."""
 
 
 def rewrite(
     layers: Sequence[Layer], outputs: Sequence[str], worth: Callable[[PooledConv], bool]
 ) -> list[PlannedLayer]:
-    """Return the layers with poolings done in the convolutions before them, where that is possible
-    and ``worth`` it, and the other large poolings split into a pass along the rows and one along
-    the columns. Names of outputs stay; an intermediate tensor is named ``<output>:rows``."""
+    """Return equivalent layers that compute the same outputs, under the same names.
+
+    Poolings are merged into the convolutions before them, where that is possible and ``worth`` says
+    so. Other large poolings are split into one along the rows and one along the columns; their
+    intermediate tensors are named ``<output>:rows``.
+    """
     rewritten: list[PlannedLayer] = []
     for layer in fuse_pools(layers, outputs, worth):
         rewritten += split_pool(layer) if isinstance(layer, MaxPool) else [layer]
@@ -26,12 +29,12 @@ def rewrite(
 
 
 def split_pool(layer: MaxPool) -> list[MaxPool]:
-    """Return a pooling as two one-dimensional ones where that takes fewer cycles.
+    """Return a pooling as two one-dimensional ones if that takes fewer cycles, else unchanged.
 
-    Windows with centres of their own are folded whole (:mod:`vta_stages.emission.window_fold`). In
-    others a maximum over k taps takes 4 * k - 2 cycles per accumulator entry (a copy of two and,
-    for every further tap, another copy and an ALU step), so 5x5 at stride 1 falls from 98 to 36
-    cycles.
+    Windows that have centres are folded as they are (:mod:`vta_stages.emission.window_fold`). For
+    others, a maximum over k taps takes 4 * k - 2 cycles per accumulator entry: a copy of two cycles
+    for the first tap, a copy and an ALU step for each other tap. So 5x5 at stride 1 takes 36 cycles
+    instead of 98.
     """
     if all(centre_tap(axis) is not None for axis in pool_axes(layer)):
         return [layer]

@@ -1,13 +1,13 @@
-"""Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 weights and one shift in place.
+"""Residual terms: per-channel factors ``f * 2**k`` as diagonal int8 weights and one shift.
 
-A factor beyond int8 is added in one of two ways, whichever takes fewer cycles for all terms:
+A factor outside int8 is added in one of two ways, whichever takes fewer cycles for all terms:
 
     in pieces        366 = 127 + 127 + 112              acc += 127 a;  acc += 127 a;  acc += 112 a
     below a shift    1552 = 97 << 4                     acc += 97 a;   acc <<= 4
 
-The shift comes first of all, as it moves all that is in the accumulator. Its operand is a vector,
-so every channel has a distance of its own; terms below the shift agree on it channel by channel.
-Where that cannot be, factors are split: ``1555 = (97 << 4) + 3``.
+The shift moves everything in the accumulator, so it comes before all other products. Its operand is
+a vector, so each channel has its own distance, which all terms before the shift share. Where they
+cannot share a distance, factors are split: ``1555 = (97 << 4) + 3``.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from numpy.typing import NDArray
 
 from vta_stages.errors import LayerError
 from vta_stages.layers.records import Term
+from vta_stages.lowering.axis_maps import identity_axis
 from vta_stages.lowering.epilogue import EpilogueBuilder
-from vta_stages.lowering.kernel import Accumulate, Source, Step, identity_axis
+from vta_stages.lowering.kernel import Accumulate, Source, Step
 
 LONGEST_LEFT_SHIFT = 16
-"""SHR by the 5-bit operand -16."""
+"""In bits; SHR with the 5-bit operand -16."""
 
 SHIFT_STEPS = 2
-"""What the vector operation costs, in GEMM steps."""
+"""The cost of the vector operation, in GEMM steps."""
 
 MOST_TERMS = 6
-"""With more terms, all or none of them are put below the shift."""
+"""From this term on, either all or none are added before the shift."""
 
 LARGEST_IN_PIECES = 64 * 127
-"""Enough for every factor below a shift of 13 and for what that shift cuts off."""
+"""Enough for every factor before a shift of 13 and for the remainder that the shift cuts off."""
 
 FactorArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermPlan:
-    """Products (term, mantissa) before and behind a left shift; all are int64[channels]."""
+    """Products (term, mantissa) before and after a left shift; all arrays are int64[channels]."""
 
     shifted: tuple[tuple[int, FactorArray], ...]
     shift: FactorArray
@@ -49,7 +50,7 @@ class TermPlan:
 
     @property
     def steps(self) -> int:
-        """Cycles per accumulator entry, in GEMM steps."""
+        """The cost per accumulator entry, in GEMM steps."""
         count = len(self.shifted) + len(self.plain)
         return count + (SHIFT_STEPS if self.shift.any() else 0)
 
@@ -57,7 +58,7 @@ class TermPlan:
 def add_terms(
     name: str, terms: Sequence[Term], block: int, builder: EpilogueBuilder
 ) -> tuple[list[Source], list[Step]]:
-    """Return the sources and steps that add the terms to a zero accumulator.
+    """Return the sources and steps that add the terms to a cleared accumulator.
 
     Raises LayerError for a factor that is not ``f * 2**k`` with f in int8 and k <= 16.
     """
@@ -86,7 +87,7 @@ def add_terms(
 
 
 def plan_terms(factors: Sequence[FactorArray]) -> TermPlan:
-    """Return the cheapest way to multiply by factors int64[channels], one array per term."""
+    """Return the cheapest plan to multiply by ``factors``, one int64[channels] per term."""
     return min(_plans(factors), key=lambda plan: plan.steps)
 
 
@@ -107,7 +108,7 @@ def _plans(factors: Sequence[FactorArray]) -> Iterator[TermPlan]:
         if shift is not None:
             below = tuple((t, factors[t] >> shift) for t in low if factors[t].any())
             yield TermPlan(below, shift, tuple(_pieces(factors, high)))
-    # One distance for all channels always serves: what it cuts off is added behind the shift.
+    # One distance for all channels always works: the remainders are added after the shift.
     for distance in range(1, LONGEST_LEFT_SHIFT + 1):
         shift = np.full_like(none, distance)
         rounded = [(factor + (1 << (distance - 1))) >> distance for factor in factors]
@@ -119,9 +120,9 @@ def _plans(factors: Sequence[FactorArray]) -> Iterator[TermPlan]:
 
 
 def common_shift(factors: Sequence[FactorArray]) -> FactorArray | None:
-    """Return per channel the shortest shift that makes int8 of all factors, or None.
+    """Return the shortest shift per channel, int64[channels], that makes all factors fit int8.
 
-    One distance for all channels is preferred, as it needs no vector.
+    Returns None if there is none. Prefers one distance for all channels, which needs no vector.
     """
     distances = np.arange(LONGEST_LEFT_SHIFT + 1)[:, None]
     possible = np.ones((len(distances), len(factors[0])), bool)
@@ -138,7 +139,7 @@ def common_shift(factors: Sequence[FactorArray]) -> FactorArray | None:
 def _pieces(
     factors: Sequence[FactorArray], chosen: Sequence[int]
 ) -> Iterator[tuple[int, FactorArray]]:
-    """Yield int8 mantissas that add up to the chosen factors."""
+    """Yield (term, mantissa) with int8 mantissas that add up to the chosen factors."""
     for index in chosen:
         left = factors[index]
         while left.any():

@@ -30,17 +30,17 @@ class OutputArea:
 
     @property
     def height(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return self.rows[1] - self.rows[0]
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """The number of columns."""
         return self.cols[1] - self.cols[0]
 
     @property
     def pixels(self) -> int:
-        """Number of pixels."""
+        """The number of pixels."""
         return self.height * self.width
 
 
@@ -53,7 +53,7 @@ class Patch:
 
     @property
     def pixels(self) -> int:
-        """Number of pixels."""
+        """The number of pixels in one channel block."""
         return self.rows.count * self.cols.count
 
 

@@ -1,1 +1,1 @@
-"""Timing: how many cycles a program takes, and what the hardware's parameters are."""
+"""Timing: how many cycles a program takes, and the parameters of the hardware."""

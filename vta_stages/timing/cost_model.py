@@ -1,7 +1,7 @@
-"""What instructions cost: the parameters of the timing model, one set per board.
+"""The cost of instructions: the parameters of the timing model, one set per board.
 
 The defaults are estimates for the Ultra96; ``docs/reference/timing-model.md`` says where each comes
-from. A board file's ``[timing]`` table replaces them once somebody has measured that board.
+from. The ``[timing]`` table of a board's file replaces them with measured values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from vta_stages.errors import AcceleratorError
 class CostModel:
     """Cycles of the accelerator's clock.
 
-    ``loop_cycles`` are lost at each new (iter_out, iter_in) pair of a GEMM or ALU instruction.
-    A row of a transfer takes ``dma_row_cycles`` and then its bytes over the port that all modules
-    share, ``bus_bytes`` a cycle of which ``bus_efficiency_percent`` are had; the port changes hands
-    after ``burst_bytes`` at the latest (an AXI4 burst has at most 4096).
-    Raises AcceleratorError for values out of range.
+    Each (iter_out, iter_in) pair of a GEMM or ALU instruction takes ``loop_cycles`` extra. A row of
+    a transfer takes ``dma_row_cycles``. Then its bytes move over the port that all modules share,
+    at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle. The port serves another module after
+    at most ``burst_bytes`` (an AXI4 burst has at most 4096). Raises AcceleratorError for values out
+    of range.
     """
 
     instruction_cycles: int = 12
@@ -46,9 +46,9 @@ class CostModel:
 
     @property
     def bytes_per_cycle(self) -> float:
-        """What the port really moves."""
+        """The effective throughput of the port."""
         return self.bus_bytes * self.bus_efficiency_percent / 100
 
     def port_cycles(self, count_bytes: int) -> int:
-        """Return for how long a transfer of that many bytes holds the port."""
+        """Return how many cycles a transfer of ``count_bytes`` occupies the port."""
         return -(-count_bytes * 100 // (self.bus_bytes * self.bus_efficiency_percent))

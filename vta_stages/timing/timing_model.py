@@ -1,13 +1,13 @@
-"""How long a program takes: an event model of fetch, load, compute, store and their one port.
+"""Simulate the timing of a program: fetch, load, compute and store, which share one port.
 
-fetch reads instructions from DRAM in bursts and pushes them, in order, to three bounded command
-queues. Each module runs its queue in order: it waits for its instruction, pops tokens, works, and
-pushes tokens. The rows of a transfer follow one another; each waits out the memory's latency and
-then moves its bytes burst by burst over the port, which serves one burst at a time in order of
-request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
+The fetch unit reads instructions from DRAM in bursts and pushes them, in order, to three bounded
+command queues. Each module runs its queue in order: it waits for its instruction, pops tokens,
+works, and pushes tokens. The rows of a transfer run one after the other. Each waits for the latency
+of the memory and then moves its bytes in bursts over the port, which serves one burst at a time in
+order of request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
 
     load      |wait fetch|wait token|12| 80 |wait port|bytes| 80 |bytes|
-                                    ^busy, but for the waits on the port
+                                    ^busy, except for the waits for the port
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vta_stages.timing.cost_model import CostModel
 
 INSTRUCTION_BYTES = 16
 FETCH = len(Module)
-"""fetch's number among the users of the port, behind the modules'."""
+"""The number of the fetch unit among the users of the port, after the modules."""
 
 _PUSHES = ((Token.PUSH_PREV, -1), (Token.PUSH_NEXT, 1))
 _POPS = ((Token.POP_PREV, -1), (Token.POP_NEXT, 1))
@@ -33,10 +33,10 @@ _POPS = ((Token.POP_PREV, -1), (Token.POP_NEXT, 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTiming:
-    """Where a module's time went, in cycles, and the bytes that it moved.
+    """How a module spent its time, and the bytes that it moved.
 
-    ``previous`` and ``next`` are the neighbours along load, compute, store whose token was waited
-    for. What is left of a program's time was spent after the module's last instruction.
+    ``previous_cycles`` and ``next_cycles`` are waits for a token from a neighbour, in the order
+    load, compute, store. The rest of a program's time comes after the module's last instruction.
     """
 
     busy_cycles: int = 0
@@ -49,9 +49,10 @@ class ModuleTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTiming:
-    """A layer's share: cycles from the end of the layer before it, and its modules' work.
+    """The share of a layer: its cycles and the work of the modules.
 
-    Layers overlap, so a layer's cycles are those that it adds to the program.
+    Layers overlap. The cycles of a layer are those from the end of the layer before it to its own
+    end: what it adds to the program.
     """
 
     name: str
@@ -62,7 +63,7 @@ class LayerTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Cycles from start to the end of FINISH, in all and by module and layer."""
+    """The cycles from the start to the end of FINISH, in total, by module and by layer."""
 
     cycles: int
     gemm_steps: int
@@ -71,7 +72,7 @@ class Timing:
 
 
 def time_program(program: Program, cost: CostModel | None = None) -> Timing:
-    """Return the timing of a verified program."""
+    """Return the timing of a verified program; ``cost`` defaults to estimates for the Ultra96."""
     cost = cost or CostModel()
     work = _Work.of(program, cost)
     machine = _Machine(program, work, cost)
@@ -117,7 +118,7 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """What every instruction does by itself, int64[n] each; ``rows`` is 0 but for transfers."""
+    """The work of each instruction by itself, int64[n] each; only transfers have ``rows``."""
 
     cycles: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -126,11 +127,13 @@ class _Work:
 
     @property
     def moved(self) -> NDArray[np.int64]:
+        """The bytes that each instruction moves."""
         moved: NDArray[np.int64] = self.rows * self.row_bytes
         return moved
 
     @staticmethod
     def of(program: Program, cost: CostModel) -> _Work:
+        """Return the work of a program's instructions."""
         table = program.table
         cycles = np.full(len(table), cost.instruction_cycles, np.int64)
         rows, row_bytes, gemm_steps = (np.zeros(len(table), np.int64) for _ in range(3))
@@ -155,28 +158,28 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """A bounded queue as the times of its pushes and pops; entry n needs pop n - depth."""
+    """A bounded queue as the times of its pushes and pops; push n waits for pop n - depth."""
 
     depth: int
     pushed: list[int] = field(default_factory=list)
     popped: list[int] = field(default_factory=list)
 
     def room(self) -> int | None:
-        """Return when there is room for the next push, None if that is not known yet."""
+        """Return the time from which there is room for the next push, None if not known yet."""
         over = len(self.pushed) - self.depth
         if over < 0:
             return 0
         return self.popped[over] if over < len(self.popped) else None
 
     def filled(self) -> int | None:
-        """Return when the next entry to be popped was pushed, None if it is not there yet."""
+        """Return the time at which the next entry to pop was pushed, None if not known yet."""
         at = len(self.popped)
         return self.pushed[at] if at < len(self.pushed) else None
 
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """A module at work on instruction ``queue[at]``."""
+    """A module, which is processing instruction ``queue[at]`` of its queue."""
 
     module: Module
     queue: list[int]
@@ -188,7 +191,7 @@ class _Unit:
 
 
 class _Machine:
-    """Runs a program's events in order of time. Use :meth:`run` once."""
+    """Processes the events of a program in order of time. Call :meth:`run` once."""
 
     def __init__(self, program: Program, work: _Work, cost: CostModel) -> None:
         table, accelerator = program.table, program.accelerator
@@ -216,20 +219,20 @@ class _Machine:
         self.begins, self.ends = [0] * count, [0] * count
         names = ("fetch_cycles", "previous_cycles", "next_cycles", "port_cycles")
         self.waits: dict[str, list[int]] = {name: [0] * count for name in names}
-        # fetch: instructions requested, arrival times of those not pushed yet, its own clock.
+        # The fetch unit: instructions requested, arrival times of those not yet pushed, its clock.
         self._requested = self._fetched = 0
         self._arrivals: list[int] = []
         self._fetch_free = 0
-        # The port: (time of request, user), and what is left of each user's transfer.
+        # The port: (time of request, user), and the rest of each user's transfer.
         self._requests: list[tuple[int, int]] = []
         self._port_free = 0
         self._rows_left, self._bytes_left = [0] * (FETCH + 1), [0] * (FETCH + 1)
 
     def run(self) -> None:
-        """Play the program through; fills ``begins``, ``ends`` and ``waits``."""
+        """Simulate the program; fill ``begins``, ``ends`` and ``waits``, in cycles."""
         self._fetch()
         while True:
-            # Nothing below asks for the port earlier than the burst that was served last.
+            # No request that follows is earlier than the burst that was served last.
             while any([self._push_fetched(), *(self._advance(unit) for unit in self._units)]):
                 pass
             if not self._requests:
@@ -266,10 +269,10 @@ class _Machine:
         self._bytes_left[user] = self._row_bytes[unit.queue[unit.at]]
         heapq.heappush(self._requests, (at + self._cost.dma_row_cycles, user))
 
-    # fetch.
+    # The fetch unit.
 
     def _fetch(self) -> None:
-        """Ask for the next burst of instructions."""
+        """Request the next burst of instructions."""
         left = len(self._modules) - self._requested
         if not left:
             return
@@ -279,7 +282,7 @@ class _Machine:
         heapq.heappush(self._requests, (self._fetch_free + self._cost.dma_row_cycles, FETCH))
 
     def _push_fetched(self) -> bool:
-        """Push what has arrived, as far as the command queues have room; tell if something was."""
+        """Push instructions that have arrived while there is room; tell whether any was pushed."""
         first = self._fetched
         begin = first - (self._requested - len(self._arrivals))
         for arrival in self._arrivals[begin:]:
@@ -298,7 +301,7 @@ class _Machine:
     # Modules.
 
     def _advance(self, unit: _Unit) -> bool:
-        """Run a module until it waits for something or uses the port; tell if it got on."""
+        """Run a module until it waits or uses the port; tell whether it made progress."""
         moved = False
         while not unit.transferring and unit.at < len(unit.queue):
             if unit.ending is not None:
@@ -321,7 +324,7 @@ class _Machine:
         pops = [self._tokens[module + step, module] for flag, step in _POPS if flags & flag]
         tokens = [queue.filled() for queue in pops]
         if None in tokens:
-            # An instruction taken from its queue made room there, even if it has to wait now.
+            # Taking an instruction made room in its queue, even if it has to wait now.
             return fetched is not None
         at = unit.commands.popped[unit.at]
         for (flag, _), name in zip(_POPS, ("previous_cycles", "next_cycles"), strict=True):

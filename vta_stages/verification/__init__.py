@@ -1,1 +1,1 @@
-"""Verification: programs that break a rule of the hardware are refused."""
+"""Verification: refuse programs that break a rule of the hardware."""

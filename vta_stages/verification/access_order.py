@@ -1,10 +1,10 @@
-"""Check that every element is written before it is read, and that tokens order what modules share.
+"""Check that elements are written before they are read, and that tokens order shared accesses.
 
-INP and WGT are written by the load module and read by compute, OUT is written by compute and read
-by store, and tensors in DRAM are written by store and read by load and compute; ACC and UOP belong
-to compute alone. The instructions are followed in one order in which they can run; two accesses to
-one element are safe when the earlier instruction is certain to have ended (see
-:mod:`vta_stages.verification.ordering`) before the later one starts.
+The load module writes INP and WGT, which compute reads. Compute writes OUT, which store reads.
+Store writes tensors in DRAM, which load and compute read. Only compute uses ACC and UOP. The check
+follows the instructions in one possible order. Two accesses to the same element are safe if the
+earlier instruction has certainly ended before the later one starts
+(:mod:`vta_stages.verification.ordering`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Row = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Memory:
-    """Who touched each element last, as 1 + the place in that module's queue; 0 is never, and
-    for ``written`` also what an instruction leaves undefined.
+    """The latest access to each element, as 1 + the instruction's position in its module's queue.
 
-    Every memory has one module that writes it, so its last write is after all earlier ones.
+    0 means never; in ``written`` it also means that the content is undefined. Only one module
+    writes a memory, so its latest write follows all its earlier ones.
     """
 
     name: str
@@ -49,13 +49,14 @@ class _Memory:
 
     @staticmethod
     def of(name: str, elements: int, writer: Module, *readers: Module) -> _Memory:
+        """Return a memory of ``elements`` elements that nothing has accessed."""
         read = {reader: np.zeros(elements, np.int32) for reader in readers if reader != writer}
         return _Memory(name, writer, np.zeros(elements, np.int32), read)
 
 
 @dataclass(slots=True)
 class _Access:
-    """The instruction at work: its module, its place in that module's queue, what is before it."""
+    """The current instruction: its module, 1 + its position in the queue, what has ended before."""
 
     index: int
     module: Module
@@ -64,10 +65,10 @@ class _Access:
 
 
 class AccessChecker:
-    """Follows a program's instructions and keeps who touched what last.
+    """Follows the instructions of a program and records the latest access to each element.
 
-    Expects a program whose transfers and uop ranges are within bounds. Errors are what ``fault``
-    makes. Good for one :meth:`run`.
+    The program's transfers and uop ranges must be within bounds. ``fault`` returns the errors to
+    raise. Call :meth:`run` once.
     """
 
     def __init__(self, program: Program, ordering: Ordering, fault: Fault) -> None:
@@ -90,7 +91,7 @@ class AccessChecker:
         }
         self._uop_words = np.zeros(accelerator.uop_depth, np.uint32)
         self._uop_bits = sum(f.bits for f in uop_fields(accelerator))
-        # DRAM is tracked in the largest unit that every tensor element is a multiple of.
+        # DRAM is tracked in the largest unit that divides the elements of all tensors.
         self._unit_bytes = math.gcd(
             accelerator.inp_bytes, accelerator.wgt_bytes, accelerator.out_bytes
         )
@@ -103,7 +104,7 @@ class AccessChecker:
         self._footprints: dict[tuple[object, ...], Footprint] = {}
 
     def run(self) -> None:
-        """Check all accesses. Raises what ``fault`` makes."""
+        """Check all accesses. Raises the error that ``fault`` returns."""
         table = self._program.table
         rows: dict[int, list[Row]] = {Opcode.FINISH: [()]}
         for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.ALU):
@@ -135,7 +136,8 @@ class AccessChecker:
     def _read_view(self, access: _Access, memory: _Memory, written: NDArray[np.int32]) -> None:
         if not written.min():
             raise self._fault(
-                access.index, f"reads {memory.name}, part of which nothing has defined"
+                access.index,
+                f"reads undefined {memory.name} elements, expected them to be written first",
             )
         if access.module != memory.writer and written.max() > access.clock[memory.writer]:
             raise self._race(access, memory, memory.writer, int(written.max()), "reads", "writes")
@@ -198,7 +200,7 @@ class AccessChecker:
         elements: int,
         stride: int,
     ) -> NDArray[np.int32]:
-        """Return the stamps of a transfer as a view [rows, units]; bounds are checked before."""
+        """Return the stamps of a transfer as a view [rows, units], without checking its bounds."""
         factor = element // self._unit_bytes
         return np.ndarray(
             (rows, elements * factor),
@@ -228,7 +230,7 @@ class AccessChecker:
             self._read(access, self._acc, footprint.dst)
         self._write(access, self._acc, footprint.dst)
         self._write(access, self._out, footprint.dst)
-        if reset:  # out gets the low bits of acc as it was, which is of no use to a store
+        if reset:  # out gets the low bits of the old acc, which are useless to a store
             self._out.written[footprint.dst] = 0
 
     def _alu(self, access: _Access, row: Row) -> None:
@@ -256,6 +258,6 @@ class AccessChecker:
         words = self._uop_words[begin:end]
         if self._uop_bits < 32 and (words >> np.uint32(self._uop_bits)).any():
             raise self._fault(
-                access.index, f"a uop has bits above its {self._uop_bits} set, expected 0"
+                access.index, f"a uop has bits set above bit {self._uop_bits - 1}, expected 0"
             )
         return words

@@ -1,9 +1,9 @@
-"""In which order the three modules can run a program, and what that order guarantees.
+"""An order in which the three modules can run a program, and the guarantees of that order.
 
-fetch moves instructions in program order into one bounded queue per module; each module runs its
-queue in order: pop tokens, execute, push tokens. Such a network ends the same way whatever the
-timing, so one simulation decides whether the hardware can deadlock. Tokens alone order instructions
-of different modules: the n-th pop of a token queue waits for its n-th push.
+The fetch unit moves instructions in program order to one bounded queue per module. Each module runs
+its queue in order: pop tokens, execute, push tokens. The outcome of such a network does not depend
+on timing, so one simulation decides whether the hardware can deadlock. Only tokens order
+instructions of different modules: the n-th pop of a token queue waits for its n-th push.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from vta_stages.isa.codec import InstructionTable
 from vta_stages.isa.instructions import Module, Token
 
 Fault = Callable[[int, str], VerificationError]
-"""Makes the error of a broken rule at an instruction."""
+"""Returns the error for an instruction, given its index and the broken rule."""
 
 Clock = tuple[int, int, int]
+"""How many instructions of each module have certainly ended."""
 
-# The other end of a token flag, as a step along load, compute, store.
+# The module at the other end of a token, as a step along load, compute, store.
 _TOWARDS = {Token.POP_PREV: -1, Token.POP_NEXT: 1, Token.PUSH_PREV: -1, Token.PUSH_NEXT: 1}
 _POPS = (Token.POP_PREV, Token.POP_NEXT)
 _PUSHES = (Token.PUSH_PREV, Token.PUSH_NEXT)
@@ -32,9 +33,12 @@ _PUSHES = (Token.PUSH_PREV, Token.PUSH_NEXT)
 
 @dataclass(frozen=True)
 class Ordering:
-    """``sequence`` is int64[n], one order in which the instructions can run. ``clocks`` is
-    int32[n, 3]: before instruction i starts, the first ``clocks[i, m]`` instructions of module m
-    have certainly ended. ``places`` is int32[n], the place of i in its own module's queue."""
+    """One possible order of a program's instructions, and what holds in every order.
+
+    ``sequence`` is int64[n], the instructions in that order. ``clocks`` is int32[n, 3]: before
+    instruction i starts, the first ``clocks[i, m]`` instructions of module m have certainly ended.
+    ``places`` is int32[n], the position of instruction i in the queue of its module.
+    """
 
     sequence: NDArray[np.int64]
     clocks: NDArray[np.int32]
@@ -54,9 +58,9 @@ def _peer(module: Module, token: Token) -> Module:
 
 
 def check_tokens(table: InstructionTable, fault: Fault) -> None:
-    """Check that flags name existing queues and that every queue is pushed as often as popped.
+    """Check that tokens use existing queues and that each queue has as many pushes as pops.
 
-    Raises what ``fault`` makes.
+    Raises the error that ``fault`` returns.
     """
     modules, tokens = table.modules, table.tokens
     for module, impossible in (
@@ -66,7 +70,10 @@ def check_tokens(table: InstructionTable, fault: Fault) -> None:
         bad = np.flatnonzero((modules == module) & ((tokens & impossible) != 0))
         if len(bad):
             side = "before" if module is Module.LOAD else "after"
-            raise fault(int(bad[0]), f"names a token queue to a module {side} {module.name}")
+            raise fault(
+                int(bad[0]),
+                f"uses a token queue to a module {side} {module.name}, which does not exist",
+            )
     for producer in Module:
         for push in _PUSHES:
             if not Module.LOAD <= producer + _TOWARDS[push] <= Module.STORE:
@@ -80,14 +87,14 @@ def check_tokens(table: InstructionTable, fault: Fault) -> None:
                 raise fault(
                     int(longer[min(len(pushes), len(pops))]),
                     f"token queue {producer.name} to {consumer.name} has {len(pushes)} pushes "
-                    f"and {len(pops)} pops, expected as many of one as of the other",
+                    f"and {len(pops)} pops, expected equal numbers",
                 )
 
 
 def order_instructions(table: InstructionTable, fault: Fault) -> Ordering:
-    """Run the queues of a program that passed :func:`check_tokens`.
+    """Simulate the queues of a program that :func:`check_tokens` accepts.
 
-    Raises what ``fault`` makes when the modules wait for each other for ever.
+    Raises the error that ``fault`` returns if the modules deadlock.
     """
     accelerator = table.accelerator
     modules: list[int] = table.modules.tolist()
@@ -140,7 +147,7 @@ def order_instructions(table: InstructionTable, fault: Fault) -> Ordering:
 
 
 def _ends(queues: _Queues) -> list[list[tuple[list[deque[Clock]], list[deque[Clock]]]]]:
-    """Return, by module and token set, the queues to pop from and those to push to."""
+    """Return the queues to pop from and to push to, by module and set of tokens."""
     table = []
     for module in Module:
         rows = []

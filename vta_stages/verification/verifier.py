@@ -1,10 +1,14 @@
-"""Refuse programs that break a rule of the hardware, before anything runs them.
+"""Refuse programs that break a rule of the hardware, before they run.
 
-What is checked: every instruction decodes; one FINISH, at the end, after everything else; transfers
-stay within their buffer and DRAM region and name a region they may; only INP loads have pads;
-GEMM and ALU indices stay within the buffers; no acc hazard within an instruction; tokens balance
-and the bounded queues do not deadlock; everything is written before it is read; and accesses of two
-modules to the same elements, on chip or in DRAM, are ordered by tokens.
+The rules:
+
+- Every instruction decodes. There is one FINISH, at the end, which waits for everything else.
+- Transfers stay within their buffer and DRAM region, and the kind of the region permits them. Only
+  loads of INP have pads.
+- GEMM and ALU indices stay within the buffers, and no instruction has an acc hazard.
+- Tokens balance, and the bounded queues do not deadlock.
+- Everything is written before it is read.
+- Tokens order the accesses of two modules to the same elements, on chip and in DRAM.
 """
 
 from __future__ import annotations
@@ -29,24 +33,27 @@ _WRITABLE = (RegionKind.SCRATCH, RegionKind.OUTPUT)
 def verify(program: Program) -> None:
     """Check a program against the rules above.
 
-    Raises VerificationError naming instruction, layer, disassembly, what was found and what was
-    expected; EncodingError when an instruction does not decode.
+    Raises VerificationError with the instruction, its layer and disassembly, and what was found and
+    expected; EncodingError if an instruction does not decode.
     """
     _Verifier(program).run()
 
 
 class _Verifier:
+    """The checks of one program."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.table = program.table
         self.listing = Listing.of(program)
 
     def fault(self, index: int, what: str) -> VerificationError:
-        """Return the error of a broken rule at instruction ``index``."""
+        """Return the error for instruction ``index``, which breaks a rule."""
         where = f"instruction {index} (layer {self.listing.layer(index)})"
         return VerificationError(f"{where}: {what}; in: {self.listing.text(index)}")
 
     def run(self) -> None:
+        """Check all rules; the order matters, as later checks rely on earlier ones."""
         self._check_finish()
         self._check_transfers()
         self._check_loops()
@@ -99,8 +106,8 @@ class _Verifier:
             positions,
             (memory != MemoryType.INP) & (pads != 0),
             lambda row: (
-                f"pads of {MemoryType(memory[row]).name} loads are ignored, by all bitstreams or "
-                f"by some; expected none"
+                f"has pads, which some or all bitstreams ignore in loads of "
+                f"{MemoryType(memory[row]).name}, expected none"
             ),
         )
         self._first(
@@ -169,13 +176,13 @@ class _Verifier:
         self._first(
             self.table.positions[Opcode.ALU],
             alu["reset"] != 0,
-            lambda row: "an ALU instruction has reset set, expected 0",
+            lambda row: "reset is set in an ALU instruction, expected 0",
         )
 
     def _first(
         self, positions: Column, broken: NDArray[np.bool_], what: Callable[[int], str]
     ) -> None:
-        """Raise for the first row where ``broken``; ``what`` describes a row."""
+        """Raise the error of the first row that is ``broken``; ``what`` describes its fault."""
         rows = np.flatnonzero(broken)
         if len(rows):
             row = int(rows[0])

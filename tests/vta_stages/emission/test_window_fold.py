@@ -12,8 +12,9 @@ from vta_stages.emission.window_fold import window_fold
 from vta_stages.layers.check import conv_extent
 from vta_stages.layers.records import MaxPool
 from vta_stages.layers.reference import run_layer
+from vta_stages.lowering.axis_maps import clamped_axis
 from vta_stages.lowering.kernel import FoldWindows
-from vta_stages.lowering.lower import clamped_axis, lower
+from vta_stages.lowering.lower import lower
 from vta_stages.lowering.window_centres import centre_tap
 from vta_stages.tiling.patch import OutputArea, patch_of
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from vta_stages.isa.instructions import AluOp
 from vta_stages.layers.records import Conv, Sum, Term
+from vta_stages.lowering.axis_maps import clamped_axis, conv_axis, transposed_axis
 from vta_stages.lowering.bias_weights import bias_input, bias_weights, largest_bias
 from vta_stages.lowering.kernel import AddBias, Immediate, Vector
-from vta_stages.lowering.lower import clamped_axis, conv_axis, lower, transposed_axis
+from vta_stages.lowering.lower import lower
 from vta_stages.lowering.terms import plan_terms
 
 SMALL = st.integers(1, 9)

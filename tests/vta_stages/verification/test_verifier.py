@@ -55,7 +55,8 @@ def test_an_error_names_instruction_layer_and_disassembly() -> None:
     with pytest.raises(VerificationError) as caught:
         verify(with_changes({STORE: {"sram_base": 8}}))
     assert str(caught.value) == (
-        "instruction 6 (layer conv_1): reads out, part of which nothing has defined; "
+        "instruction 6 (layer conv_1): reads undefined out elements, expected them to be written "
+        "first; "
         "in: out[8:24] -> result[0]; pop compute, push compute"
     )
 
@@ -83,13 +84,19 @@ def test_an_error_names_instruction_layer_and_disassembly() -> None:
             "touches bytes 0 to 65568 of region result",
         ),
         ({LOAD_UOP: {"dram_base": 1}}, "touches bytes 4 to 68 of region consts, which has 64"),
-        ({LOAD_WGT: {"x_pad_0": 1}}, "pads of WGT loads are ignored"),
-        ({LOAD_UOP: {"y_pad_1": 1}}, "pads of UOP loads are ignored"),
+        (
+            {LOAD_WGT: {"x_pad_0": 1}},
+            "has pads, which some or all bitstreams ignore in loads of WGT",
+        ),
+        (
+            {LOAD_UOP: {"y_pad_1": 1}},
+            "has pads, which some or all bitstreams ignore in loads of UOP",
+        ),
         ({LOAD_UOP: {"y_size": 2}}, "loads 2 rows of uops, expected 1"),
         ({PRODUCT: {"uop_end": 0}}, "has no step, expected at least one uop and one iteration"),
         ({SHIFT: {"iter_in": 0}}, "has no step"),
         ({PRODUCT: {"uop_end": 8193}}, "ends beyond the uop buffer of 8192 entries"),
-        ({SHIFT: {"reset": True}}, "an ALU instruction has reset set, expected 0"),
+        ({SHIFT: {"reset": True}}, "reset is set in an ALU instruction, expected 0"),
         (
             {PRODUCT: {"iter_in": 2, "dst_factor_in": 2040}},
             r"touches acc\[2055\], expected an index below 2048",
@@ -142,7 +149,7 @@ def test_acc_loads_rely_on_no_pads_in_either_revision() -> None:
         padded = changed(without, {1: {"x_pad_0": 1}})
         refuse(
             assemble(padded, accelerator=target),
-            "pads of ACC loads are ignored, by all bitstreams or by some; expected none",
+            "has pads, which some or all bitstreams ignore in loads of ACC, expected none",
         )
 
 
@@ -229,8 +236,8 @@ def test_a_vector_operand_keeps_its_distance_too() -> None:
             "instruction 6 .*token queue STORE to COMPUTE has 1 pushes and 0 pops",
         ),
         ({PRODUCT: {"push_prev": True}}, "token queue COMPUTE to LOAD has 1 pushes and 0 pops"),
-        ({LOAD_WGT: {"pop_prev": True}}, "names a token queue to a module before LOAD"),
-        ({STORE: {"push_next": True}}, "names a token queue to a module after STORE"),
+        ({LOAD_WGT: {"pop_prev": True}}, "uses a token queue to a module before LOAD"),
+        ({STORE: {"push_next": True}}, "uses a token queue to a module after STORE"),
     ],
 )
 def test_every_token_queue_is_pushed_as_often_as_popped(
@@ -302,18 +309,18 @@ def test_finish_comes_after_everything_else() -> None:
     [
         (
             {LOAD_INP: {"x_size": 15}},
-            "instruction 4 .*reads inp, part of which nothing has defined",
+            "instruction 4 .*reads undefined inp elements",
         ),
         (
             {LOAD_WGT: {"sram_base": 1}},
-            "instruction 4 .*reads wgt, part of which nothing has defined",
+            "instruction 4 .*reads undefined wgt elements",
         ),
-        ({RESET: {"uop_end": 15}}, "instruction 4 .*reads acc, part of which nothing has defined"),
+        ({RESET: {"uop_end": 15}}, "instruction 4 .*reads undefined acc elements"),
         (
             {LOAD_UOP: {"x_size": 15}},
-            "instruction 3 .*reads uop, part of which nothing has defined",
+            "instruction 3 .*reads undefined uop elements",
         ),
-        ({STORE: {"sram_base": 1}}, "instruction 6 .*reads out, part of which nothing has defined"),
+        ({STORE: {"sram_base": 1}}, "instruction 6 .*reads undefined out elements"),
     ],
 )
 def test_nothing_is_read_before_it_is_written(
@@ -328,7 +335,7 @@ def test_a_reset_leaves_the_out_buffer_undefined() -> None:
     reset[PRODUCT] = replace(reset[PRODUCT], push_next=True)
     verify(assemble(reset))
     reset[PRODUCT] = replace(reset[RESET], pop_prev=False, push_next=True)
-    refuse(assemble(reset), "instruction 5 .*reads out, part of which nothing has defined")
+    refuse(assemble(reset), "instruction 5 .*reads undefined out elements")
     reset.insert(RESET + 2, replace(shift, push_next=False))
     reset[RESET + 1] = replace(reset[RESET + 1], push_next=False)
     reset[RESET + 2] = shift
@@ -411,12 +418,12 @@ def test_a_layer_reads_memory_only_after_the_store_that_fills_it() -> None:
     refuse(
         through_memory(tokens=False),
         r"(reads scratch elements that instruction 6 \(STORE\) writes, and no token orders the two"
-        r"|reads scratch, part of which nothing has defined"
+        r"|reads undefined scratch elements"
         r"|writes scratch elements that instruction \d+ \(LOAD\) reads)",
     )
     refuse(
         through_memory(tokens=True, initialised=False),
-        "reads result, part of which nothing has defined",
+        "reads undefined result elements",
     )
 
 
