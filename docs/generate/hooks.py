@@ -6,7 +6,6 @@ site; a link to one of them leads to its page there, and still works where the r
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ DOCUMENTS = {
     "examples/README.md": "examples/index.md",
 }
 
-LINK = re.compile(r"(\]\()([^)#\s]+\.md)((?:#[^)]*)?\))")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -50,16 +49,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let a page's links to documents beside docs/ lead to their pages."""
-    here = posixpath.dirname(page.file.src_uri)
+    """Let links of a page that lead out of docs/ lead to pages."""
+    if page.file.generated_by is not None:
+        return markdown
+    source = f"docs/{page.file.src_uri}"
+    return LINK.sub(lambda link: _led(link, source, page.file.src_uri), markdown)
 
-    def lead(match: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join("docs", here, match[2]))
-        if target not in DOCUMENTS:
-            return match[0]
-        return f"{match[1]}{posixpath.relpath(DOCUMENTS[target], here or '.')}{match[3]}"
 
-    return LINK.sub(lead, markdown)
+def _led(link: re.Match[str], source: str, page: str) -> str:
+    """Return a link of the document ``source`` as it is on ``page`` of the site.
+
+    A link to a file of the repository that is no page becomes its text. A link to nothing stays, so
+    that the build fails.
+    """
+    text, target, anchor = link[1], link[2], link[3] or ""
+    linked = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if linked.startswith("docs/"):
+        found = linked.removeprefix("docs/")
+    elif linked in DOCUMENTS:
+        found = DOCUMENTS[linked]
+    else:
+        return text if (ROOT / linked).exists() else link[0]
+    return f"[{text}]({posixpath.relpath(found, posixpath.dirname(page) or '.')}{anchor})"
 
 
 def _expanded(entry: Any, files: Files) -> Any:
@@ -77,14 +88,7 @@ def _expanded(entry: Any, files: Files) -> Any:
 def _documents() -> Iterator[tuple[str, str]]:
     for source, target in DOCUMENTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        yield target, LINK.sub(lambda m, s=source, t=target: _moved(m, s, t), text)
-
-
-def _moved(match: re.Match[str], source: str, target: str) -> str:
-    """Return a link of the document ``source`` as it is on its page ``target``."""
-    linked = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2]))
-    page = DOCUMENTS.get(linked, os.path.relpath(linked, "docs"))
-    return f"{match[1]}{posixpath.relpath(page, posixpath.dirname(target))}{match[3]}"
+        yield target, LINK.sub(lambda link, s=source, t=target: _led(link, s, t), text)
 
 
 def _command_line(programs: Path) -> Iterator[tuple[str, str]]:
