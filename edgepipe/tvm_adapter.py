@@ -1,8 +1,8 @@
-"""The one module that knows TVM's unstable names; everything else sees plain values.
+"""The only module that uses TVM's unstable names; everything else sees plain values.
 
 A Relax ``main`` is read into :class:`Main` (parameters, bindings and outputs as names, numpy arrays
-and tuples) and written by :class:`ModuleBuilder`. Passes of edgepipe never touch TVM objects, so a
-renamed TVM class is a change in this file only. Written against apache-tvm 0.27.0.post1.
+and tuples) and written by :class:`ModuleBuilder`. edgepipe's passes never use TVM objects, so if
+TVM renames a class, only this file changes. Written against apache-tvm 0.27.0.post1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
     IRModule = tvm.IRModule
 Array = NDArray[Any]
 
-# Ctrl-C in Python code that TVM calls goes through TVM as itself, not as a RuntimeError.
+# Ctrl-C in Python code that TVM calls passes through TVM unchanged, not as a RuntimeError.
 tvm_ffi.register_error(KeyboardInterrupt)
 
 
@@ -47,7 +47,7 @@ _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same
 
 
 class ImporterError(Exception):
-    """TVM's ONNX importer refused a model; the text is its reason in one line."""
+    """TVM's ONNX importer refused a model; the text is the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Binding:
 
     ``op`` is the Relax operator without its ``relax.`` prefix; calls of other kinds are ``tuple``,
     ``tuple_get_item``, or the lower-case name of TVM's class. ``shape`` is empty and ``dtype`` is
-    ``"tuple"`` or ``"dynamic"`` when the value is no tensor of static shape. ``raw`` is TVM's
+    ``"tuple"`` or ``"dynamic"`` if the value is not a tensor of static shape. ``raw`` is TVM's
     binding with the names of its variables, for :meth:`ModuleBuilder.copy` only.
     """
 
@@ -79,13 +79,13 @@ class Binding:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the variables that the binding reads, in order, each once."""
+        """The names of the variables that the binding reads, in order, without duplicates."""
         return tuple(dict.fromkeys(_names(self.args)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Main:
-    """A Relax ``main`` as values; ``returns_tuple`` tells ``(y,)`` from ``y``."""
+    """A Relax ``main`` as values; ``returns_tuple`` distinguishes ``(y,)`` from ``y``."""
 
     params: tuple[Tensor, ...]
     bindings: tuple[Binding, ...]
@@ -128,7 +128,7 @@ def read_main(module: IRModule) -> Main:
         and last.op == "tuple"
         and last.raw[0].var == body
     ):
-        body = last.raw[0].value  # `gv = (a, b)` is only how a block hands its outputs over
+        body = last.raw[0].value  # `gv = (a, b)` is only the block's way to return outputs
         bindings.pop()
     is_tuple = isinstance(body, tvm.ir.Tuple)
     fields = list(body.fields) if is_tuple else [body]
@@ -137,7 +137,7 @@ def read_main(module: IRModule) -> Main:
 
 
 def _unique_names(function: Any) -> dict[Any, str]:
-    """Name every variable; TVM's passes may give one name to several, later ones get a number."""
+    """Name every variable; if TVM's passes used a name twice, later ones get a number."""
     variables = list(function.params)
     variables += [raw.var for block in function.body.blocks for raw in block.bindings]
     names: dict[Any, str] = {}
@@ -193,7 +193,7 @@ def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:
 
 
 def _plain(value: Any) -> Any:
-    """Turn TVM's scalars, strings and arrays into Python's."""
+    """Convert TVM's scalars, strings and arrays to Python's."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
@@ -219,8 +219,8 @@ def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
 class ModuleBuilder:
     """Write a Relax module with one dataflow block, binding by binding, under exact names.
 
-    Calls are recorded by :meth:`emit` and :meth:`copy` and made by :meth:`finish`, which alone
-    knows which variables leave the block.
+    :meth:`emit` and :meth:`copy` only record calls. :meth:`finish` creates them, because it knows
+    which variables leave the block.
     """
 
     def __init__(self) -> None:
@@ -239,14 +239,14 @@ class ModuleBuilder:
         """Bind ``name = op(*args)``; ``op`` is a path below ``relax.op``, e.g. ``nn.conv2d``.
 
         Arguments: str is a variable, a numpy array a constant, a list of str a tuple of variables,
-        anything else is passed on as it is.
+        anything else is passed on unchanged.
         """
         self._claim(name)
         self._records.append((name, (op, args, attributes)))
         return name
 
     def copy(self, binding: Binding, name: str, names: Mapping[str, str], source: IRModule) -> str:
-        """Bind ``name`` to the same call as ``binding``, its variables renamed by ``names``."""
+        """Bind ``name`` to the same call as ``binding``, with variables renamed by ``names``."""
         self._claim(name)
         self._records.append((name, (binding.raw, dict(names), source)))
         return name
@@ -328,9 +328,10 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     """Import an ONNX model of static shapes; return the simplified module and value -> variable.
 
     ``values`` are the ONNX value names to keep track of: the model is imported with each of them as
-    an output, so that position in the returned tuple, not a guess, ties a value to its variable.
-    Values that turn out constant are not in the map. The module still returns all of them. Batch
-    normalisation and the like are decomposed and constants folded.
+    an output, so that the position in the returned tuple identifies the variable of a value. Values
+    that turn out to be constant are not in the map. The module still returns all of them. Batch
+    normalisation and similar operators are decomposed, and constants are folded.
+
     Raises ``ImporterError`` with TVM's reason.
     """
     from tvm.relax.frontend.onnx import from_onnx
@@ -339,7 +340,7 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = from_onnx(model)
-    except Exception as cause:  # the importer raises many kinds, down to plain ValueError
+    except Exception as cause:  # the importer raises many types, even plain ValueError
         text = str(cause).strip()
         raise ImporterError(text.splitlines()[-1] if text else type(cause).__name__) from cause
     module = _simplified(_without_clip_kernels(module))
@@ -375,7 +376,7 @@ def _without_clip_kernels(module: IRModule) -> IRModule:
             return self.visit_expr_post_order(call)
 
         def _without_nan_guard(self, bound: Any) -> Any:
-            """Return ``b`` for ``where(isnan(b), infinity, b)``: saves compiling it to fold it."""
+            """Return ``b`` for ``where(isnan(b), infinity, b)``, which avoids compiling it."""
             value = self.lookup_binding(bound) if isinstance(bound, relax.Var) else None
             if isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.where"):
                 constant = value.args[2]
@@ -399,7 +400,7 @@ def _simplified(module: IRModule) -> IRModule:
 
 
 class CompiledModule:
-    """A Relax module compiled by stock TVM for this machine: the run that defines the bits."""
+    """A Relax module compiled by stock TVM for this machine; its outputs define the bits."""
 
     def __init__(self, module: IRModule) -> None:
         main = read_main(module)
@@ -438,32 +439,32 @@ def load_module(path: Path) -> IRModule:
     return tvm.ir.load_json(path.read_text(encoding="utf-8"))
 
 
-# What TVM's client raises: its own errors are RuntimeErrors, a missing function is an
+# The exceptions of TVM's client: its own errors are RuntimeErrors, a missing function is an
 # AttributeError.
 RPC_ERRORS = (RuntimeError, AttributeError, ValueError)
-# In what a server sends, unasked, when the session's time is up.
+# Part of the message that a server sends on its own when a session reaches its time limit.
 RPC_FAREWELL = b"RPCSessionTimeoutError"
 
 
 def is_rpc_answer(cause: BaseException) -> bool:
-    """Tell whether an error is the server's answer, or comes from before anything was sent.
+    """Whether an error is the server's answer, or occurred before anything was sent.
 
-    Any other leaves the client and the server in the middle of a message.
+    Any other error leaves client and server in the middle of a message.
     """
     return isinstance(cause, tvm.error.RPCError | AttributeError | ValueError)
 
 
 def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:
     """Open a session with a TVM RPC server; return TVM's ``RPCSession``."""
-    from tvm import rpc  # not needed, and not quick to load, for anything else
+    from tvm import rpc  # slow to load, and needed only here
 
     return rpc.connect(host, port, key, session_timeout=limit_s)
 
 
 def ask_rpc_tracker(host: str, port: int, key: str, timeout_s: float) -> tuple[str, int, str]:
-    """Ask a TVM RPC tracker for a server; return its host, port and the key to say there.
+    """Ask a TVM RPC tracker for a server; return its host, its port and the key to send.
 
-    Waits while none is free. Raises OSError, and RuntimeError for what is no tracker.
+    Waits while none is free. Raises OSError, and RuntimeError if the peer is not a tracker.
     """
     from tvm.rpc import base
 
@@ -475,23 +476,23 @@ def ask_rpc_tracker(host: str, port: int, key: str, timeout_s: float) -> tuple[s
         base.sendjson(tracker, [base.TrackerCode.REQUEST, key, "", 1])
         code, found = base.recvjson(tracker)
         if code != base.TrackerCode.SUCCESS:
-            raise RuntimeError(f"it has no server: {found}")
+            raise RuntimeError(f"no server available: {found}")
         return str(found[0]), int(found[1]), str(found[2])
 
 
 def fetch_remote(function: Any, *arguments: object) -> Array:
-    """Return the array of a tensor that a function of the other side gives, and free it there.
+    """Return the array of a tensor on the server, and free the tensor there.
 
-    Left to the interpreter, the tensor would be freed over the network with the interpreter's lock
-    held, so that a slow or silent server would stop every thread of this process.
+    If the interpreter freed the tensor, it would do so over the network while holding the
+    interpreter lock, and a slow or silent server would stop all threads of this process.
     """
     library = _ffi_library()
     tensor = function(*arguments)
     array: Array = tensor.numpy()
     handle = ctypes.c_void_p(tensor.__chandle__())
     library.TVMFFIObjectIncRef(handle)
-    del tensor  # not the last reference any more
-    library.TVMFFIObjectDecRef(handle)  # the last one, without the lock
+    del tensor  # no longer the last reference
+    library.TVMFFIObjectDecRef(handle)  # the last reference, without the lock
     return array
 
 
@@ -501,5 +502,5 @@ def _ffi_library() -> ctypes.CDLL:
 
 
 def close_rpc(remote: Any) -> None:
-    """Close a session's connection, though objects of the session may still be referred to."""
+    """Close a session's connection, even if objects of the session are still referenced."""
     remote._sess["CloseRPCConnection"]()

@@ -1,7 +1,7 @@
-"""Relax modules as compiled files: export for a TVM target, load again, run on borrowed arrays.
+"""Relax modules as compiled files: export for a TVM target, load, run on borrowed arrays.
 
-Beside ``tvm_adapter`` the only module outside the ARM code generator that calls TVM; it needs none
-of the compiler's names when it only loads.
+Apart from ``tvm_adapter``, this is the only module outside the ARM code generator that calls TVM.
+It uses the compiler's names only for exporting.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Target = str | Mapping[str, Any]
 
 
 class ExecutableError(Exception):
-    """TVM refused a module, a target or a library; the text is its reason in one line."""
+    """TVM refused a module, a target or a library; the text is the reason in one line."""
 
 
 def export_executable(module: IRModule, target: Target, path: Path) -> None:
     """Compile ``main`` for ``target`` (TVM's name or table) into a shared library at ``path``.
 
-    A target with the ``mtriple`` of another machine is linked by that triple's g++, e.g.
+    A target with the ``mtriple`` of another machine is linked with that triple's g++, e.g.
     ``aarch64-linux-gnu-g++``. Raises ``ExecutableError``.
     """
     try:
@@ -42,12 +42,12 @@ def export_executable(module: IRModule, target: Target, path: Path) -> None:
             compiled.export_library(str(path), fcompile=linker)
         else:
             compiled.export_library(str(path))
-    except Exception as cause:  # TVM raises many kinds, and the linker another
+    except Exception as cause:  # TVM raises many types, and the linker others
         raise ExecutableError(_reason(cause)) from cause
 
 
 def _foreign_triple(target: Target) -> str | None:
-    """Return the target's triple when it is another machine's than this one."""
+    """Return the target's triple if it differs from this machine's."""
     triple = target.get("mtriple") if isinstance(target, Mapping) else None
     if triple is None or triple.partition("-")[0] == platform.machine():
         return None
@@ -57,7 +57,7 @@ def _foreign_triple(target: Target) -> str | None:
 class Executable:
     """A library written by ``export_executable``, ready to run ``main`` on one device.
 
-    Not thread-safe. Raises ``ExecutableError`` when the library or the device is not there.
+    Not thread-safe. Raises ``ExecutableError`` if the library or the device does not exist.
     """
 
     def __init__(self, path: Path, device_kind: str, device_index: int) -> None:
@@ -75,7 +75,7 @@ class Executable:
             raise ExecutableError(f"{path}: {_reason(cause)}") from cause
 
     def reopen(self) -> None:
-        """Do nothing: what is loaded in this process stays."""
+        """Do nothing: a library in this process stays loaded."""
 
     def upload(self, array: Array) -> Any:
         """Copy an array to the device, once; the result may be an argument of many runs."""
@@ -84,7 +84,7 @@ class Executable:
     def run(self, arguments: Sequence[Any]) -> list[Array]:
         """Run on arrays or uploaded tensors, in the order of main's parameters.
 
-        Arrays are copied to the device, results back from it.
+        Arrays are copied to the device, and results back.
         """
         prepared = [
             self.upload(value) if isinstance(value, np.ndarray) else value for value in arguments
@@ -95,10 +95,10 @@ class Executable:
 
 
 class RemoteExecutable:
-    """A library written by ``export_executable``, run on the other side of an RPC session.
+    """A library written by ``export_executable``, run on the server of an RPC session.
 
-    ``session`` gives the session to use, another one after ``reopen``. Not thread-safe. What fails
-    over there, or on the way, raises one of ``RPC_ERRORS``.
+    ``session`` returns the session to use, a new one after ``reopen``. Not thread-safe. Failures on
+    the server or of the connection raise one of ``RPC_ERRORS``.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class RemoteExecutable:
         self._session = session
         self._path = path
         self._device_name = (device_kind, device_index)
-        self._kept: list[Any] = []  # freed only when the session has ended, as freeing asks it
+        self._kept: list[Any] = []  # kept until the session ends, since freeing uses it
         self.reopen()
 
     def reopen(self) -> None:
-        """Upload and load the library in the session as it is now."""
+        """Upload and load the library in the current session."""
         remote = self._session()
-        # Named by its stage's folder, so that several stages can share a session.
+        # Named after its stage's folder, so that several stages can share a session.
         name = f"{self._path.parent.name}{self._path.suffix}"
         remote.upload(str(self._path), name)
         module = remote.load_module(name)
@@ -123,14 +123,14 @@ class RemoteExecutable:
         self._kept += [module, self._machine]
 
     def upload(self, array: Array) -> Any:
-        """Copy an array to the other side; the result may be an argument of many runs."""
+        """Copy an array to the server; the result may be an argument of many runs."""
         tensor = tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
         self._kept.append(tensor)
         return tensor
 
     def run(self, arguments: Sequence[Any]) -> list[Array]:
         """Run on arrays or uploaded tensors, in the order of main's parameters."""
-        if self._arguments is None:  # the inputs' tensors over there serve every frame
+        if self._arguments is None:  # the input tensors on the server are reused for every frame
             self._arguments = [
                 self.upload(value) if isinstance(value, np.ndarray) else value
                 for value in arguments
