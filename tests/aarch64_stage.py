@@ -17,9 +17,9 @@ Tensors = Mapping[str, NDArray[Any]]
 def run_on_aarch64(
     stage: Path, inputs: Tensors, like: Tensors, *, threads: int = 1
 ) -> dict[str, NDArray[Any]]:
-    """Run the stage of a folder once; its outputs are of the names, shapes and dtypes of ``like``.
+    """Run the stage in a folder once; outputs have the names, shapes and dtypes of ``like``.
 
-    Inputs and outputs are in the plan's order. The files lie in the stage's folder.
+    Inputs and outputs are in the plan's order. The files are in the stage's folder.
     """
     command = emulated("edgepipe-arm-stage")
     read = [stage / f"{name}.in" for name in inputs]

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: where the networks and data sets are."""
+"""Fixtures for all tests: networks and data sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Share test files out among workers, all of ``board/`` to one: it boots the board once."""
+    """Distribute test files among workers; one gets all of ``board/`` and boots the board once."""
     return _ByFileOrBoard(config, log)
 
 

@@ -45,7 +45,7 @@ SHAPES = (
 
 
 def layer(shape: str) -> Conv | TransposedConv | MaxPool:
-    """Return the layer called ``shape``; input ``x``, output ``y``, the same for the same name."""
+    """Return the layer named ``shape``; input ``x``, output ``y``, the same for the same name."""
     rng = np.random.default_rng(zlib.crc32(shape.encode()))
     if shape in RESNET_18:
         extent, inputs, outputs, kernel, pad, stride = RESNET_18[shape]
@@ -75,7 +75,7 @@ def layer(shape: str) -> Conv | TransposedConv | MaxPool:
 
 
 def picture(tested: Conv | TransposedConv | MaxPool) -> np.ndarray:
-    """Return random full-range int8[1, c, h, w]; what is pooled has a maximum for each channel."""
+    """Return random full-range int8[1, c, h, w]; pooled inputs have one maximum per channel."""
     source = tested.input
     rng = np.random.default_rng(source.channels * source.height)
     values = _int8(rng, 1, source.channels, source.height, source.width)
@@ -119,7 +119,7 @@ def _int8(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def _epilogue(rng: np.random.Generator, channels: int, products: int) -> Epilogue:
-    """Bring the sum of ``products`` full-range products into int8, with some left to be clipped."""
+    """Scale the sum of ``products`` full-range products to int8, with a few values to clip."""
     middle = round(np.log2(np.sqrt(products) * 74 * 74 / 64))
     return Epilogue(
         bias=rng.integers(-5000, 5000, channels).astype(np.int32),

@@ -1,4 +1,4 @@
-"""edgepipe-cam's live page in a real browser, for its tests here and on the virtual board."""
+"""edgepipe-cam's live page in a real browser, for tests here and on the virtual board."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def open_browser() -> Iterator[Any]:
 
 
 def wait_until(browser: Any, condition: Callable[[], bool], limit_s: float = 30) -> None:
-    """Wait until the page fulfils a condition."""
+    """Wait until the page meets a condition."""
     WebDriverWait(browser, limit_s, poll_frequency=0.05).until(lambda _: condition())
 
 

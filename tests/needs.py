@@ -1,4 +1,4 @@
-"""What tests need of this machine: programs, installed or built here. They never skip unseen."""
+"""Programs that tests need, installed or built here; a test never skips silently."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EMULATORS = {
 
 
 def lacking(what: object) -> NoReturn:
-    """Skip, saying what is lacking; where CI is set, a test that cannot run is a failure."""
+    """Skip with the missing item as reason; if CI is set, fail instead."""
     if os.environ.get("CI"):
         pytest.fail(str(what))
     pytest.skip(str(what))
 
 
 def installed(program: str, package: str) -> str:
-    """Return the path of an installed program; ``package`` is the Debian package that has it."""
+    """Return the path of an installed program; ``package`` is its Debian package."""
     # A user's PATH often lacks the folders of the administrator's programs.
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
     return found or lacking(f"{program} is not installed (Debian: {package})")

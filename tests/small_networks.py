@@ -1,4 +1,4 @@
-"""Small ONNX networks with made-up weights that use every operator the quantiser knows."""
+"""Small ONNX networks with synthetic weights that use every operator the quantiser supports."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Builder:
 
 
 def detector() -> onnx.ModelProto:
-    """A detector in little: leaky convolutions, pool, concat, resize, sums, split sigmoid head."""
+    """A small detector: leaky convolutions, pool, concat, resize, sums, split sigmoid head."""
     b = Builder(1)
     same = {"pads": [1, 1, 1, 1]}
     x = b.conv("image", "stem/conv:0", (8, 3, 3, 3), strides=[2, 2], **same)
@@ -104,7 +104,7 @@ def detector() -> onnx.ModelProto:
 
 
 def classifier(batch: int | str = "n") -> onnx.ModelProto:
-    """A classifier in little: batch norm, relu6, depthwise, residual, global pool, dense."""
+    """A small classifier: batch norm, relu6, depthwise, residual, global pool, dense."""
     b = Builder(2)
     x = b.conv("image", "/stem/Conv_output_0", (8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
     norm = [
@@ -132,7 +132,7 @@ def classifier(batch: int | str = "n") -> onnx.ModelProto:
 
 
 def projected() -> onnx.ModelProto:
-    """The first block of a residual stage: a strided path beside a strided 1x1 convolution."""
+    """The first block of a residual stage: a strided path and a strided 1x1 convolution."""
     b = Builder(4)
     x = b.conv("image", "stem:0", (24, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
     x = b.node("Relu", [x], "stem/relu:0")
@@ -159,7 +159,7 @@ def with_float_middle() -> onnx.ModelProto:
 
 
 def exporter_habits() -> onnx.ModelProto:
-    """What exporters write: a Pad apart, a rounded-up pool, an average pool, gates, a transpose."""
+    """Exporters' constructs: a separate Pad, a rounded-up pool, an average pool, gates, a transpose."""
     b = Builder(4)
     pads = b.constant("pads", np.array([0, 0, 0, 1, 0, 0, 2, 1], np.int64))
     x = b.node("Pad", ["image", pads], "padded")
@@ -185,7 +185,7 @@ def exporter_habits() -> onnx.ModelProto:
 
 
 def upsampler() -> onnx.ModelProto:
-    """Transposed convolutions, in groups and dilated, and the maximum over the whole picture."""
+    """Grouped and dilated transposed convolutions, and the maximum over the whole picture."""
     b = Builder(5)
     x = b.conv("image", "first", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
     weight = b.constant("up.w", 0.3 * b.normal(8, 3, 4, 4))
@@ -200,7 +200,7 @@ def upsampler() -> onnx.ModelProto:
 
 
 def reluctant() -> onnx.ModelProto:
-    """Operators that stay float between two convolutions, each for a reason of its own."""
+    """Operators that stay float between two convolutions, each for a different reason."""
     b = Builder(6)
     x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
     x = b.node("MaxPool", [x], "spread", kernel_shape=[2, 2], dilations=[2, 2])

@@ -1,4 +1,4 @@
-"""What `make bench-counts` compares with is fixed: versions and digests of the wheels."""
+"""The wheels that `make bench-counts` compares with have fixed versions and digests."""
 
 from __future__ import annotations
 

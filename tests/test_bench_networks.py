@@ -1,4 +1,4 @@
-"""The benchmark's networks are the ones that were published: their multiplications say so."""
+"""The benchmark's networks are the published ones, by their numbers of multiplications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One meaning: integer Relax on stock TVM defines the bits; everything else equals it exactly.
+"""Integer Relax on stock TVM defines the bits; everything else must equal it exactly.
 
 For every network: the bundle as it is placed by default (VTA stages on the simulator), the bundle
 with every operator on ARM (kernels of the host, and of aarch64 under qemu-user), and other cuts.

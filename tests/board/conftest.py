@@ -1,7 +1,7 @@
 """The board of the tests: a virtual Ultra96 for the whole session, or EDGEPIPE_BOARD=USER@HOST.
 
-Tests of ``board`` run on either. Tests of ``virtual_board`` need what only that one has: its FPGA
-is a program, which can be loaded, let go wrong and be looked into.
+Tests of ``board`` run on either. Tests of ``virtual_board`` need the virtual one: its FPGA is a
+program that can be loaded, given faults and inspected.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Board:
 
     @property
     def options(self) -> list[str]:
-        """What a command of edgepipe needs to reach it."""
+        """The options with which an edgepipe command reaches the board."""
         config = ["--ssh-config", str(self.ssh_config)] if self.ssh_config else []
         return ["--host", self.host, *config]
 
     def deploy(self, bundle: Path, name: str, **changes) -> Outcome:
-        """Deploy to a folder of its own."""
+        """Deploy to a separate folder."""
         target = Target(host=self.host, root=f"{FOLDER}/{name}", ssh_config=self.ssh_config)
         options = DeployOptions(operator="tester@host", unit="", golden_timeout_s=300, **changes)
         return deployment.deploy(target, deployment.open_source(bundle), options)
@@ -66,7 +66,7 @@ class Board:
 
 @pytest.fixture(scope="session")
 def virtual_board():
-    """Yield a running virtual board that nobody else uses; it is stopped afterwards."""
+    """Yield a running virtual board for exclusive use; stop it afterwards."""
     if REAL_BOARD:
         pytest.skip(f"needs the virtual board, and EDGEPIPE_BOARD is {REAL_BOARD}")
     program = built("edgepipe-vta-run", "aarch64").read_bytes()
@@ -103,7 +103,7 @@ def any_board(request):
 
 @pytest.fixture(scope="module")
 def board(any_board, request):
-    """Return the board, its FPGA as it should be."""
+    """Return the board, with its FPGA in the normal state."""
     if not REAL_BOARD:
         virtual = request.getfixturevalue("virtual_board")
         if virtual.status().fpga != HEALTHY:

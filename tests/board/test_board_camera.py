@@ -1,4 +1,4 @@
-"""edgepipe-cam on the virtual board with the kernel's own test camera, vivid, at /dev/video0."""
+"""edgepipe-cam on the virtual board with the kernel's test camera, vivid, at /dev/video0."""
 
 import io
 import re
@@ -39,7 +39,7 @@ BARS = 191 * np.array(
 
 @pytest.fixture(scope="module")
 def camera(virtual_board, tmp_path_factory):
-    """Return the board with edgepipe-cam, a small bundle and a camera of ten pictures a second."""
+    """Return the board with edgepipe-cam, a small bundle and a camera at ten pictures a second."""
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("ultra96").accelerator))
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
@@ -102,7 +102,7 @@ def test_a_format_that_the_camera_lacks_is_an_error(camera):
 
 @contextmanager
 def running(board, options, port=None):
-    """Run edgepipe-cam on the board; yield its process there and here; kill it afterwards."""
+    """Run edgepipe-cam on the board; yield its remote and local process; kill it afterwards."""
     forward = ["-L", f"{port}:127.0.0.1:8080", "-o", "ExitOnForwardFailure=yes"] if port else []
     command = board.ssh_command()
     command[-1:] = [*forward, SSH_HOST, f"echo $$; exec {CAM} {options}"]

@@ -89,7 +89,7 @@ def test_accelerator_has_one_user_at_a_time(board, resnet8):
 
 
 def altered(source, content):
-    """Return the source with one file more, beside the bundle."""
+    """Return the source with one additional file next to the bundle."""
     more = payload.make_file("note", content)
     return dataclasses.replace(source, files=(*source.files, more))
 
@@ -101,7 +101,7 @@ def must(virtual_board, command):
 
 
 class FillAt(Silent):
-    """Fills the board's disk as a step begins."""
+    """Fills the board's disk at the start of a step."""
 
     def __init__(self, virtual_board, step):
         self._board = virtual_board
@@ -142,7 +142,7 @@ def test_a_disk_that_is_full_at_any_step_leaves_a_whole_release(board, virtual_b
 
 
 class CutPowerIn(Silent):
-    """Cuts the board's power for a moment, some time after a step has begun."""
+    """Cuts the board's power briefly, some time after a step has started."""
 
     def __init__(self, virtual_board, step, after_s):
         self._reset = threading.Timer(after_s, virtual_board.reset)

@@ -1,4 +1,4 @@
-"""Hardware in the loop over TVM RPC: stages uploaded to the board, run there bit for bit, timed."""
+"""Hardware in the loop over TVM RPC: upload stages to the board, run them bit-exactly, time them."""
 
 import signal
 import subprocess
@@ -72,7 +72,7 @@ def test_one_stage_is_timed_by_tvms_time_evaluator(port, resnet8):
 
 
 def test_a_test_that_fails_gives_the_board_back(port, resnet8):
-    """A client killed at work leaves neither a process nor the accelerator's lock behind."""
+    """A killed client leaves neither a process nor the accelerator's lock behind."""
     client = subprocess.Popen(
         [
             sys.executable,

@@ -40,7 +40,7 @@ INSTALL = f"""
 
 @pytest.fixture(scope="module")
 def board(virtual_board, tmp_path_factory):
-    """Yield the virtual board, set up by setup.sh and started anew with systemd as process 1."""
+    """Yield the virtual board, set up by setup.sh and restarted with systemd as process 1."""
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96.accelerator))
     setup = make_setup_folder(tmp_path_factory.mktemp("setup"))
     must(virtual_board, f"cp -p /usr/sbin/init /usr/sbin/init.before; set -e; {INSTALL}")
@@ -54,7 +54,7 @@ def board(virtual_board, tmp_path_factory):
 
 
 def make_setup_folder(folder):
-    """Return board/ as `make board` leaves it, with the overlay compiled, as a tar archive."""
+    """Return board/ as written by `make board`, with the compiled overlay, as a tar archive."""
     source = resources.folder("board")
     overlay = folder / "ultra96-overlay.dtbo"
     dtc = installed("dtc", "device-tree-compiler")

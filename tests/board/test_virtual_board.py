@@ -1,4 +1,4 @@
-"""The virtual Ultra96: what it is, its FPGA behind the real driver, and what stays behind."""
+"""The virtual Ultra96: its system, its FPGA under the real driver, and its cleanup."""
 
 import dataclasses
 import io
@@ -97,7 +97,7 @@ def test_register_writes_reach_the_model_and_its_answers_come_back(virtual_board
 
 
 def run_vectors(board, accelerator, files, options=""):
-    """Run vectors on the board by the real driver; return each one's report and memory after."""
+    """Run vectors on the board with the real driver; return the report and final memory of each."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
 
@@ -145,7 +145,7 @@ def test_hardware_vectors_run_bit_for_bit_through_registers_dma_and_interrupt(
 
 
 def interrupts(board):
-    """Return how often the accelerator's interrupt has come, on all cores together."""
+    """Return the number of accelerator interrupts on all cores."""
     return sum(map(int, output_of(board, "grep ' vta$' /proc/interrupts").split()[1:5]))
 
 
@@ -171,7 +171,7 @@ def test_a_thousand_runs_with_faults_are_recovered_or_reported(virtual_board):
 
 @pytest.fixture
 def without_u_dma_buf(virtual_board):
-    """Take the board's usual buffers away; what is left is the kernel's own dma-heap."""
+    """Remove the board's usual buffers, so that only the kernel's dma-heap is left."""
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
     output_of(virtual_board, "rmmod u-dma-buf")
     yield

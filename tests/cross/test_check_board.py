@@ -1,4 +1,4 @@
-"""What ``make board`` checks: versions, libraries, search paths and size of a board's files."""
+"""The checks of ``make board``: versions, libraries, search paths and size of a board's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(folder):
 
 @pytest.fixture
 def board(tmp_path):
-    """Return a function that links a program of one source line, as it comes, into a folder."""
+    """Return a function that compiles a one-line program into a folder."""
 
     def link(source, *options, name="bin/program"):
         target = tmp_path / "board" / name

@@ -1,4 +1,4 @@
-"""edgepipe-rpcd for aarch64, beside TVM's libraries from the board's wheels, under qemu-user."""
+"""edgepipe-rpcd for aarch64 under qemu-user, with TVM's libraries from the board's wheels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The board's TVM libraries are of the version that compiles the bundles."""
+"""The board's TVM libraries have the version of the TVM that compiles bundles."""
 
 from __future__ import annotations
 

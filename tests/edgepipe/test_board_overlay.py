@@ -1,4 +1,4 @@
-"""The overlays of ``board/`` compile and name what the driver looks for."""
+"""The overlays of ``board/`` compile and contain the names that the driver looks for."""
 
 import subprocess
 from pathlib import Path

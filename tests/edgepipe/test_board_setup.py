@@ -1,6 +1,8 @@
-"""``board/setup.sh``: what it installs, that it may run again, what it says of a board that lacks
-something. It runs for real below a folder; programs that would change this machine's groups and
-services are stand-ins that write down how they were called."""
+"""``board/setup.sh``: the files it installs, repeated runs, and boards that lack something.
+
+It really runs below a folder. Programs that would change this machine's groups and services are
+replaced by programs that record their calls.
+"""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""Board files: data in, values out, and no unknown key or value gets past the loader."""
+"""Board files: data in, values out; the loader refuses unknown keys and values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Media: pictures, folders and videos are read alike; bad ones end with a clear error."""
+"""Media: pictures, folders and videos are read in the same way; bad ones give a clear error."""
 
 import os
 

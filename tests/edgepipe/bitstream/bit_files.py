@@ -1,4 +1,4 @@
-"""Makes .bit files with the structure that Vivado writes, none of which is at hand."""
+"""Creates .bit files with the structure of Vivado's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_bit(
     date: str = "2019/07/12",
     time: str = "15:04:05",
 ) -> bytes:
-    """Return ``stream`` behind a header."""
+    """Return ``stream`` after a header."""
     content = bytes.fromhex("00090ff00ff00ff00ff0000001")
     for tag, text in zip(b"abcd", (design, part, date, time), strict=True):
         raw = text.encode() + b"\0"

@@ -1,4 +1,4 @@
-"""Reading, comparing with a board and converting whole files, and the command's text."""
+"""Read, compare and convert whole bitstream files, and the output of the command."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""A bundle's fingerprint against the other side: every difference has an exit code and a remedy."""
+"""A bundle's fingerprint against a board: every mismatch has an exit code and a remedy."""
 
 import dataclasses
 

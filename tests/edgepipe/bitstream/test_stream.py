@@ -1,4 +1,4 @@
-"""The configuration stream: sync word, byte order, IDCODE, and the form that fpga_manager takes."""
+"""The configuration stream: sync word, byte order, IDCODE, and fpga_manager's format."""
 
 import pytest
 from bit_files import PYNQ_IDCODE, make_stream, swap

@@ -1,4 +1,4 @@
-"""What a manifest says of a stage's threads, and what older manifests did not."""
+"""A stage's threads in the manifest, and manifests without them."""
 
 import dataclasses
 

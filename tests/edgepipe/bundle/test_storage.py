@@ -1,4 +1,4 @@
-"""Bundles on disk: whole or not at all, the same bytes for the same content, damage is found."""
+"""Bundles on disk: complete or absent, equal bytes for equal content, damage is detected."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: how to call it and what an error must look like."""
+"""Helpers for the tests of the command line: run it, and check the form of errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(*arguments):
 
 
 def run_program(*arguments, **options):
-    """Run the command line as a process of its own, with Python's usual buffers."""
+    """Run the command line as a separate process with Python's default buffering."""
     options = {"env": os.environ | {"PYTHONUNBUFFERED": ""}, **options}
     return subprocess.run(
         [*EDGEPIPE, *map(str, arguments)],
@@ -78,5 +78,5 @@ def assert_error(errors, code, message, hint="hint: "):
 
 
 def assert_nothing_half_written(project):
-    """Check that the user's folder holds what the user put there, and no bundle."""
+    """Check that the user's folder contains only the user's files, and no bundle."""
     assert sorted(path.name for path in project.iterdir()) == ["net.onnx", "net.toml", "pictures"]

@@ -12,7 +12,7 @@ from small_networks import classifier, frames
 
 @pytest.fixture
 def project(tmp_path):
-    """Lay a user's folder out: a network, its description, calibration pictures."""
+    """Create a user's folder: a network, its description, calibration pictures."""
     onnx.save(classifier(), tmp_path / "net.onnx")
     (tmp_path / "net.toml").write_text(DESCRIPTION)
     pictures = tmp_path / "pictures"

@@ -1,4 +1,4 @@
-"""Bad input: one line that names the object, a hint, exit code 1, nothing half-written."""
+"""Bad input: one line that names the object, a hint, exit code 1, no partial output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line in order: a small network from ONNX to results."""
+"""The whole command line: a small network from ONNX to results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupted, or with nowhere to write: a clear end, a known exit code, nothing half-written."""
+"""Interruptions and full disks: a clear message, a defined exit code, no partial output."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def concats(draw):
 
 
 def inputs_of(layer):
-    """Return the records of the tensors that a layer reads, each once."""
+    """Return the records of the tensors that a layer reads, without duplicates."""
     read = list(getattr(layer, "inputs", ()))
     read += [layer.input] if hasattr(layer, "input") else []
     read += [term.tensor for term in getattr(layer, "terms", ())]

@@ -15,7 +15,7 @@ from edgepipe.codegen.arm import targets
 def variant(request, monkeypatch):
     """Compile x86-64 stages for this variant only.
 
-    A processor cannot be installed, so where it lacks instructions the test is skipped in CI too.
+    If the processor lacks the instructions, the test is skipped even in CI.
     """
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     found = flags[1].split() if flags else []

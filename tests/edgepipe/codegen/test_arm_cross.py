@@ -1,4 +1,4 @@
-"""The same kernels on aarch64, run by qemu-user: bit for bit what this machine computes."""
+"""The same kernels on aarch64 under qemu-user compute the same bits as on this machine."""
 
 import numpy as np
 import pytest

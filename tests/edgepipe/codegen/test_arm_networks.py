@@ -1,4 +1,4 @@
-"""Whole networks, all of them placed on ARM: the bits of stock TVM, here and on aarch64."""
+"""Whole networks placed on ARM give the bits of stock TVM, here and on aarch64."""
 
 import numpy as np
 import pytest

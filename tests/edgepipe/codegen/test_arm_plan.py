@@ -1,4 +1,4 @@
-"""The static plan: what lives at the same time never shares memory, and the text is stable."""
+"""The static plan: tensors that are live together never share memory; the text is stable."""
 
 import json
 
@@ -17,7 +17,7 @@ ARCHITECTURES = {
 
 @st.composite
 def programs(draw):
-    """Temporaries of some sizes, and calls that read and write them in some order."""
+    """Random temporaries, and calls that read and write them in random order."""
     sizes = draw(st.lists(st.integers(1, 300), min_size=1, max_size=8))
     numbers = st.integers(0, len(sizes) - 1)
     return sizes, draw(st.lists(st.lists(numbers, min_size=1, max_size=3), min_size=1, max_size=9))

@@ -1,4 +1,4 @@
-"""How the cores of a stage share a kernel: in pieces small enough that all end together."""
+"""The cores of a stage share a kernel in pieces small enough to finish together."""
 
 import math
 
@@ -81,7 +81,7 @@ LAYERS = {
 
 
 def longest_share(iterations, threads):
-    """Return the share of the thread that has most, where all of them are equally fast."""
+    """Return the largest share of a thread if all threads are equally fast."""
     part = math.ceil(iterations / PARTS)
     return math.ceil(math.ceil(iterations / part) / threads) * part / iterations
 
@@ -100,7 +100,7 @@ def test_a_small_kernel_is_not_worth_waking_a_core_for():
 
 @pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.name.split()[0])
 def test_real_first_convolutions_give_the_bits_of_stock_tvm(stem, variant, tmp_path):
-    """Their register tiles are as large as they get."""
+    """Their register tiles have the maximum size."""
     module = relax_stage(stem.layer())
     frame = np.random.default_rng(2).integers(0, 256, (1, stem.extent, stem.extent, 3), np.uint8)
     expected = run_module(module, {"frame": frame})["features"]

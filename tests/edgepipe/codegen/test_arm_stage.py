@@ -1,4 +1,4 @@
-"""Whole ARM stages: fused input table, generic tails, layouts at the border, files and errors."""
+"""Whole ARM stages: fused input table, generic tails, layouts at the boundary, files and errors."""
 
 import json
 

@@ -19,7 +19,7 @@ from edgepipe.deploy.connection import Target
 
 
 class Link:
-    """Forwards TCP to a port; ``cut`` breaks it, at once or when enough bytes went to the board."""
+    """Forwards TCP to a port; ``cut`` breaks it, at once or after a number of bytes."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -140,7 +140,7 @@ class SshBoard:
         return self.home / "edgepipe"
 
     def reboot(self) -> None:
-        """End every process of the board as a power cut would, then start it anew."""
+        """Kill every process of the board, like a power cut, then restart it."""
         family = [self._sshd.pid]
         for parent in family:
             with contextlib.suppress(OSError):

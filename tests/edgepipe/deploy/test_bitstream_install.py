@@ -1,4 +1,4 @@
-"""``edgepipe bitstream install`` over a real sshd, on folders like a kernel's; a deploy after."""
+"""``edgepipe bitstream install`` over a real sshd on folders like a kernel's; then a deploy."""
 
 import dataclasses
 import fcntl
@@ -30,7 +30,7 @@ def bitstream(tmp_path):
 
 @pytest.fixture
 def system(tmp_path):
-    """Return a folder with an fpga_manager that takes everything."""
+    """Return a folder with an fpga_manager that accepts everything."""
     manager = tmp_path / "system/sys/class/fpga_manager/fpga0"
     manager.mkdir(parents=True)
     for name, content in (("state", "operating\n"), ("flags", "1\n"), ("firmware", "")):

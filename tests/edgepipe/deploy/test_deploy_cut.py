@@ -1,4 +1,4 @@
-"""A deploy that is cut anywhere leaves one whole release current, and the next one succeeds."""
+"""A deploy that is cut off anywhere leaves one complete release current; the next one succeeds."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A network built, deployed with the real edgepipe-run, and its golden run on the board."""
+"""Build a network, deploy it with the real edgepipe-run, and run its golden input on the board."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The plan and the archive of a release: pure functions of what is wanted and what is there."""
+"""The plan and the archive of a release: pure functions of the payload and the inventory."""
 
 import io
 import tarfile

@@ -1,7 +1,7 @@
-"""The systemd unit on a board: rests during the golden run, runs again however a deploy ends.
+"""The systemd unit on a board: stopped for the golden run, running again however a deploy ends.
 
-``systemctl`` and ``journalctl`` are programs of the test that keep a unit's state in a file: no
-machine of the tests, the virtual Ultra96 included, runs systemd.
+``systemctl`` and ``journalctl`` are replaced by test programs that keep a unit's state in a file.
+tests/board/test_board_service.py runs a real systemd.
 """
 
 import dataclasses
@@ -67,7 +67,7 @@ def state(board):
 
 
 def done(board):
-    """Return what was done to the unit since this was asked last."""
+    """Return the actions on the unit since the last call."""
     file = board.home / "done"
     lines = file.read_text().splitlines() if file.exists() else []
     file.unlink(missing_ok=True)

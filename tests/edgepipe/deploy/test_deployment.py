@@ -1,4 +1,4 @@
-"""Deploy to a board behind a real sshd: releases, the switch, what is sent, and every refusal."""
+"""Deploy to a board behind a real sshd: releases, the switch, uploads, and every refusal."""
 
 import dataclasses
 import hashlib
@@ -35,7 +35,7 @@ def tree(folder):
 
 
 def copy_release(board, *copies):
-    """Put copies of release 1 beside it; the last one becomes current."""
+    """Put copies of release 1 next to it; the last one becomes current."""
     for number in copies:
         shutil.copytree(board.root / "releases/1", board.root / f"releases/{number}")
     (board.root / "current").unlink()

@@ -1,4 +1,4 @@
-"""``edgepipe doctor`` over a real sshd, on folders like a kernel's that say what a board would."""
+"""``edgepipe doctor`` over a real sshd, on folders that imitate a board's kernel files."""
 
 import argparse
 import dataclasses
@@ -61,7 +61,7 @@ GOOD = {
 
 @pytest.fixture
 def examine(board, make_bundle, tmp_path):
-    """Return a function that examines a board with GOOD's files, changed; findings by check."""
+    """Return a function that examines a board with changes to GOOD's files; findings by check."""
 
     def run(changes=None, *, memory_bytes=8 << 20):
         system = tmp_path / "system"

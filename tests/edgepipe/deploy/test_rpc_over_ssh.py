@@ -1,4 +1,4 @@
-"""RPC sessions through a real sshd: started, tunnelled, and ended with the link."""
+"""RPC sessions through a real sshd: start, tunnel, and end with the connection."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where buffers come from, by what a board of another kind than this machine says."""
+"""The source of buffers, for boards that differ from this machine."""
 
 import dataclasses
 

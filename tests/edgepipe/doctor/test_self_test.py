@@ -1,4 +1,4 @@
-"""The doctor's program: right on the simulator for every board, and how its report is judged."""
+"""The doctor's program: correct on the simulator for every board; evaluation of its report."""
 
 import json
 

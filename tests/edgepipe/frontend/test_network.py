@@ -1,4 +1,4 @@
-"""load_network: what comes out, which names survive, and what each bad file is told."""
+"""load_network: its results, the names it keeps, and the error for each bad file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions go where frames follow each other faster, by a model of the board."""
+"""Depthwise convolutions run where a model of the board predicts more frames per second."""
 
 from __future__ import annotations
 

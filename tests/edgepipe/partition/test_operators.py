@@ -1,4 +1,4 @@
-"""match_operators: every record that can be emitted reads back equal; the rest is generic."""
+"""match_operators: every emitted record is read back unchanged; other operators are generic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement: the first convolution and what it needs on ARM, the rest on VTA where it fits."""
+"""Placement: the first convolution and its inputs on ARM, the rest on VTA if it fits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""VtaCheck: every operator that is not on the VTA has a reason that names what keeps it on ARM."""
+"""VtaCheck: every operator that is not on the VTA has a reason that says why."""
 
 from __future__ import annotations
 

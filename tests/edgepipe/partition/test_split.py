@@ -1,4 +1,4 @@
-"""split: whatever the cuts, the stages run one after the other give the bits of the whole."""
+"""split: for any cuts, the stages in sequence give the bits of the whole network."""
 
 from __future__ import annotations
 

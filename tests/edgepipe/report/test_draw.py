@@ -1,4 +1,4 @@
-"""Drawing: boxes are where the detections are, and nothing ever falls outside the picture."""
+"""Drawing: boxes are at the detections, and nothing is drawn outside the picture."""
 
 import numpy as np
 from hypothesis import given, settings

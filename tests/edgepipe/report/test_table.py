@@ -1,4 +1,4 @@
-"""Tables: columns line up, numbers to the right."""
+"""Tables: columns are aligned, numbers to the right."""
 
 from edgepipe.report.table import format_table
 

@@ -1,4 +1,4 @@
-"""The small network of the runtime's tests, made and compiled once for all of them."""
+"""The small network of the runtime's tests, created and compiled once."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def network() -> bundles.Network:
 
 @pytest.fixture(scope="session")
 def files(network: bundles.Network) -> bundles.Files:
-    """Return its compiled stages; shared, so not to be changed."""
+    """Return its compiled stages; shared, so do not modify them."""
     return bundles.compile_files(network)

@@ -1,4 +1,4 @@
-"""Small real bundles for the pipeline's tests: an ARM, a VTA and another ARM stage."""
+"""Small real bundles for the pipeline's tests: an ARM, a VTA and a second ARM stage."""
 
 from __future__ import annotations
 

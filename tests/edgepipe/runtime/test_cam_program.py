@@ -23,7 +23,7 @@ def bundle(tmp_path_factory):
 
 
 def smooth_picture(height, width, seed):
-    """A picture without the sharp edges where filters of different precision differ."""
+    """A picture without sharp edges, at which filters of different precision differ."""
     small = np.random.default_rng(seed).integers(0, 256, (6, 6, 3)).astype(np.uint8)
     return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
 

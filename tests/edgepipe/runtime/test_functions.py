@@ -1,4 +1,4 @@
-"""The functions of cpp_runtime/ffi: what they take and refuse, the same here and over RPC."""
+"""The functions of cpp_runtime/ffi accept and refuse the same arguments here and over RPC."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""However a run ends: it ends in order, says where, and accounts for every frame."""
+"""Every run ends in a controlled way, says where, and accounts for every frame."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bundle(tmp_path_factory, network, files):
 
 
 def account(report: str) -> tuple[int, int, int, int]:
-    """Return submitted, delivered, dropped and failed, which must add up, none under way."""
+    """Return submitted, delivered, dropped and failed, which must add up with none in flight."""
     found = ACCOUNT.search(report)
     assert found, report
     submitted, delivered, dropped, failed = map(int, found.groups())
@@ -156,7 +156,7 @@ def test_a_signal_while_frames_flow_delivers_what_is_under_way(bundle, program, 
 
 
 def wait_until_full(pipe):
-    """Wait until nothing was written to a pipe for a while, as it has no room for more."""
+    """Wait until a pipe is full: nothing was written to it for a while."""
     capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     before, deadline = -1, time.monotonic() + 60
     while (held := waiting_bytes(pipe)) != before or held < capacity // 2:

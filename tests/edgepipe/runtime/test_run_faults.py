@@ -1,4 +1,4 @@
-"""Bundles on the board's driver with a model of the FPGA behind it, which goes wrong on request."""
+"""Bundles on the board's driver with a model of the FPGA and injected faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""edgepipe-cam and edgepipe-run as systemd services: what they say on NOTIFY_SOCKET's socket."""
+"""edgepipe-cam and edgepipe-run as systemd services: their messages on NOTIFY_SOCKET."""
 
 from __future__ import annotations
 

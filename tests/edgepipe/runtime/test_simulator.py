@@ -1,4 +1,4 @@
-"""The Python side of the simulator: memory, programs and what its errors say."""
+"""The Python side of the simulator: memory, programs and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator gives the hardware's bits: 36 programs per revision, run on the HLS sources."""
+"""The simulator gives the bits recorded from the HLS sources, compiled for a PC."""
 
 from __future__ import annotations
 

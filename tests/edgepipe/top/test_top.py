@@ -1,4 +1,4 @@
-"""``edgepipe top`` on files as running pipelines publish them."""
+"""``edgepipe top`` on files in the format of running pipelines."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""What is changed in the Ultra96's device tree, on a tree of the same shape."""
+"""The changes to the Ultra96's device tree, on a tree of the same shape."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Device trees in their flattened form: what is written is read back, damage is an error."""
+"""Flattened device trees: written trees are read back unchanged, damage is an error."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The virtual board's small parts: archives, modules, processes, tools, their errors."""
+"""Parts of the virtual board: archives, modules, processes, tools, and their errors."""
 
 import subprocess
 import sys
