@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgepipe.quantize.leaky import leaky as quantised_leaky
-from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import (
     Concat,
     Conv,

@@ -43,7 +43,7 @@ from vta_stages.isa.layout import (
     pack_activation,
     unpack_activation,
 )
-from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import Int8Array, Layer
 from vta_stages.layers.reference import run_layers
 from vta_stages.program import Program

@@ -15,7 +15,8 @@ from vta_stages.emission.program_builder import ProgramBuilder
 from vta_stages.errors import FAULT, LayerError, advise
 from vta_stages.isa.instructions import Module
 from vta_stages.layers.check import check_consistent
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv, layer_inputs
+from vta_stages.layers.inputs import layer_inputs
+from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
 from vta_stages.layers.records import Layer, TensorSpec
 from vta_stages.lowering.lower import lower
 from vta_stages.lowering.rewrites import rewrite, split_pool

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.tvm_adapter import Binding
-from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import Layer, TensorSpec
 
 Float = NDArray[np.float64]

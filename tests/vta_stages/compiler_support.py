@@ -13,7 +13,7 @@ from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
-from vta_stages.layers.pooled_conv import layer_inputs
+from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import Conv, Epilogue, Layer, Leaky, LeakySum, TensorSpec, Term
 from vta_stages.layers.reference import run_layers
 from vta_stages.program import Program

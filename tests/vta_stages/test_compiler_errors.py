@@ -42,7 +42,8 @@ def test_a_window_beyond_the_buffers_names_the_numbers() -> None:
 def test_the_remedy_is_placement() -> None:
     with pytest.raises(LayerError) as caught:
         check_layer(STOCK, conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64))
-    assert caught.value.hint == "place it on arm with --place big=arm"
+    error = caught.value
+    assert (error.hint, error.option, error.value) == ("place it on arm", "placement", "big=arm")
 
 
 def test_a_factor_with_too_many_bits() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv, fuse_pools
+from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
 from vta_stages.layers.records import Layer, MaxPool, TensorSpec
 from vta_stages.lowering.axis_maps import pool_axes
+from vta_stages.lowering.pool_fusion import fuse_pools
 from vta_stages.lowering.window_centres import centre_tap
 
 GAIN = 0.9

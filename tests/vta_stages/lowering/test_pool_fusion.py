@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from compiler_support import ACCELERATORS, STOCK, check_program, conv, tensor
 
-from vta_stages.layers.pooled_conv import can_pool, fuse_pools
 from vta_stages.layers.records import Conv, MaxPool
+from vta_stages.lowering.pool_fusion import can_pool, fuse_pools
 
 
 def always(_) -> bool:

@@ -1,0 +1,22 @@
+"""The tensors that a layer reads."""
+
+from __future__ import annotations
+
+from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.records import Concat, Conv, MaxPool, Resize, Sum, TensorSpec
+
+
+def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
+    """Return the tensors that a layer reads; one that it reads twice is listed twice."""
+    if isinstance(layer, PooledConv):
+        return [layer.conv.input]
+    if isinstance(layer, Concat):
+        return list(layer.inputs)
+    if isinstance(layer, Sum):
+        return [term.tensor for term in layer.terms]
+    if isinstance(layer, MaxPool | Resize):
+        return [layer.input]
+    read = [layer.input, *(term.tensor for term in layer.terms)]
+    if isinstance(layer, Conv):
+        read += [projection.tensor for projection in layer.projections]
+    return read
