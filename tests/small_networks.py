@@ -159,7 +159,7 @@ def with_float_middle() -> onnx.ModelProto:
 
 
 def exporter_habits() -> onnx.ModelProto:
-    """Exporters' constructs: a separate Pad, a rounded-up pool, an average pool, gates, a transpose."""
+    """Exporters' constructs: a separate Pad, rounded-up and average pools, gates, a transpose."""
     b = Builder(4)
     pads = b.constant("pads", np.array([0, 0, 0, 1, 0, 0, 2, 1], np.int64))
     x = b.node("Pad", ["image", pads], "padded")

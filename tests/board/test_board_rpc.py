@@ -1,4 +1,4 @@
-"""Hardware in the loop over TVM RPC: upload stages to the board, run them bit-exactly, time them."""
+"""Hardware in the loop over TVM RPC: upload stages to the board, run and time them."""
 
 import signal
 import subprocess
