@@ -468,7 +468,8 @@ TEST(GraphTest, RulesOfAGraphAreCheckedByName) {
               HasSubstr("stage 'stage0' reads 't2', which neither an input nor an earlier stage"));
   Graph writes_twice = chain({affine(1), affine(1)});
   writes_twice.nodes[1].writes = {1};
-  EXPECT_THAT(writes_twice.validate().message(), HasSubstr("'stage1' writes 't1', which already"));
+  EXPECT_THAT(writes_twice.validate().message(),
+              HasSubstr("'stage1' writes 't1', which is already"));
   Graph no_output = chain({affine(1)});
   no_output.tensors.push_back({.name = "ghost", .bytes = 8});
   no_output.outputs = {2};

@@ -59,7 +59,7 @@ TEST(FunctionStageTest, AnExceptionIsTheFramesError) {
   EXPECT_EQ(throws.run(0).message(), "exception: no");
   FunctionStage odd("odd", [](Views, Views) -> Status { throw 7; });
   ASSERT_TRUE(odd.bind(0, {}, {}).ok());
-  EXPECT_THAT(odd.run(0).message(), HasSubstr("no std::exception"));
+  EXPECT_THAT(odd.run(0).message(), HasSubstr("not a std::exception"));
 }
 
 TEST(FunctionStageTest, MoreTensorsThanACFunctionTakesIsAnError) {
