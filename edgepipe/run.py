@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import json
-import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe import media
+from edgepipe import media, scratch
 from edgepipe.bundle import storage
 from edgepipe.errors import MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
@@ -255,8 +254,7 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
         for name in (RESULTS, VIDEO, PICTURE):
             if (folder / name).is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it contains a folder named " + name)
-        with tempfile.TemporaryDirectory(prefix=".edgepipe.", dir=folder) as temporary:
-            waiting = Path(temporary)
+        with scratch.folder_beside(folder / RESULTS, ".edgepipe.") as waiting:
             rate = media.frames_per_second(options.source)
             with (
                 (waiting / RESULTS).open("w", encoding="utf-8") as file,

@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepipe import scratch
 from edgepipe.bitstream import header as bit_header
 from edgepipe.bitstream import parts, stream
 from edgepipe.bitstream.header import BitHeader
@@ -118,7 +119,7 @@ def convert(file: BitstreamFile, output: Path) -> int:
         handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
         temporary = Path(name)
         try:
-            with os.fdopen(handle, "wb") as sink:
+            with scratch.removed_if_killed(temporary), os.fdopen(handle, "wb") as sink:
                 sink.write(content)
             temporary.chmod(0o644)
             temporary.replace(output)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
+from edgepipe import scratch
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
 from vta_stages.program import Program
@@ -22,6 +22,6 @@ def extract_stage(path: Path, manifest: Manifest, stage: Stage, target: Path) ->
 
 def read_program(path: Path, manifest: Manifest, stage: Stage) -> Program:
     """Return the program of a VTA stage."""
-    with tempfile.TemporaryDirectory() as folder:
-        extract_stage(path, manifest, stage, Path(folder))
-        return Program.load(Path(folder))
+    with scratch.folder("program") as folder:
+        extract_stage(path, manifest, stage, folder)
+        return Program.load(folder)

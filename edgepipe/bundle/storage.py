@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xxhash
 
+from edgepipe import scratch
 from edgepipe.bundle import manifest as manifest_format
 from edgepipe.bundle.manifest import FileEntry, Manifest
 from edgepipe.errors import BundleError
@@ -122,10 +123,11 @@ def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     waiting = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=path.parent))
     new, old = waiting / "new", waiting / "old"
     try:
-        for name, content in contents.items():
-            target = new / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+        with scratch.removed_if_killed(waiting):  # not any more while it holds the old bundle
+            for name, content in contents.items():
+                target = new / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
         try:
             if path.exists():
                 path.rename(old)
@@ -143,6 +145,7 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
     temporary = Path(name)
     try:
         with (
+            scratch.removed_if_killed(temporary),
             os.fdopen(handle, "wb") as stream,
             tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):

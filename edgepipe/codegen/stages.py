@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgepipe import scratch
 from edgepipe.boards import Board, architectures
 from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
@@ -77,8 +77,7 @@ def compile_stage(
 
 def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes]:
     """Return what ``compile_into`` writes into an empty folder, by its path below ``folder``."""
-    with tempfile.TemporaryDirectory() as scratch:
-        work = Path(scratch)
+    with scratch.folder("stage") as work:
         compile_into(work)
         return {
             f"{folder}/{path.relative_to(work)}": path.read_bytes()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from edgepipe import scratch
 from edgepipe.closing import Closing
 from edgepipe.deploy import board_script
 from edgepipe.deploy.session import (
@@ -95,8 +95,8 @@ class Connection(Closing):
 
     def __init__(self, target: Target, *, script: Path = _BOARD_SIDE) -> None:
         self.target = target
-        self._folder = tempfile.TemporaryDirectory(prefix="edgepipe-ssh-")
-        self._control_path = f"{self._folder.name}/c"
+        self._folder = scratch.new_folder("ssh")
+        self._control_path = f"{self._folder}/c"
         self._script = board_script.read(script)
         self._master: subprocess.Popen[str] | None = None
         self._lock: LockSession | None = None
@@ -116,7 +116,7 @@ class Connection(Closing):
                 errors="replace",
             )
         except OSError as cause:
-            self._folder.cleanup()
+            scratch.remove(self._folder)
             raise DeployError(
                 f"ssh: cannot be started ({cause.strerror})", hint="install the OpenSSH client"
             ) from cause
@@ -137,7 +137,7 @@ class Connection(Closing):
         if self._master is not None:
             end(self._master)
             self._master = None
-            self._folder.cleanup()
+            scratch.remove(self._folder)
 
     def look(self, system: str, unit: str) -> str:
         """Return the board's facts and inventory, without changing anything there."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgepipe import tvm_adapter
+from edgepipe import scratch, tvm_adapter
 from edgepipe.bundle import storage
 from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
@@ -93,7 +92,9 @@ class Session(Closing):
         stage fails or an output is not bit-equal; the time of the first run is not counted.
         """
         if repeat < 1:
-            raise RpcError(f"repeat: found {repeat}, expected 1 or more")
+            raise RpcError(
+                f"repeat: found {repeat}, expected 1 or more", hint="run it once or more"
+            )
         module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
         names = ("describe", "load_golden", "run", "check_golden", "statistics")
         functions = {name: self._run(lambda name: self.keep(module[name]), name) for name in names}
@@ -128,8 +129,8 @@ class Session(Closing):
 
     def upload_bundle(self, path: Path) -> str:
         """Send a bundle as one archive, its digests checked on the way; return its name there."""
-        with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
-            self._send(storage.pack(path, Path(folder) / _BUNDLE), _BUNDLE)
+        with scratch.folder("rpc") as folder:
+            self._send(storage.pack(path, folder / _BUNDLE), _BUNDLE)
         return _BUNDLE
 
     def keep(self, value: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepipe import scratch
 from edgepipe.errors import VirtualBoardError
 from edgepipe.progress import Progress
 from edgepipe.virtual_board import host_tools, initramfs, kernel_modules, root_file_system
@@ -84,12 +84,12 @@ def ensure(cache: Path, progress: Progress, *, rebuild: bool = False) -> Image:
         return image
     host_tools.require([*_TOOLS, *_MORE_TOOLS])
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".build.", dir=cache) as work:
-        _build(Path(work), cache, progress)
+    with scratch.folder_beside(cache / "images", ".build.") as work:
+        _build(work, cache, progress)
         image.folder.parent.mkdir(exist_ok=True)
         for old in image.folder.parent.iterdir():
             shutil.rmtree(old, ignore_errors=True)
-        (Path(work) / "image").replace(image.folder)
+        (work / "image").replace(image.folder)
     return image
 
 

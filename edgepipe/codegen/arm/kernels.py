@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Protocol
 
+from edgepipe import scratch
 from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.targets import Architecture, Variant
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, compile_object
@@ -65,8 +65,8 @@ def compile_kernels(
         name: kernel.build(variant.instructions).with_attr("global_symbol", name)
         for name, kernel in kernels.items()
     }
-    with tempfile.TemporaryDirectory(prefix="edgepipe-") as folder:
-        built = Path(folder) / "kernels.o"
+    with scratch.folder("kernels") as folder:
+        built = folder / "kernels.o"
         scratch_bytes = compile_object(functions, dict(variant.target), built)
         return CompiledKernels(_link(built, arch), scratch_bytes)
 

@@ -1,0 +1,130 @@
+"""Temporary folders that are gone with the process, however it ends.
+
+    with scratch.folder("kernels") as work: ...  # removed at the end of the block
+    root = scratch.new_folder("pipeline")  # removed with the process, or by remove(root)
+    with scratch.removed_if_killed(path): ...  # a folder or file in another place
+
+Python removes temporary files when it exits in order. SIGTERM and SIGKILL end it at once. So each
+process has one folder, and a watcher, a shell that waits for the end of a pipe from the process,
+removes it then. The watcher is in a session of its own and ignores signals of a terminal. A forked
+child gets a folder of its own and leaves its parent's alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# Waits for "keep" or the end of the pipe, which comes however the process ends. The intermediate
+# shell ends at once, so the process never has the watcher as its child.
+_WATCHER = """
+exec 3<&0 </dev/null
+(trap '' HUP INT TERM; read -r word <&3; [ "$word" = keep ] || exec rm -rf -- "$1") &
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    path: Path
+    process: int
+
+
+_lock = threading.Lock()
+_root: _Root | None = None
+
+
+def new_folder(name: str) -> Path:
+    """Return a new empty folder whose name begins with ``name``; this user's alone."""
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_process_root()))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of ``new_folder``; in a forked child leave its parent's as it is."""
+    if _root is not None and _root.process == os.getpid() and folder.parent == _root.path:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def folder(name: str) -> Iterator[Path]:
+    """Yield a new empty folder for the time of a block."""
+    path = new_folder(name)
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
+@contextlib.contextmanager
+def folder_beside(path: Path, prefix: str) -> Iterator[Path]:
+    """Yield a new empty folder in ``path``'s own folder, so that files can be renamed to there."""
+    found = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    try:
+        with removed_if_killed(found):
+            yield found
+    finally:
+        shutil.rmtree(found, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def removed_if_killed(path: Path) -> Iterator[None]:
+    """Have ``path``, a folder or a file, removed if the process is killed in the block."""
+    end = _watch(path)
+    try:
+        yield
+    finally:
+        if end >= 0:
+            with contextlib.suppress(OSError):
+                os.write(end, b"keep\n")
+            os.close(end)
+
+
+def _process_root() -> Path:
+    global _root
+    with _lock:
+        if _root is None or _root.process != os.getpid():
+            _root = _Root(Path(tempfile.mkdtemp(prefix="edgepipe-")), os.getpid())
+            _watch(_root.path)
+            atexit.register(_remove_root, _root)
+        return _root.path
+
+
+def _watch(path: Path) -> int:
+    """Start a watcher of ``path``; return the pipe that it waits for, -1 if it cannot start."""
+    reading, writing = os.pipe()
+    try:
+        subprocess.run(
+            ["/bin/sh", "-c", _WATCHER, "sh", str(path.absolute())],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):  # the end in order still removes it
+        os.close(writing)
+        return -1
+    finally:
+        os.close(reading)
+    return writing
+
+
+def _remove_root(root: _Root) -> None:
+    if root.process == os.getpid():
+        shutil.rmtree(root.path, ignore_errors=True)
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_renew_lock)

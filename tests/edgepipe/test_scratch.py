@@ -1,0 +1,105 @@
+"""Temporary folders: gone with the process, however it ends; a forked child has its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from edgepipe import scratch
+
+def use(how):
+    if how == "folder":
+        return scratch.new_folder("test")
+    if how == "beside":
+        kept = scratch.folder_beside(Path(sys.argv[2]) / "target", ".test.")
+        blocks.append(kept)
+        return kept.__enter__()
+    file = Path(sys.argv[2]) / "file"
+    kept = scratch.removed_if_killed(file)
+    blocks.append(kept)
+    kept.__enter__()
+    return file
+
+blocks = []
+found = use(sys.argv[1])
+if found.is_dir():
+    (found / "content").write_text("x")
+else:
+    found.write_text("x")
+print(found, flush=True)
+if sys.argv[3] == "fork":
+    child = os.fork()
+    if child == 0:
+        own = scratch.new_folder("child")
+        scratch.remove(found)
+        sys.exit(0 if own.is_dir() and own.parent != found.parent else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(code, (found / "content").is_file(), flush=True)
+elif sys.argv[3] == "wait":
+    sys.stdin.read()
+"""
+
+
+def start(how: str, folder: Path, end: str) -> tuple[subprocess.Popen[str], Path]:
+    command = [sys.executable, "-c", PROGRAM, how, str(folder), end]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def gone(path: Path) -> bool:
+    """Wait for a path to go away; the watcher needs a moment."""
+    end = time.monotonic() + 20
+    while path.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    return not path.exists()
+
+
+@pytest.mark.parametrize("how", ["folder", "beside", "file"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_nothing_is_left_when_a_signal_ends_the_process(
+    how: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    process, path = start(how, tmp_path, "wait")
+    assert path.exists()
+    os.killpg(process.pid, number)  # the watcher is in a session of its own
+    process.communicate()
+    assert process.returncode == -number
+    assert gone(path)
+    if how == "folder":
+        assert gone(path.parent)
+
+
+def test_nothing_is_left_when_the_process_exits(tmp_path: Path) -> None:
+    process, path = start("folder", tmp_path, "exit")
+    process.communicate()
+    assert process.returncode == 0
+    assert not path.parent.exists()
+
+
+def test_a_forked_child_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    process, path = start("folder", tmp_path, "fork")
+    output, _ = process.communicate()
+    assert output == "0 True\n"
+    assert gone(path.parent)
+
+
+def test_a_file_that_is_finished_stays(tmp_path: Path) -> None:
+    from edgepipe import scratch
+
+    file = tmp_path / "file"
+    with scratch.removed_if_killed(file):
+        file.write_text("x")
+    time.sleep(0.1)
+    assert file.read_text() == "x"
