@@ -18,6 +18,7 @@
 #include "edgepipe/sync.h"
 #include "interpreter_lock.h"
 #include "methods.h"
+#include "owned_here.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {
@@ -50,7 +51,7 @@ void append(std::string& bytes, T object) {
 class PipelineModule final : public Methods<PipelineModule> {
  public:
   explicit PipelineModule(std::unique_ptr<RunningPipeline> pipeline)
-      : pipeline_(std::move(pipeline)) {}
+      : pipeline_(pipeline.release()) {}
 
   PipelineModule(const PipelineModule&) = delete;
   PipelineModule& operator=(const PipelineModule&) = delete;
@@ -85,6 +86,7 @@ class PipelineModule final : public Methods<PipelineModule> {
   class Use {
    public:
     explicit Use(PipelineModule& module) : module_(module) {
+      module.check_process();
       MutexLock lock(module.mutex_);
       if (module.closing_) {
         check(Status(Code::kInvalidArgument, "pipeline: used after close()"));
@@ -173,8 +175,17 @@ class PipelineModule final : public Methods<PipelineModule> {
   void cancel() { Use(*this)->pipeline().cancel(); }
   void restart(double timeout_s) { check(Use(*this)->restart(after(timeout_s))); }
 
+  /// Refuses a forked child, whose copy of the mutex another thread may have locked for ever.
+  void check_process() const {
+    if (owner_.is_here()) return;
+    check(Status(Code::kInvalidArgument, "pipeline: belongs to process " +
+                                             std::to_string(owner_.process()) +
+                                             ", this is process " + std::to_string(::getpid())));
+  }
+
   void close() {
-    std::unique_ptr<RunningPipeline> ended;  // after the lock: it waits for its stages
+    if (!owner_.is_here()) return;
+    OwnedHere<RunningPipeline> ended;  // after the lock: it waits for its stages
     MutexLock lock(mutex_);
     closing_ = true;
     while (pipeline_) {
@@ -205,11 +216,12 @@ class PipelineModule final : public Methods<PipelineModule> {
     }
   }
 
+  const DeleteHere owner_;
   Mutex mutex_;
   CondVar changed_;
   bool closing_ EDGEPIPE_GUARDED_BY(mutex_) = false;
   int users_ EDGEPIPE_GUARDED_BY(mutex_) = 0;  // calls under way
-  std::unique_ptr<RunningPipeline> pipeline_ EDGEPIPE_GUARDED_BY(mutex_);
+  OwnedHere<RunningPipeline> pipeline_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "array.h"
 #include "methods.h"
+#include "owned_here.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {
@@ -24,7 +25,7 @@ constexpr std::string_view kStagePrefix = "stage_";
 
 class RunnerModule final : public Methods<RunnerModule> {
  public:
-  explicit RunnerModule(std::unique_ptr<StageRunner> runner) : runner_(std::move(runner)) {}
+  explicit RunnerModule(std::unique_ptr<StageRunner> runner) : runner_(runner.release()) {}
 
   static std::span<const Method> methods() {
     static constexpr std::array kMethods = {entry<&RunnerModule::describe>("describe"),
@@ -96,7 +97,7 @@ class RunnerModule final : public Methods<RunnerModule> {
     return static_cast<std::int64_t>(index);
   }
 
-  const std::unique_ptr<StageRunner> runner_;
+  const OwnedHere<StageRunner> runner_;
 };
 
 }  // namespace
