@@ -10,6 +10,7 @@ from pathlib import Path
 from edgepipe.bundle import storage
 from edgepipe.errors import PipelineError
 from edgepipe.fitting import PictureFitter
+from edgepipe.integers import core_number, slot_count
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 
@@ -59,8 +60,8 @@ def load(
         "device": device,
         "serial": serial,
         "pinning": pinning,
-        "slots": slots or 0,
-        "cores": [*(cores or ())],
+        "slots": slot_count(slots),
+        "cores": [core_number("cores: a core", core) for core in cores or ()],
         "trace_spans": TRACE_SPANS if trace else 0,
     }
     module = call("load_pipeline", os.fsencode(root), json.dumps(options))

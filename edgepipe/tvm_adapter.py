@@ -112,6 +112,17 @@ def _names(args: Sequence[Argument]) -> list[str]:
     return found
 
 
+def is_module(value: object) -> bool:
+    """Tell whether a value is a module of TVM's."""
+    return isinstance(value, tvm.IRModule)
+
+
+def relax_functions(module: IRModule) -> tuple[str, ...]:
+    """Return the names of a module's Relax functions."""
+    found = ((str(name.name_hint), function) for name, function in module.functions.items())
+    return tuple(name for name, function in found if isinstance(function, relax.Function))
+
+
 def read_main(module: IRModule) -> Main:
     """Read ``main`` of a Relax module: its blocks in order, a returned tuple resolved."""
     function = module["main"]

@@ -17,33 +17,65 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.support import cc
 
+from edgepipe import scratch
 from edgepipe.tvm_adapter import IRModule, fetch_remote
 
 Array = NDArray[Any]
 Target = str | Mapping[str, Any]
+BuildFunction = Callable[[IRModule, Any], Any]  # module and TVM's target to an executable
+Linker = str | Callable[..., Any]  # a compiler's name, or a function as TVM's fcompile
 
 
 class ExecutableError(Exception):
     """TVM refused a module, a target or a library; the text is the reason in one line."""
 
 
-def export_executable(module: IRModule, target: Target, path: Path) -> None:
+def export_executable(
+    module: IRModule,
+    target: Target,
+    path: Path,
+    *,
+    build_func: BuildFunction | None = None,
+    export_cc: Linker | None = None,
+) -> None:
     """Compile ``main`` for ``target`` (TVM's name or table) into a shared library at ``path``.
 
-    A target with the ``mtriple`` of another machine is linked with that triple's g++, e.g.
-    ``aarch64-linux-gnu-g++``. Raises ``ExecutableError``.
+    ``build_func`` compiles the module in the place of TVM's usual pipeline. ``export_cc`` links the
+    library; without it, a target with the ``mtriple`` of another machine is linked with that
+    triple's g++, e.g. ``aarch64-linux-gnu-g++``. Raises ``ExecutableError``.
     """
-    try:
-        wanted = tvm.target.Target(target if isinstance(target, str) else dict(target))
-        fused = relax.get_pipeline("zero")(module)
-        compiled = tvm.compile(fused, target=wanted)
-        if triple := _foreign_triple(target):
-            linker = cc.cross_compiler(f"{triple}-g++")
-            compiled.export_library(str(path), fcompile=linker)
-        else:
-            compiled.export_library(str(path))
-    except Exception as cause:  # TVM raises many types, and the linker others
-        raise ExecutableError(_reason(cause)) from cause
+    with scratch.folder("link") as work:
+        try:
+            wanted = tvm.target.Target(target if isinstance(target, str) else dict(target))
+            compiled = (build_func or _compile)(module, wanted)
+            if not hasattr(compiled, "export_library"):
+                raise ExecutableError(
+                    f"build_func returned {type(compiled).__name__}, "
+                    "expected an executable, as of tvm.compile"
+                )
+            linker = _linker(target, export_cc)
+            compiled.export_library(str(path), fcompile=linker, workspace_dir=str(work))
+        except ExecutableError:
+            raise
+        except Exception as cause:  # TVM raises many types, and the linker others
+            raise ExecutableError(_reason(cause)) from cause
+    if not path.is_file():
+        raise ExecutableError("export_cc wrote no library")
+
+
+def _compile(module: IRModule, target: Any) -> Any:
+    return tvm.compile(relax.get_pipeline("zero")(module), target=target)
+
+
+def _linker(target: Target, export_cc: Linker | None) -> Callable[..., Any] | None:
+    """Return TVM's ``fcompile``; None for the host's own compiler."""
+    if callable(export_cc):
+        return export_cc
+    triple = _foreign_triple(target)
+    if export_cc is None and triple is None:
+        return None
+    found: Callable[..., Any] = cc.cross_compiler(export_cc or f"{triple}-g++")
+    return found
 
 
 def _foreign_triple(target: Target) -> str | None:

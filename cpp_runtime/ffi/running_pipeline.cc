@@ -94,7 +94,7 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
       tvm_stages_.emplace(stage.name, *std::move(opened));
     }
   }
-  if (Status status = read_groups(json); !status.ok()) return status.with_context(file.string());
+  if (Status status = read_names(json); !status.ok()) return status.with_context(file.string());
   Result<std::unique_ptr<PipelineSession>> session =
       PipelineSession::open(folder, *std::move(description), hosted, options);
   if (!session.ok()) return session.status();
@@ -106,14 +106,18 @@ Status RunningPipeline::open_exported(const std::filesystem::path& folder,
   return {};
 }
 
-Status RunningPipeline::read_groups(const Json& description) {
+Status RunningPipeline::read_names(const Json& description) {
   try {
+    for (const Json& stage : description.at("stages")) {
+      const Json names = stage.value("input_names", Json::array());
+      input_names_[stage.at("name")] = names.get<std::vector<std::string>>();
+    }
     const Json groups = description.value("parameter_groups", Json::object());
     for (const auto& [group, stage] : groups.items()) {
       groups_[group] = {.stage = stage, .parameters = parameters_of(description["stages"], stage)};
     }
   } catch (const Json::exception& error) {
-    return Status(Code::kCorrupt, std::string("parameter_groups: ") + error.what());
+    return Status(Code::kCorrupt, std::string("input_names or parameter_groups: ") + error.what());
   }
   return {};
 }
@@ -128,6 +132,7 @@ std::string RunningPipeline::describe() const {
   }
   return Json{{"name", name_},
               {"device", device_},
+              {"input_map", input_map()},
               {"slots", pipeline_->slots()},
               {"stages", std::move(stages)},
               {"inputs", describe_tensors(graph, graph.inputs)},
@@ -135,6 +140,24 @@ std::string RunningPipeline::describe() const {
               {"labels", bundle_ ? bundle_->postprocessor().labels() : std::vector<std::string>()},
               {"parameter_groups", std::move(groups)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json RunningPipeline::input_map() const {
+  const Graph& graph = pipeline_->graph();
+  Json map = Json::object();
+  for (const std::size_t input : graph.inputs) {
+    Json& readers = map[graph.tensors[input].name] = Json::array();
+    for (const StageNode& node : graph.nodes) {
+      const auto names = input_names_.find(std::string(node.stage->name()));
+      for (std::size_t index = 0; index < node.reads.size(); ++index) {
+        if (node.reads[index] != input) continue;
+        const bool named = names != input_names_.end() && index < names->second.size();
+        readers.push_back(
+            {node.stage->name(), named ? names->second[index] : graph.tensors[input].name});
+      }
+    }
+  }
+  return map;
 }
 
 Status RunningPipeline::set_input(const std::string& name, Bytes content) {

@@ -49,7 +49,8 @@ class RunningPipeline {
                                                        const Session::Options& options,
                                                        const Functions& functions);
 
-  /// Name, device, slots, stages, labels, parameter groups, and inputs and outputs, as JSON.
+  /// Name, device, slots, stages, labels, parameter groups, inputs and outputs, and the stages'
+  /// inputs that each input feeds, as JSON.
   [[nodiscard]] std::string describe() const;
 
   /// Keeps a copy for the next runs. kNotFound lists the inputs, kInvalidArgument for a wrong size.
@@ -85,7 +86,9 @@ class RunningPipeline {
   Status open_bundle(const std::filesystem::path& path, const Session::Options& options);
   Status open_exported(const std::filesystem::path& folder, const Session::Options& options,
                        const Functions& functions);
-  Status read_groups(const nlohmann::json& description);
+  Status read_names(const nlohmann::json& description);
+  /// For each input of the pipeline the stages' inputs that it feeds, as pairs of names.
+  [[nodiscard]] nlohmann::json input_map() const;
 
   // Destroyed from the bottom up: the pipeline goes before the stages that it calls.
   std::map<std::string, std::unique_ptr<TvmStage>> tvm_stages_;  // by name
@@ -96,6 +99,8 @@ class RunningPipeline {
   std::string name_;
   std::string device_;
   std::map<std::string, ParameterGroup> groups_;  // by name
+  // An exported pipeline's names of its stages' inputs; a bundle's are those of the tensors.
+  std::map<std::string, std::vector<std::string>> input_names_;
   std::uint64_t submitted_ = 0;
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<const std::string>> values_

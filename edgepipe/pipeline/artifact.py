@@ -9,29 +9,29 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import operator
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgepipe import scratch
 from edgepipe.bundle.storage import digest
 from edgepipe.errors import PipelineError
+from edgepipe.integers import slot_count
 from edgepipe.pipeline.hosted import HostedStage, PythonRunner, Runner, TvmRunner
+from edgepipe.pipeline.python_stages import PythonStage, export_function, load_function
 from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
-from edgepipe.pipeline.stages import PythonStage, Stage
+from edgepipe.pipeline.stage import Stage
 from edgepipe.rpc.link import RpcServer
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 from edgepipe.runtime.ports import Port
 
-FORMAT = 2
+FORMAT = 3
 DESCRIPTION_FILE = "pipeline.json"
 
 
@@ -59,6 +59,20 @@ class BuiltPipeline:
         self._functions = dict(functions)
         self._description: dict[str, Any] = json.loads((folder / DESCRIPTION_FILE).read_bytes())
 
+    @property
+    def input_map(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Return, for each input of the pipeline, the stages' inputs that it feeds.
+
+        A stage's input is a pair of the stage's name and the input's name there.
+        """
+        found = self._description
+        readers: dict[str, list[tuple[str, str]]] = {name: [] for name in found["inputs"]}
+        for entry in found["stages"]:
+            for tensor, name in zip(entry["inputs"], entry["input_names"], strict=True):
+                if tensor in readers:
+                    readers[tensor].append((entry["name"], name))
+        return {name: tuple(ends) for name, ends in readers.items()}
+
     def start(
         self,
         *,
@@ -75,6 +89,7 @@ class BuiltPipeline:
         ``device`` runs VTA stages, ``trace`` records what ``write_trace`` writes.
         Raises RuntimeFailure with the C++ text, PipelineError for a device that is not there.
         """
+        count = slot_count(slots)
         found = self._description
         ports = {entry["name"]: _port(entry) for entry in found["tensors"]}
         hosts: dict[RpcServer, RemoteHost] = {}
@@ -91,7 +106,7 @@ class BuiltPipeline:
                     )
             options = {
                 "serial": serial,
-                "slots": slots or len(found["stages"]) + 8,
+                "slots": count or len(found["stages"]) + 8,
                 "pinning": pinning,
                 "device": device,
                 "trace_spans": TRACE_SPANS if trace else 0,
@@ -127,37 +142,56 @@ class BuiltPipeline:
     def export(self, folder: str | Path) -> Path:
         """Copy everything into a new ``folder``, which can be moved to any place, and return it.
 
-        Raises PipelineError when it exists, and for a Python function that no other process could
-        import: a lambda, a local function, one of ``__main__``.
+        A Python function is exported by its name where importing that gives exactly this function,
+        else by value (cloudpickle), for the same minor version of Python. Raises PipelineError when
+        the folder exists or cannot be written, and for a function that cannot be copied; nothing is
+        left then.
         """
         target = Path(folder)
-        for entry in self._description["stages"]:
-            if entry["kind"] == "python" and not entry["function"]:
-                raise PipelineError(
-                    f"stage {entry['name']!r}: its function cannot be imported by another process",
-                    hint="define it at the top of a module",
-                )
         if target.exists():
             raise PipelineError(f"{target}: exists already", hint="give a folder that is not there")
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            shutil.copytree(self.folder, target)
-        except OSError as cause:
-            raise PipelineError(f"{target}: cannot be written ({cause})") from cause
+            with scratch.removed_if_killed(unfinished):
+                try:
+                    shutil.copytree(self.folder, unfinished)
+                    self._export_functions(unfinished)
+                    unfinished.rename(target)
+                finally:
+                    shutil.rmtree(unfinished, ignore_errors=True)
+        except (OSError, shutil.Error) as cause:
+            raise PipelineError(
+                f"{target}: cannot be written ({cause})",
+                hint="give another folder, or make room and grant the right to write there",
+            ) from cause
         return target
+
+    def _export_functions(self, root: Path) -> None:
+        description = json.loads((root / DESCRIPTION_FILE).read_bytes())
+        for entry in description["stages"]:
+            if entry["kind"] == "python":
+                function, folder = self._functions[entry["name"]], entry["folder"]
+                for key in ("function", "pickle", "python"):
+                    entry.pop(key, None)
+                entry |= export_function(entry["name"], function, root, folder)
+        _write_description(root, description)
 
 
 def load(folder: str | Path) -> BuiltPipeline:
-    """Open an exported folder; check its files; import its Python functions, so trust it.
+    """Open an exported folder and check its files.
 
-    Raises PipelineError for a missing or altered file, another format, or a function that cannot
-    be imported.
+    Loading imports modules and unpickles functions, which runs code of the folder's maker: load
+    only what you trust; the digests find damage, not malice. Raises PipelineError for a missing or
+    altered file, another format, and a function that cannot be imported or that another version
+    of Python has exported.
     """
     root = Path(folder)
     try:
         found = json.loads((root / DESCRIPTION_FILE).read_bytes())
         if found["format"] != FORMAT:
             raise PipelineError(
-                f"{root}: format {found['format']}, this edgepipe reads format {FORMAT}"
+                f"{root}: format {found['format']}, this edgepipe reads format {FORMAT}",
+                hint="export the pipeline again with this edgepipe",
             )
         for entry in found["files"]:
             if digest((root / entry["path"]).read_bytes()) != entry["xxh3_128"]:
@@ -167,11 +201,16 @@ def load(folder: str | Path) -> BuiltPipeline:
                 )
         stages = found["stages"]
     except OSError as cause:
-        raise PipelineError(f"{cause.filename}: cannot be read ({cause.strerror})") from cause
+        raise PipelineError(
+            f"{cause.filename}: cannot be read ({cause.strerror})",
+            hint="give the folder of an exported pipeline, with all its files",
+        ) from cause
     except (ValueError, KeyError, TypeError) as cause:
-        raise PipelineError(f"{root / DESCRIPTION_FILE}: is damaged: {cause!r}") from cause
+        raise PipelineError(
+            f"{root / DESCRIPTION_FILE}: is damaged: {cause!r}", hint="export the pipeline again"
+        ) from cause
     functions = {
-        entry["name"]: _imported(entry["name"], entry["function"])
+        entry["name"]: load_function(entry["name"], entry, root)
         for entry in stages
         if entry["kind"] == "python"
     }
@@ -179,16 +218,19 @@ def load(folder: str | Path) -> BuiltPipeline:
 
 
 def build_wiring(wiring: Wiring) -> BuiltPipeline:
-    """Compile the stages of a checked graph into a temporary folder, deleted with the result."""
-    root = Path(tempfile.mkdtemp(prefix="edgepipe-pipeline-"))
+    """Compile the stages of a checked graph into a temporary folder.
+
+    The folder is removed with the result, at the latest with the process, however that ends.
+    """
+    root = scratch.new_folder("pipeline")
     try:
         _write(wiring, root)
     except BaseException:
-        shutil.rmtree(root)
+        scratch.remove(root)
         raise
     functions = {s.name: s.function for s in wiring.stages if isinstance(s, PythonStage)}
     built = BuiltPipeline(root, functions)
-    weakref.finalize(built, shutil.rmtree, root, ignore_errors=True)
+    weakref.finalize(built, scratch.remove, root)
     return built
 
 
@@ -205,39 +247,34 @@ def _write(wiring: Wiring, root: Path) -> None:
         entry = {
             "name": stage.name,
             "inputs": list(wiring.reads[stage]),
+            "input_names": [port.name for port in stage.inputs],
             "outputs": written,
             "cores": list(stage.cores),
         }
         stages.append(entry | stage.write(root, folder))
+    _write_description(
+        root,
+        {
+            "format": FORMAT,
+            "name": wiring.name,
+            "tensors": tensors,
+            "inputs": list(wiring.inputs),
+            "outputs": list(wiring.outputs),
+            "stages": stages,
+            "parameter_groups": dict(wiring.parameter_groups),
+        },
+    )
+
+
+def _write_description(root: Path, description: dict[str, Any]) -> None:
+    """Write pipeline.json with the digests of the folder's other files."""
+    (root / DESCRIPTION_FILE).unlink(missing_ok=True)
     files = sorted(path for path in root.rglob("*") if path.is_file())
-    description = {
-        "format": FORMAT,
-        "name": wiring.name,
-        "tensors": tensors,
-        "inputs": list(wiring.inputs),
-        "outputs": list(wiring.outputs),
-        "stages": stages,
-        "parameter_groups": dict(wiring.parameter_groups),
-        "files": [
-            {"path": str(path.relative_to(root)), "xxh3_128": digest(path.read_bytes())}
-            for path in files
-        ],
-    }
+    description["files"] = [
+        {"path": str(path.relative_to(root)), "xxh3_128": digest(path.read_bytes())}
+        for path in files
+    ]
     (root / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1) + "\n")
-
-
-def _imported(stage: str, name: str) -> Callable[..., Any]:
-    module, _, qualified = name.partition(":")
-    try:
-        function: Callable[..., Any] = operator.attrgetter(qualified)(
-            importlib.import_module(module)
-        )
-    except (ImportError, AttributeError, ValueError) as cause:
-        raise PipelineError(
-            f"stage {stage!r}: function {name!r} cannot be imported: {cause}",
-            hint="put its module on PYTHONPATH",
-        ) from cause
-    return function
 
 
 def _port(entry: Mapping[str, Any]) -> Port:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import PipelineError
-from edgepipe.pipeline.stages import LIBRARY_FILE, PARAMETERS_FILE
+from edgepipe.pipeline.relax_stages import LIBRARY_FILE, PARAMETERS_FILE
 from edgepipe.runtime.library import as_array
 from edgepipe.runtime.ports import Port, as_port, check_array, dense_port
 from edgepipe.tvm_executable import Executable, ExecutableError
@@ -23,7 +25,12 @@ Array = NDArray[Any]
 
 
 class Runner(ABC):
-    """Computes a stage's results: one ``run`` for each frame, in order, on one thread."""
+    """Computes a stage's results: one ``run`` for each frame, in order, on one thread.
+
+    ``failure`` is the exception that has ended the last run that failed.
+    """
+
+    failure: BaseException | None = None
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
@@ -146,7 +153,8 @@ class HostedStage:
     def __call__(self, *tensors: Any) -> None:
         """Compute the outputs from the inputs: tensors of bytes, other frames' after the call.
 
-        Raises PipelineError with the frame's error, whatever the runner has raised.
+        Raises PipelineError with the frame's error, whatever the runner has raised; the runner
+        keeps that as its ``failure``.
         """
         arrays = [
             as_port(as_array(tensor), port)
@@ -162,10 +170,23 @@ class HostedStage:
             for port, array, result in zip(self.outputs, arrays[count:], found, strict=True):
                 check_array(f"output {port.name!r}", result, port)
                 array[...] = result
-        except PipelineError:
+        except PipelineError as cause:
+            self.runner.failure = cause
             raise
-        except BaseException as cause:  # by its class, which the way through C++ would lose
-            raise PipelineError(f"{type(cause).__name__}: {cause}") from cause
+        except BaseException as cause:  # with its class and place, which C++ would not pass on
+            self.runner.failure = cause
+            place = _place(cause.__traceback__)
+            raise PipelineError(f"{type(cause).__name__}: {cause}{place}") from cause
+
+
+def _place(trace: TracebackType | None) -> str:
+    """Return where a stage's function raised: the innermost line outside installed packages."""
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename != __file__]
+    own = [frame for frame in frames if "site-packages" not in Path(frame.filename).parts]
+    if not frames:
+        return ""
+    found = (own or frames)[-1]
+    return f" ({found.filename}:{found.lineno}, in {found.name})"
 
 
 def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:

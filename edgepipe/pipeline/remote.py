@@ -9,7 +9,6 @@ session and run by turns, because a server serves one session at a time.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,18 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe import scratch
 from edgepipe.bundle import storage
 from edgepipe.errors import PipelineError, RpcError
+from edgepipe.pipeline.compiled_stages import ArmStage, BundleStage
 from edgepipe.pipeline.hosted import Runner, TvmRunner, load_parameters
-from edgepipe.pipeline.stages import (
-    LIBRARY_FILE,
-    ArmStage,
-    BundleStage,
-    Entry,
-    RelaxStage,
-    Stage,
-    as_cores,
-)
+from edgepipe.pipeline.relax_stages import LIBRARY_FILE, RelaxStage
+from edgepipe.pipeline.stage import Entry, Stage, checked_cores
 from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.runtime.ports import Port, as_port
 from edgepipe.tvm_adapter import RPC_ERRORS
@@ -71,7 +65,7 @@ def remote_stage(stage: Stage, server: RpcServer, *, core: int | None = None) ->
         name=stage.name,
         inputs=stage.inputs,
         outputs=stage.outputs,
-        cores=as_cores(core),
+        cores=checked_cores(stage.name, core),
         stage=stage,
         server=server,
     )
@@ -211,8 +205,8 @@ class _RemoteModule(Runner):
             bundle = root / stage["bundle"]
             names = [entry.name for entry in storage.read_manifest(bundle).stages]
             self._index = names.index(stage["stage"])
-            with tempfile.TemporaryDirectory(prefix="edgepipe-rpc-") as folder:
-                archive = storage.pack(bundle, Path(folder) / f"{name}{storage.ARCHIVE_SUFFIX}")
+            with scratch.folder("rpc") as folder:
+                archive = storage.pack(bundle, folder / f"{name}{storage.ARCHIVE_SUFFIX}")
                 remote.upload(str(archive), archive.name)
             module = remote.get_function("edgepipe.open_bundle")(archive.name, "auto")
         self._kept = module  # freed only when the session has ended

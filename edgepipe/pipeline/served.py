@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from edgepipe import tvm_adapter
 from edgepipe.errors import DeadlinePassed, RpcError
+from edgepipe.integers import slot_count
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.rpc.failures import rpc_error
 from edgepipe.rpc.session import Session
@@ -39,12 +40,12 @@ def load_on(
     ``device`` runs VTA stages, ``slots`` bounds the frames under way. Relax stages for the CPU run
     in the server; Python stages cannot. Raises ``RpcError`` with the server's reason.
     """
-    root = Path(path)
+    root, count = Path(path), slot_count(slots)
     if (root / DESCRIPTION_FILE).is_file():
         session.upload_folder(root, name := "pipeline")
     else:
         name = session.upload_bundle(root)
-    options = {"device": device, "slots": slots or 0, "pinning": Pinning.PREFERRED}
+    options = {"device": device, "slots": count, "pinning": Pinning.PREFERRED}
     module = session.call("edgepipe.load_pipeline", name, json.dumps(options))
     return ServedPipeline(session, module)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import weakref
@@ -60,6 +61,9 @@ WAITS: Mapping[int, type[RuntimeFailure]] = {
 }
 
 
+# How the pipeline's C++ side names the stage of a frame that failed.
+_FAILED_STAGE = re.compile(r"stage \d+ '([^']+)' at frame \d+")
+
 TRACE_SPANS = 32768  # kTraceSpans of pipeline_trace.h
 
 
@@ -85,6 +89,9 @@ class Fitter(Protocol):
 
 class Runner(Protocol):
     """What a stage that runs in Python does beside its frames; see ``edgepipe.pipeline.hosted``."""
+
+    failure: BaseException | None
+    """What has ended the last run that failed."""
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
         """Use ``parameters`` from frame ``first_frame`` on."""
@@ -124,9 +131,12 @@ class _ParameterGroup:
 class Pipeline(Handle):
     """Made by ``edgepipe.load``, ``BuiltPipeline.start`` or ``load_on``; a context manager.
 
-    ``inputs`` and ``outputs`` are its ports, by index and by name. Once a stage has failed, frames
-    end as a RuntimeFailure that names stage and frame; ``restart`` begins anew after that, after
-    ``stop`` and after ``cancel``.
+    ``inputs`` and ``outputs`` are its ports, by index and by name. ``input_map`` gives, for each
+    input, the stages' inputs that it feeds, as pairs of a stage's name and an input's there.
+
+    Once a stage has failed, frames end as a RuntimeFailure that names stage and frame; what a
+    Python stage raised is its ``__cause__``. ``restart`` begins anew after that, after ``stop`` and
+    after ``cancel``.
     """
 
     _kinds = WAITS
@@ -164,6 +174,10 @@ class Pipeline(Handle):
         self.outputs = _ports(found["outputs"])
         self.parameter_groups = {
             group: _ParameterGroup.read(entry) for group, entry in found["parameter_groups"].items()
+        }
+        self.input_map: dict[str, tuple[tuple[str, str], ...]] = {
+            name: tuple((stage, port) for stage, port in ends)
+            for name, ends in found["input_map"].items()
         }
         self._slots = int(found["slots"])
         self._set: set[str] = set()  # inputs that set_input has set
@@ -285,6 +299,7 @@ class Pipeline(Handle):
         named: Mapping[str, Array],
         future: FrameFuture | None,
     ) -> int:
+        self._check_open()  # first without a lock, which a forked child may never get
         given = self._given(arrays, named)
         sent = [self._sent(given[n]) if n in given else None for n in self.inputs.names]
         deadline = time.monotonic() + timeout_s
@@ -335,6 +350,7 @@ class Pipeline(Handle):
                 hint=suggest(group, list(self.parameter_groups)),
             )
         found.check(parameters)
+        self._check_open()
         with _locked(self._submitting, TIMEOUT_S, "another thread waits for a free slot"):
             if runner := self._runners.get(found.stage):
                 runner.replace(parameters, self._submitted)
@@ -349,6 +365,7 @@ class Pipeline(Handle):
 
         Raises PipelineEnded after the last frame of a stopped pipeline, or a stage's failure.
         """
+        self._check_open()
         if not self._taking.acquire(blocking=False):
             return None  # another thread waits for the next result
         try:
@@ -360,6 +377,7 @@ class Pipeline(Handle):
 
     def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
         """Wait for the next frame. Raises DeadlinePassed, PipelineEnded, or a stage's failure."""
+        self._check_open()
         deadline = time.monotonic() + timeout_s
         with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
             return self._take_plain(deadline - time.monotonic())
@@ -376,6 +394,7 @@ class Pipeline(Handle):
 
     def _take_until(self, wanted: FrameFuture, timeout_s: float) -> None:
         """Take frames up to the wanted future's; keep those before it that are for ``next``."""
+        self._check_open()
         deadline = time.monotonic() + timeout_s
         try:
             with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
@@ -468,6 +487,7 @@ class Pipeline(Handle):
         Results that were not taken are dropped, parameters stay as they were set last. Raises
         RuntimeFailure while the pipeline is running, DeadlinePassed when a stage does not end.
         """
+        self._check_open()
         with (
             _locked(self._submitting, timeout_s, "another thread waits for a free slot"),
             _locked(self._taking, timeout_s, "another thread waits for the next frame"),
@@ -475,6 +495,7 @@ class Pipeline(Handle):
             self._wait("restart", timeout_s)
             for runner in self._runners.values():
                 runner.restart()
+                runner.failure = None
             for reference in self._futures.values():
                 if future := reference():
                     future._dropped = True
@@ -499,6 +520,12 @@ class Pipeline(Handle):
         if 0 <= label_index < len(self.labels):
             return self.labels[label_index]
         return str(label_index)
+
+    def _origin(self, text: str) -> BaseException | None:
+        """Return what a Python stage raised, if the text is that of its failure."""
+        found = _FAILED_STAGE.search(text)
+        runner = self._runners.get(found[1]) if found else None
+        return runner.failure if runner else None
 
     def _check_input(self, name: str, array: Array) -> None:
         if name not in self.inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import PipelineError
+from edgepipe.integers import whole_number
 from edgepipe.names import suggest
 
 Array = NDArray[Any]
 TensorType = tuple[str, Sequence[int]]  # dtype and shape
+
+# What a pipeline's input cannot be called: run() and submit() take inputs as named arguments.
+RESERVED_INPUT_NAMES = frozenset({"self", "timeout_s"})
+
+_KINDS = "biufc"  # of NumPy's dtypes: plain numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +53,51 @@ class Port:
 
 
 def dense_port(name: str, dtype: str, shape: Sequence[int]) -> Port:
-    """Return a port in C order; raise PipelineError for no dtype of numpy or an empty shape."""
-    try:
-        item_bytes = np.dtype(dtype).itemsize
-    except TypeError as cause:
-        raise PipelineError(f"tensor {name!r}: {dtype!r} is no dtype of numpy") from cause
-    extents = tuple(int(extent) for extent in shape)
-    if any(extent < 1 for extent in extents):
+    """Return a port in C order.
+
+    Raises PipelineError for a name that is not text, a dtype that is not one of NumPy's numbers,
+    and a shape that is not a sequence of whole numbers of at least 1.
+    """
+    if not isinstance(name, str) or not name:
+        raise PipelineError(f"tensor {name!r}: expected a name, as text")
+    what = f"tensor {name!r}"
+    if isinstance(shape, str) or not isinstance(shape, Sequence):
+        raise PipelineError(f"{what}: found shape {shape!r}, expected a sequence of whole numbers")
+    extents = tuple(
+        whole_number(f"{what}: extent {axis} of shape {tuple(shape)}", extent, at_least=1)
+        for axis, extent in enumerate(shape)
+    )
+    found = _number_type(dtype)
+    if found is None:
         raise PipelineError(
-            f"tensor {name!r}: found shape {list(extents)}, expected extents of at least 1"
+            f"{what}: found dtype {dtype!r}, expected one of NumPy's numbers",
+            hint='for example "int8" or "float32"',
         )
-    count = int(np.prod(extents, dtype=np.int64))
     return Port(
         name=name,
-        dtype=str(np.dtype(dtype)),
+        dtype=str(found),
         shape=extents,
         layout="nchw",
-        bytes=count * item_bytes,
+        bytes=math.prod(extents) * found.itemsize,
     )
 
 
 def dense_ports(tensors: Mapping[str, TensorType]) -> tuple[Port, ...]:
-    """Return one port for each entry, in order."""
-    return tuple(dense_port(name, dtype, shape) for name, (dtype, shape) in tensors.items())
+    """Return one port for each entry, in order; raise PipelineError for any other entry."""
+    if not isinstance(tensors, Mapping):
+        raise PipelineError(
+            f"found {type(tensors).__name__}, expected a dictionary of tensors",
+            hint='for example {"x": ("float32", (1, 8))}',
+        )
+    ports = []
+    for name, entry in tensors.items():
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise PipelineError(
+                f"tensor {name!r}: found {entry!r}, expected a pair of dtype and shape",
+                hint='for example ("float32", (1, 8))',
+            )
+        ports.append(dense_port(name, *entry))
+    return tuple(ports)
 
 
 def check_array(what: str, array: Any, port: Port) -> None:
@@ -88,6 +117,11 @@ def check_parameters(what: str, parameters: Mapping[str, Array], ports: Mapping[
         if key not in ports:
             raise PipelineError(f"{what}: has no parameter {key!r}", hint=suggest(key, list(ports)))
         port = ports[key]
+        if not isinstance(array, np.ndarray):
+            raise PipelineError(
+                f"{what}: parameter {key!r}: found {type(array).__name__}, "
+                f"expected {port.type_text}"
+            )
         if (str(array.dtype), array.shape) != (port.dtype, port.shape):
             raise PipelineError(
                 f"{what}: parameter {key!r}: found {array.dtype}{list(array.shape)}, "
@@ -113,3 +147,13 @@ def array_shape(port: Port) -> tuple[int, ...]:
 def as_port(memory: NDArray[np.uint8], port: Port) -> Array:
     """Return bytes as an array of the port's dtype and shape."""
     return memory.view(np.dtype(port.dtype)).reshape(array_shape(port))
+
+
+def _number_type(dtype: object) -> np.dtype[np.generic] | None:
+    if dtype is None:  # NumPy's default would be float64
+        return None
+    try:
+        found: np.dtype[np.generic] = np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError:
+        return None
+    return found if found.kind in _KINDS and found.isnative else None

@@ -59,7 +59,7 @@ class PipelineSessionTest : public ::testing::Test {
 
   std::filesystem::path folder_;
   nlohmann::json description_ = {
-      {"format", 2},
+      {"format", 3},
       {"name", "twice"},
       {"tensors", {tensor("data"), tensor("first.y"), tensor("second.y")}},
       {"inputs", {"data"}},
@@ -119,7 +119,7 @@ TEST_F(PipelineSessionTest, APathThatLeavesTheFolderIsRefused) {
 TEST_F(PipelineSessionTest, ADescriptionWithAWrongFieldNamesIt) {
   const nlohmann::json good = description_;
   description_["format"] = 1;
-  EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 2"));
+  EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 3"));
   description_ = good;
   description_["outputs"] = {"third.y"};
   EXPECT_THAT(error(), HasSubstr("'third.y' is not in tensors"));

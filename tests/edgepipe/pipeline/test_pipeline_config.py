@@ -219,8 +219,12 @@ def test_something_that_is_no_stage_is_refused() -> None:
 def test_names_that_cannot_be_a_path_are_refused() -> None:
     assert "found other characters" in refused(lambda: made.adder("a/b"))[0]
     assert "found other characters" in refused(assign(PipelineConfig(), "a.b", (fork(), "x")))[0]
-    assert "is no dtype" in refused(lambda: dense_port("x", "int33", (1,)))[0]
-    assert "extents of at least 1" in refused(lambda: dense_port("x", "int8", (1, 0)))[0]
+    assert refused(lambda: dense_port("x", "int33", (1,)))[0] == (
+        "tensor 'x': found dtype 'int33', expected one of NumPy's numbers"
+    )
+    assert refused(lambda: dense_port("x", "int8", (1, 0)))[0] == (
+        "tensor 'x': extent 1 of shape (1, 0) is 0, expected 1 or more"
+    )
 
 
 def test_a_refused_wire_changes_nothing() -> None:
@@ -271,6 +275,9 @@ def test_a_config_prints_as_its_wires_in_the_order_of_running() -> None:
             "  outputs",
             "    0: int32[1, 8] <- show.y",
             "    1: int32[1, 8] <- fork.out0",
+            "  connections",
+            "    fork.out1 -> late.x",
+            "    late.out -> show.x",
         ]
     )
 

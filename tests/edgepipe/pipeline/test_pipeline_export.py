@@ -97,23 +97,11 @@ def test_an_altered_or_missing_file_is_told(exported: Path, tmp_path: Path) -> N
     with pytest.raises(PipelineError, match=r"libnegate\.so: cannot be read"):
         load(copy)
     (copy / "pipeline.json").write_text('{"format": 7}')
-    with pytest.raises(PipelineError, match="format 7, this edgepipe reads format 2"):
+    with pytest.raises(PipelineError, match="format 7, this edgepipe reads format 3"):
         load(copy)
     (copy / "pipeline.json").write_text("{")
     with pytest.raises(PipelineError, match=r"pipeline\.json: is damaged"):
         load(copy)
-
-
-def test_a_function_that_no_other_process_can_import_is_not_exported(tmp_path: Path) -> None:
-    stage = made.adder("local")
-    config = PipelineConfig()
-    config.inputs["data"] = (stage, "x")
-    config.outputs.append((stage, 0))
-    built = config.build()
-    with pytest.raises(PipelineError, match="'local': its function cannot be imported") as caught:
-        built.export(tmp_path / "out")
-    assert caught.value.hint == "define it at the top of a module"
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_export_replaces_nothing(exported: Path) -> None:

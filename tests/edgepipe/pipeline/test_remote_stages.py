@@ -127,7 +127,7 @@ def test_the_vta_stage_of_a_bundle_runs_there_bit_for_bit(server, tmp_path):
     results = []
     for config in (near, far):
         with config.build().start() as pipeline:
-            pipeline.run(**dict.fromkeys(pipeline.inputs, frame))
+            pipeline.run(frame)
             results.append(pipeline.next(timeout_s=60).outputs)
     for here, there in zip(*results, strict=True):
         assert_array_equal(here, there)
