@@ -30,7 +30,7 @@ std::string first_line(ChildProcess& child) {
   }
 }
 
-/// Pages of memory that this process has.
+/// The memory of this process in pages.
 long resident_pages() {
   std::ifstream file("/proc/self/statm");
   long all = 0;
@@ -81,7 +81,7 @@ TEST(ChildProcessTest, AnEndBySignalIsTold) {
 
 TEST(ChildProcessTest, AProgramThatIsNotThereIsNotFound) {
   Result<ChildProcess> child = ChildProcess::start({"no-such-program"});
-  // Under qemu-user, whose vfork is a fork, the child alone learns of it.
+  // Under qemu-user vfork is a fork, so only the child notices.
   const Status status = child.ok() ? child->wait(soon()) : child.status();
   EXPECT_EQ(status.code(), Code::kNotFound) << status.message();
 }

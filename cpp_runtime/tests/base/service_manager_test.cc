@@ -1,4 +1,4 @@
-// What a service manager hears, on a real datagram socket.
+// The messages to a service manager, on a real datagram socket.
 #include "base/service_manager.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class Listener {
   }
   ~Listener() { std::filesystem::remove(name_); }
 
-  /// What has arrived so far.
+  /// The messages so far.
   std::vector<std::string> heard() const {
     std::vector<std::string> messages;
     char text[512];

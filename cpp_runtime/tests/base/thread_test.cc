@@ -25,7 +25,7 @@ struct Seen {
   std::size_t threads = 1;  // that share its loops
 };
 
-/// What the kernel says of the calling thread, and who helps it.
+/// The kernel's view of the calling thread, and its core team.
 Seen this_thread() {
   std::array<char, 16> name{};
   pthread_getname_np(pthread_self(), name.data(), name.size());
@@ -44,7 +44,7 @@ FunctionStage::Body look(Seen& seen) {
   };
 }
 
-/// Runs a frame through two stages that look at the thread they are on.
+/// Runs a frame through two stages that examine their thread.
 std::array<Seen, 2> run_two_stages(const Pipeline::Options& options) {
   std::array<Seen, 2> seen;
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
@@ -56,7 +56,7 @@ std::array<Seen, 2> run_two_stages(const Pipeline::Options& options) {
   return seen;
 }
 
-/// Likewise through one, in a pipeline that lives on.
+/// The same with one stage, in a pipeline that stays open.
 Result<std::unique_ptr<Pipeline>> run_one_stage(Seen& seen, HostMemory& memory,
                                                 const Pipeline::Options& options) {
   Result<std::unique_ptr<Pipeline>> made =

@@ -72,7 +72,7 @@ TEST(ArchiveTest, EveryFlippedBitOfAHeaderIsNoticed) {
     std::string altered = bytes;
     altered[bit / 8] = static_cast<char>(altered[bit / 8] ^ (1 << (bit % 8)));
     const Result<Archive> archive = Archive::parse(bytes_of(altered));
-    // The end of a number may be a space as well as a NUL, and the checksum counts itself as
+    // A number may end with a space or a NUL, and the checksum counts itself as
     // spaces: there a flipped bit may change nothing that is read.
     if (!archive.ok()) continue;
     EXPECT_TRUE(bit / 8 >= 148 && bit / 8 < 156) << "bit " << bit;
@@ -81,7 +81,7 @@ TEST(ArchiveTest, EveryFlippedBitOfAHeaderIsNoticed) {
 }
 
 TEST(ArchiveTest, RandomDamageNeverReadsOutOfBounds) {
-  // Meant for -fsanitize=address; without it, it still checks that views stay inside the bytes.
+  // Intended for -fsanitize=address; without it, checks only that views stay inside the bytes.
   const std::string original = ustar({{"a", std::string(700, 'a')}, {"b/c", "b"}, {"d", ""}});
   std::mt19937 random(7);
   for (int round = 0; round < 3000; ++round) {
@@ -90,7 +90,7 @@ TEST(ArchiveTest, RandomDamageNeverReadsOutOfBounds) {
       bytes[random() % bytes.size()] = "017 \0x/.\xff"[random() % 9];
     }
     bytes.resize(random() % 2 == 0 ? bytes.size() : random() % bytes.size());
-    std::unique_ptr<char[]> exact(new char[bytes.size()]);  // no slack behind the last byte
+    std::unique_ptr<char[]> exact(new char[bytes.size()]);  // no slack after the last byte
     std::copy(bytes.begin(), bytes.end(), exact.get());
     const auto view = std::as_bytes(std::span(exact.get(), bytes.size()));
     const Result<Archive> archive = Archive::parse(view);

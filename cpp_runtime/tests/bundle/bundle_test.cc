@@ -28,7 +28,7 @@ class BundleTest : public ::testing::Test {
     return Bundle::open(scratch_.write_folder(name, files)).status();
   }
 
-  /// The error of a bundle whose manifest `change` has edited.
+  /// The error of a bundle whose manifest was edited by `change`.
   Status open_edited(const std::function<void(json&)>& change) {
     json manifest = manifest_of(tiny_files());
     change(manifest);
@@ -121,7 +121,8 @@ TEST_F(BundleTest, ADamagedManifestNeverOpens) {
     const std::string cut = text.substr(0, position);
     EXPECT_EQ(parse_manifest(testing::bytes_of(cut)).status().code(), Code::kCorrupt) << position;
   }
-  // A flipped bit may hide in a name; it must not crash, and what opens is consistent.
+  // A flipped bit in a name may go unnoticed, but nothing may crash, and an open bundle is
+  // consistent.
   for (std::size_t position = 0; position < text.size(); ++position) {
     std::string altered = text;
     altered[position] = static_cast<char>(altered[position] ^ (1 << (position % 7)));

@@ -1,4 +1,4 @@
-// What a bundle was built for against this runtime and the record of the board's logic.
+// A bundle's fingerprint compared with this runtime and the board's bitstream record.
 #include "bundle/fingerprint.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class FingerprintTest : public ::testing::Test {
     std::ofstream(path_) << text;
     return check_logic_record(fingerprint_, path_);
   }
-  /// The fitting record with one field changed.
+  /// The matching record with one field changed.
   Status check_with(const char* field, const nlohmann::json& value) const {
     nlohmann::json record = {{"configuration", fingerprint_.configuration},
                              {"revision", fingerprint_.revision},

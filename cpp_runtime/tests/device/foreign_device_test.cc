@@ -39,7 +39,7 @@ TEST_P(ForeignDevice, RunsAProgramOnCopiesOfItsMemory) {
   const auto device = open(GetParam());
   DeviceMemory& memory = device->memory();
   Buffer data = *memory.allocate(VtaProgram::kDataBytes);
-  // The program's addresses are those of its own memory; here only the base differs.
+  // The program's addresses are relative to its own memory; here only the base differs.
   VtaProgram reference(device->accelerator());
   const std::uint64_t shift = data.device_address() - reference.data.device_address();
   const InstructionCodec codec(device->accelerator());

@@ -1,4 +1,4 @@
-// The hardware driver against the FPGA model (model_device.h), faults on request.
+// The hardware driver on the FPGA model (model_device.h), with injected faults.
 #include "device/hardware_device.h"
 
 #include <gmock/gmock.h>
@@ -84,8 +84,8 @@ struct Rig {
 
 class HardwareDeviceTest : public ::testing::Test {
  protected:
-  // Runs `runs` programs with another addend each; returns how many ended, all with right results.
-  // A run that hangs must say so.
+  // Runs `runs` programs with different addends; returns how many ended, all with correct results.
+  // A run that hangs must report it.
   static std::uint64_t run_many(Rig& rig, int runs, milliseconds time_limit = milliseconds(2000)) {
     Buffer insns = *rig.device->memory().allocate(256);
     Buffer source = *rig.device->memory().allocate(64);
@@ -137,7 +137,7 @@ TEST_F(HardwareDeviceTest, StaleDoneFlagIsNotTakenForThisRuns) {
 TEST_F(HardwareDeviceTest, LostInterruptIsNoticedAndCounted) {
   Rig rig({{.kind = FaultKind::kLostInterrupt, .every_runs = 4}});
   EXPECT_EQ(run_many(rig, 20), 20);
-  // On a busy machine the look after `interrupt_patience` can be quicker than the model's pulse.
+  // On a busy machine, the check after `interrupt_patience` can come before the model's pulse.
   EXPECT_GE(rig.device->statistics().lost_interrupts, 5);
 }
 

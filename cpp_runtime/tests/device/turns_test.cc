@@ -1,4 +1,4 @@
-// Turns: fair, and nobody waits longer than it wants to.
+// Turns: fair, with deadlines.
 #include "device/turns.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 Clock::time_point soon() { return Clock::now() + 20s; }
 
-/// Waits until a thread that has announced itself must be in line.
+/// Waits until a thread that has announced itself is surely in the queue.
 void let_it_queue(const std::atomic<int>& announced, int count) {
   while (announced < count) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
@@ -25,7 +25,7 @@ void let_it_queue(const std::atomic<int>& announced, int count) {
 
 TEST(TurnsTest, TheyAreGivenInTheOrderOfArrivalAndNotToTheQuickest) {
   Turns turns;
-  std::vector<int> order;  // written by whose turn it is
+  std::vector<int> order;  // written only by the holder of the turn
   std::atomic<int> announced{0};
   std::optional<Turns::Turn> first(*turns.take(soon()));
   const auto join = [&](int number) {
@@ -41,7 +41,7 @@ TEST(TurnsTest, TheyAreGivenInTheOrderOfArrivalAndNotToTheQuickest) {
   std::thread third = join(3);
   let_it_queue(announced, 2);
   first.reset();
-  // Whoever has just had its turn and wants another comes after those who wait.
+  // A thread that asks again after its turn comes after all waiting threads.
   const Result<Turns::Turn> again = turns.take(soon());
   order.push_back(1);
   EXPECT_THAT(order, ElementsAre(2, 3, 1));

@@ -1,4 +1,4 @@
-// The board's parts of the driver on folders that look like the kernel's /sys and /dev.
+// The board's parts of the driver, on folders that imitate the kernel's /sys and /dev.
 #include "device/uio_device.h"
 
 #include <gmock/gmock.h>

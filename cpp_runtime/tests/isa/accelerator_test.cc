@@ -1,4 +1,4 @@
-// The accelerator description: read in full or refused by name.
+// The accelerator description: read completely, or refused with the field's name.
 #include "edgepipe/accelerator.h"
 
 #include <gmock/gmock.h>

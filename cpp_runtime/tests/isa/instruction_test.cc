@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(InstructionCodec, DecodesALoadOfTheOldRevision) {
-  // The first uop load of a program that ran on the hardware's sources.
+  // The first uop load of a program recorded from the HLS sources.
   const InstructionCodec codec({.revision = Revision::k0_0_1});
   const auto instruction = codec.decode({.low = 0x200000100, .high = 0x1111000800080008});
   ASSERT_TRUE(instruction.ok());

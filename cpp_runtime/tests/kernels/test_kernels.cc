@@ -1,4 +1,4 @@
-// A library of kernels for the tests of ArmStage: what TVM would make, written by hand.
+// A library of kernels for the tests of ArmStage, hand-written in the form of TVM's.
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::int8_t* bytes_of(const TVMFFIAny& arg) {
 
 }  // namespace
 
-/// add(x, constant, output): output = x + constant[0], by way of 64 bytes of scratch memory.
+/// add(x, constant, output): output = x + constant[0], using 64 bytes of scratch memory.
 KERNEL_EXPORT int __tvm_ffi_add(void*, const TVMFFIAny* args, std::int32_t count, TVMFFIAny*) {
   if (count != 3) return refuse("add: expected 3 arguments");
   void* const scratch = __TVMBackendAllocWorkspace(1, 0, 64, 0, 8);
@@ -49,7 +49,7 @@ KERNEL_EXPORT int __tvm_ffi_add(void*, const TVMFFIAny* args, std::int32_t count
 
 namespace {
 
-/// Adds to a task's part of the elements, by way of a kilobyte of scratch memory; -128 is refused.
+/// Adds to a task's part of the elements, using a kilobyte of scratch memory; -128 is refused.
 int add_part(int task, LoopEnvironment* environment, void* data) {
   const auto* const args = static_cast<const TVMFFIAny*>(data);
   const std::int64_t elements = static_cast<const DLTensor*>(args[0].v_ptr)->shape[0];

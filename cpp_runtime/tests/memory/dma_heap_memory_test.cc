@@ -1,4 +1,4 @@
-// Buffers of a dma-heap: the kernel's ioctl and pagemap are answered here, its buffer is a memfd.
+// Buffers of a dma-heap: the test answers the kernel's ioctl and pagemap; its buffer is a memfd.
 #include "memory/dma_heap_memory.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class DmaHeap : public ::testing::Test {
   DmaHeapMemory::Options options() {
     return {.bytes = kArena,
             .least_bytes = kArena / 4,
-            .coherent = true,  // so that it runs as a 32-bit program too
+            .coherent = true,  // so that the test also runs as a 32-bit program
             .devices = (root / "dev").string(),
             .ioctl = [this](int file, unsigned long request,
                             void* argument) { return answer(file, request, argument); },
@@ -136,7 +136,7 @@ TEST_F(DmaHeap, TakesLessWhereThereIsLessAndSaysWhenThatIsTooLittle) {
 TEST_F(DmaHeap, ProcessThatMayNotKnowAddressesIsToldWhatToDo) {
   for (const bool readable : {false, true}) {
     may_read = readable;
-    told = false;  // without CAP_SYS_ADMIN the kernel gives frame numbers of 0
+    told = false;  // without CAP_SYS_ADMIN the kernel returns frame numbers of 0
     const Status status = DmaHeapMemory::open(options()).status();
     EXPECT_EQ(status.code(), Code::kDevice);
     EXPECT_THAT(status.message(), HasSubstr("run it as root or with CAP_SYS_ADMIN"));
@@ -173,7 +173,7 @@ TEST_F(DmaHeap, AcceleratorTakesItWhereThereIsNeitherUdmabufNorZocl) {
   const auto memory = open_uio_memory(uio);
   ASSERT_TRUE(memory.ok()) << memory.status().message();
   EXPECT_GE((*memory)->allocate(64)->device_address(), kFrame);
-  // A u-dma-buf that is there and cannot be used is told; nothing else is taken in its place.
+  // An unusable u-dma-buf is an error; no other source replaces it.
   fs::create_directories(root / "class/u-dma-buf/udmabuf0");
   std::ofstream(root / "class/u-dma-buf/udmabuf0/size") << kArena << "\n";
   std::ofstream(root / "class/u-dma-buf/udmabuf0/phys_addr") << "0x70000000\n";

@@ -1,4 +1,4 @@
-// HostMemory: allocations, addresses and their ends.
+// HostMemory: allocations, addresses and releases.
 #include "edgepipe/memory.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Cache maintenance, on memory that really keeps two copies.
+// Cache maintenance on memory with two separate copies.
 #include "memory/non_coherent_memory.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(NonCoherentMemoryTest, ANewBufferIsZeroOnBothSides) {
   EXPECT_EQ(**memory->device_side().translate(address, 8), std::byte{0});
 }
 
-/// The simulator on the accelerator's side of a memory whose CPU side the stages see.
+/// The simulator on the accelerator's view of a memory; the stages use the CPU's view.
 class TwoSidedSimulator final : public Device {
  public:
   TwoSidedSimulator(DeviceMemory& cpu_side, DeviceMemory& device_side)
@@ -79,10 +79,10 @@ class TwoSidedSimulator final : public Device {
   std::unique_ptr<Simulator> simulator_;
 };
 
-/// A CPU stage, a VTA stage (y = 3 * x) and a CPU stage: every hand-over there is.
+/// A CPU stage, a VTA stage (y = 3 * x) and a CPU stage: all kinds of handovers.
 class CacheMaintenanceTest : public ::testing::Test {
  protected:
-  /// Runs kFrames frames; OK when every result is right.
+  /// Runs kFrames frames; OK if every result is correct.
   Status run() {
     recording_ = std::make_unique<RecordingMemory>(*memory_);
     recording_->cut = cut_;
@@ -145,7 +145,7 @@ class CacheMaintenanceTest : public ::testing::Test {
     std::size_t allocations = 0;
     std::size_t flushes = 0;
     std::size_t invalidates = 0;
-  } created_;  // when the pipeline had been created
+  } created_;  // after the pipeline was created
 };
 
 TEST_F(CacheMaintenanceTest, APipelineIsBitEqualOnMemoryWithoutCoherence) {

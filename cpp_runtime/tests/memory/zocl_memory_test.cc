@@ -1,4 +1,4 @@
-// XRT's buffers: the driver's ioctls are answered here, its buffer object is a file.
+// XRT's buffers: the test answers the driver's ioctls; its buffer object is a file.
 #include "memory/zocl_memory.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kArena = 65536;
 constexpr std::uint64_t kAddress = 0x6000'0000;
-constexpr std::uint64_t kOffset = 4096;  // where the driver says that mmap finds the buffer
+constexpr std::uint64_t kOffset = 4096;  // the driver's offset of the buffer for mmap
 
 class Zocl : public ::testing::Test {
  protected:
@@ -95,7 +95,7 @@ TEST_F(Zocl, GivesContiguousCachedMemoryAtTheAddressThatTheDriverNames) {
   EXPECT_EQ(second.device_address(), kAddress + DeviceMemory::kAlignment);
   EXPECT_EQ(first.data()[0], std::byte{0}) << "zeroed";
   EXPECT_EQ(*memory->translate(kAddress + 99, 1), first.data() + 99);
-  // What the CPU writes is in the file, at the offset that the driver gave.
+  // The CPU's data is in the file, at the driver's offset.
   second.data()[5] = std::byte{42};
   std::ifstream file(root / "dev/dri/renderD129");
   file.seekg(static_cast<std::streamoff>(kOffset + DeviceMemory::kAlignment + 5));

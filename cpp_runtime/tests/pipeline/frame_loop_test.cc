@@ -27,7 +27,7 @@ class FrameLoopTest : public ::testing::Test {
     return *pipeline_;
   }
 
-  /// Sends 0, 1, 2, ... up to `count`, and keeps what comes out.
+  /// Submits 0, 1, 2, ... up to `count`, and records the results.
   FrameLoop counting(std::int64_t count) {
     FrameLoop loop;
     loop.fill = [this, count](const InputFrame& frame) -> Result<bool> {

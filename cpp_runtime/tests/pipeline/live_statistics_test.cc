@@ -40,7 +40,7 @@ class LiveStatisticsTest : public ::testing::Test {
   const std::string folder_ = ::testing::TempDir() + "/live_" + std::to_string(::getpid());
 };
 
-/// Waits for something that happens soon; a test that waits in vain fails by the runner's limit.
+/// Waits for a condition; if it never holds, the runner's time limit ends the test.
 template <typename Condition>
 void wait_for(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(1ms);
@@ -64,7 +64,7 @@ TEST_F(LiveStatisticsTest, PublishesAndRemovesOneJsonObject) {
 TEST_F(LiveStatisticsTest, AReaderAlwaysFindsAWholeObject) {
   std::atomic<int> size{1};
   const auto live = start([&] {
-    size = size * 7 % 30'011;  // texts of changing lengths
+    size = size * 7 % 30'011;  // texts of varying lengths
     return "\"" + std::string(static_cast<std::size_t>(size), 'x') + "\"";
   });
   wait_for([&] { return std::filesystem::exists(live->path()); });

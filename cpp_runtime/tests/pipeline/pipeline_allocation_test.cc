@@ -1,4 +1,4 @@
-// The frame path allocates nothing: counted by replacing operator new of the test program.
+// The frame path allocates nothing: the test program replaces operator new and counts.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ TEST(PipelineAllocationTest, NoFrameAllocates) {
     const auto run = [&](int frames) {
       for (int i = 0; i < frames; ++i) {
         ASSERT_TRUE(submit(pipeline, i).ok());
-        if (i % 2 == 1) {  // two frames at a time, so that hand-overs overlap
+        if (i % 2 == 1) {  // two frames at a time, so that handovers overlap
           ASSERT_TRUE(pipeline.next(soon()).ok());
           ASSERT_TRUE(pipeline.next(soon()).ok());
         }

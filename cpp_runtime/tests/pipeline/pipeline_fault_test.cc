@@ -1,4 +1,4 @@
-// What a pipeline does when a device fails: once more, then the fallback, then an ordered end.
+// A pipeline whose device fails: run again, then the fallback, then a controlled end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 using testing::submit;
 using testing::value;
 
-/// A stage on an imaginary device: output = input + 1 when `results` has no error for the run.
+/// A stage on an imaginary device: output = input + 1 if `results` has no error for the run.
 class DeviceStage final : public FunctionStage {
  public:
   DeviceStage(std::vector<Status> results, int& runs, bool repeatable = true)
@@ -65,7 +65,7 @@ class PipelineFaultTest : public testing::PipelineModeTest {
                  with_fallback ? std::make_unique<FunctionStage>("arm", affine(1)) : nullptr);
   }
 
-  /// Sends one frame and returns what comes out, or its error.
+  /// Submits one frame and returns its result or error.
   Result<std::int64_t> run(std::int64_t input) {
     Result<std::uint64_t> id = submit(*pipeline_, input);
     if (!id.ok()) return id.status();
@@ -218,7 +218,7 @@ class FaultyFpgaTest : public ::testing::Test {
     pipeline_ = *Pipeline::create(std::move(graph), *memory_, {});
   }
 
-  /// Runs so many frames; the first error, or a wrong result.
+  /// Runs this many frames; returns the first error or wrong result.
   Status run(int frames) {
     for (int frame = 0; frame < frames; ++frame) {
       std::array<std::uint8_t, kBytes> input{};

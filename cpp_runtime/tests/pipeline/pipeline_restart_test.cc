@@ -1,4 +1,4 @@
-// What happens after a pipeline's end, and waiting for frames without ending it.
+// Restarting a pipeline after its end, and waiting for frames without ending it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>

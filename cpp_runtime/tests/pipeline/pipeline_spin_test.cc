@@ -1,4 +1,4 @@
-// A pipeline whose threads poll before they sleep behaves as one whose threads sleep at once.
+// A pipeline whose threads poll before they sleep behaves like one whose threads sleep immediately.
 #include <gtest/gtest.h>
 
 #include "support/pipeline_test_stages.h"
@@ -11,7 +11,7 @@ using testing::affine;
 using testing::soon;
 using testing::submit;
 
-// Long, so that stages never sleep, and short, so that they sleep and poll by turns.
+// Long, so that stages never sleep, and short, so that they alternate between sleeping and polling.
 class PipelineSpinTest : public ::testing::TestWithParam<std::chrono::microseconds> {
  protected:
   std::unique_ptr<Pipeline> make(std::vector<FunctionStage::Body> bodies) {

@@ -231,7 +231,7 @@ TEST_P(PipelineTest, TheEarliestFrameOfSeveralErrorsIsReported) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(submit(*pipeline, i).ok());
   gate.wait_until_reached();
   if (GetParam() == Pipeline::Mode::kPipelined) {
-    // Once frame 4 has failed nothing more is accepted.
+    // After frame 4 has failed, no more frames are accepted.
     while (submit(*pipeline, 0, Clock::now() + 1ms).status().code() == Code::kDeadline) {
     }
   }
@@ -301,7 +301,7 @@ TEST_P(PipelineTest, AResultThatIsKeptIsNeverOverwritten) {
   Result<OutputFrame> kept = pipeline->next(soon());
   ASSERT_TRUE(kept.ok());
   std::int64_t sent = 0;
-  // The ring goes on until it comes to the slot that is kept, and waits there.
+  // The ring continues until it reaches the held slot, and waits there.
   while (submit(*pipeline, ++sent, Clock::now() + 20ms).ok()) {
     ASSERT_TRUE(pipeline->next(soon()).ok());
   }

@@ -43,7 +43,7 @@ Graph diamond() {
   return graph;
 }
 
-/// Runs frames through a graph, two under way at a time, and returns the parsed trace.
+/// Runs frames through a graph, two in flight at a time, and returns the parsed trace.
 json run_and_trace(Graph graph, Pipeline::Options options, int frames) {
   const std::unique_ptr<HostMemory> memory = testing::host_memory();
   options.trace_spans = options.trace_spans == 0 ? 4096 : options.trace_spans;
@@ -76,7 +76,7 @@ std::map<std::int64_t, std::string> thread_names(const json& trace) {
   return names;
 }
 
-/// Times are microseconds with three places: a nanosecond may be lost to rounding.
+/// Times are in microseconds with three decimals: rounding may lose a nanosecond.
 constexpr double kRounding = 0.0015;
 
 void expect_in_order_and_not_overlapping(const json& trace) {
@@ -130,7 +130,7 @@ TEST(PipelineTraceTest, ArrowsLeadAlongTheEdgesFromInsideOneSliceToTheBeginningO
   for (const json& tail : events(trace, "s")) {
     EXPECT_TRUE(tails.emplace(tail["id"].get<std::int64_t>(), tail).second);
   }
-  // A slice of this thread around this time, and its frame; -1 when there is none.
+  // A slice of this thread around this time, and its frame; -1 if there is none.
   const auto frame_around = [&](const json& arrow) {
     for (const json& slice : events(trace, "X")) {
       const double begin = slice["ts"];

@@ -15,7 +15,7 @@ class Head {
  public:
   Head() : scores_(kCells * 2, 0.01F), distances_(kCells * 4 * kBins, 0.0F) {}
 
-  /// A sure box: all of the softmax at the bin given for each side.
+  /// A certain box: the whole softmax is at the given bin of each side.
   void set(std::size_t cell, std::size_t label_index, float score,
            std::array<std::size_t, 4> bins) {
     this->score(cell, label_index, score);

@@ -1,4 +1,5 @@
-// Every rule of the hardware: a program that breaks it is refused, with the place and the numbers.
+// Every rule of the hardware: a program that breaks it is refused, with the position and the
+// values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

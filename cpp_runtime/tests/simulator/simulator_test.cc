@@ -1,5 +1,4 @@
-// What the simulator computes, on every GEMM kernel this machine has, and what it keeps between
-// runs.
+// The simulator's results with every GEMM kernel of this machine, and its state between runs.
 #include "simulator/simulator.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Footprints against all steps gone through one by one.
+// Footprints compared with stepping through all steps one by one.
 #include "simulator/step_footprints.h"
 
 #include <gtest/gtest.h>

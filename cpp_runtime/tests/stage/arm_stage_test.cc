@@ -1,4 +1,4 @@
-// ArmStage runs kernels by a plan, in the slot's buffers; kernels here are tests/kernels'.
+// ArmStage runs the kernels of a plan in the slot's buffers, with the kernels of tests/kernels.
 #include "stage/arm_stage.h"
 
 #include <gmock/gmock.h>

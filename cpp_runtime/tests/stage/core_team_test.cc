@@ -1,4 +1,4 @@
-// A team runs every piece once, on the cores it was given, and sleeps in between.
+// A team runs every piece once, on its cores, and sleeps in between.
 #include "stage/core_team.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::unique_ptr<CoreTeam> team_of(std::size_t threads) {
   return *std::move(team);
 }
 
-/// Counts how often each piece runs; pieces from `failing` on are errors of their own number.
+/// Counts the runs of each piece; pieces from `failing` on return their number as an error.
 struct Pieces {
   explicit Pieces(std::size_t count) : runs(count), failing(count) {}
 
@@ -47,7 +47,7 @@ struct Pieces {
 
 std::vector<int> counts(const Pieces& pieces) { return {pieces.runs.begin(), pieces.runs.end()}; }
 
-/// Waits, so that every thread of a team comes to one of its pieces; then notes who it is.
+/// Waits, so that every thread of a team gets a piece, and records the thread.
 struct Meeting {
   struct Seen {
     std::string name;

@@ -1,4 +1,4 @@
-// Names of instructions mean what the kernel means by them.
+// Names of instruction sets have the same meaning as in the kernel.
 #include "stage/cpu_features.h"
 
 #include <gtest/gtest.h>

@@ -84,7 +84,7 @@ TEST_F(VtaStageTest, TwoStagesShareADeviceFromTwoThreads) {
   second.join();
 }
 
-// One slot of the stage `files` on a simulator that is no faster than the modelled time.
+// One slot of the stage `files` on a simulator slowed down to the modelled time.
 class TimedStage {
  public:
   TimedStage(const VtaStageFiles& files, VtaStage::Options options) {
@@ -158,7 +158,7 @@ TEST_F(VtaStageTest, RefusesOtherTensorsAndOtherAccelerators) {
 
 TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {
   files_.relocations[2] = 0;
-  files_.words[2].low |= std::uint64_t{2000} << 25;  // x from far behind the constants
+  files_.words[2].low |= std::uint64_t{2000} << 25;  // x from far after the constants
   auto stage = create(options());
   ASSERT_TRUE(stage.ok());
   const Buffer buffer = *memory_->allocate(16);
