@@ -103,7 +103,7 @@ def test_own_board_runs_on_its_own_simulator() -> None:
     "command",
     ["examples/run_bundle.py missing.edgepipe dog.jpg", "examples/own_board/run.py missing.toml"],
 )
-def test_an_example_explains_what_is_wrong(command: str) -> None:
+def test_an_example_explains_the_problem(command: str) -> None:
     ran = subprocess.run(
         [sys.executable, *command.split()], capture_output=True, text=True, cwd=ROOT, check=False
     )

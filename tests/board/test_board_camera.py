@@ -153,7 +153,7 @@ def test_the_drivers_buffers_are_exported_as_dma_bufs_and_given_back(camera):
     must(camera, "v4l2-ctl --stream-mmap --stream-count=1")
 
 
-def test_an_unplugged_camera_is_taken_up_again_when_it_comes_back(camera):
+def test_an_unplugged_camera_is_used_again_when_it_returns(camera):
     driver = "/sys/bus/platform/drivers/vivid"
     try:
         with running(camera, "--headless --jsonl /tmp/lines") as (number, process):

@@ -112,7 +112,7 @@ class FillAt(Silent):
             self._board.run(["dd if=/dev/zero of=/mnt/fill bs=4k; true"])
 
 
-def test_a_disk_that_is_full_at_any_step_leaves_a_whole_release(board, virtual_board, resnet8):
+def test_a_disk_that_is_full_at_any_step_leaves_a_complete_release(board, virtual_board, resnet8):
     def run(command):
         return must(virtual_board, command)
 
@@ -156,7 +156,7 @@ class CutPowerIn(Silent):
         self._reset.join()
 
 
-def test_a_power_cut_in_any_step_leaves_a_whole_release(board, virtual_board, resnet8):
+def test_a_power_cut_in_any_step_leaves_a_complete_release(board, virtual_board, resnet8):
     source = deployment.open_source(resnet8)
     target = Target(host=board.host, root="edgepipe-test/cut", ssh_config=board.ssh_config)
     options = deployment.DeployOptions(operator="t", unit="", golden_timeout_s=300)
@@ -197,7 +197,7 @@ def test_a_power_cut_in_any_step_leaves_a_whole_release(board, virtual_board, re
     assert must(virtual_board, f"ls -A {target.root}/releases | grep -v ^[0-9] || true") == ""
 
 
-def test_hanging_fpga_is_told_in_the_drivers_words(board, virtual_board, resnet8):
+def test_a_hanging_fpga_is_reported_with_the_drivers_message(board, virtual_board, resnet8):
     accelerator = boards.load("ultra96").accelerator
     board.deploy(resnet8, "hanging")
     virtual_board.load_fpga(FpgaOptions(accelerator=accelerator, faults=("hang=1",)))

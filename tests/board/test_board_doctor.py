@@ -31,7 +31,7 @@ def test_a_board_that_works_passes(board, capsys):
     assert "40 runs" in found["coherency"]["text"]
 
 
-def test_lost_interrupts_are_told(board, virtual_board, capsys):
+def test_lost_interrupts_are_reported(board, virtual_board, capsys):
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("lost-interrupt=5",)))
     code, found = examine(board, capsys)
     assert (code, found["interrupt"]["state"]) == (0, "warn")

@@ -99,7 +99,7 @@ def test_a_test_that_fails_gives_the_board_back(port, resnet8):
         assert session.run_golden(resnet8, device="uio", repeat=1).device == "uio"
 
 
-def test_a_failure_on_the_board_is_told_and_the_next_session_works(port, tmp_path):
+def test_a_failure_on_the_board_is_reported_and_the_next_session_works(port, tmp_path):
     with rpc.connect(port) as session:
         session.remote.upload(bytearray(b"no bundle"), "broken.edgepipe")
         with pytest.raises(RpcError, match=r"broken\.edgepipe"):

@@ -58,7 +58,7 @@ def test_cross_built_programs_run(virtual_board):
     assert done.stderr.startswith(b"usage: edgepipe-vta-run")
 
 
-def test_devices_that_a_driver_needs_are_there(virtual_board):
+def test_the_devices_for_the_driver_exist(virtual_board):
     names = output_of(virtual_board, "cat /sys/class/uio/*/name").split()
     assert names == [memory_map.UIO_NAME, memory_map.RESET_UIO_NAME]
     attributes = f"/sys/class/u-dma-buf/{memory_map.DMA_BUFFER_NAME}"

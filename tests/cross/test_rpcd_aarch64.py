@@ -34,7 +34,7 @@ def test_a_library_for_the_board_is_uploaded_and_run(session, tmp_path):
     np.testing.assert_array_equal(y.numpy(), np.arange(1, 9))
 
 
-def test_what_is_thrown_on_the_board_arrives_and_the_session_goes_on(session):
+def test_an_exception_on_the_board_arrives_and_the_session_continues(session):
     # TVM's libraries there bring a C++ runtime of their own beside the program's.
     with pytest.raises(Exception, match=r"missing\.so"):
         session.remote.load_module("missing.so")

@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(board):
     assert not board.called.exists()
 
 
-def test_what_a_board_lacks_is_said_with_a_remedy(board):
+def test_missing_parts_of_a_board_are_reported_with_a_remedy(board):
     (board.system / "proc/meminfo").write_text("CmaTotal:          16384 kB\n")
     (board.system / "sys/bus/platform/drivers/zocl-drm").rmdir()
     (board.programs / "modinfo").write_text('#!/bin/sh\n[ "$1" = uio_pdrv_genirq ]\n')
@@ -118,7 +118,7 @@ def test_what_a_board_lacks_is_said_with_a_remedy(board):
         (("--bord", "ultra96"), 2, "sh setup.sh --board ultra96 [--user USER]"),
     ],
 )
-def test_wrong_use_is_told_in_a_line(board, options, code, says):
+def test_wrong_use_is_reported_in_one_line(board, options, code, says):
     done = board(*options)
     assert done.returncode == code
     assert says in done.stderr
@@ -148,7 +148,7 @@ def test_the_units_are_what_systemd_accepts(board):
     assert done.returncode == 0, done.stderr
 
 
-def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_told_apart(board):
+def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_distinguished(board):
     board()
     apply_overlay = board.system / "usr/local/lib/edgepipe/apply-overlay"
     config = board.system / "sys/kernel/config"

@@ -65,7 +65,7 @@ TEST(ChildProcessTest, OfEndlessComplaintsOnlyTheLastAreKept) {
   EXPECT_LT((resident_pages() - before) * ::sysconf(_SC_PAGESIZE), 32 << 20);
 }
 
-TEST(ChildProcessTest, AChildOfItsOwnThatLivesOnHoldsNobodyUp) {
+TEST(ChildProcessTest, ASurvivingGrandchildDelaysNothing) {
   Result<ChildProcess> child = shell("echo the disc is broken >&2; sleep 60 & echo $!; exit 3");
   ASSERT_TRUE(child.ok());
   const pid_t grandchild = std::stoi(first_line(*child));
@@ -73,13 +73,13 @@ TEST(ChildProcessTest, AChildOfItsOwnThatLivesOnHoldsNobodyUp) {
   EXPECT_EQ(::kill(grandchild, SIGKILL), 0);
 }
 
-TEST(ChildProcessTest, AnEndBySignalIsTold) {
+TEST(ChildProcessTest, AnEndBySignalIsReported) {
   Result<ChildProcess> child = shell("kill -KILL $$");
   ASSERT_TRUE(child.ok());
   EXPECT_EQ(child->wait(soon()).message(), "sh was killed by signal 9");
 }
 
-TEST(ChildProcessTest, AProgramThatIsNotThereIsNotFound) {
+TEST(ChildProcessTest, AMissingProgramIsNotFound) {
   Result<ChildProcess> child = ChildProcess::start({"no-such-program"});
   // Under qemu-user vfork is a fork, so only the child notices.
   const Status status = child.ok() ? child->wait(soon()) : child.status();

@@ -84,7 +84,7 @@ TEST(ServiceManager, TellsTheStatusBeforeItIsKnownAndThenNotMoreThanOnceASecond)
   EXPECT_THAT(listener.heard(), ElementsAre("STATUS=0 frames")) << "and no watchdog was asked for";
 }
 
-TEST(ServiceManager, DoesNothingWhereThereIsNone) {
+TEST(ServiceManager, DoesNothingWithoutAManager) {
   Result<ServiceManager> manager = ServiceManager::connect({});
   ASSERT_TRUE(manager.ok());
   manager->ready("");
@@ -95,7 +95,7 @@ TEST(ServiceManager, DoesNothingWhereThereIsNone) {
   manager->stopping();
 }
 
-TEST(ServiceManager, RefusesASocketThatIsNone) {
+TEST(ServiceManager, RefusesAnInvalidSocket) {
   EXPECT_THAT(ServiceManager::connect({.socket = "relative"}).status().message(),
               HasSubstr("NOTIFY_SOCKET: found 'relative', expected the path or @NAME of a socket"));
   const Status nobody = ServiceManager::connect({.socket = unused_name("/tmp/none-")}).status();
@@ -103,7 +103,7 @@ TEST(ServiceManager, RefusesASocketThatIsNone) {
   EXPECT_THAT(nobody.message(), HasSubstr("No such file or directory"));
 }
 
-TEST(ServiceManager, TakesSystemdsVariablesAndAWatchdogOfItsOwnOnly) {
+TEST(ServiceManager, TakesSystemdsVariablesAndOnlyItsOwnWatchdog) {
   setenv("NOTIFY_SOCKET", "/run/systemd/notify", 1);
   setenv("WATCHDOG_USEC", "20000000", 1);
   setenv("WATCHDOG_PID", std::to_string(::getpid()).c_str(), 1);

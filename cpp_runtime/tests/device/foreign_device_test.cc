@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Revisions, ForeignDevice, ::testing::Values("0.0.1", "0
                            return std::string(revision.param) == "0.0.1" ? "First" : "Second";
                          });
 
-TEST(ForeignDriver, MemoryKnowsItsAllocationsAndSaysWhenThereIsNone) {
+TEST(ForeignDriver, MemoryKnowsItsAllocationsAndReportsWhenItIsFull) {
   const auto device = open("0.0.1");
   DeviceMemory& memory = device->memory();
   Buffer buffer = *memory.allocate(5000);

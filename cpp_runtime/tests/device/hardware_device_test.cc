@@ -128,7 +128,7 @@ TEST_F(HardwareDeviceTest, RunsProgramsByPollingWhenThereIsNoInterrupt) {
   EXPECT_EQ(rig.device->statistics().lost_interrupts, 0);
 }
 
-TEST_F(HardwareDeviceTest, StaleDoneFlagIsNotTakenForThisRuns) {
+TEST_F(HardwareDeviceTest, StaleDoneFlagIsIgnored) {
   Rig rig({{.kind = FaultKind::kStaleDone, .every_runs = 2}}, /*interrupt=*/false);
   EXPECT_EQ(run_many(rig, 20), 20);
   EXPECT_GE(rig.device->statistics().stale_done, 10);

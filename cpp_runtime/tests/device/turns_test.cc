@@ -23,7 +23,7 @@ void let_it_queue(const std::atomic<int>& announced, int count) {
   std::this_thread::sleep_for(20ms);
 }
 
-TEST(TurnsTest, TheyAreGivenInTheOrderOfArrivalAndNotToTheQuickest) {
+TEST(TurnsTest, TheyAreGivenInTheOrderOfArrival) {
   Turns turns;
   std::vector<int> order;  // written only by the holder of the turn
   std::atomic<int> announced{0};
@@ -49,7 +49,7 @@ TEST(TurnsTest, TheyAreGivenInTheOrderOfArrivalAndNotToTheQuickest) {
   third.join();
 }
 
-TEST(TurnsTest, WhoGivesUpIsToldHowManyWereAheadAndTheLineGoesOnWithoutIt) {
+TEST(TurnsTest, AWaiterThatGivesUpLearnsHowManyWereAheadAndLeavesTheQueue) {
   Turns turns;
   std::optional<Turns::Turn> first(*turns.take(soon()));
   std::atomic<int> announced{0};

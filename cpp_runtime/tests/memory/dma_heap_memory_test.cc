@@ -122,7 +122,7 @@ TEST_F(DmaHeap, ProcessorThatCannotMaintainCachesNeedsACoherentPort) {
 }
 #endif
 
-TEST_F(DmaHeap, TakesLessWhereThereIsLessAndSaysWhenThatIsTooLittle) {
+TEST_F(DmaHeap, TakesLessIfThereIsLessAndReportsTooLittle) {
   contiguous = kArena / 2;
   const auto memory = *DmaHeapMemory::open(options());
   EXPECT_THAT(memory->allocate(kArena / 2 + 1).status().message(),
@@ -133,7 +133,7 @@ TEST_F(DmaHeap, TakesLessWhereThereIsLessAndSaysWhenThatIsTooLittle) {
   EXPECT_THAT(status.message(), HasSubstr("linux,cma: 16384 contiguous bytes wanted"));
 }
 
-TEST_F(DmaHeap, ProcessThatMayNotKnowAddressesIsToldWhatToDo) {
+TEST_F(DmaHeap, ProcessWithoutRightsToAddressesGetsARemedy) {
   for (const bool readable : {false, true}) {
     may_read = readable;
     told = false;  // without CAP_SYS_ADMIN the kernel returns frame numbers of 0
@@ -164,7 +164,7 @@ TEST_F(DmaHeap, MachineWithoutAContiguousOneHasNone) {
   EXPECT_EQ(DmaHeapMemory::open(options()).status().code(), Code::kNotFound);
 }
 
-TEST_F(DmaHeap, AcceleratorTakesItWhereThereIsNeitherUdmabufNorZocl) {
+TEST_F(DmaHeap, AcceleratorUsesItWithoutUdmabufAndZocl) {
   const std::string classes = (root / "class").string();
   const std::string devices = (root / "dev").string();
   const UioOptions uio{.memory = {.devices = devices, .classes = classes},

@@ -128,7 +128,7 @@ TEST_F(Zocl, CoherentPortNeedsNoSync) {
   EXPECT_TRUE(synced.empty());
 }
 
-TEST_F(Zocl, TakesLessWhereThereIsLessAndSaysWhenThatIsTooLittle) {
+TEST_F(Zocl, TakesLessIfThereIsLessAndReportsTooLittle) {
   contiguous = kArena / 2;
   const auto memory = *ZoclMemory::open(options());
   EXPECT_THAT(memory->allocate(kArena / 2 + 1).status().message(),
@@ -155,7 +155,7 @@ TEST_F(Zocl, MachineWithoutTheDriverHasNone) {
   EXPECT_EQ(ZoclMemory::open(options()).status().code(), Code::kNotFound);
 }
 
-TEST_F(Zocl, AcceleratorTakesItWhereThereIsNoUdmabuf) {
+TEST_F(Zocl, AcceleratorUsesItWithoutUdmabuf) {
   const std::string classes = (root / "class").string();
   const std::string devices = (root / "dev").string();
   fs::create_directories(root / "class/uio/uio0/maps/map0");

@@ -127,7 +127,7 @@ TEST_F(FrameLoopTest, AFrameThatTakesTooLongIsAnErrorThatNamesTheStage) {
   EXPECT_THAT(status.message(), HasSubstr("frame 0 is held by stage 1 'stage1'"));
 }
 
-TEST_F(FrameLoopTest, ASlowSourceIsNoStuckPipeline) {
+TEST_F(FrameLoopTest, ASlowSourceIsNotAStuckPipeline) {
   FrameLoop loop = counting(2);
   loop.deadline = 100ms;
   loop.fill = [good = loop.fill](const InputFrame& frame) {

@@ -61,7 +61,7 @@ TEST_F(LiveStatisticsTest, PublishesAndRemovesOneJsonObject) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(LiveStatisticsTest, AReaderAlwaysFindsAWholeObject) {
+TEST_F(LiveStatisticsTest, AReaderAlwaysFindsACompleteObject) {
   std::atomic<int> size{1};
   const auto live = start([&] {
     size = size * 7 % 30'011;  // texts of varying lengths
@@ -92,7 +92,7 @@ TEST_F(LiveStatisticsTest, WhatAKilledProcessLeftIsRemovedByTheNext) {
   EXPECT_TRUE(std::filesystem::exists(foreign));
 }
 
-TEST_F(LiveStatisticsTest, AMissingFolderIsNoError) {
+TEST_F(LiveStatisticsTest, AMissingFolderIsNotAnError) {
   const auto live = LiveStatistics::start([] { return std::string("1"); },
                                           {.folder = "/nowhere/at/all", .period = 1ms});
   std::this_thread::sleep_for(5ms);

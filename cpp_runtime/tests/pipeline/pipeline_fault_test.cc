@@ -94,7 +94,7 @@ class PipelineFaultTest : public testing::PipelineModeTest {
 
 INSTANTIATE_TEST_SUITE_P(Modes, PipelineFaultTest, testing::modes(), testing::mode_name);
 
-TEST_P(PipelineFaultTest, AHangIsRunOnceMoreAndTheResultIsTheSame) {
+TEST_P(PipelineFaultTest, AFrameIsRunAgainAfterAHangWithTheSameResult) {
   start({Status(), hang()}, /*with_fallback=*/false);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(*run(i), i + 3);
   EXPECT_EQ(runs_, 5);
@@ -137,7 +137,7 @@ TEST_P(PipelineFaultTest, ABrokenDeviceIsNotTriedAgain) {
   EXPECT_EQ(body().fallback_frames, 1u);
 }
 
-TEST_P(PipelineFaultTest, AStageThatMayHaveLeftSomethingBehindIsNotRunTwice) {
+TEST_P(PipelineFaultTest, AStageWithSideEffectsIsNotRunAgain) {
   start(std::make_unique<DeviceStage>(std::vector{hang()}, runs_, /*repeatable=*/false));
   EXPECT_EQ(run(0).status().message(), "stage 1 'body' at frame 0: no answer; it has been reset");
   EXPECT_EQ(runs_, 1);
@@ -246,7 +246,7 @@ class FaultyFpgaTest : public ::testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(FaultyFpgaTest, HangsNowAndThenAreResetAwayAndTheFramesRunOnceMore) {
+TEST_F(FaultyFpgaTest, OccasionalHangsAreResetAndTheFramesRunAgain) {
   start({{.kind = FaultKind::kHang, .every_runs = 5}}, /*with_fallback=*/false);
   const Status status = run(12);
   EXPECT_TRUE(status.ok()) << status.message();

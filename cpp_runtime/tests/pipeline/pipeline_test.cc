@@ -247,7 +247,7 @@ TEST_P(PipelineTest, DestroyedWhileRunningItEnds) {
   }
 }
 
-TEST_P(PipelineTest, AFullRingIsADeadlineThatSaysWhy) {
+TEST_P(PipelineTest, AFullRingIsADeadlineWithItsReason) {
   const auto pipeline = make(chain({affine(1)}), 2);
   ASSERT_TRUE(submit(*pipeline, 0).ok());
   ASSERT_TRUE(submit(*pipeline, 1).ok());
@@ -266,7 +266,7 @@ TEST_P(PipelineTest, AnEmptyPipelineIsADeadlineThatSaysSo) {
             "no finished frame before the deadline: none is in the pipeline");
 }
 
-TEST_P(PipelineTest, AHandOverCopiesNothingTheNextStageReadsWhereTheOneBeforeWrote) {
+TEST_P(PipelineTest, AHandoverCopiesNothing) {
   constexpr std::size_t kSlotCount = 3;
   std::vector<const std::byte*> written;
   std::vector<const std::byte*> read;
@@ -369,7 +369,7 @@ TEST_P(PipelineTest, AnInputOfTheWrongSizeIsRefused) {
             "input 't0' has 3 bytes, expected 8");
 }
 
-TEST_P(PipelineTest, StatisticsMeasureEachStageAndTheWholeWay) {
+TEST_P(PipelineTest, StatisticsMeasureEachStageAndTheTotal) {
   const auto sleeps = [](auto duration) {
     return [duration](Buffers, Buffers) {
       std::this_thread::sleep_for(duration);

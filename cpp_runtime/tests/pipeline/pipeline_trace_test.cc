@@ -185,7 +185,7 @@ TEST(PipelineTraceTest, AFrameIsUnderWayFromSubmitToItsLastStageAndThenHeld) {
   for (const auto& [name, count] : open) EXPECT_EQ(count, 0) << name;
 }
 
-TEST(PipelineTraceTest, ALongRunKeepsTheLastFramesWhole) {
+TEST(PipelineTraceTest, ALongRunKeepsTheLastFramesComplete) {
   const json trace = run_and_trace(diamond(), {.trace_spans = 50}, 100);
   EXPECT_GE(trace["otherData"]["first_frame"].get<int>(), 88);
   std::map<int, int> slices;

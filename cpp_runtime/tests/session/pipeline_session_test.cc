@@ -83,7 +83,7 @@ TEST_F(PipelineSessionTest, RunsTheHostsFunctionsInTheGraphOfTheDescription) {
   }
 }
 
-TEST_F(PipelineSessionTest, AKindThatNobodyRunsIsToldWithItsStage) {
+TEST_F(PipelineSessionTest, AnUnsupportedKindIsReportedWithItsStage) {
   description_["stages"][1]["name"] = "third";
   description_["stages"][1]["kind"] = "python";
   EXPECT_EQ(
@@ -91,7 +91,7 @@ TEST_F(PipelineSessionTest, AKindThatNobodyRunsIsToldWithItsStage) {
       "stage 'third': kind 'python' needs a function from the host program, which supplied none");
 }
 
-TEST_F(PipelineSessionTest, MissingFilesAreTold) {
+TEST_F(PipelineSessionTest, MissingFilesAreReported) {
   nlohmann::json& first = description_["stages"][0];
   first["kind"] = "arm";
   first["folder"] = "stages/0";

@@ -357,7 +357,7 @@ TEST(ProgramChecker, ChecksACopyWithOtherUopsFromTheBeginning) {
   expect_refused(p, "reads inp entry 7, which nothing has written");
 }
 
-TEST(ProgramChecker, ChecksAProgramThatIsNoCopyFromTheBeginning) {
+TEST(ProgramChecker, ChecksAProgramThatIsNotACopyFromTheBeginning) {
   VtaProgram p;
   ASSERT_TRUE(p.run().ok());
   p.instructions[VtaProgram::kGemm].pop_prev = 0;

@@ -59,7 +59,7 @@ TEST(Simulator, TwoAcceleratorsLiveInOneProcess) {
   expect_product(second);
 }
 
-TEST(Simulator, RefusesAKernelThatIsNotThere) {
+TEST(Simulator, RefusesAnUnknownKernel) {
   VtaProgram p;
   const auto simulator = Simulator::create(stock(), *p.memory, {.kernel = "abacus"});
   EXPECT_EQ(simulator.status().code(), Code::kUnsupported);

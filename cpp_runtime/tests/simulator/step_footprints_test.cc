@@ -86,7 +86,7 @@ TEST(StepFootprintsTest, TellsWhatTheStepsTouchAndWhetherTheyComeTooClose) {
   EXPECT_LT(hazardous, 1900);
 }
 
-TEST(StepFootprintsTest, AnEntryBeyondABufferIsTold) {
+TEST(StepFootprintsTest, AnEntryBeyondABufferIsReported) {
   const Accelerator accelerator;
   StepFootprints footprints(accelerator);
   Instruction i;

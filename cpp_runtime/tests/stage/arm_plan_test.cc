@@ -72,7 +72,7 @@ TEST(ArmPlan, TakesTheFirstVariantThatThisProcessorRuns) {
   EXPECT_EQ(plan.runnable_variant()->kernels, "fast.so");
 }
 
-TEST(ArmPlan, NamesWhatTheLeastDemandingVariantLacks) {
+TEST(ArmPlan, NamesTheMissingFeatureOfTheLeastDemandingVariant) {
   const Status status = plan_of_two({"holodeck", "replicator"}).runnable_variant().status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_EQ(status.message(), "this processor has no holodeck, which plain.so needs");

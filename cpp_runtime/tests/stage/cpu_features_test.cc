@@ -12,7 +12,7 @@
 namespace edgepipe {
 namespace {
 
-TEST(CpuFeatures, AnUnknownNameIsNoFeature) { EXPECT_FALSE(has_cpu_feature("warp_drive")); }
+TEST(CpuFeatures, AnUnknownNameIsNotAFeature) { EXPECT_FALSE(has_cpu_feature("warp_drive")); }
 
 #if defined(__x86_64__)
 TEST(CpuFeatures, AreThoseOfTheKernel) {

@@ -91,5 +91,5 @@ def test_the_spellings_of_a_part(spelling, die, package):
 
 
 @pytest.mark.parametrize("text", ["", "5cseba6u23i7", "xc", "stm32"])
-def test_what_is_no_zynq_part_is_none(text):
+def test_a_part_that_is_not_a_zynq_is_none(text):
     assert parts.parse(text) is None

@@ -77,7 +77,7 @@ def test_the_command_line_ends_with_the_exit_code(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith("a differs\nhint: do b\n")
 
 
-def test_a_record_survives_and_a_damaged_one_is_told():
+def test_a_record_survives_and_a_damaged_one_is_reported():
     assert record.parse(record.to_json(PROGRAMMED), "board") == PROGRAMMED
     for text in ("{", "[]", '{"path": ""}', record.to_json(PROGRAMMED)[:-1] + ', "x": 1}'):
         with pytest.raises(BitstreamError, match="board"):

@@ -48,7 +48,7 @@ def test_a_stream_without_idcode_is_accepted_and_says_none():
         (b"\xff" + make_stream()[:-1], "no sync word aa995566 .* at a multiple of 4"),
     ],
 )
-def test_what_is_no_stream_is_an_error(words, message):
+def test_anything_but_a_stream_is_an_error(words, message):
     with pytest.raises(BitstreamError, match=message):
         stream.parse(words, "x")
 

@@ -86,7 +86,7 @@ def test_a_failed_write_keeps_the_old_bundle(bundle):
     assert list(bundle.parent.iterdir()) == [bundle]
 
 
-def test_a_folder_that_is_no_bundle_is_not_overwritten(tmp_path):
+def test_a_folder_that_is_not_a_bundle_is_not_overwritten(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("irreplaceable")
     with pytest.raises(BundleError, match="exists and is not a bundle"):
@@ -183,7 +183,7 @@ def test_a_missing_bundle_is_an_error(tmp_path):
         storage.check(tmp_path / "none")
 
 
-def test_a_file_that_is_no_archive_is_an_error(tmp_path):
+def test_a_file_that_is_not_an_archive_is_an_error(tmp_path):
     path = tmp_path / "net.edgepipe"
     path.write_bytes(b"hello" * 1000)
     with pytest.raises(BundleError, match="not a bundle, or truncated"):
@@ -227,7 +227,7 @@ def test_what_the_manifest_does_not_list_is_damage(tmp_path):
         storage.check(tmp_path / "net.edgepipe")
 
 
-def test_a_pipe_is_no_bundle(tmp_path):
+def test_a_pipe_is_not_a_bundle(tmp_path):
     os.mkfifo(tmp_path / "net.edgepipe")
     with pytest.raises(BundleError, match="neither a file nor a folder"):
         storage.check(tmp_path / "net.edgepipe")

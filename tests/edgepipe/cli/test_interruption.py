@@ -140,7 +140,7 @@ def test_a_build_on_a_full_disk(project, capsys, monkeypatch):
     assert_nothing_half_written(project)
 
 
-def test_an_unforeseen_error_of_the_system_is_no_traceback(capsys, monkeypatch):
+def test_an_unforeseen_error_of_the_system_shows_no_traceback(capsys, monkeypatch):
     def fail(*arguments):
         raise PermissionError(13, "Permission denied", "/etc/shadow")
 

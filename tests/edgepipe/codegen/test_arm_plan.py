@@ -57,7 +57,7 @@ def test_equal_constants_are_stored_once_and_aligned():
     assert len(weights) == 64 + 20
 
 
-def test_the_libraries_of_an_architecture_are_told_the_best_first():
+def test_the_libraries_of_an_architecture_are_listed_best_first():
     assert json.loads(PlanBuilder().finish(0, ARCHITECTURES)[0])["architectures"] == {
         "x86_64": [
             {"kernels": "kernels-new.so", "cpu_features": ["avx512f", "avx2"]},

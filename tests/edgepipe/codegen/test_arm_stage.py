@@ -202,12 +202,12 @@ def test_an_unknown_architecture(frame_stage):
     assert error.value.hint == "known architectures: x86_64, aarch64, armhf"
 
 
-def test_a_layout_for_a_tensor_that_is_not_there(frame_stage):
+def test_a_layout_for_a_tensor_that_does_not_exist(frame_stage):
     with pytest.raises(CodegenError, match="layout for output 'boxes': the stage has no such"):
         compile_arm_stage(frame_stage.finish(["image"]), output_layouts={"boxes": Blocks()})
 
 
-def test_a_layout_for_a_tensor_that_is_no_picture():
+def test_a_layout_for_a_tensor_that_is_not_a_picture():
     builder = ModuleBuilder()
     builder.param("x", (1, 60), "float32")
     builder.emit("y", "negative", "x")

@@ -79,7 +79,7 @@ def test_a_refused_bitstream_leaves_no_record(run, system):
     assert not programmed(system).exists()
 
 
-def test_a_kernel_without_the_firmware_file_is_told_before_anything_is_sent(run, system):
+def test_a_kernel_without_the_firmware_file_is_reported_before_anything_is_sent(run, system):
     (system / "sys/class/fpga_manager/fpga0/firmware").unlink()
     with pytest.raises(BitstreamError, match="only through device-tree overlays") as caught:
         run()
@@ -87,7 +87,7 @@ def test_a_kernel_without_the_firmware_file_is_told_before_anything_is_sent(run,
     assert not (system / "lib").exists()
 
 
-def test_a_board_without_fpga_manager_is_told(run, system):
+def test_a_board_without_fpga_manager_is_reported(run, system):
     (system / "sys/class/fpga_manager").rename(system / "sys/class/other")
     with pytest.raises(BitstreamError, match="there is no fpga_manager"):
         run()

@@ -87,7 +87,7 @@ def test_a_single_board_prints_its_steps_and_a_row(board, make_bundle, runtime, 
         (("net.edgepipe", "--fleet", "none.toml"), "none.toml: no such file"),
     ],
 )
-def test_wrong_uses_are_told(arguments, message):
+def test_wrong_uses_are_reported(arguments, message):
     with pytest.raises(DeployError, match=message):
         command(*arguments)
 

@@ -103,7 +103,7 @@ def test_a_program_says_its_architecture(tmp_path, machine, elf_class, architect
     assert all(file.executable for file in payload.find_runtime(architecture, (path,)))
 
 
-def test_no_program_for_the_board_is_told_with_what_there_is(tmp_path):
+def test_no_program_for_the_board_is_reported_with_those_found(tmp_path):
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0")
     with pytest.raises(DeployError, match=r"no program for armhf boards .*program is for x86_64"):

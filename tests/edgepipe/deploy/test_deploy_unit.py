@@ -81,7 +81,7 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
-def test_the_unit_rests_during_the_golden_run_and_runs_the_new_release(
+def test_the_unit_is_stopped_for_the_golden_run_and_runs_the_new_release(
     unit_board, make_bundle, options
 ):
     for number in (1, 2):
@@ -135,7 +135,7 @@ def test_a_link_lost_during_the_golden_run_lets_the_old_release_run_again(
     wait_until(lambda: state(unit_board) == "active")
 
 
-def test_an_unchanged_release_at_work_is_left_alone_and_one_at_rest_is_started(
+def test_an_unchanged_release_that_runs_is_left_alone_and_a_stopped_one_is_started(
     unit_board, make_bundle, options
 ):
     deploy(unit_board, make_bundle(), options)

@@ -112,7 +112,7 @@ def test_a_failed_golden_run_leaves_the_old_release_and_no_trace(board, make_bun
     assert tree(board.root / "releases") == before
 
 
-def test_a_golden_run_that_needed_a_fallback_is_told(board, make_bundle, options):
+def test_a_golden_run_with_a_fallback_is_reported(board, make_bundle, options):
     notices = []
     progress = Silent()
     progress.notice = notices.append
@@ -197,7 +197,7 @@ def test_a_failing_command_after_the_switch_brings_the_old_release_back(
     assert visited == ["2", "1"]
 
 
-def test_a_second_deploy_is_told_who_holds_the_lock(board, make_bundle, options):
+def test_a_second_deploy_reports_who_holds_the_lock(board, make_bundle, options):
     with Connection(board.target()) as first:
         first.begin("", "", "ada@laptop")
         first.lock()
@@ -263,7 +263,7 @@ def test_a_bundle_for_another_architecture_is_refused_before_the_lock(board, mak
     assert list(board.home.iterdir()) == []
 
 
-def test_a_runtime_that_is_no_program_is_refused(board, make_bundle, options, tmp_path):
+def test_a_runtime_that_is_not_a_program_is_refused(board, make_bundle, options, tmp_path):
     script = tmp_path / "edgepipe-run"
     script.write_text("#!/bin/sh\n")
     with pytest.raises(DeployError, match="not a program for aarch64, armhf, x86_64"):

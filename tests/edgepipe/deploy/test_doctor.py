@@ -167,7 +167,7 @@ def test_a_good_board_has_nothing_that_fails(examine):
         ),
     ],
 )
-def test_what_is_wrong_is_found_with_a_remedy(examine, changes, check, state, text):
+def test_problems_are_found_with_a_remedy(examine, changes, check, state, text):
     finding = examine(changes)[check]
     assert (finding.state, text in finding.text) == (state, True), finding
     assert finding.remedy
@@ -207,7 +207,7 @@ def test_buffers_come_from_a_contiguous_heap_where_there_is_neither(examine):
         ("MemTotal: 65536 kB\n", "fail", "0.0 MiB of CMA"),
     ],
 )
-def test_cma_that_is_too_small_for_the_bundle_is_told(examine, meminfo, state, text):
+def test_cma_that_is_too_small_for_the_bundle_is_reported(examine, meminfo, state, text):
     finding = examine(ZOCL | {"proc/meminfo": meminfo})["CMA"]
     assert (finding.state, text in finding.text, "cma=128M" in finding.remedy) == (
         state,
@@ -223,7 +223,7 @@ def test_another_bitstream_than_the_bundles_names_both(examine):
     assert finding.text.endswith("clock is 100 Hz, the bundle was built for 333000000 Hz")
 
 
-def test_without_an_accelerators_stages_missing_devices_are_only_told(examine):
+def test_without_an_accelerators_stages_missing_devices_are_only_reported(examine):
     found = examine(without("sys/class/uio/uio4/name", "dev/udmabuf0"), memory_bytes=0)
     assert found["registers"].state == found["buffers"].state == "warn"
 

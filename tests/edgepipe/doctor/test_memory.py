@@ -39,7 +39,7 @@ def test_the_heap_that_is_contiguous_serves_root():
         ),
     ],
 )
-def test_what_keeps_the_heap_from_serving_is_told_with_a_remedy(changes, text):
+def test_an_unusable_heap_is_reported_with_a_remedy(changes, text):
     survey = dataclasses.replace(ROOT, **changes)
     finding = memory.buffers(survey, 0, "fail")
     assert (finding.state, text in finding.text) == ("fail", True), finding

@@ -55,7 +55,7 @@ def test_the_other_images_memory_is_a_failure():
     assert states("failed a edgepipe-vta-run: error: vta: no end")["self-test"] == "fail"
 
 
-def test_an_accelerator_in_use_is_no_failure():
+def test_an_accelerator_in_use_is_not_a_failure():
     busy = "failed a edgepipe-vta-run: error: /dev/uio0: another process uses it"
     report = self_test.parse_report(busy, TEST)
     (finding,) = checks.judge_self_test(report)

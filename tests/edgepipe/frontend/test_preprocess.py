@@ -72,6 +72,6 @@ def test_impossible_descriptions_are_refused(change: dict[str, object], message:
         dataclasses.replace(NANODET, **change)  # type: ignore[arg-type]
 
 
-def test_what_is_no_picture_is_refused() -> None:
+def test_anything_but_a_picture_is_refused() -> None:
     with pytest.raises(MediaError, match=r"picture is float64\[6, 8, 3\], expected uint8"):
         NANODET.frame(np.zeros((6, 8, 3)))  # type: ignore[arg-type]

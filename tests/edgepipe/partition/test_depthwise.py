@@ -101,7 +101,7 @@ def test_there_is_nothing_to_choose_without_depthwise_convolutions():
     assert choose(network).text == ""
 
 
-def test_an_average_pooling_is_no_depthwise_convolution():
+def test_an_average_pooling_is_not_a_depthwise_convolution():
     layer = NETWORK[2].layer
     average = dataclasses.replace(layer, weight=np.full_like(layer.weight, 3))
     assert depthwise.is_depthwise(layer)

@@ -112,6 +112,6 @@ def failing(module: Any, target: Any) -> Any:
         ({"export_cc": lambda output, objects: None}, "export_cc wrote no library"),
     ],
 )
-def test_a_build_function_or_linker_that_fails_is_told(options: Any, text: str) -> None:
+def test_a_build_function_or_linker_that_fails_is_reported(options: Any, text: str) -> None:
     with pytest.raises(PipelineError, match=text):
         with_two_inputs(**options).build()

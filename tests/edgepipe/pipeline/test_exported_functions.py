@@ -126,7 +126,7 @@ def test_a_function_with_something_that_cannot_be_copied_is_refused(tmp_path: Pa
         assert_array_equal(running.next().outputs[0], made.vector(1))
 
 
-def test_another_version_of_python_is_told(tmp_path: Path) -> None:
+def test_another_version_of_python_is_reported(tmp_path: Path) -> None:
     folder = built(functions.adder(1)).export(tmp_path / "exported")
     this = f"{sys.version_info.major}.{sys.version_info.minor}"
     text = (folder / "pipeline.json").read_text()
@@ -148,7 +148,7 @@ def test_code_that_has_been_altered_is_not_run(tmp_path: Path) -> None:
         load(folder)
 
 
-def test_a_module_that_the_code_needs_and_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_module_of_the_code_is_reported(tmp_path: Path) -> None:
     folder = built(functions.Scale(2).apply).export(tmp_path / "exported")
     command = [sys.executable, "-c", RUN, str(folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

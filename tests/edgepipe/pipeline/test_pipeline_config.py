@@ -116,7 +116,7 @@ def test_a_pipeline_output_as_source_or_destination_is_refused() -> None:
     )
 
 
-def test_a_cycle_is_refused_and_its_way_is_told() -> None:
+def test_a_cycle_is_refused_and_its_path_is_reported() -> None:
     config = PipelineConfig()
     a, b, c = made.adder("a"), made.adder("b"), made.adder("c")
     config.connect(a, 0, b, "x")
@@ -207,7 +207,7 @@ def test_two_stages_of_one_name_are_refused() -> None:
     )
 
 
-def test_something_that_is_no_stage_is_refused() -> None:
+def test_something_that_is_not_a_stage_is_refused() -> None:
     config: Any = PipelineConfig()
     assert refused(lambda: config.connect(made.two_outputs(), 0, join(), "a")) == (
         "found IRModule, expected a stage",
@@ -282,7 +282,7 @@ def test_a_config_prints_as_its_wires_in_the_order_of_running() -> None:
     )
 
 
-def test_an_input_can_be_assigned_anew_and_deleted() -> None:
+def test_an_input_can_be_reassigned_and_deleted() -> None:
     config, a, b = PipelineConfig(), fork(), join()
     config.inputs["data"] = (a, "x")
     config.inputs["data"] = [(a, "x"), (b, "b")]
@@ -293,7 +293,7 @@ def test_an_input_can_be_assigned_anew_and_deleted() -> None:
     assert list(config.inputs) == []
 
 
-def test_a_library_that_is_not_there_is_told_when_built(tmp_path: Path) -> None:
+def test_a_library_that_does_not_exist_is_reported_when_built(tmp_path: Path) -> None:
     from edgepipe.pipeline import library_stage
 
     stage = library_stage(

@@ -129,7 +129,7 @@ def test_a_stage_that_nothing_names_any_more_is_gone() -> None:
     config.connect(a, 0, join(), "a")  # the name is free again
 
 
-def test_only_what_is_there_is_removed() -> None:
+def test_only_existing_files_are_removed() -> None:
     config, a, b = wired()
     assert unchanged(config, lambda: config.disconnect(a, "x")) == (
         "fork.x: is fed by pipeline input 'data', not by a stage"

@@ -57,7 +57,7 @@ def test_a_stage_that_throws_ends_the_run_with_its_text_and_not_the_process(star
         ("y", "output 'wrong.y': found str"),
     ],
 )
-def test_a_function_that_returns_something_else_is_told(
+def test_a_function_that_returns_something_else_is_reported(
     start: Start, returned: Any, text: str
 ) -> None:
     stage = python_stage(
@@ -84,7 +84,7 @@ def test_a_pipeline_that_nothing_refers_to_ends_its_threads() -> None:
     assert len(os.listdir("/proc/self/task")) <= threads - 2  # noqa: PTH208
 
 
-def test_drain_waits_for_all_frames_and_the_pipeline_goes_on(start: Start) -> None:
+def test_drain_waits_for_all_frames_and_the_pipeline_continues(start: Start) -> None:
     pipeline = start(chain(made.adder(), made.adder("second")))
     for i in range(3):
         pipeline.run(data=vector(i))

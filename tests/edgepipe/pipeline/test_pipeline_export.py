@@ -87,7 +87,7 @@ def test_nothing_in_the_folder_names_another_place(exported: Path) -> None:
     assert "/tmp" not in text
 
 
-def test_an_altered_or_missing_file_is_told(exported: Path, tmp_path: Path) -> None:
+def test_an_altered_or_missing_file_is_reported(exported: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     library = next(copy.rglob("libnegate.so"))
     library.write_bytes(library.read_bytes()[:-1])
@@ -109,7 +109,7 @@ def test_an_export_replaces_nothing(exported: Path) -> None:
         load(exported).export(exported)
 
 
-def test_a_function_that_has_gone_is_told_when_loaded(exported: Path, tmp_path: Path) -> None:
+def test_a_function_that_is_gone_is_reported_when_loaded(exported: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     text = (copy / "pipeline.json").read_text()
     (copy / "pipeline.json").write_text(text.replace(":add_ten", ":add_eleven"))
@@ -117,7 +117,9 @@ def test_a_function_that_has_gone_is_told_when_loaded(exported: Path, tmp_path: 
         load(copy)
 
 
-def test_a_device_that_is_not_there_is_told_when_started(exported: Path, tmp_path: Path) -> None:
+def test_a_device_that_does_not_exist_is_reported_when_started(
+    exported: Path, tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     text = (copy / "pipeline.json").read_text()
     (copy / "pipeline.json").write_text(text.replace('"cpu"', '"cuda"'))
@@ -125,7 +127,7 @@ def test_a_device_that_is_not_there_is_told_when_started(exported: Path, tmp_pat
         load(copy).start()
 
 
-def test_a_function_that_the_library_lacks_is_told_when_started(
+def test_a_function_that_the_library_lacks_is_reported_when_started(
     exported: Path, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))

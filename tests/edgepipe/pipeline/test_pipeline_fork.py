@@ -103,13 +103,13 @@ def run(program: str, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("child", CHILDREN)
-def test_a_forked_child_ends_and_the_parent_goes_on(child: str) -> None:
+def test_a_forked_child_ends_and_the_parent_continues(child: str) -> None:
     body = textwrap.indent(CHILDREN[child].strip(), "    ")
     run(PROGRAM.format(child=body, fork=OS_FORK))
 
 
 @pytest.mark.parametrize("child", ["exits", "closes"])
-def test_a_child_of_multiprocessing_ends_and_the_parent_goes_on(child: str) -> None:
+def test_a_child_of_multiprocessing_ends_and_the_parent_continues(child: str) -> None:
     run(PROGRAM.format(child=f"    {CHILDREN[child]}", fork=MULTIPROCESSING))
 
 

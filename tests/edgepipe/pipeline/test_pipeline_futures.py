@@ -55,7 +55,7 @@ def test_a_future_of_before_a_restart_says_so(start: Start) -> None:
         future.result()
 
 
-def test_a_future_that_is_thrown_away_holds_up_nobody(start: Start) -> None:
+def test_a_future_that_is_dropped_blocks_nothing(start: Start) -> None:
     pipeline = start(chain(made.adder()), slots=2)
     pipeline.submit(data=vector(0))
     pipeline.run(data=vector(1))

@@ -224,7 +224,7 @@ def stopped_after(server: rpc.LocalServer, config: PipelineConfig) -> Iterator[A
         yield pipeline
 
 
-def test_a_server_that_is_not_there_is_an_error_that_names_it():
+def test_a_server_that_does_not_exist_is_an_error_that_names_it():
     where = RpcServer(port=free_port(), timeout_s=2)
     built = chain(remote_stage(made.scaled_stage(), where)).build()
     with pytest.raises(PipelineError, match=r"RPC server 127.0.0.1:\d+: no session") as caught:

@@ -170,7 +170,7 @@ def test_a_bundle_gives_the_same_bits_there_as_here(session, tmp_path):
         assert_array_equal(array, expected)
 
 
-def test_wrong_inputs_and_stages_are_told(session, exported, tmp_path):
+def test_wrong_inputs_and_stages_are_reported(session, exported, tmp_path):
     pipeline = load_on(session, exported)
     with pytest.raises(PipelineError, match="input 'data': has not been set"):
         pipeline.run()
@@ -206,7 +206,7 @@ def test_futures_give_their_own_frames_and_several_threads_may_call(session, exp
         assert_array_equal(results[i].outputs[0], 2 * vector(i))
 
 
-def test_a_closed_pipeline_is_gone_there_and_the_session_goes_on(session, exported):
+def test_a_closed_pipeline_is_gone_there_and_the_session_continues(session, exported):
     with load_on(session, exported) as pipeline:
         assert pipeline.run(data=vector(1)) == 0
     with pytest.raises(RuntimeFailure, match="used after close"):

@@ -64,7 +64,9 @@ def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
     assert all(stage.runs == 3 and 0 < stage.min_us <= stage.max_us for stage in report.stages)
 
 
-def test_a_golden_output_that_differs_is_named_and_the_server_serves_on(server, bundle, tmp_path):
+def test_a_golden_output_that_differs_is_named_and_the_server_keeps_serving(
+    server, bundle, tmp_path
+):
     altered = with_wrong_golden(bundle, tmp_path / "altered")
     with (
         pytest.raises(RpcError, match=r"differs from the golden output: 1 of \d+ bytes differ"),
@@ -85,7 +87,7 @@ def test_a_client_with_another_key_is_refused(server):
         rpc.connect(server.port, key="other")
 
 
-def test_what_is_no_rpc_client_is_refused_and_the_server_serves_on(server):
+def test_anything_but_an_rpc_client_is_refused_and_the_server_keeps_serving(server):
     with socket.create_connection(("127.0.0.1", server.port)) as stranger:
         stranger.sendall(b"GET ")
         assert stranger.recv(1) == b""

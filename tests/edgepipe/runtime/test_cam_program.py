@@ -109,7 +109,7 @@ def test_a_video_file_can_go_round_and_round(bundle):
     assert len(done.stdout.splitlines()) == 250
 
 
-def test_a_file_that_is_no_video_is_an_error_in_ffmpegs_words(bundle, tmp_path):
+def test_a_file_that_is_not_a_video_is_an_error_with_ffmpegs_message(bundle, tmp_path):
     needs.installed("ffmpeg", "ffmpeg")
     path = tmp_path / "-notes.txt"
     path.write_text("no video")

@@ -66,7 +66,7 @@ def test_a_library_that_lacks_functions_is_refused_by_their_names(bundle):
     )
 
 
-def test_a_library_that_is_not_there_is_named(bundle, tmp_path):
+def test_a_library_that_does_not_exist_is_named(bundle, tmp_path):
     ran = run(bundle, tmp_path / "libvta.so")
     assert ran.returncode == 1
     assert f"driver {tmp_path}/libvta.so: cannot be loaded: " in ran.stderr

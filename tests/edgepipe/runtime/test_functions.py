@@ -137,7 +137,7 @@ def export_negative(folder):
 
 
 @pytest.mark.parametrize("groups", [5, {"weights": 5}])
-def test_damaged_parameter_groups_are_told(tmp_path, groups):
+def test_damaged_parameter_groups_are_reported(tmp_path, groups):
     exported = export_negative(tmp_path / "exported")
     file = exported / DESCRIPTION_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {"parameter_groups": groups}))

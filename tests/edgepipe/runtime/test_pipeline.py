@@ -278,7 +278,7 @@ def test_a_running_pipeline_is_seen_from_outside_until_it_is_closed(bundle):
     assert found.key not in [one.key for one in mine()]
 
 
-def test_an_error_about_a_name_that_is_not_utf_8_is_told(tmp_path):
+def test_an_error_about_a_name_that_is_not_utf_8_is_reported(tmp_path):
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")

@@ -141,7 +141,7 @@ def test_a_signal_while_the_source_is_waited_for_delivers_what_came(bundle, numb
     [(RUN, ("--golden", "--frames", "10000000")), (CAM, ENDLESS)],
     ids=["run", "cam"],
 )
-def test_a_signal_while_frames_flow_delivers_what_is_under_way(bundle, program, arguments, number):
+def test_a_signal_while_frames_flow_delivers_frames_in_flight(bundle, program, arguments, number):
     process = start(program, bundle, arguments)
     assert process.stdout is not None
     for _ in range(3):

@@ -50,7 +50,7 @@ def test_a_bundle_is_bit_equal_on_memory_without_cache_coherence(plain):
     assert "VTA stages ran on: model" in ran.stderr
 
 
-def test_hangs_are_told_and_their_frames_run_once_more(plain):
+def test_hangs_are_reported_and_their_frames_run_again(plain):
     ran = run(plain, "--frames", "12", "--device", "model", "--fault", "hang=5", *TIME_LIMIT)
     assert body_of(ran)["retries"] == 2
     told = [line for line in ran.stderr.splitlines() if "vta: hangs" in line]
@@ -145,7 +145,7 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     assert "LimitRTPRIO=" in ran.stderr
 
 
-def test_an_accelerator_that_is_not_there_is_an_error(plain):
+def test_an_accelerator_that_does_not_exist_is_an_error(plain):
     ran = run(plain, "--device", "uio:1")
     assert ran.returncode == 1
     assert "udmabuf1" in ran.stderr

@@ -118,7 +118,7 @@ def test_an_input_that_ends_inside_a_frame_fails_after_the_frames_before_it(bund
     assert b"standard input: frame 2: the input ends after 4 of 768 bytes" in ran.stderr
 
 
-def test_an_interruption_finishes_what_is_under_way(bundle):
+def test_an_interruption_finishes_frames_in_flight(bundle):
     with subprocess.Popen(
         [built("edgepipe-run"), bundle, "--input", "-"],
         stdin=subprocess.PIPE,

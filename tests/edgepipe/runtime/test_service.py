@@ -68,7 +68,7 @@ def test_a_run_reports_too(bundle, manager):
 
 
 @pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam"])
-def test_a_socket_that_nobody_has_is_an_error_before_anything_runs(bundle, tmp_path, program):
+def test_a_socket_without_a_listener_is_an_error_before_anything_runs(bundle, tmp_path, program):
     options = ["--golden"] if program == "edgepipe-run" else ["--source", "synthetic"]
     ran = subprocess.run(
         [built(program), bundle, *options],

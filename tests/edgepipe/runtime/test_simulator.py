@@ -61,7 +61,7 @@ def test_an_impossible_accelerator_is_refused() -> None:
         Simulator(Accelerator(batch=3))
 
 
-def test_the_portable_kernel_is_always_there() -> None:
+def test_the_portable_kernel_always_exists() -> None:
     for accelerator in (Accelerator(), FOUR_BY_EIGHT):
         assert describe(accelerator).kernels[-1] == "portable"
 

@@ -175,7 +175,7 @@ def test_the_page_has_accounts_source_and_a_row_per_stage(tmp_path):
     assert page.endswith("vta1: 2 frames run again, 7 on its fallback")
 
 
-def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
+def test_it_continues_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
     steps = iter(
         [
             lambda: publish(tmp_path),
@@ -201,7 +201,7 @@ def test_it_goes_on_when_pipelines_end_and_begin(tmp_path, capsys, monkeypatch):
     )
 
 
-def test_a_terminal_is_drawn_anew_in_place(tmp_path, capsys, monkeypatch):
+def test_a_terminal_is_redrawn_in_place(tmp_path, capsys, monkeypatch):
     publish(tmp_path)
 
     def interrupt(_seconds):

@@ -69,7 +69,7 @@ def test_missing_programs_come_with_the_line_that_installs_them(monkeypatch):
     )
 
 
-def test_a_failed_program_is_told_with_its_last_line_and_log(tmp_path):
+def test_a_failed_program_is_reported_with_its_last_line_and_log(tmp_path):
     log = tmp_path / "logs/image.log"
     with pytest.raises(VirtualBoardError, match="index: tar ended with 2: ") as e:
         host_tools.run("index", ["tar", "-tf", tmp_path / "none.tar"], log=log)
@@ -101,7 +101,7 @@ def test_unknown_faults_are_refused(fault):
     assert "hang=N, lost-interrupt=N, stale-done=N" in caught.value.hint
 
 
-def test_model_that_cannot_start_is_told_with_its_last_words(tmp_path):
+def test_model_that_cannot_start_is_reported_with_its_last_words(tmp_path):
     program = tmp_path / "model"
     program.write_text("#!/bin/sh\necho 'qtest.sock: No such file or directory' >&2; exit 1\n")
     program.chmod(0o755)

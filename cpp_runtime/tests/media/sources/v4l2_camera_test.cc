@@ -249,7 +249,7 @@ TEST_F(V4l2CameraTest, AnOldPictureGoesBackToTheDriverAtOnce) {
   }
 }
 
-TEST_F(V4l2CameraTest, ALentPictureOutlivesTheDeviceAndTheCamera) {
+TEST_F(V4l2CameraTest, ALentPictureStaysValidWithoutDeviceAndCamera) {
   calls_.capture(5, 0);
   const PictureLease lease = next();
   calls_.unplug();
@@ -300,7 +300,7 @@ TEST_F(V4l2CameraTest, StopEndsTheWaitForAPicture) {
   EXPECT_FALSE(*more);
 }
 
-TEST(V4l2Camera, ADeviceThatIsNotThereAtTheStartIsAnError) {
+TEST(V4l2Camera, AMissingDeviceAtTheStartIsAnError) {
   FakeCamera calls;
   calls.unplug();
   const auto opened = V4l2Camera::open({.path = "/dev/video7", .stream = {}}, calls);
