@@ -1,4 +1,4 @@
-"""What the compiler's tests share: layer makers, and a check of programs against the reference."""
+"""Helpers of the compiler's tests: layers, and a check of programs against the reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tensor(name: str, channels: int, height: int, width: int) -> TensorSpec:
 
 
 def int8(rng: np.random.Generator, *shape: int) -> NDArray[np.int8]:
-    """Random int8 over the full range."""
+    """Return random int8 over the full range."""
     return rng.integers(-128, 128, shape).astype(np.int8)
 
 
@@ -65,7 +65,7 @@ def epilogue(
     leaky: bool = False,
     per_channel: bool = True,
 ) -> Epilogue:
-    """An epilogue that keeps most results in range; bias and shift differ by channel."""
+    """Return an epilogue that keeps most results in range; bias and shift differ by channel."""
     extra = rng.integers(0, 3, channels) if per_channel else np.zeros(channels, np.int64)
     steps = LEAKY_STEPS[int(rng.integers(len(LEAKY_STEPS)))]
     offset = rng.integers(0, 200, channels).astype(np.int32)
@@ -93,7 +93,7 @@ def conv(
     high: int = 127,
     leaky: bool = False,
 ) -> Conv:
-    """A square convolution whose accumulator fits the epilogue's shift."""
+    """Return a square convolution with a shift that suits its accumulator."""
     height = (source.height + 2 * pad - kernel) // stride + 1
     width = (source.width + 2 * pad - kernel) // stride + 1
     products = source.channels // groups * kernel * kernel
@@ -112,7 +112,7 @@ def conv(
 
 
 def specs_of(layers: Sequence[Layer]) -> dict[str, TensorSpec]:
-    """All tensors of a network by name."""
+    """Return all tensors of a network by name."""
     return {spec.name: spec for layer in layers for spec in [*layer_inputs(layer), layer.output]}
 
 

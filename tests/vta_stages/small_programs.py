@@ -1,4 +1,4 @@
-"""Small programs for tests: records in, a Program with the usual four regions out."""
+"""Small programs for tests: instruction records to a Program with the usual four regions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_program(
 
 
 def product_uops(count: int = 16) -> list[Uop]:
-    """acc[i] += inp[i] . wgt[0] for ``count`` elements."""
+    """Return uops for ``acc[i] += inp[i] . wgt[0]``, for ``count`` elements."""
     return [Uop(dst=i, src=i) for i in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Budgets: what ResNet-18's body may cost in cycles, instructions and bytes."""
+"""Budgets for the body of ResNet-18: cycles, instructions and bytes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vta_stages.program import RegionKind
 from vta_stages.timing.timing_model import time_program
 
 IDEAL_CYCLES = 6_623_232
-"""Multiplications of the body, padding counted in, over 256 a cycle."""
+"""The multiplications of the body, including padding, at 256 per cycle."""
 
 
 def resnet_18_body() -> tuple[list[Layer], TensorSpec]:
-    """All convolutions but the first, with random weights; returns the last tensor too."""
+    """Return all convolutions except the first, with random weights, and the last tensor."""
     rng = np.random.default_rng(1)
     layers: list[Layer] = []
     source = tensor("x", 64, 56, 56)

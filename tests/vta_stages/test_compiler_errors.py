@@ -1,4 +1,4 @@
-"""What the compiler refuses, and what it says."""
+"""The errors of the compiler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_window_beyond_the_buffers_names_the_numbers() -> None:
     )
 
 
-def test_the_remedy_is_placement() -> None:
+def test_the_hint_is_another_placement() -> None:
     with pytest.raises(LayerError) as caught:
         check_layer(STOCK, conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64))
     error = caught.value

@@ -187,7 +187,7 @@ def test_scratch_is_reused() -> None:
     assert scratch.bytes < 3 * one_tensor
 
 
-def test_concat_costs_nothing_where_parts_start_at_blocks() -> None:
+def test_a_concat_costs_nothing_if_its_parts_start_at_blocks() -> None:
     rng = np.random.default_rng(7)
     x = tensor("x", 16, 8, 8)
     a, b = conv(rng, "a", x, 16, 1), conv(rng, "b", x, 16, 1)
@@ -197,7 +197,7 @@ def test_concat_costs_nothing_where_parts_start_at_blocks() -> None:
     assert [layer.name for layer in program.layers] == ["a", "b"]
 
 
-def test_same_layers_same_bytes() -> None:
+def test_the_same_layers_give_the_same_bytes() -> None:
     def build():
         rng = np.random.default_rng(8)
         first = conv(rng, "a", tensor("x", 20, 12, 12), 40, 3, pad=1, leaky=True)

@@ -74,13 +74,13 @@ def padded(memory_type: MemoryType) -> Load:
         ("0.0.1", Finish(pop_next=True, push_prev=True), "compute finish; pop store, push load"),
     ],
 )  # fmt: skip
-def test_an_instruction_reads_as(revision: str, instruction: Instruction, text: str) -> None:
+def test_the_text_of_an_instruction(revision: str, instruction: Instruction, text: str) -> None:
     target = Accelerator(revision=revision)
     words = encode(target, [instruction])
     assert disassemble_words(target, words) == f"     0 {text}\n"
 
 
-def test_a_token_flag_without_a_queue_is_shown_as_such() -> None:
+def test_a_token_without_a_queue_is_shown() -> None:
     target = Accelerator()
     words = encode(target, [Store(sram_base=0, dram_base=0, x_size=1, pop_next=True)])
     assert disassemble_words(target, words).endswith("; pop nothing\n")
@@ -107,7 +107,7 @@ def test_a_program_starts_with_its_summary() -> None:
     assert "     6 store   out[0:16] -> result[0]; pop compute, push compute\n" in listing
 
 
-def test_a_part_of_a_listing_can_be_had() -> None:
+def test_a_part_of_a_listing() -> None:
     listing = Listing.of(make_program(product_instructions(), product_uops()))
     assert list(listing.lines(4, 2)) == [
         "conv_1:",

@@ -63,7 +63,7 @@ def test_relocation_adds_the_base_in_elements_of_each_transfer(program: Program)
     assert others == [i for i in product_instructions() if not isinstance(i, Load | Store)]
 
 
-def test_relocation_refuses_what_cannot_be_addressed(program: Program) -> None:
+def test_relocation_refuses_impossible_addresses(program: Program) -> None:
     bases = {"consts": 0, "data": 0, "result": 0}
     with pytest.raises(ProgramError, match="region data has no base address"):
         program.relocate({"consts": 0, "result": 0})

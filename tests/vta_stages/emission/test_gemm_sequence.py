@@ -1,4 +1,4 @@
-"""GEMM instructions: every product once, and steps on one accumulator entry far enough apart."""
+"""GEMM instructions compute each product once, with steps on an entry far enough apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vta_stages.tiling.patch import Products
     pixels=st.integers(1, 30), taps=st.integers(1, 9), co=st.integers(1, 6),
     ci=st.integers(1, 6), hazard=st.integers(1, 16), longest=st.sampled_from([64, 500, 4096]),
 )  # fmt: skip
-def test_gemm_calls_do_every_product_once_without_hazards(
+def test_gemm_calls_compute_every_product_once_without_hazards(
     pixels: int, taps: int, co: int, ci: int, hazard: int, longest: int
 ) -> None:
     tap, pixel = (grid.ravel() for grid in np.mgrid[:taps, :pixels])

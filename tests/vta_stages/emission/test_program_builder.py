@@ -1,4 +1,4 @@
-"""What kernels of one program share: loads for a layer begin while the one before it runs."""
+"""The kernels of a program share buffers: loads for a layer start during the layer before it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(builder: ProgramBuilder, sram: int, dram: int) -> None:
     builder.note_store(1, [transfer], group)
 
 
-def test_only_what_is_stored_is_waited_for() -> None:
+def test_only_stored_elements_are_waited_for() -> None:
     program = builder()
     store(program, 16, 0)  # elements 0, 1, 4, 5
     before = len(program.buffer)
@@ -47,7 +47,7 @@ def test_only_what_is_stored_is_waited_for() -> None:
     assert program.buffer.tokens(group.first) == Token.POP_NEXT
 
 
-def test_who_waited_for_a_later_store_need_not_wait_again() -> None:
+def test_a_wait_for_a_later_store_covers_earlier_ones() -> None:
     program = builder()
     store(program, 16, 0)
     store(program, 32, 8)

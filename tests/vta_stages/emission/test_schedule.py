@@ -1,4 +1,4 @@
-"""Groups and tokens: who waits for whom, with how few tokens, and none left over."""
+"""Groups wait for the right groups, with as few tokens as possible and none left at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add(schedule: Schedule, module: Module, *after: Group | None, count: int = 1
     return group
 
 
-def test_tokens_sit_on_the_ends_of_groups() -> None:
+def test_tokens_are_at_the_ends_of_groups() -> None:
     buffer = InstructionBuffer(STOCK)
     schedule = Schedule(buffer)
     load = add(schedule, Module.LOAD, count=3)
@@ -60,7 +60,7 @@ def touch(schedule: Schedule, module: Module, *touched: Extent) -> Group:
     return group
 
 
-def test_groups_wait_for_who_touched_the_same_elements() -> None:
+def test_groups_wait_for_groups_that_touched_the_same_elements() -> None:
     buffer = InstructionBuffer(STOCK)
     schedule = Schedule(buffer)
     low, high = (Extent(MemoryType.WGT, first, 8) for first in (0, 8))
@@ -95,7 +95,7 @@ def test_uops_are_loaded_while_compute_waits() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_waits_on_earlier_groups_run_in_an_order_that_keeps_them(data: st.DataObject) -> None:
+def test_a_program_runs_in_an_order_that_respects_all_waits(data: st.DataObject) -> None:
     buffer = InstructionBuffer(STOCK)
     schedule = Schedule(buffer)
     groups: list[Group] = []

@@ -1,4 +1,4 @@
-"""Folding windows: which poolings have centres, and that the moves give every window's maximum."""
+"""Folded windows: which poolings have centres, and the maxima that the moves compute."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pool(extent: int, kernel: int, stride: int, pad: int) -> MaxPool:
         (5, 2, 2, None),
     ],
 )
-def test_windows_that_have_a_pixel_of_their_own(kernel, stride, pad, tap) -> None:
+def test_windows_with_centres(kernel, stride, pad, tap) -> None:
     extent = 12
     size = conv_extent(extent, kernel, stride, 1, 2 * pad)
     assert centre_tap(clamped_axis(size, extent, kernel, stride, pad)) == tap
@@ -53,7 +53,7 @@ def test_windows_that_have_a_pixel_of_their_own(kernel, stride, pad, tap) -> Non
     rows=st.integers(1, 5),
     cols=st.integers(1, 5),
 )
-def test_the_moves_give_every_maximum(extent: int, shape, rows: int, cols: int) -> None:
+def test_the_moves_compute_every_maximum(extent: int, shape, rows: int, cols: int) -> None:
     layer = pool(extent, *shape)
     kernel = lower(layer, STOCK)
     assert any(isinstance(step, FoldWindows) for step in kernel.steps)

@@ -1,4 +1,4 @@
-"""Instruction and uop bits: round trips, known bits, and what is refused."""
+"""Instruction and uop bits: round trips, known bits, and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ each_accelerator = pytest.mark.parametrize(
 
 
 def record_strategy(target: Accelerator, opcode: Opcode) -> st.SearchStrategy[Instruction]:
-    """Any instruction of an opcode whose fields are within their bounds."""
+    """Draw an instruction of an opcode with all fields within their bounds."""
     values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in TOKEN_FLAGS}
     for field in instruction_fields(target)[opcode]:
         if field.constant is None:
@@ -116,7 +116,7 @@ def test_fields_fill_the_words_without_gaps_or_overlaps(target: Accelerator) -> 
 
 @each_accelerator
 @pytest.mark.parametrize("opcode", list(Opcode))
-def test_each_field_sits_where_the_table_says(target: Accelerator, opcode: Opcode) -> None:
+def test_each_field_is_where_the_table_says(target: Accelerator, opcode: Opcode) -> None:
     zero = {f.name: 0 for f in instruction_fields(target)[opcode] if f.constant is None}
     plain = encode(target, [RECORDS[opcode](**zero)])[0]
     for name in zero:
@@ -159,7 +159,7 @@ def test_known_bits(revision: str, instruction: Instruction, low: int, high: int
 
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
-def test_the_hardware_vectors_decode_and_encode_to_the_same_bits(revision: str) -> None:
+def test_the_recorded_vectors_decode_and_encode_to_the_same_bits(revision: str) -> None:
     files = sorted((VECTORS / revision).glob("*.npz"))
     assert len(files) == 36
     target = Accelerator(revision=revision)
@@ -240,7 +240,7 @@ def test_an_instruction_buffer_encodes_what_records_encode() -> None:
     assert buffer.tokens(last) == Token.POP_PREV | Token.PUSH_PREV
 
 
-def test_a_table_tells_each_instruction_s_module() -> None:
+def test_the_modules_of_a_table() -> None:
     loads = [Load(memory_type=m, sram_base=0, dram_base=0, x_size=1) for m in list(MemoryType)[:4]]
     program = [*loads, STORE, GEMM, ALU, Finish()]
     target = Accelerator()

@@ -1,4 +1,4 @@
-"""Footprints and hazards, against an expansion of every single step."""
+"""Footprints and hazards, compared with an expansion of all steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expand(uop_indices: np.ndarray, of: Loops) -> list[int]:
 
 
 def closest(first: list[int], second: list[int]) -> int | None:
-    """The least distance from a step of ``first`` to a later one of ``second`` on one entry."""
+    """Return the least distance from a step of ``first`` to a later step of ``second``."""
     distances = [
         later - earlier
         for earlier, one in enumerate(first)

@@ -152,7 +152,7 @@ class Assembler:
 
 
 def random_int8(seed: int, *shape: int) -> NDArray[np.int8]:
-    """Full-range values, -128 and 127 among them."""
+    """Return values over the full range, including -128 and 127."""
     values = np.random.default_rng(seed).integers(-128, 128, shape, np.int8)
     values.reshape(-1)[:2] = (-128, 127)
     return values
@@ -166,13 +166,13 @@ def random_acc(target: Accelerator, seed: int, count: int) -> NDArray[np.int32]:
 
 
 def shifted(values: NDArray[np.int32], amount: NDArray[np.int32] | int) -> NDArray[np.int32]:
-    """SHR as the hardware does it: 5 bits, signed; negative shifts left."""
+    """Shift as the hardware does: by a signed 5-bit number; negative numbers shift left."""
     five = ((np.asarray(amount, np.int64) & 31) ^ 16) - 16
     left = values.astype(np.int64) << np.maximum(-five, 0)
     return np.where(five < 0, left, values >> np.maximum(five, 0)).astype(np.int32)
 
 
-def test_device_memory_gives_back_what_was_written(target: Accelerator) -> None:
+def test_device_memory_returns_the_written_bytes(target: Accelerator) -> None:
     data = random_int8(0, 5000)
     with Simulator(target) as simulator:
         address = simulator.allocate(data.nbytes)

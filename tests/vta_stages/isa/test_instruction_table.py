@@ -1,4 +1,4 @@
-"""The C++ decoder's fields are those of the one table, for every revision and configuration."""
+"""The C++ decoder has the same fields as the table, for every revision and configuration."""
 
 from __future__ import annotations
 

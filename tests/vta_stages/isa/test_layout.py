@@ -1,4 +1,4 @@
-"""Layouts: what lies where, and that packing loses nothing."""
+"""Layouts: the positions of values, and that packing loses nothing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_weights_survive_a_round_trip(
     assert np.array_equal(unpack_weights(tiles, outputs, inputs), weight)
 
 
-def test_a_weight_tile_times_an_input_element_is_a_part_of_the_convolution() -> None:
+def test_a_weight_block_times_an_input_element_is_a_part_of_the_convolution() -> None:
     rng = np.random.default_rng(0)
     weight = rng.integers(-128, 128, (20, 24, 1, 1), np.int8)
     tensor = rng.integers(-128, 128, (1, 24, 1, 1), np.int8)
@@ -91,7 +91,7 @@ def test_a_weight_tile_times_an_input_element_is_a_part_of_the_convolution() -> 
 
 
 @given(st.data(), targets, channels)
-def test_diagonal_tiles_multiply_every_channel_by_its_factor(
+def test_diagonal_weights_multiply_every_channel_by_its_factor(
     data: st.DataObject, target: Accelerator, count: int
 ) -> None:
     factors = data.draw(int8_arrays(count))

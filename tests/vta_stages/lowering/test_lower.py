@@ -1,4 +1,4 @@
-"""The pieces of the lowering: axis maps, plans for residual factors, biases, clips left out."""
+"""The parts of lowering: axis maps, plans for residual factors, biases, omitted clips."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def dense(axis, extent_out: int, extent_in: int) -> np.ndarray:
     return table
 
 
-def test_padding_makes_no_products() -> None:
+def test_padding_has_no_products() -> None:
     axis = conv_axis(2, 4, 3, 2, 1, 1)
     assert axis.out.tolist() == [0, 0, 1, 1, 1]
     assert axis.src.tolist() == [0, 1, 1, 2, 3]
@@ -35,7 +35,9 @@ def test_padding_makes_no_products() -> None:
 
 
 @given(extent=SMALL, kernel=SMALL, stride=st.integers(1, 3), pad=st.integers(0, 3))
-def test_transposed_is_the_transpose_of_a_convolution(extent, kernel, stride, pad) -> None:
+def test_a_transposed_convolution_is_the_transpose_of_a_convolution(
+    extent, kernel, stride, pad
+) -> None:
     out = (extent - 1) * stride + kernel - 2 * pad
     if out < 1:
         return
@@ -93,7 +95,7 @@ def clips(layer) -> list[AluOp]:
     return [s.op for s in steps if isinstance(s, Immediate) and s.op in (AluOp.MIN, AluOp.MAX)]
 
 
-def test_a_clip_that_cannot_act_is_left_out() -> None:
+def test_a_clip_without_effect_is_left_out() -> None:
     rng = np.random.default_rng(0)
     x = tensor("x", 16, 4, 4)
     wide = conv(rng, "wide", x, 16, 3, pad=1)
@@ -134,7 +136,7 @@ def test_groups_read_only_their_blocks(groups: int, diagonal: bool, count: int) 
     assert (source.diagonal, source.ci_count) == (diagonal, count)
 
 
-def test_pooling_shares_one_tile_between_all_channels() -> None:
+def test_pooling_shares_one_weight_block_between_all_channels() -> None:
     layer = Conv(
         name="average",
         input=tensor("x", 64, 7, 7),

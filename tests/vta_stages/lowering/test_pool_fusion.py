@@ -1,4 +1,4 @@
-"""Convolutions with the pooling behind them: fused where nobody can tell, and exact."""
+"""Convolutions merged with the poolings after them are exact; others stay separate."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_pooled_convolution_is_exact(accelerator, shape) -> None:
         assert [layer.name for layer in program.layers] == ["c+p"]
 
 
-def test_what_others_read_is_not_fused_away() -> None:
+def test_a_convolution_with_other_readers_is_not_fused() -> None:
     first, pool = pooled()
     other = conv(np.random.default_rng(4), "other", first.output, 16, 1)
     assert fuse_pools([first, pool], ["y"], always)[0].name == "c+p"
@@ -81,7 +81,7 @@ def test_overlapping_windows_are_not_fused() -> None:
 
 
 def test_sums_that_could_wrap_are_not_fused() -> None:
-    """Behind a wrap the largest accumulator need not have the largest output."""
+    """After a wrap, the largest accumulator may not have the largest output."""
     first, pool = pooled()
     bias = np.full(32, 1 << 30, np.int32)
     wrapping = dataclasses.replace(first, epilogue=dataclasses.replace(first.epilogue, bias=bias))
@@ -89,7 +89,7 @@ def test_sums_that_could_wrap_are_not_fused() -> None:
     assert not can_pool(wrapping, pool)
 
 
-def test_fusing_must_be_worth_it() -> None:
+def test_only_fusions_that_pay_off_are_done() -> None:
     first, pool = pooled()
     assert fuse_pools([first, pool], ["y"], lambda _: False) == [first, pool]
 

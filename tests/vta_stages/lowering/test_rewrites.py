@@ -1,4 +1,4 @@
-"""Rewrites keep the meaning of a network and are done only where they pay."""
+"""Rewrites preserve the meaning of a network and are done only where they pay off."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_large_windows_are_split() -> None:
     ]
 
 
-def test_small_windows_are_not() -> None:
+def test_small_windows_are_not_split() -> None:
     for kernel, stride in (((2, 2), (2, 2)), ((1, 3), (1, 2)), ((3, 1), (1, 1))):
         layer = pool(12, kernel, stride, (0, 0))
         assert split_pool(layer) == [layer]

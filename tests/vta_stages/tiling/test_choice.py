@@ -1,4 +1,4 @@
-"""Layers that differ in names and values only have one tiling, which is searched for once."""
+"""Layers that differ only in names and values share one tiling, which is searched for once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vta_stages.timing.cost_model import CostModel
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
-    """The kernels that a tiling was searched for; nothing is remembered at first."""
+    """The kernels for which the search ran; all tilings are forgotten at first."""
     found: list[Kernel] = []
 
     def search(accelerator, kernel, cost):
@@ -48,11 +48,13 @@ def test_the_search_sees_no_values(searched):
     assert seen.name == ""
     assert not any(source.weights.any() for source in seen.sources)
     assert not seen.biases.any()
-    assert all(source.weights.strides == (0,) * 5 for source in seen.sources)  # nor room for them
+    assert all(
+        source.weights.strides == (0,) * 5 for source in seen.sources
+    )  # the zeros take no memory
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS[1:])
-def test_another_shape_accelerator_or_board_is_another_question(searched, accelerator):
+def test_another_shape_accelerator_or_board_is_searched_again(searched, accelerator):
     questions = [
         (STOCK, kernel(), CostModel()),
         (STOCK, kernel(kernel_size=1), CostModel()),
@@ -64,8 +66,8 @@ def test_another_shape_accelerator_or_board_is_another_question(searched, accele
     assert len(searched) == len(questions)
 
 
-def test_indices_that_are_all_one_number_are_told_apart(searched):
-    """Arrays of one number repeated need not have memory of their own."""
+def test_indices_that_repeat_one_number_are_told_apart(searched):
+    """Arrays that repeat one number may share a single element of memory."""
     whole = kernel()
     (source,) = whole.sources
     for first in (0, 1):

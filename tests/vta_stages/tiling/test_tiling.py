@@ -1,4 +1,4 @@
-"""Tilings: they fit, cover everything once, and the cost that chose them is close to the timing."""
+"""Tilings fit, cover the output once, and their estimated cycles are close to the timing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_tiles_fit_and_cover_the_output(
     ("extent", "channels", "outputs", "kernel", "stride"),
     [(56, 64, 64, 3, 1), (28, 128, 128, 3, 1), (14, 256, 256, 3, 1), (7, 512, 512, 3, 1)],
 )
-def test_cost_is_close_to_the_timing(
+def test_the_estimate_is_close_to_the_timing(
     extent: int, channels: int, outputs: int, kernel: int, stride: int
 ) -> None:
     rng = np.random.default_rng(0)

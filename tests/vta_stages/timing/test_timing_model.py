@@ -21,7 +21,7 @@ from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import Timing, time_program
 
 FIRST = 80 + 2
-"""When the first instruction is in its queue."""
+"""The time at which the first instruction is in its queue."""
 
 
 def timed(emit, *, cost: CostModel | None = None, accelerator: Accelerator = STOCK) -> Timing:
@@ -38,11 +38,11 @@ def timed(emit, *, cost: CostModel | None = None, accelerator: Accelerator = STO
     return time_program(program, cost)
 
 
-def test_a_program_of_nothing_is_one_fetch_and_one_instruction() -> None:
+def test_an_empty_program_takes_one_fetch_and_one_instruction() -> None:
     assert timed(lambda buffer: None).cycles == FIRST + 12
 
 
-def test_a_gemm_step_is_one_cycle_and_every_loop_pass_six_more() -> None:
+def test_a_gemm_step_takes_one_cycle_and_each_iteration_six_more() -> None:
     timing = timed(lambda buffer: buffer.gemm(0, 10, reset=True, iter_out=3, iter_in=4))
     work = 12 + 3 * 4 * (6 + 10)
     assert timing.cycles == FIRST + work + 12
@@ -50,7 +50,7 @@ def test_a_gemm_step_is_one_cycle_and_every_loop_pass_six_more() -> None:
     assert timing.modules[Module.COMPUTE].busy_cycles == work + 12
 
 
-def test_an_alu_step_is_two_cycles() -> None:
+def test_an_alu_step_takes_two_cycles() -> None:
     timing = timed(lambda buffer: buffer.alu(AluOp.ADD, 0, 10, imm=1, iter_in=4))
     assert timing.cycles == FIRST + 12 + 4 * (6 + 20) + 12
 
@@ -74,7 +74,7 @@ def test_a_burst_is_rounded_up_to_whole_cycles() -> None:
 
 
 def test_modules_share_the_port() -> None:
-    """Both transfers of 4096 bytes want the port at the same time; the second waits for the first.
+    """Two transfers of 4096 bytes request the port at the same time; the second waits.
 
     A load arrives at 82 and asks at 82 + 12 + 80, the uops one cycle (16 / 12.8) later.
     """
@@ -90,7 +90,7 @@ def test_modules_share_the_port() -> None:
 
 
 def test_the_port_changes_hands_after_a_burst() -> None:
-    """A long load does not lock the other modules out: they get every other burst."""
+    """A long load does not block the other modules: they get every other burst."""
 
     def emit(buffer: InstructionBuffer) -> None:
         buffer.load(MemoryType.WGT, sram_base=0, dram_base=0, x_size=160)  # ten bursts
@@ -114,7 +114,7 @@ def test_a_token_delays_its_consumer_and_the_wait_is_named() -> None:
 
 
 def test_a_full_command_queue_stops_fetch() -> None:
-    """With room for one command per module, a load behind two long GEMMs is fetched late."""
+    """With room for one command per module, a load after two long GEMMs is fetched late."""
 
     def emit(buffer: InstructionBuffer) -> None:
         for _ in range(3):
@@ -130,7 +130,7 @@ def test_a_full_command_queue_stops_fetch() -> None:
 
 
 def test_a_full_token_queue_stops_its_producer() -> None:
-    """The second push waits until the first token is popped, behind a long GEMM."""
+    """The second push waits until the first token is popped, after a long GEMM."""
 
     def emit(buffer: InstructionBuffer) -> None:
         buffer.gemm(0, 1000, reset=True)

@@ -1,4 +1,4 @@
-"""What tokens guarantee, against the transitive closure of their happens-before relation."""
+"""The guarantees of tokens, compared with the closure of their happens-before relation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def instruction(module: Module, flags: dict[str, bool]) -> Instruction:
 
 @st.composite
 def ordered_programs(draw: st.DrawFn) -> tuple[InstructionTable, set[tuple[int, int]]]:
-    """A program whose every token is pushed by an earlier instruction, and its direct order."""
+    """Draw a program in which an earlier instruction pushes each token, and its direct order."""
     modules = draw(st.lists(st.sampled_from(list(Module)), min_size=1, max_size=14))
     flags: list[dict[str, bool]] = [{} for _ in modules]
     edges: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""Every rule of the verifier: a program that keeps it and one that breaks it."""
+"""For every rule of the verifier: a program that follows it and one that breaks it."""
 
 from __future__ import annotations
 
@@ -134,13 +134,11 @@ def test_transfers_up_to_the_last_element_are_accepted() -> None:
         ({LOAD_UOP: "data"}, "loads uops from input region data, expected const"),
     ],
 )
-def test_a_transfer_must_name_a_region_that_it_may_use(
-    regions: Mapping[int, str], message: str
-) -> None:
+def test_a_transfer_must_use_a_permitted_region(regions: Mapping[int, str], message: str) -> None:
     refuse(with_changes({}, regions=regions), message)
 
 
-def test_acc_loads_rely_on_no_pads_in_either_revision() -> None:
+def test_acc_loads_with_pads_are_refused_in_both_revisions() -> None:
     load = Load(memory_type=MemoryType.ACC, sram_base=0, dram_base=0, x_size=16)
     without = [product_instructions()[LOAD_UOP], load, *product_instructions()[SHIFT:]]
     for revision in ("0.0.1", "0.0.2"):
@@ -173,7 +171,7 @@ def test_an_instruction_that_does_not_decode_is_refused() -> None:
 
 
 def hazard_program(uops: Sequence[Uop], *, target: Accelerator = STOCK, **loops: int) -> Program:
-    """The product of 16 entries as a start, then ``uops`` on top."""
+    """Return a program with a product of 16 entries, then a GEMM with ``uops``."""
     body = product_instructions()
     count = len(uops)
     body[LOAD_UOP] = replace(body[LOAD_UOP], x_size=16 + count)  # type: ignore[call-arg]
@@ -246,7 +244,7 @@ def test_every_token_queue_is_pushed_as_often_as_popped(
     refuse(with_changes(changes), message)
 
 
-def test_modules_that_wait_for_each_other_are_refused() -> None:
+def test_a_deadlock_is_refused() -> None:
     crossed = {LOAD_INP: {"pop_next": True}, SHIFT: {"push_prev": True}}
     message = (
         "deadlock: LOAD waits at 1 for a token from COMPUTE; COMPUTE waits at 3 for a token from "
@@ -256,7 +254,7 @@ def test_modules_that_wait_for_each_other_are_refused() -> None:
 
 
 def loads_ahead_of_their_release(loads: int, target: Accelerator) -> Program:
-    """The first load waits for a compute instruction that is fetched after ``loads`` loads."""
+    """Return a program whose first load waits for compute, which is fetched after the loads."""
     body = product_instructions()
     load = replace(body[LOAD_INP], pop_next=True)
     early = [body[LOAD_UOP], load, *[body[LOAD_INP]] * (loads - 1), body[LOAD_WGT]]
@@ -265,7 +263,7 @@ def loads_ahead_of_their_release(loads: int, target: Accelerator) -> Program:
     return assemble([*early, *rest], accelerator=target)
 
 
-def test_a_full_command_queue_must_not_hold_back_what_it_waits_for() -> None:
+def test_a_deadlock_through_a_full_command_queue_is_refused() -> None:
     target = Accelerator(command_queue_depth=4)
     verify(loads_ahead_of_their_release(3, target))
     refuse(
@@ -275,7 +273,7 @@ def test_a_full_command_queue_must_not_hold_back_what_it_waits_for() -> None:
     )
 
 
-def test_a_full_token_queue_must_not_hold_back_what_empties_it() -> None:
+def test_a_deadlock_through_a_full_token_queue_is_refused() -> None:
     body = product_instructions()
     loads = [replace(body[LOAD_INP], push_next=True)] * 4 + [body[LOAD_WGT]]
     wait = Alu(alu_opcode=AluOp.MAX, uop_bgn=0, uop_end=16, use_imm=True, pop_prev=True)
@@ -343,7 +341,7 @@ def test_a_reset_leaves_the_out_buffer_undefined() -> None:
 
 
 def two_tiles(*, second_inp: int, second_out: int, tokens: bool) -> Program:
-    """Two products one after the other; with ``tokens`` the second waits for the first."""
+    """Return two consecutive products; with ``tokens``, the second waits for the first."""
     first = product_instructions()[:FINISH]
     second = list(first[LOAD_INP:])
     second[0] = replace(second[0], sram_base=second_inp)  # type: ignore[call-arg]
@@ -396,7 +394,7 @@ def test_data_is_not_used_before_its_token() -> None:
 
 
 def through_memory(*, tokens: bool, initialised: bool = True) -> Program:
-    """A product stored to scratch, and its result loaded and stored again: two layers."""
+    """Return two layers: a product stored to scratch, and its result loaded and stored again."""
     first = product_instructions()[:FINISH]
     second = list(first[LOAD_INP:])
     if tokens:  # store -> compute -> load
@@ -436,7 +434,7 @@ RACING_VECTORS = {"31_tiles.npz", "32_tiles.npz", "33_tiles.npz"}
 
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
-def test_the_hardware_vectors_are_accepted_but_for_three_with_a_race(revision: str) -> None:
+def test_the_recorded_vectors_are_accepted_except_three_with_a_race(revision: str) -> None:
     target = Accelerator(revision=revision)
     for path in sorted((VECTORS / revision).glob("*.npz")):
         vector = np.load(path)

@@ -1,4 +1,4 @@
-"""Whatever the verifier accepts, the strict simulator runs: two readings of the same rules."""
+"""The strict simulator runs every program that the verifier accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = st.sampled_from([-16, -8, -2, -1, 1, 2, 8, 16])
 
 @st.composite
 def damaged_instructions(draw: st.DrawFn) -> list[Instruction]:
-    """The smallest useful program with up to three fields changed a little."""
+    """Draw the smallest useful program with small changes to up to three fields."""
     program = product_instructions()
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(program) - 1))
