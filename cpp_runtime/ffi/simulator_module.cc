@@ -11,8 +11,8 @@
 
 #include "array.h"
 #include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
-#include "isa/instruction.h"
 #include "methods.h"
 #include "simulator/simulator.h"
 #include "status_error.h"

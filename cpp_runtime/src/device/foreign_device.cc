@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/foreign_memory.h"
-#include "device/turns.h"
+#include "edgepipe/turns.h"
 
 namespace edgepipe {
 namespace {

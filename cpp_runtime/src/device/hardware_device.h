@@ -28,11 +28,11 @@
 #include <string>
 #include <vector>
 
-#include "device/turns.h"
 #include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
+#include "edgepipe/turns.h"
 
 namespace edgepipe {
 

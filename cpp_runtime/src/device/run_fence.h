@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
 
 namespace edgepipe {
 

@@ -1,4 +1,4 @@
-#include "device/turns.h"
+#include "edgepipe/turns.h"
 
 #include <algorithm>
 #include <string>

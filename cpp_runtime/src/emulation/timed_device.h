@@ -11,8 +11,8 @@
 
 #include <memory>
 
-#include "device/turns.h"
 #include "edgepipe/device.h"
+#include "edgepipe/turns.h"
 
 namespace edgepipe {
 

@@ -1,4 +1,4 @@
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 
 namespace edgepipe {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
 
 namespace edgepipe {
 

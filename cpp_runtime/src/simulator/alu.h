@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 
 namespace edgepipe {
 

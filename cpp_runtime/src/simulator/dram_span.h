@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
 
 namespace edgepipe {
 

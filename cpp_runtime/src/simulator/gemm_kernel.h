@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "edgepipe/accelerator.h"
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 
 namespace edgepipe {
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <span>
 
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 
 namespace edgepipe {
 

@@ -11,8 +11,8 @@
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
-#include "isa/instruction.h"
 
 namespace edgepipe {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
 #include "simulator/dram_ledger.h"
 
 namespace edgepipe {

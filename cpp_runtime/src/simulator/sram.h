@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "edgepipe/accelerator.h"
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 #include "simulator/gemm_kernel.h"
 
 namespace edgepipe {

@@ -19,8 +19,8 @@
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
-#include "isa/instruction.h"
 
 namespace edgepipe {
 

@@ -1,5 +1,5 @@
 // Turns: fair, with deadlines.
-#include "device/turns.h"
+#include "edgepipe/turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

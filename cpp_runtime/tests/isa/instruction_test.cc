@@ -1,5 +1,5 @@
 // The instruction codec: known bits, round trips and refusals.
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

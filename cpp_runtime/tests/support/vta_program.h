@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/instruction.h"
+#include "edgepipe/instruction.h"
 #include "simulator/simulator.h"
 
 namespace edgepipe::testing {
