@@ -3,6 +3,8 @@
 //   Status status = device.run({.address = insns.device_address(), .count = 812,
 //                               .time_limit = 1s});
 //
+// conformance/device_suite.h tests these promises on any device.
+//
 // Thread rules: run may be called from any thread; calls are served one at a time, in the order in
 // which they arrive (turns.h).
 #pragma once
@@ -31,8 +33,9 @@ struct LayerRange {
 struct Submission {
   std::uint64_t address = 0;  // device address of the first instruction, 16-byte aligned
   std::uint32_t count = 0;    // instructions, the last one FINISH
-  std::chrono::nanoseconds time_limit = std::chrono::hours(24);  // starts with its turn
-  Clock::time_point turn_deadline = Clock::time_point::max();    // to get its turn
+  // Starts with its turn; any value up to nanoseconds::max().
+  std::chrono::nanoseconds time_limit = std::chrono::hours(24);
+  Clock::time_point turn_deadline = Clock::time_point::max();  // to get its turn
   std::span<const LayerRange> layers = {};
   std::chrono::nanoseconds modelled_time{0};  // time on the board by the model; see timed_device.h
 };
@@ -53,9 +56,12 @@ class Device {
   /// no frame waits for it. Optional; ignores the time limit. May block and allocate.
   virtual Status prepare(const Submission& submission) = 0;
 
-  /// Runs a program to its FINISH; blocks until then. kDeadline if time runs out, with the
-  /// progress that the device can report; kDevice if the accelerator reports a fault or, in the
-  /// simulator, if the program breaks a rule. The same program can be run again afterwards.
+  /// Runs a program to its FINISH; blocks until its last store is in memory. Reads instructions and
+  /// micro-ops anew in every run. kDeadline if its turn does not come or its time runs out, with
+  /// the progress that the device can report. kDevice if the instructions are not inside one
+  /// allocation, if the accelerator reports a fault or, in the simulator, if the program breaks a
+  /// rule; another error if it does not end in FINISH. The same program can be run again
+  /// afterwards, unless the error says otherwise.
   virtual Status run(const Submission& submission) = 0;
 };
 

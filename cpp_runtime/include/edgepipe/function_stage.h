@@ -51,6 +51,7 @@ class FunctionStage : public Stage {
   struct Slot {
     std::vector<BufferView> inputs;
     std::vector<BufferView> outputs;
+    bool bound = false;
   };
 
   std::string name_;

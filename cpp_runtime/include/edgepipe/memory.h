@@ -4,6 +4,8 @@
 //   Result<Buffer> buffer = (*memory)->allocate(4096);
 //   BufferView view = buffer->view();   // pointer for the CPU, address for the accelerator
 //
+// conformance/memory_suite.h tests these promises on any memory.
+//
 // Thread rules: every function may be called from any thread. allocate and release take a lock and
 // may make system calls, so the frame path does not use them. The memory must outlive its buffers.
 #pragma once
@@ -59,7 +61,8 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   /// Reserves `bytes` (0 counts as 1) of zeroed memory that does not overlap any live allocation.
-  /// kOutOfMemory names the free and the requested bytes.
+  /// kOutOfMemory names the requested bytes, and the free ones if the memory
+  /// knows them.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
 
   /// CPU pointer of [address, address + bytes), which must lie inside one live allocation;

@@ -1,4 +1,6 @@
 // Stage: a segment of a network (or a plain function) that turns a slot's inputs into its outputs.
+//
+// conformance/stage_suite.h tests these promises on any stage.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +35,9 @@ class Stage {
   virtual Status bind(std::size_t slot, std::span<const BufferView> inputs,
                       std::span<const BufferView> outputs) = 0;
 
-  /// Computes the outputs of a bound slot from its inputs. Blocks until done. Does not allocate.
+  /// Computes the outputs of a bound slot, in full, from its inputs, and writes nothing else.
+  /// Blocks until done. Does not allocate. kInvalidArgument names a slot that was never bound; any
+  /// other error is this frame's alone.
   virtual Status run(std::size_t slot) = 0;
 
   /// Whether a run that ended with kDeadline has no side effects, so that the same frame may be run

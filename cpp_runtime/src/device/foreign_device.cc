@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/foreign_memory.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/turns.h"
 
 namespace edgepipe {
@@ -34,6 +35,10 @@ class ForeignDevice final : public Device {
   Status run(const Submission& submission) override {
     const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
     if (!turn.ok()) return turn.status();
+    // The driver knows nothing of allocations, so it would run whatever is there.
+    const Result<std::byte*> instructions = memory_.translate(
+        submission.address, std::size_t{submission.count} * sizeof(InstructionWord));
+    if (!instructions.ok()) return instructions.status().with_context("instructions");
     const auto address = static_cast<ForeignDriver::PhysicalAddress>(submission.address);
     const int result =
         driver_.functions().device_run(handle_, address, submission.count, kWaitCycles);

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
                                               vta::kAccBase, vta::kOutBase};
+constexpr std::chrono::hours kLongestWait{24 * 365};
 
 }  // namespace
 
@@ -142,7 +143,9 @@ void HardwareDevice::start(const FencedProgram& program) {
 }
 
 Status HardwareDevice::wait(const Submission& submission) {
-  const Clock::time_point deadline = Clock::now() + submission.time_limit;
+  // The longest limit would overflow the clock.
+  const Clock::time_point deadline =
+      Clock::now() + std::min<std::chrono::nanoseconds>(submission.time_limit, kLongestWait);
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (now >= deadline) break;

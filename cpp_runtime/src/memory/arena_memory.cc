@@ -1,5 +1,6 @@
 #include "memory/arena_memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ ArenaMemory::ArenaMemory(SharedMapping mapping, std::uint64_t address)
 ArenaMemory::~ArenaMemory() = default;
 
 Result<Buffer> ArenaMemory::allocate(std::size_t bytes) {
+  bytes = std::max<std::size_t>(bytes, 1);
   const std::optional<std::size_t> offset = ranges_->allocate(bytes);
   if (!offset) {
     return Status(Code::kOutOfMemory, "memory: " + std::to_string(bytes) + " bytes wanted, " +

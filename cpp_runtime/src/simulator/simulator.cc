@@ -43,6 +43,14 @@ void execute(const CheckedInstruction& step, Sram& sram) {
   if (step.out_is_stored) sram.update_out(i);
 }
 
+/// How long an instruction takes, roughly: steps of a GEMM or ALU loop, and never nothing.
+std::uint64_t work_of(const Instruction& i) {
+  constexpr std::uint64_t kLeast = 64;
+  const std::uint64_t steps =
+      std::uint64_t{i.iter_out} * i.iter_in * (std::uint64_t{i.uop_end} - i.uop_begin);
+  return std::max(kLeast, steps);
+}
+
 }  // namespace
 
 class Simulator::Impl {
@@ -71,8 +79,8 @@ class Simulator::Impl {
   DeviceMemory& memory_;
 
  private:
-  // The clock is read once per this many instructions.
-  static constexpr std::size_t kDeadlineInterval = 256;
+  // The clock is read once per this much work.
+  static constexpr std::uint64_t kDeadlineInterval = std::uint64_t{1} << 14;
 
   Result<std::span<const InstructionWord>> read_instructions(const Submission& submission) const {
     if (submission.address % sizeof(InstructionWord) != 0) {
@@ -116,14 +124,17 @@ class Simulator::Impl {
 
   Status execute_all(const CheckedProgram& program, const Submission& submission) {
     const Clock::time_point started = Clock::now();
+    std::uint64_t work = kDeadlineInterval;
     for (std::size_t n = 0; n < program.steps.size(); ++n) {
-      if (n % kDeadlineInterval == 0 && Clock::now() - started > submission.time_limit) {
+      if (work >= kDeadlineInterval && Clock::now() - started > submission.time_limit) {
         return {Code::kDeadline, "simulator: deadline passed after " + std::to_string(n) + " of " +
                                      std::to_string(program.steps.size()) +
                                      " instructions, before " +
                                      disassemble(program.steps[n].instruction)};
       }
+      if (work >= kDeadlineInterval) work = 0;
       execute(program.steps[n], sram_);
+      work += work_of(program.steps[n].instruction);
     }
     return {};
   }

@@ -73,12 +73,13 @@ Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
 Status FunctionStage::bind(std::size_t slot, Views inputs, Views outputs) {
   if (slots_.size() <= slot) slots_.resize(slot + 1);
   slots_[slot] = {.inputs = {inputs.begin(), inputs.end()},
-                  .outputs = {outputs.begin(), outputs.end()}};
+                  .outputs = {outputs.begin(), outputs.end()},
+                  .bound = true};
   return {};
 }
 
 Status FunctionStage::run(std::size_t slot) {
-  if (slot >= slots_.size()) {
+  if (slot >= slots_.size() || !slots_[slot].bound) {
     return Status(Code::kInvalidArgument,
                   name_ + ": slot " + std::to_string(slot) + " is not bound");
   }
