@@ -48,20 +48,6 @@ TEST(NonCoherentMemoryTest, EachSideKeepsItsBytesUntilARangeIsMovedInADirection)
   EXPECT_EQ(std::string(reinterpret_cast<char*>(buffer.data()), 8), "\1\1\7\7\7\1\1\1");
 }
 
-TEST(NonCoherentMemoryTest, ANewBufferIsZeroOnBothSides) {
-  const auto memory = two_copies();
-  std::uint64_t address = 0;
-  {
-    const Buffer buffer = *memory->allocate(8);
-    address = buffer.device_address();
-    std::memset(*memory->device_side().translate(address, 8), 7, 8);
-  }
-  EXPECT_FALSE(memory->device_side().translate(address, 8).ok());
-  const Buffer again = *memory->allocate(8);
-  ASSERT_EQ(again.device_address(), address);
-  EXPECT_EQ(**memory->device_side().translate(address, 8), std::byte{0});
-}
-
 /// The simulator on the accelerator's view of a memory; the stages use the CPU's view.
 class TwoSidedSimulator final : public Device {
  public:

@@ -1,45 +1,8 @@
 // The frame path allocates nothing: the test program replaces operator new and counts.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
-#include "support/allocation_counter.h"
+#include "edgepipe/conformance/allocation_counter.h"
 #include "support/pipeline_test_stages.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                        : std::aligned_alloc(alignment, rounded);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, 1); }
-void* operator new[](std::size_t bytes) { return counted(bytes, 1); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-
-long edgepipe::testing::allocation_count() { return allocations; }
 
 namespace edgepipe {
 namespace {
@@ -69,9 +32,9 @@ TEST(PipelineAllocationTest, NoFrameAllocates) {
       }
     };
     run(4);
-    const long before = allocations;
+    const long before = conformance::allocation_count();
     run(1000);
-    EXPECT_EQ(allocations - before, 0);
+    EXPECT_EQ(conformance::allocation_count() - before, 0);
   }
 }
 

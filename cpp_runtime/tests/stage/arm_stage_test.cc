@@ -14,49 +14,16 @@
 #include <vector>
 
 #include "stage/core_team.h"
+#include "support/arm_test_stage.h"
 
 namespace edgepipe {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t kElements = 8;
-
-std::vector<std::byte> kernels() {
-  std::ifstream file(EDGEPIPE_TEST_KERNELS, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  return {bytes.begin(), bytes.end()};
-}
-
-/// y = (x + w) + w, with a temporary between.
-ArmPlan add_twice() {
-  const auto tensor = [](ArmPlan::Storage storage, std::int64_t elements) {
-    return ArmPlan::Tensor{
-        .storage = storage, .type = {.code = 0, .bits = 8}, .shape = {elements}, .strides = {1}};
-  };
-  ArmPlan plan;
-  plan.inputs = {{.name = "x", .bytes = kElements}};
-  plan.outputs = {{.name = "y", .bytes = kElements}};
-  plan.tensors = {tensor(ArmPlan::Storage::kInput, kElements),
-                  tensor(ArmPlan::Storage::kConstant, 1),
-                  tensor(ArmPlan::Storage::kTemporary, kElements),
-                  tensor(ArmPlan::Storage::kOutput, kElements)};
-  plan.calls = {{.operator_name = "first", .kernel = "add", .args = {0, 1, 2}},
-                {.operator_name = "second", .kernel = "add", .args = {2, 1, 3}}};
-  plan.weights_bytes = 1;
-  plan.workspace_bytes = kElements;
-  plan.scratch_bytes = 64;
-  plan.variants = {{.kernels = "kernels.so", .cpu_features = {}}};
-  return plan;
-}
-
-Result<std::unique_ptr<ArmStage>> make(ArmPlan plan, std::int8_t constant) {
-  const std::vector<std::byte> library = kernels();
-  const std::array weights = {static_cast<std::byte>(constant)};
-  return ArmStage::create(
-      {.name = "0_arm", .plan = std::move(plan), .weights = weights, .kernels = library});
-}
+using testing::add_twice;
+using testing::test_kernels;
+constexpr std::size_t kElements = testing::kArmElements;
 
 struct alignas(64) Memory {
   std::array<std::int8_t, 64> values{};
@@ -71,23 +38,6 @@ Status bind(Stage& stage, std::size_t slot, const BufferView& input, const Buffe
   return stage.bind(slot, std::span(&input, 1), std::span(&output, 1));
 }
 
-TEST(ArmStage, WritesTheOutputsOfTheSlotItRuns) {
-  const auto stage = make(add_twice(), 3);
-  ASSERT_TRUE(stage.ok()) << stage.status().message();
-  std::array<Memory, 2> x;
-  std::array<Memory, 2> y;
-  x[0].values[7] = 10;
-  x[1].values[7] = 20;
-  for (std::size_t slot = 0; slot < 2; ++slot) {
-    ASSERT_TRUE(bind(**stage, slot, x[slot].view(), y[slot].view()).ok());
-  }
-  ASSERT_TRUE((*stage)->run(1).ok());
-  EXPECT_EQ(y[1].values[7], 26);
-  EXPECT_EQ(y[0].values[7], 0);
-  ASSERT_TRUE((*stage)->run(0).ok());
-  EXPECT_EQ(y[0].values[7], 16);
-}
-
 class ArmStageThreads : public ::testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Threads, ArmStageThreads, ::testing::Values(1, 2, 3, 8));
 
@@ -100,7 +50,7 @@ TEST_P(ArmStageThreads, ShareTheLoopsOfAKernel) {
   plan.inputs[0].bytes = plan.outputs[0].bytes = plan.workspace_bytes = kMany;
   plan.scratch_bytes = 1024;
   plan.calls[0].kernel = plan.calls[1].kernel = "add_shared";
-  const auto stage = make(plan, 3);
+  const auto stage = testing::make_arm_stage(plan, 3);
   ASSERT_TRUE(stage.ok()) << stage.status().message();
   const auto team = CoreTeam::start({.name = "0_arm", .threads = GetParam(), .cores = {}});
   ASSERT_TRUE(team.ok()) << team.status().message();
@@ -129,8 +79,8 @@ TEST_P(ArmStageThreads, ShareTheLoopsOfAKernel) {
 }
 
 TEST(ArmStage, StagesOfOneProcessDoNotShareTheirLibrary) {
-  const auto first = make(add_twice(), 1);
-  const auto second = make(add_twice(), 5);
+  const auto first = testing::make_arm_stage(add_twice(), 1);
+  const auto second = testing::make_arm_stage(add_twice(), 5);
   ASSERT_TRUE(first.ok() && second.ok());
   Memory x;
   Memory y;
@@ -144,7 +94,7 @@ TEST(ArmStage, StagesOfOneProcessDoNotShareTheirLibrary) {
 TEST(ArmStage, TellsWhichOperatorFailedAndWhy) {
   ArmPlan plan = add_twice();
   plan.calls[1].args.pop_back();
-  const auto stage = make(plan, 1);
+  const auto stage = testing::make_arm_stage(plan, 1);
   Memory x;
   Memory y;
   ASSERT_TRUE(bind(**stage, 0, x.view(), y.view()).ok());
@@ -156,7 +106,7 @@ TEST(ArmStage, TellsWhichOperatorFailedAndWhy) {
 TEST(ArmStage, AKernelThatWantsMoreScratchMemoryThanPlannedFails) {
   ArmPlan plan = add_twice();
   plan.scratch_bytes = 0;
-  const auto stage = make(plan, 1);
+  const auto stage = testing::make_arm_stage(plan, 1);
   Memory x;
   Memory y;
   ASSERT_TRUE(bind(**stage, 0, x.view(), y.view()).ok());
@@ -164,7 +114,7 @@ TEST(ArmStage, AKernelThatWantsMoreScratchMemoryThanPlannedFails) {
 }
 
 TEST(ArmStage, RefusesBuffersThatDoNotFitThePlan) {
-  const auto stage = make(add_twice(), 1);
+  const auto stage = testing::make_arm_stage(add_twice(), 1);
   Memory x;
   Memory y;
   EXPECT_EQ(bind(**stage, 0, x.view(7), y.view()).message(),
@@ -180,10 +130,12 @@ TEST(ArmStage, RefusesBuffersThatDoNotFitThePlan) {
 TEST(ArmStage, RefusesFilesThatDoNotBelongTogether) {
   ArmPlan plan = add_twice();
   plan.weights_bytes = 2;
-  EXPECT_EQ(make(plan, 1).status().message(), "0_arm: weights.bin has 1 bytes, expected 2");
+  EXPECT_EQ(testing::make_arm_stage(plan, 1).status().message(),
+            "0_arm: weights.bin has 1 bytes, expected 2");
   plan = add_twice();
   plan.calls[0].kernel = "multiply";
-  EXPECT_EQ(make(plan, 1).status().message(), "0_arm: kernels.so: no kernel 'multiply'");
+  EXPECT_EQ(testing::make_arm_stage(plan, 1).status().message(),
+            "0_arm: kernels.so: no kernel 'multiply'");
   plan = add_twice();
   const std::array<std::byte, 1> weights{};
   const Status status =
@@ -196,7 +148,7 @@ TEST(ArmStage, RefusesFilesThatDoNotBelongTogether) {
 TEST(ArmStage, RefusesAProcessorThatLacksAnInstruction) {
   ArmPlan plan = add_twice();
   plan.variants[0].cpu_features = {"warp_drive"};
-  const Status status = make(plan, 1).status();
+  const Status status = testing::make_arm_stage(plan, 1).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_EQ(status.message(), "0_arm: this processor has no warp_drive, which kernels.so needs");
 }

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/allocation_counter.h"
+#include "edgepipe/conformance/allocation_counter.h"
 
 namespace edgepipe {
 namespace {
@@ -139,9 +139,9 @@ TEST_P(CoreTeamTest, CallsAllocateNothing) {
   const std::unique_ptr<CoreTeam> team = team_of(GetParam());
   Pieces pieces(64);
   EXPECT_EQ(team->run(64, &Pieces::run, &pieces), 0);
-  const long before = testing::allocation_count();
+  const long before = conformance::allocation_count();
   for (int call = 0; call < 100; ++call) team->run(64, &Pieces::run, &pieces);
-  EXPECT_EQ(testing::allocation_count(), before);
+  EXPECT_EQ(conformance::allocation_count(), before);
 }
 
 TEST(CoreTeam, EveryHelperIsNamedAndOnItsOwnCore) {

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "emulation/timed_device.h"
-#include "support/allocation_counter.h"
 #include "support/vta_stage_files.h"
 
 namespace edgepipe {
@@ -30,40 +29,6 @@ class VtaStageTest : public ::testing::Test {
   std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = std::size_t{1} << 20});
   std::unique_ptr<Simulator> simulator_ = *Simulator::create({}, *memory_);
 };
-
-TEST_F(VtaStageTest, RunsEverySlotOnItsOwnBuffers) {
-  auto stage = create(options());
-  ASSERT_TRUE(stage.ok()) << stage.status().message();
-  std::vector<Buffer> buffers;
-  for (std::size_t slot = 0; slot < 3; ++slot) {
-    buffers.push_back(*memory_->allocate(16));
-    buffers.push_back(*memory_->allocate(16));
-    const BufferView x = buffers[2 * slot].view();
-    const BufferView y = buffers[2 * slot + 1].view();
-    const Status bound = (*stage)->bind(slot, {&x, 1}, {&y, 1});
-    ASSERT_TRUE(bound.ok()) << bound.message();
-  }
-  for (int frame = 0; frame < 6; ++frame) {
-    const std::size_t slot = static_cast<std::size_t>(frame) % 3;
-    std::memset(buffers[2 * slot].data(), frame, 16);
-    const Status status = (*stage)->run(slot);
-    ASSERT_TRUE(status.ok()) << status.message();
-    for (std::size_t lane = 0; lane < 16; ++lane) {
-      EXPECT_EQ(std::to_integer<int>(buffers[2 * slot + 1].data()[lane]), 3 * frame);
-    }
-  }
-}
-
-TEST_F(VtaStageTest, AllocatesNothingInARun) {
-  auto stage = create(options());
-  ASSERT_TRUE(stage.ok());
-  const Buffer x = *memory_->allocate(16);
-  const Buffer y = *memory_->allocate(16);
-  ASSERT_TRUE((*stage)->bind(0, {&x.view(), 1}, {&y.view(), 1}).ok());
-  const long before = testing::allocation_count();
-  for (int frame = 0; frame < 5; ++frame) ASSERT_TRUE((*stage)->run(0).ok());
-  EXPECT_EQ(testing::allocation_count(), before);
-}
 
 TEST_F(VtaStageTest, TwoStagesShareADeviceFromTwoThreads) {
   const auto work = [this](int value) {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "edgepipe/conformance/allocation_counter.h"
 #include "pipeline/frame_loop.h"
-#include "support/allocation_counter.h"
 #include "support/jpeg_lacks.h"
 #include "support/pipeline_test_stages.h"
 
@@ -210,9 +210,9 @@ TEST_F(PictureInputTest, NoPictureAllocates) {
     }
   };
   run(10);
-  const long before = testing::allocation_count();
+  const long before = conformance::allocation_count();
   run(100);
-  EXPECT_EQ(testing::allocation_count() - before, 0);
+  EXPECT_EQ(conformance::allocation_count() - before, 0);
 }
 
 TEST_F(PictureInputTest, OnePictureWaitsAtMostSoTheNextIsTakenLate) {

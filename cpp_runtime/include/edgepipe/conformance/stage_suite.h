@@ -1,0 +1,65 @@
+// StageConformance: the promises of edgepipe/stage.h as tests.
+//
+//   class MyStageUnderTest final : public StageUnderTest {
+//    public:
+//     edgepipe::Stage& stage() override { return stage_; }
+//     edgepipe::DeviceMemory& memory() override { return *memory_; }
+//     std::vector<std::size_t> input_bytes() const override { return {16}; }
+//     std::vector<std::size_t> output_bytes() const override { return {16}; }
+//     Tensors expected(const Tensors& inputs) const override { ... }
+//   };
+//
+// implementation.h shows how to instantiate the suite. Its tests are in stage_suite.cc, which the
+// test program compiles with allocation_counter.cc; the latter replaces operator new.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "edgepipe/conformance/implementation.h"
+#include "edgepipe/memory.h"
+#include "edgepipe/stage.h"
+
+namespace edgepipe::conformance {
+
+/// The bytes of several tensors, in the order of a stage's inputs or outputs.
+using Tensors = std::vector<std::vector<std::byte>>;
+
+/// A stage and what it is to compute, for one test.
+class StageUnderTest {
+ public:
+  StageUnderTest() = default;
+  StageUnderTest(const StageUnderTest&) = delete;
+  StageUnderTest& operator=(const StageUnderTest&) = delete;
+  virtual ~StageUnderTest() = default;
+
+  /// A new stage: no slot of it is bound.
+  [[nodiscard]] virtual Stage& stage() = 0;
+
+  /// Where its buffers are from: the memory of its device, or HostMemory where it has none.
+  [[nodiscard]] virtual DeviceMemory& memory() = 0;
+
+  [[nodiscard]] virtual std::vector<std::size_t> input_bytes() const = 0;
+  [[nodiscard]] virtual std::vector<std::size_t> output_bytes() const = 0;
+
+  /// Inputs for a frame, others for each seed. Random bytes, unless the stage needs better ones.
+  [[nodiscard]] virtual Tensors inputs(std::uint32_t seed) const;
+
+  /// What the stage makes of `inputs`.
+  [[nodiscard]] virtual Tensors expected(const Tensors& inputs) const = 0;
+
+  /// Inputs with which a run fails; none if there are none.
+  [[nodiscard]] virtual std::optional<Tensors> failing_inputs() const { return std::nullopt; }
+};
+
+using StageImplementation = Implementation<StageUnderTest>;
+
+class StageConformance : public Conformance<StageUnderTest> {
+ protected:
+  [[nodiscard]] Stage& stage() { return subject().stage(); }
+};
+
+}  // namespace edgepipe::conformance

@@ -1,0 +1,96 @@
+// EmulatedZocl: the driver zocl of XRT: its ioctls are answered here, its buffer object is a file.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "memory/zocl_ioctl.h"
+#include "memory/zocl_memory.h"
+
+namespace edgepipe::testing {
+
+/// One at a time in a process: its files lie in a folder that is named after that.
+class EmulatedZocl {
+ public:
+  static constexpr std::uint64_t kAddress = 0x6000'0000;
+  static constexpr std::uint64_t kOffset =
+      4096;  // where the driver says that mmap finds the buffer
+
+  explicit EmulatedZocl(std::size_t arena_bytes)
+      : contiguous(arena_bytes), arena_bytes_(arena_bytes) {
+    std::filesystem::create_directories(root / "dev/dri");
+    add_node("renderD128", "lima");
+    add_node("renderD129", "zocl-drm");
+  }
+  ~EmulatedZocl() { std::filesystem::remove_all(root); }
+  EmulatedZocl(const EmulatedZocl&) = delete;
+  EmulatedZocl& operator=(const EmulatedZocl&) = delete;
+
+  void add_node(const std::string& name, const std::string& driver) {
+    std::filesystem::create_directories(root / "drivers" / driver);
+    std::filesystem::create_directories(root / "class/drm" / name / "device");
+    std::filesystem::create_directory_symlink(root / "drivers" / driver,
+                                              root / "class/drm" / name / "device/driver");
+    std::ofstream(root / "dev/dri" / name) << std::string(kOffset + arena_bytes_, 'x');
+  }
+
+  ZoclMemory::Options options() {
+    return {.bytes = arena_bytes_,
+            .least_bytes = arena_bytes_ / 4,
+            .devices = (root / "dev").string(),
+            .classes = (root / "class").string(),
+            .ioctl = [this](int, unsigned long request, void* argument) {
+              return answer(request, argument);
+            }};
+  }
+
+  int answer(unsigned long request, void* argument) {
+    errno = refuse_with;
+    if (request == zocl::kCreateBo) {
+      auto* const create = static_cast<zocl::CreateBo*>(argument);
+      if (create->bytes > contiguous) return -1;
+      flags = create->flags;
+      create->handle = 7;
+      return 0;
+    }
+    if (request == zocl::kInfoBo) {
+      auto* const info = static_cast<zocl::InfoBo*>(argument);
+      info->address = kAddress;
+      return info->handle == 7 ? 0 : -1;
+    }
+    if (request == zocl::kMapBo) {
+      auto* const map = static_cast<zocl::MapBo*>(argument);
+      map->offset = kOffset;
+      return map->handle == 7 && maps ? 0 : -1;
+    }
+    if (request == zocl::kSyncBo) {
+      synced.push_back(*static_cast<zocl::SyncBo*>(argument));
+      return 0;
+    }
+    return -1;
+  }
+
+  /// The file behind its buffer object, from kOffset on.
+  [[nodiscard]] std::filesystem::path buffer_file() const { return root / "dev/dri/renderD129"; }
+
+  const std::filesystem::path root =
+      std::filesystem::path(::testing::TempDir()) / ("zocl_test_" + std::to_string(::getpid()));
+  std::size_t contiguous;  // as much as there is in one piece
+  int refuse_with = ENOMEM;
+  bool maps = true;
+  std::uint32_t flags = 0;
+  std::vector<zocl::SyncBo> synced;
+
+ private:
+  const std::size_t arena_bytes_;
+};
+
+}  // namespace edgepipe::testing
