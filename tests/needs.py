@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,6 +40,19 @@ def built(program: str, machine: str = "host") -> Path:
     if not path.is_file():
         lacking(f"{path} is missing; `make {'board' if machine == 'armhf' else 'test'}` builds it")
     return path
+
+
+def cpp_package(machine: str, prefix: Path) -> Path:
+    """Install the C++ headers and library of a build below ``prefix``; return the CMake package."""
+    build = BUILD / machine
+    if not (build / "cpp_runtime/libedgepipe.a").is_file():
+        lacking(f"{build} has no libedgepipe.a; `make test` builds it")
+    subprocess.run(
+        ["cmake", "--install", build, "--component", "development", "--prefix", prefix],
+        check=True,
+        capture_output=True,
+    )
+    return next(prefix.rglob("edgepipe-config.cmake")).parent
 
 
 def emulated(program: str, machine: str = "aarch64") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import cpp_package
 
 ROOT = Path(__file__).resolve().parent.parent
 BUNDLE = "build/demo/nanodet.edgepipe"  # what `make demo` leaves
@@ -56,6 +57,7 @@ def run_as_documented(script: str, replaced: dict[str, Path]) -> str:
     """Run the command in the script's docstring; return what it prints."""
     text = ast.get_docstring(ast.parse((ROOT / script).read_text()), clean=False) or ""
     (command,) = re.findall(rf"^ *python ({script}(?:.*\\\n)*.*)$", text, re.M)
+    command = command.replace("\\\n", " ")
     for path, found in replaced.items():
         assert path in command
         command = command.replace(path, str(found))
@@ -97,6 +99,50 @@ def test_own_board_runs_on_its_own_simulator() -> None:
     printed = run_as_documented("examples/own_board/run.py", {})
     assert "frame 0: 3 classes" in printed
     assert re.search(r"^vta1: \d+\.\d\d ms$", printed, re.M), printed
+
+
+@pytest.fixture(scope="module")
+def cpp_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the C++ examples with the commands of their guides; return the folder of both."""
+    folder = tmp_path_factory.mktemp("build")
+    package = cpp_package("host", tmp_path_factory.mktemp("sdk"))
+    for guide in ("own-cpp-stage.md", "own-device.md"):
+        text = (ROOT / "docs/guides" / guide).read_text(encoding="utf-8")
+        (commands,) = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
+        commands = commands.replace("$(edgepipe --cmake-dir)", str(package))
+        ran = subprocess.run(
+            ["sh", "-e", "-c", commands.replace(" build/", f" {folder}/")],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder
+
+
+def test_cpp_stage_helps_the_network_to_see_in_the_dark(nanodet: Path, cpp_builds: Path) -> None:
+    library = cpp_builds / "cpp_stage/libauto_contrast.so"
+    printed = run_as_documented(
+        "examples/cpp_stage/run.py",
+        {"build/cpp_stage/libauto_contrast.so": library, BUNDLE: nanodet},
+    )
+    alone, behind = (float(score) for score in re.findall(r"best score (\d\.\d\d)$", printed, re.M))
+    assert behind > alone + 0.3
+
+
+def test_cpp_device_runs_a_bundle_bit_exactly(nanodet: Path, cpp_builds: Path) -> None:
+    text = (ROOT / "docs/guides/own-device.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^build/(cpp_device/stopwatch .*)$", text, re.M)
+    ran = subprocess.run(
+        shlex.split(f"{cpp_builds}/{command.replace(BUNDLE, str(nanodet))}"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "golden: 20 frames x 6 outputs are bit-equal" in ran.stderr
+    assert "VTA stages ran on: stopwatch" in ran.stderr
+    assert re.search(r"^stopwatch: 20 runs, \d+\.\d+ ms each$", ran.stderr, re.M)
 
 
 @pytest.mark.parametrize(
