@@ -104,7 +104,7 @@ def test_standard_output_that_nobody_reads(command):
 def test_standard_output_on_a_full_disk(command):
     with Path("/dev/full").open("w") as full:
         ran = run_program(*command, capture_output=False, stdout=full, stderr=subprocess.PIPE)
-    assert_error(ran.stderr, ran.returncode, "standard output", "make room")
+    assert_error(ran.stderr, ran.returncode, "standard output", "free some space")
     assert "No space left on device" in ran.stderr
 
 
