@@ -44,23 +44,23 @@ def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
     found = medians(rounds)
     rows = (
         ("asleep: bare futex wake", "futex_us"),
-        ("asleep: hand-over", "asleep_us"),
+        ("asleep: handover", "asleep_us"),
         ("asleep: queue of mutex and condvar", "condition_queue_us"),
         ("asleep: GStreamer queue", "gstreamer_queue_us"),
         ("spinning: cache line, one way", "cache_line_us"),
-        ("spinning: hand-over", "spinning_us"),
+        ("spinning: handover", "spinning_us"),
         ("spinning: boost::lockfree::spsc_queue", "boost_queue_us"),
     )
     return [
         *(Figure(name=name, value=found[key], unit="us") for name, key in rows),
         Figure(
-            name="asleep: hand-over / futex wake",
+            name="asleep: handover / futex wake",
             value=ratio(rounds, "asleep_us", "futex_us"),
             unit="x",
             at_most=1.3,
         ),
         Figure(
-            name="spinning: hand-over / cache line",
+            name="spinning: handover / cache line",
             value=ratio(rounds, "spinning_us", "cache_line_us"),
             unit="x",
             at_most=2.0,

@@ -483,7 +483,7 @@ def ask_rpc_tracker(host: str, port: int, key: str, timeout_s: float) -> tuple[s
         tracker.settimeout(timeout_s)
         tracker.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
         if struct.unpack("<i", base.recvall(tracker, 4))[0] != base.RPC_TRACKER_MAGIC:
-            raise RuntimeError("it is no RPC tracker")
+            raise RuntimeError("not an RPC tracker")
         base.sendjson(tracker, [base.TrackerCode.REQUEST, key, "", 1])
         code, found = base.recvjson(tracker)
         if code != base.TrackerCode.SUCCESS:

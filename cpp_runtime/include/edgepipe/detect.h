@@ -35,7 +35,7 @@ class NanoDetDecoder {
  public:
   struct Options {
     int width = 0;   // of the network's input, pixels
-    int height = 0;  // likewise
+    int height = 0;  // the same
     int classes = 0;
     int bins = 0;
     std::vector<int> strides;

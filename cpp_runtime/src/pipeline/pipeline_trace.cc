@@ -127,7 +127,7 @@ class Writer {
         break;
       case Event::Kind::kArrowTail:
       case Event::Kind::kArrowHead:
-        append(R"(,"cat":"hand-over","id":%llu%s})", number,
+        append(R"(,"cat":"handover","id":%llu%s})", number,
                event.kind == Event::Kind::kArrowHead ? R"(,"bp":"e")" : "");
         break;
       case Event::Kind::kBegin:
@@ -203,7 +203,7 @@ class Writer {
       events_.push_back({.at = end, .number = number, .name = &name, .kind = Event::Kind::kEnd});
     };
     if (frame.fill != nullptr && frame.finished())
-      add(under_way_name_, frame.fill->end, frame.end());
+      add(in_flight_name_, frame.fill->end, frame.end());
     if (frame.take != nullptr) add(held_name_, frame.take->begin, frame.take->end);
   }
 
@@ -258,7 +258,7 @@ class Writer {
 
   const std::string fill_name_ = quoted("fill");
   const std::string arrow_name_ = quoted("frame");
-  const std::string under_way_name_ = quoted("under way");
+  const std::string in_flight_name_ = quoted("in flight");
   const std::string held_name_ = quoted("result held");
   const std::string untaken_name_ = quoted("waiting to be taken");
   const PipelineTrace& trace_;

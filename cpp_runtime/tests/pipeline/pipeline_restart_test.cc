@@ -99,7 +99,7 @@ TEST_P(PipelineRestartTest, ARunningPipelineOrATakenFrameIsRefused) {
 
 TEST_P(PipelineRestartTest, DrainWaitsForWhatWasSubmittedAndGoesOn) {
   const auto pipeline = make(chain({affine(1), affine(1)}), 4);
-  EXPECT_TRUE(pipeline->drain(Clock::now()).ok()) << "nothing is under way";
+  EXPECT_TRUE(pipeline->drain(Clock::now()).ok()) << "nothing is in flight";
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(submit(*pipeline, i).ok());
     ASSERT_TRUE(pipeline->drain(soon()).ok());

@@ -71,7 +71,7 @@ def test_missing_programs_come_with_the_line_that_installs_them(monkeypatch):
 
 def test_a_failed_program_is_reported_with_its_last_line_and_log(tmp_path):
     log = tmp_path / "logs/image.log"
-    with pytest.raises(VirtualBoardError, match="index: tar ended with 2: ") as e:
+    with pytest.raises(VirtualBoardError, match="index: tar failed with exit code 2: ") as e:
         host_tools.run("index", ["tar", "-tf", tmp_path / "none.tar"], log=log)
     assert str(log) in e.value.hint
 

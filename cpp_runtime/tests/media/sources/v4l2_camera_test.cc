@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBytes = 4 * 2;  // gray, 4x2 pixels
 constexpr int kFile = 1000;            // no descriptor of this process
-constexpr int kFirstDmaBuf = 2000;     // likewise
+constexpr int kFirstDmaBuf = 2000;     // the same
 constexpr std::size_t kBuffers = 5;
 
 /// A camera of four gray pixels by two. The test decides when it has a picture.
