@@ -106,7 +106,8 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
+	for example in examples/*.py examples/*/*.py; do $(VENV)/bin/mypy $$example || exit 1; done
+	find cpp_runtime examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
 	find cpp_runtime/src cpp_runtime/ffi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
@@ -119,7 +120,7 @@ docs: $(VENV)/.installed
 
 format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
-	find cpp_runtime -name '*.h' -o -name '*.cc' | xargs clang-format -i
+	find cpp_runtime examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
 bench-accuracy bench-arm bench-build bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
