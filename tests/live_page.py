@@ -20,8 +20,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# Draws a box over a black picture with the page's own function; gives the colour of the box's left
-# side, of its middle, and of a point outside.
+# Draws a box on a black picture with the page's own function; returns the colours of the box's left
+# side, of its centre, and of a point outside.
 DRAW = """
 const done = arguments[arguments.length - 1];
 createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400)).then((black) => {

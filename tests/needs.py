@@ -29,7 +29,7 @@ def lacking(what: object) -> NoReturn:
 
 def installed(program: str, package: str) -> str:
     """Return the path of an installed program; ``package`` is its Debian package."""
-    # A user's PATH often lacks the folders of the administrator's programs.
+    # A user's PATH often lacks the sbin folders.
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
     return found or lacking(f"{program} is not installed (Debian: {package})")
 

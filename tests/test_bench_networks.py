@@ -16,7 +16,7 @@ MACS_PER_CYCLE = 256
         # 6,623,232 for the convolutions (the Chisel VTA's figure) and 2,000 for the classifier.
         (networks.resnet18_body, 6_623_232 + 2_000),
         (networks.resnet50_body, 14_609_216),
-        # darknet counts 5.56 BFLOP, of which 0.15 are the first convolution's.
+        # darknet counts 5.56 BFLOP, 0.15 of them in the first convolution.
         (networks.yolov3_tiny_body, 10_577_034),
         (networks.mobilenet_v2_body, 1_132_563),
     ],

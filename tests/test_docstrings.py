@@ -30,7 +30,7 @@ def is_documented(module: str, name: str, node: Definition) -> bool:
     if ast.get_docstring(node) is not None:
         return True
     owner, _, member = name.rpartition(".")
-    if not owner or isinstance(node, ast.ClassDef):  # a dataclass is given a docstring by Python
+    if not owner or isinstance(node, ast.ClassDef):  # Python adds a docstring to a dataclass
         return False
     bases = getattr(importlib.import_module(module), owner, None)
     return bool(bases and inspect.getdoc(getattr(bases, member)))

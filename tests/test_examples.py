@@ -13,7 +13,7 @@ import pytest
 from needs import cpp_package
 
 ROOT = Path(__file__).resolve().parent.parent
-BUNDLE = "build/demo/nanodet.edgepipe"  # what `make demo` leaves
+BUNDLE = "build/demo/nanodet.edgepipe"  # written by `make demo`
 
 pytestmark = [pytest.mark.models, pytest.mark.sim]
 

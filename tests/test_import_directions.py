@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# What stands below everything: errors, and helpers without an idea of networks or boards.
+# Modules below everything else: errors, and helpers independent of networks and boards.
 EVERYWHERE = {
     *("__version__", "closing", "errors", "integers", "names"),
     *("progress", "resources", "schema", "scratch"),
 }
-# Libraries whose names change, or that are large, and who alone may know them.
+# Libraries that are large or have unstable names, and the only packages that may import them.
 KEPT_APART = {
     "tvm": {"tvm_adapter", "tvm_executable", "codegen"},
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},

@@ -29,7 +29,7 @@ from edgepipe.virtual_board.board import SSH_HOST, VirtualBoard
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 REAL_BOARD = os.environ.get("EDGEPIPE_BOARD", "")
-FOLDER = "edgepipe-test"  # of all that the tests leave on a board, in the user's home folder
+FOLDER = "edgepipe-test"  # everything that the tests leave on a board, in the user's home folder
 HEALTHY = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 
@@ -75,7 +75,7 @@ def virtual_board():
         fpga_model.find_program()
     except VirtualBoardError as error:
         lacking(f"{error} ({error.hint})")
-    # A cache that may be kept from run to run, and absent.
+    # A cache, which may be kept between runs or missing.
     running = VirtualBoard(folder=BUILD / "test-board")
     running.down()
     running.up(fpga=HEALTHY)
@@ -94,7 +94,7 @@ def any_board(request):
     else:
         virtual = request.getfixturevalue("virtual_board")
         found = Board(host=SSH_HOST, ssh_config=virtual.ssh_config)
-    # Also what a run that was killed has left.
+    # Also removes the files of a killed run.
     found.run([f"rm -rf {FOLDER}"])
     yield found
     if REAL_BOARD:

@@ -52,7 +52,7 @@ def camera(virtual_board, tmp_path_factory):
 
 
 def prepare_camera(board):
-    # Without the text that vivid writes over its pattern.
+    # Without the text overlay of vivid.
     must(board, "v4l2-ctl --set-parm 10 && v4l2-ctl --set-ctrl osd_text_mode=2")
 
 
@@ -149,7 +149,7 @@ def test_the_drivers_buffers_are_exported_as_dma_bufs_and_given_back(camera):
         assert links.count("dmabuf") >= 3
         (submitted, delivered, dropped, failed), _ = ends_in_order(camera, number, process)
         assert submitted == delivered + dropped + failed
-    # A stream that was not given back would keep the next one from the camera.
+    # A stream that was not closed would block the next one.
     must(camera, "v4l2-ctl --stream-mmap --stream-count=1")
 
 
@@ -188,7 +188,7 @@ def test_the_page_is_live_through_a_tunnel(camera):
         assert text_of(browser, "source") == "/dev/video0, yuyv 640x360 from vivid"
         assert float(text_of(browser, "median")) > 0
         assert re.match(r"\d+ submitted = ", text_of(browser, "accounting"))
-        # The picture is the camera's: white at its left, black at its right.
+        # The camera's picture: white on the left, black on the right.
         left, right = browser.execute_script(
             "const canvas = document.getElementById('picture');"
             "const context = canvas.getContext('2d');"

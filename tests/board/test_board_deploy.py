@@ -186,7 +186,7 @@ def test_a_power_cut_in_any_step_leaves_a_complete_release(board, virtual_board,
             assert there in (current, current + 1)
         elif step == "remove old":
             assert there == current + 1
-        elif step == "pre-flight check":  # maybe before the board has said what it has
+        elif step == "pre-flight check":  # perhaps before the board has answered
             assert there == current, said
         else:
             assert (there, f"release {current} is still current" in said) == (current, True), said

@@ -94,7 +94,7 @@ def test_a_test_that_fails_gives_the_board_back(port, resnet8):
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    with rpc.connect(port) as session:  # waits for the session before to be ended
+    with rpc.connect(port) as session:  # waits for the end of the previous session
         assert session.info()["process"] != process
         assert session.run_golden(resnet8, device="uio", repeat=1).device == "uio"
 
@@ -115,7 +115,7 @@ def test_the_server_is_sent_once(port, board):
     with rpc.open_board(board.host, ssh_config=board.ssh_config) as another, rpc.connect(another):
         assert board.run([listing]).stdout == before
     left = board.run(["ls /proc/*/exe -l 2>/dev/null | grep -c edgepipe-rpcd"])
-    assert left.stdout.strip() == b"1"  # the server of this module's port, and no session's
+    assert left.stdout.strip() == b"1"  # the server of this module's port, without a session
 
 
 def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.board
 
 ULTRA96 = boards.load("ultra96")
 USER = "xilinx"
-# The page that stands in for the PL's reset line, which no real board has.
+# The page that replaces the PL's reset line; real boards do not have it.
 RESET_RULE = 'SUBSYSTEM=="uio", ATTR{name}=="vta-reset", GROUP="edgepipe", MODE="0660"'
-# The virtual board's system is unpacked, not installed: owners and modes that packages' own scripts
-# give, and a user as on a PYNQ image.
+# The virtual board's system is unpacked, not installed. This sets the owners and modes that
+# packages' scripts would set, and adds a user as on a PYNQ image.
 INSTALL = f"""
     find / -xdev ! -uid 0 -exec chown -h 0:0 {{}} +
     chmod 4755 /usr/bin/sudo

@@ -35,7 +35,7 @@ def test_it_is_an_ultra96(virtual_board):
     assert output_of(virtual_board, "cat /proc/device-tree/model") == "Avnet Ultra96 Rev1"
     assert output_of(virtual_board, "nproc") == "4"
     assert output_of(virtual_board, "uname -m") == "aarch64"
-    # A Cortex-A53, as its main ID register says.
+    # A Cortex-A53, according to its main ID register.
     assert output_of(virtual_board, "grep -c 'CPU part.*0xd03' /proc/cpuinfo") == "4"
 
 

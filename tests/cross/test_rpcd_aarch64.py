@@ -35,7 +35,7 @@ def test_a_library_for_the_board_is_uploaded_and_run(session, tmp_path):
 
 
 def test_an_exception_on_the_board_arrives_and_the_session_continues(session):
-    # TVM's libraries there bring a C++ runtime of their own beside the program's.
+    # TVM's libraries bring their own C++ runtime in addition to the program's.
     with pytest.raises(Exception, match=r"missing\.so"):
         session.remote.load_module("missing.so")
     assert session.info()["machine"] == "aarch64"

@@ -41,7 +41,7 @@ def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_pat
     [
         ("ultra96", 2, 4),  # one per stage, two for the caller
         ("ultra96", 34, 8),  # three cores for ARM stages and the accelerator, two frames each
-        ("host", 34, 36),  # nobody knows its cores
+        ("host", 34, 36),  # unknown number of cores
     ],
 )
 def test_slots_keep_the_cores_and_the_accelerator_busy_and_no_more(name, stages, slots):

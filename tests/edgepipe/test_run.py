@@ -12,7 +12,7 @@ def durations(mean_ms: float) -> Durations:
     return Durations(
         count=9,
         min_ms=0.0,
-        median_ms=-1.0,  # to a bucket's width only, so nothing is made of it
+        median_ms=-1.0,  # accurate only to a bucket's width, so unused
         p95_ms=0.0,
         p99_ms=0.0,
         max_ms=0.0,
@@ -47,7 +47,7 @@ def measured(fps: float, *stage_ms: float) -> Statistics:
     )
 
 
-# The machine slows down between the rounds: the best rate of each side would be of different ones.
+# The machine slows down between rounds, so the best rates of both sides are from different rounds.
 ROUNDS = (
     Round(serial=measured(100, 4, 6), pipelined=measured(160, 5, 6)),
     Round(serial=measured(50, 8, 12), pipelined=measured(80, 10, 12)),

@@ -178,7 +178,7 @@ def test_temporaries_share_memory_once_they_are_dead(tmp_path):
     artifact = compile_arm_stage(builder.finish(["x6"]), arches=("x86_64",))
     plan = json.loads(artifact.files["plan.json"])
     assert plan["workspace_bytes"] == 2 * 16 * 8 * 8
-    # Equal operators are one kernel, but for the two that read or write other layouts.
+    # Equal operators share one kernel, except the two that read or write other layouts.
     assert len(set(calls(artifact))) == 3
 
 

@@ -16,8 +16,8 @@ from edgepipe.description import Postprocess
 from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.accelerator import Accelerator
 
-# A program in edgepipe-run's place whose golden run does what the bundle's file `verdict` says, so
-# that a run which fails, hangs or succeeds can be had at will.
+# Replaces edgepipe-run; the bundle's file `verdict` decides whether its golden run fails, hangs or
+# succeeds.
 RUNTIME_SOURCE = """
 #include <stdio.h>
 #include <string.h>

@@ -38,7 +38,7 @@ class Link:
         self._is_down = True
         for end in self._sockets:
             with contextlib.suppress(OSError):
-                # Reset instead of an orderly end, as when a cable is pulled and the peer reboots.
+                # Reset instead of a normal close, as if a cable is pulled and the peer reboots.
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 end.shutdown(socket.SHUT_RDWR)
             end.close()

@@ -79,7 +79,7 @@ def test_the_link_or_the_power_cut_as_a_step_begins(board, make_bundle, options,
         said = str(error)
     board.link.mend()
     if step == "remove old releases":
-        assert not said or "release 2 is current" in said  # it may have been over before the cut
+        assert not said or "release 2 is current" in said  # it may have finished before the cut
         assert current_is_whole(board) == 2
     elif step.startswith("switch"):
         assert "either release 2 is current, or release 1 is still current" in said

@@ -130,7 +130,7 @@ def test_a_link_lost_during_the_golden_run_lets_the_old_release_run_again(
 
     with pytest.raises(DeployError, match="release 1 is still current"):
         deploy(unit_board, make_bundle(verdict="hang"), options, Cut())
-    # Long before the golden run's own time is over.
+    # Long before the golden run's time limit.
     wait_until(lambda: done(unit_board) == ["start 1"])
     wait_until(lambda: state(unit_board) == "active")
 

@@ -193,7 +193,7 @@ def test_buffers_come_from_zocl_where_there_is_no_udmabuf(examine):
 
 
 def test_buffers_come_from_a_contiguous_heap_where_there_is_neither(examine):
-    # What else it takes depends on the processor: tests/edgepipe/doctor/test_memory.py.
+    # Other conditions depend on the processor: tests/edgepipe/doctor/test_memory.py.
     found = examine(HEAP | AS_ROOT)["buffers"]
     assert found.text.startswith("/dev/dma_heap/linux,cma, from CMA")
     assert "physical addresses" not in found.text

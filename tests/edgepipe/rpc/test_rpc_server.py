@@ -118,7 +118,7 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    with rpc.connect(server.port) as session:  # waits for the session before to be ended
+    with rpc.connect(server.port) as session:  # waits for the end of the previous session
         assert session.info()["process"] > 0
     server.close()
     assert not list(tmp_path.glob("edgepipe-rpc-*"))
@@ -185,7 +185,7 @@ def test_the_tracker_serves_a_farm_of_two_at_the_same_time(program, bundle):
                 with first:
                     assert first.info()["process"] != second.info()["process"]
                 assert second.run_golden(bundle, repeat=1).device == "simulator"
-                # The board that was given back serves again while the other one is held.
+                # The released board serves again while the other one is still in use.
                 with rpc.Session(farm.request("ultra96", session_timeout=60)) as third:
                     assert third.info()["process"] != second.info()["process"]
     finally:

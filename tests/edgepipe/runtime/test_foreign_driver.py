@@ -31,7 +31,7 @@ def run(bundle, library, *options):
         capture_output=True,
         text=True,
         timeout=120,
-        # Such a library knows its accelerator; nothing in its interface tells it.
+        # Such a library knows its accelerator, but its interface does not report it.
         env=os.environ | {"EDGEPIPE_TEST_ACCELERATOR": json.dumps(manifest["accelerator"])},
         check=False,
     )

@@ -54,7 +54,7 @@ def test_what_the_accelerator_did_and_what_was_done_is_shown(browser, tmp_path):
     options = ["--source", "synthetic", "--device", "model", "--fault", "hang=1"]
     with cam.serving(bundle, [*options, "--device-timeout", "0.1"]) as (url, _):
         browser.get(url)
-        browser.get_log("browser")  # forgets that the server of the test before went
+        browser.get_log("browser")  # discards messages about the previous test's server
         wait_until(browser, lambda: "on its fallback" in text_of(browser, "faults"))
         shown = text_of(browser, "faults")
         assert shown.startswith("body: 1 frames run again after a reset, ")

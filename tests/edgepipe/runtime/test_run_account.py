@@ -116,7 +116,7 @@ def test_a_signal_while_stages_are_loaded_or_before_ends_it_at_once(bundle, numb
         time.sleep(delay_s)
         process.send_signal(number)
         report = report_of(process)
-        # Before the program has begun to listen, a signal is its end, as with any other program.
+        # A signal before the program has installed its handler kills it, like any other program.
         assert process.returncode in (0, -number), report
         if process.returncode == 0:
             account(report)

@@ -129,7 +129,7 @@ def test_wrong_use_says_what_is_expected(plain, arguments, text):
 def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, program):
     frames = ["--golden"] if program == "edgepipe-run" else ["--source", "synthetic", "--headless"]
     command = [str(built(program)), str(plain), *frames, "--no-pin", "--priority", "7"]
-    # Without the capability that root has, in a user namespace, the limit is what counts.
+    # In a user namespace, without root's capability, the limit applies.
     ran = subprocess.run(
         [installed("unshare", "util-linux"), "--user", *command],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)),

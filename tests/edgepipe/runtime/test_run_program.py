@@ -104,7 +104,7 @@ def test_raw_frames_from_standard_input_give_classes_and_tensors(bundle, network
 def test_pictures_give_the_same_as_raw_frames(bundle, tmp_path):
     size = bundles.SIZE
     header = f"P6\n{size} {size}\n255\n".encode()
-    rgb = np.ascontiguousarray(FRAME[0, :, :, ::-1])  # the network takes BGR
+    rgb = np.ascontiguousarray(FRAME[0, :, :, ::-1])  # the network expects BGR
     (tmp_path / "two.ppm").write_bytes((header + rgb.tobytes()) * 2)
     pictures = lines_of(run(bundle, "--input", tmp_path / "two.ppm"))
     raw = lines_of(run(bundle, "--input", "-", stdin=FRAME.tobytes() * 2))
