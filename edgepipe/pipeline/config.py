@@ -32,7 +32,14 @@ from edgepipe.rpc.link import RpcServer
 
 
 class PipelineConfig:
-    """A graph of stages under construction; see the module's text for an example.
+    """A graph of stages under construction.
+
+        config = PipelineConfig()
+        config.inputs["picture"] = (stem, "x")  # a stage's input by its name
+        config.connect(stem, 0, head, "features")  # an output by its index or name
+        config.outputs.append((head, "scores"))
+        print(config)  # every wire, with shapes and dtypes
+        with config.build().start() as pipeline: ...
 
     Every change, also one of several wires, is made whole or raises PipelineError and changes
     nothing. A stage that nothing names any more is no longer part of the pipeline.
