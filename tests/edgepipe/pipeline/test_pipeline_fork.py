@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pipeline_stages as made
 import pytest
+from needs import rpcd
 from small_networks import build_small_bundle
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,6 +133,41 @@ print("parent done")
 def test_a_child_of_a_process_that_runs_a_bundle_ends(tmp_path: Path) -> None:
     bundle = build_small_bundle(tmp_path)
     run(BUNDLE.format(fork=OS_FORK.replace("child()", "pipeline.close()")), str(bundle))
+
+
+SERVED = """
+import os, sys, time
+import pipeline_stages as made
+from edgepipe import rpc
+from edgepipe.pipeline import RpcServer, load_on, remote_stage
+
+with rpc.LocalServer.start() as first, rpc.LocalServer.start() as second:
+    far = remote_stage(made.scaled_stage(), RpcServer(port=first.port))
+    pipeline = made.chain(far).build().start()
+    session = rpc.connect(second.port)
+    built = made.chain(made.scaled_stage()).build()
+    served = load_on(session, built.folder)
+
+    def check():
+        for each in (pipeline, served):
+            each.run(made.vector(3))
+            assert (each.next().outputs[0] == 2 * made.vector(3)).all()
+
+    check()
+    {fork}
+    check()
+    for each in (served, pipeline, session):
+        each.close()
+print("parent done")
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("child", ["pass", "served.close(); pipeline.close(); session.close()"])
+def test_a_child_leaves_stages_and_pipelines_on_servers_to_its_parent(child: str) -> None:
+    rpcd()
+    fork = textwrap.indent(OS_FORK.replace("child()", child), "    ").strip()
+    run(SERVED.format(fork=fork))
 
 
 KILLED = """

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pipeline_stages as made
 import pytest
+from interrupts import interrupted
 from needs import rpcd
 from numpy.testing import assert_array_equal
 from pipeline_stages import chain, vector
@@ -222,6 +223,15 @@ def stopped_after(server: rpc.LocalServer, config: PipelineConfig) -> Iterator[A
     with stopped(server):
         pipeline.run(data=vector(0))
         yield pipeline
+
+
+def test_an_interrupt_ends_the_start_of_a_pipeline_on_a_server_that_hangs(server):
+    built = chain(remote_stage(made.scaled_stage("far"), at(server, timeout_s=600))).build()
+    with stopped(server), interrupted():
+        built.start()
+    with built.start() as pipeline:
+        pipeline.run(vector(1))
+        assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(1))
 
 
 def test_a_server_that_does_not_exist_is_an_error_that_names_it():

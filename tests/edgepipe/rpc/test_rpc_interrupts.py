@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from interrupts import interrupted, paused
 from needs import rpcd
 
 from edgepipe import rpc
 from edgepipe.errors import RpcError
 
 pytestmark = pytest.mark.sim
-SOON_S = 0.05  # how late an interrupt may be seen
-
-
-class AlarmError(Exception):
-    """What the tests' signal handler raises."""
 
 
 @pytest.fixture(scope="module")
@@ -36,45 +30,6 @@ def server() -> Iterator[rpc.LocalServer]:
 def session(server: rpc.LocalServer) -> Iterator[rpc.Session]:
     with rpc.connect(server.port) as opened:
         yield opened
-
-
-@contextlib.contextmanager
-def paused(process: int) -> Iterator[None]:
-    """Stop a session's process over there, so that a call to it takes as long as the block."""
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGCONT)
-
-
-@contextlib.contextmanager
-def interrupted(after_s: float = 0.1) -> Iterator[None]:
-    """Raise AlarmError from a signal handler; the block must end with it, within 50 ms."""
-    rung: list[float] = []
-
-    def ring(*_: object) -> None:
-        rung.append(time.monotonic())
-        raise AlarmError
-
-    before = signal.signal(signal.SIGALRM, ring)
-    sent: list[float] = []
-
-    def send() -> None:
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
-
-    timer = threading.Timer(after_s, send)
-    timer.start()
-    try:
-        with pytest.raises(AlarmError):
-            yield
-        assert time.monotonic() - sent[0] < SOON_S
-    finally:
-        timer.cancel()
-        timer.join()
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_an_interrupted_call_leaves_the_next_calls_their_own_answers(session):
