@@ -11,8 +11,8 @@ runs signal handlers, are made by a thread of the exchange. An interrupt ends th
 call; the call itself goes on to its end, and later calls come after it.
 
 A call that fails without an answer leaves the session in an unknown state: it is broken, and every
-later call says so. A forked child owns no session: its calls are errors, and its end leaves the
-parent's connection open.
+later call says so. The session stays its process's own after a fork: calls of the child are
+errors, and the end of the child leaves the connection open.
 """
 
 from __future__ import annotations
