@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "gstreamer_queue.h"
 #include "two_stages.h"
 

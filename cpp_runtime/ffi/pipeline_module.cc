@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "array.h"
-#include "edgepipe/classify.h"
-#include "edgepipe/detect.h"
 #include "edgepipe/sync.h"
 #include "interpreter_lock.h"
 #include "methods.h"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/thread.h"
 #include "session/golden.h"
 #include "stage/arm_stage.h"
 

@@ -20,9 +20,9 @@
 
 #include "edgepipe/bundle.h"
 #include "edgepipe/graph.h"
-#include "edgepipe/histogram.h"
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
+#include "pipeline/histogram.h"
 #include "pipeline/recovering_stage.h"
 #include "stage/core_team.h"
 

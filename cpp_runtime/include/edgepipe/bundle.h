@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bundle/bundle_files.h"
 #include "edgepipe/device.h"
 #include "edgepipe/graph.h"
 #include "edgepipe/manifest.h"
@@ -25,18 +24,21 @@
 
 namespace edgepipe {
 
+class BundleFiles;
+
 class Bundle {
  public:
   /// Opens a folder or an archive and checks it. kNotFound for a missing bundle or file, kCorrupt
   /// for one that is truncated, modified or not listed, kUnsupported for another format version.
   static Result<std::unique_ptr<Bundle>> open(const std::filesystem::path& path);
+  ~Bundle();
+  Bundle(const Bundle&) = delete;
+  Bundle& operator=(const Bundle&) = delete;
 
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
 
   /// The content of a file; valid for the lifetime of the bundle.
-  [[nodiscard]] Result<std::span<const std::byte>> content(std::string_view path) const {
-    return files_.content(path);
-  }
+  [[nodiscard]] Result<std::span<const std::byte>> content(std::string_view path) const;
 
   /// The content of a golden file; its size is checked against the tensor.
   [[nodiscard]] Result<std::span<const std::byte>> golden(const GoldenFile& file) const;
@@ -58,12 +60,11 @@ class Bundle {
   [[nodiscard]] bool needs_device() const;
 
  private:
-  Bundle(BundleFiles files, Manifest manifest)
-      : files_(std::move(files)), manifest_(std::move(manifest)) {}
+  Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest);
 
   Status check_files() const;
 
-  BundleFiles files_;
+  std::unique_ptr<BundleFiles> files_;
   Manifest manifest_;
 };
 

@@ -17,7 +17,7 @@
 #include <mutex>
 #include <utility>
 
-#include "edgepipe/stage.h"
+#include "edgepipe/buffer_view.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {

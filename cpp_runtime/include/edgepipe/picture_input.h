@@ -26,16 +26,20 @@
 #include "edgepipe/picture_source.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
-#include "media/pictures/picture_fitter.h"
 
 namespace edgepipe {
+
+class PictureFitter;
 
 class PictureInput {
  public:
   /// Changes `graph` so that the first stage that reads its only input also writes that tensor,
-  /// from a picture. kUnsupported if the graph has several inputs, otherwise as
-  /// PictureFitter::create.
+  /// from a picture. kUnsupported if the graph has several inputs, kInvalidArgument if `preprocess`
+  /// crops more than there is.
   static Result<std::shared_ptr<PictureInput>> attach(Graph& graph, const Preprocess& preprocess);
+  ~PictureInput();
+  PictureInput(const PictureInput&) = delete;
+  PictureInput& operator=(const PictureInput&) = delete;
 
   /// Sets the source of pictures. Call it before the first frame.
   void connect(std::unique_ptr<PictureSource> source) { source_ = std::move(source); }
@@ -57,11 +61,11 @@ class PictureInput {
  private:
   class FittingStage;
 
-  explicit PictureInput(PictureFitter fitter) : fitter_(std::move(fitter)) {}
+  explicit PictureInput(std::unique_ptr<PictureFitter> fitter);
   void make_slot(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
   Status fit(std::size_t slot, std::span<std::byte> frame) EDGEPIPE_EXCLUDES(mutex_);
 
-  PictureFitter fitter_;                   // used by the first stage
+  std::unique_ptr<PictureFitter> fitter_;  // used by the first stage
   std::unique_ptr<PictureSource> source_;  // used by the submitting thread
   std::vector<std::uint8_t> damaged_;      // by slot; owned by the holder of the frame
   Mutex mutex_;

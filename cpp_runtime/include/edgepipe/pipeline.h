@@ -23,7 +23,9 @@
 //            stage and frame; n counts as failed, later frames are dropped.
 // cancelled  undelivered frames are dropped; next() is kCancelled.
 //
-// A failing device is not a stage's error yet: see recovering_stage.h. The statistics count it.
+// A stage that misses its deadline and is repeatable (stage.h) runs the frame once more. If that
+// fails too, or its device fails, the node's fallback runs this frame and all later ones; without
+// one the error is the stage's. statistics() counts what happened.
 //
 // restart() returns from stopped, failed and cancelled to running, with the same stages.
 //
@@ -35,7 +37,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,20 +44,15 @@
 #include <string>
 #include <vector>
 
-#include "base/thread.h"
 #include "edgepipe/frame.h"
 #include "edgepipe/graph.h"
+#include "edgepipe/memory.h"
 #include "edgepipe/pipeline_statistics.h"
 #include "edgepipe/pipeline_trace.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
-#include "pipeline/recovering_stage.h"
-#include "pipeline/slot_buffers.h"
-#include "stage/core_team.h"
 
 namespace edgepipe {
-
-class FrameSchedule;
 
 class Pipeline {
  public:
@@ -72,7 +68,7 @@ class Pipeline {
   /// The cores and priority of a stage's thread.
   struct StageThread {
     std::vector<int> cores;     // that it may run on; empty: any
-    int realtime_priority = 0;  // see Thread::Options
+    int realtime_priority = 0;  // 1-99: SCHED_FIFO (needs CAP_SYS_NICE); 0: the normal scheduler
     // With more than one, the kernels of an ARM stage share their loops among that many threads,
     // the k-th on the k-th of `cores`. Other stages ignore it.
     std::size_t threads = 1;
@@ -91,7 +87,7 @@ class Pipeline {
     std::chrono::microseconds spin{0};
     std::size_t trace_spans = 0;  // how many spans trace() can return; 0: no recording
     // Called on the stage's thread when a device fails, with the failure and the recovery.
-    RecoveringStage::OnFault on_fault = {};
+    std::function<void(const std::string& what)> on_fault = {};
   };
 
   /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes
@@ -104,8 +100,8 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  [[nodiscard]] const Graph& graph() const { return graph_; }
-  [[nodiscard]] std::size_t slots() const { return buffers_.slots(); }
+  [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] std::size_t slots() const;
 
   /// Leases the inputs of the next frame. Blocks until a slot is free; kDeadline if none was,
   /// kClosed after stop(), kCancelled, or the stage's error. One such lease exists at a time.
@@ -139,7 +135,7 @@ class Pipeline {
   /// pipeline is running or a lease is out. No other thread may use the pipeline meanwhile.
   Status restart(Clock::time_point deadline);
 
-  [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] PipelineStatistics statistics() const;
 
   /// The last Options::trace_spans spans. Copying them delays the stages by about a
   /// millisecond, so call it after the run if possible.
@@ -148,32 +144,11 @@ class Pipeline {
  private:
   friend class InputFrame;
   friend class OutputFrame;
+  class Machinery;  // slots, schedule, threads
 
-  /// The stages that one thread runs on each frame, in this order.
-  struct Worker {
-    std::vector<std::size_t> stages;
-    std::string name;
-    std::optional<Thread> thread = std::nullopt;
-  };
+  explicit Pipeline(std::unique_ptr<Machinery> machinery);
 
-  Pipeline(Graph graph, SlotBuffers buffers, const Options& options);
-  Status bind_stages();
-  Status start_workers() EDGEPIPE_EXCLUDES(mutex_);
-  [[nodiscard]] std::vector<StageThread> wanted_threads(const Worker& worker) const;
-  Status start_worker(Worker& worker, const std::vector<StageThread>& as);
-  void work(const Worker& worker);
-
-  Graph graph_;
-  SlotBuffers buffers_;
-  const Options options_;
-  std::deque<RecoveringStage> stages_;            // a deque, because they are not movable
-  std::vector<std::unique_ptr<CoreTeam>> teams_;  // by stage; null: a single thread
-  std::vector<Worker> workers_;
-  std::unique_ptr<FrameSchedule> schedule_;
-
-  mutable Mutex mutex_;
-  // Where each stage's threads may run; statistics() may read it during a restart.
-  std::vector<std::vector<int>> cores_ EDGEPIPE_GUARDED_BY(mutex_);
+  std::unique_ptr<Machinery> machinery_;
 };
 
 }  // namespace edgepipe

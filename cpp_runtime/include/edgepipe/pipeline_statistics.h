@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/histogram.h"
-
 namespace edgepipe {
 
-/// A distribution of durations; percentiles within 1.6 % (see histogram.h). All 0 without samples.
+class Histogram;
+
+/// A distribution of durations; percentiles within 1.6 %. All 0 without samples.
 struct DurationSummary {
   std::uint64_t count = 0;
   double min_ms = 0;
@@ -45,8 +45,8 @@ struct PipelineStatistics {
 
   DurationSummary latency;  // from submit to the end of the frame's last stage
   double elapsed_s = 0;     // from the first submit to the last completion
-  double frames_per_second =
-      0;  // (completed - 1) / (last - first completion): excludes filling the pipeline
+  // (completed - 1) / (last - first completion): excludes filling the pipeline
+  double frames_per_second = 0;
   std::vector<StageStatistics> stages;
 
   /// A table for people: one line per stage, then the totals. Ends with a newline.

@@ -7,29 +7,28 @@
 // The manifest's postprocessing selects the kind; "none" gives empty results.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "edgepipe/bundle.h"
-#include "edgepipe/classify.h"
-#include "edgepipe/detect.h"
 #include "edgepipe/frame.h"
+#include "edgepipe/frame_result.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
 
-/// Views into the postprocessor, valid until its next run.
-struct FrameResult {
-  std::span<const Detection> detections;  // boxes in pixels of the network's input
-  std::span<const ClassScore> classes;
-};
+class NanoDetDecoder;
 
+/// Movable, not copyable.
 class Postprocessor {
  public:
   /// Checks the tensors' shapes against the manifest's postprocessing; kCorrupt if they disagree.
   static Result<Postprocessor> create(const Bundle& bundle);
+  Postprocessor(Postprocessor&&) noexcept;
+  Postprocessor& operator=(Postprocessor&&) noexcept;
+  ~Postprocessor();
 
   /// Computes a frame's results. Allocates nothing. One thread at a time.
   FrameResult run(const OutputFrame& frame);
@@ -42,14 +41,14 @@ class Postprocessor {
   [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
 
  private:
-  Postprocessor() = default;
+  Postprocessor();
   Status set_up_nanodet(const Manifest& manifest);
   Status set_up_classify(const Manifest& manifest);
 
   std::vector<std::string> labels_;
   std::vector<std::size_t> score_tensors_;
   std::vector<std::size_t> distance_tensors_;
-  std::optional<NanoDetDecoder> decoder_;
+  std::unique_ptr<NanoDetDecoder> decoder_;
   std::vector<std::span<const float>> scores_;
   std::vector<std::span<const float>> distances_;
   std::vector<ClassScore> classes_;

@@ -4,21 +4,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "edgepipe/buffer_view.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
-
-/// The memory of one tensor of one slot; borrowed, valid for the lifetime of the pipeline. 64-byte
-/// aligned.
-struct BufferView {
-  std::byte* data = nullptr;         // for the CPU
-  std::uint64_t device_address = 0;  // for the accelerator, in bytes
-  std::size_t bytes = 0;
-};
 
 /// Lifecycle: create -> bind every slot once -> run any number of times -> destroy.
 /// One thread runs a stage at a time; bind is called before any run, from the building thread.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "bundle/bundle_files.h"
 #include "bundle/digest.h"
 #include "bundle/stage_loader.h"
 #include "stage/arm_plan.h"
@@ -43,16 +44,26 @@ Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) 
   if (!text.ok()) return text.status().with_context(context);
   Result<Manifest> manifest = parse_manifest(*text);
   if (!manifest.ok()) return manifest.status().with_context(context);
-  std::unique_ptr<Bundle> bundle(new Bundle(std::move(*files), std::move(*manifest)));
+  std::unique_ptr<Bundle> bundle(
+      new Bundle(std::make_unique<BundleFiles>(*std::move(files)), *std::move(manifest)));
   if (Status status = bundle->check_files(); !status.ok()) return status.with_context(context);
   return bundle;
+}
+
+Bundle::Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest)
+    : files_(std::move(files)), manifest_(std::move(manifest)) {}
+
+Bundle::~Bundle() = default;
+
+Result<std::span<const std::byte>> Bundle::content(std::string_view path) const {
+  return files_->content(path);
 }
 
 Status Bundle::check_files() const {
   std::set<std::string_view> listed = {kManifest, kManifestDigest};
   for (const FileEntry& file : manifest_.files) {
     listed.insert(file.path);
-    Result<std::span<const std::byte>> found = files_.content(file.path);
+    Result<std::span<const std::byte>> found = files_->content(file.path);
     if (!found.ok()) return found.status();
     if (found->size() != file.bytes) {
       return Status(Code::kCorrupt, file.path + " has " + std::to_string(found->size()) +
@@ -60,7 +71,7 @@ Status Bundle::check_files() const {
     }
     if (xxh3_128(*found) != file.xxh3_128) return not_as_recorded(file.path, "the manifest");
   }
-  for (const std::string& path : files_.paths()) {
+  for (const std::string& path : files_->paths()) {
     if (!listed.contains(path)) {
       return Status(Code::kCorrupt, path + " is not listed in the manifest");
     }
@@ -69,7 +80,7 @@ Status Bundle::check_files() const {
 }
 
 Result<std::span<const std::byte>> Bundle::golden(const GoldenFile& file) const {
-  Result<std::span<const std::byte>> found = files_.content(file.file);
+  Result<std::span<const std::byte>> found = files_->content(file.file);
   if (!found.ok()) return found;
   const TensorSpec& tensor = manifest_.tensors[file.tensor];
   if (found->size() != tensor.bytes) {
@@ -83,7 +94,7 @@ Result<std::span<const std::byte>> Bundle::golden(const GoldenFile& file) const 
 Result<std::vector<std::string>> Bundle::labels() const {
   std::vector<std::string> labels;
   if (manifest_.postprocess.labels.empty()) return labels;
-  Result<std::span<const std::byte>> content = files_.content(manifest_.postprocess.labels);
+  Result<std::span<const std::byte>> content = files_->content(manifest_.postprocess.labels);
   if (!content.ok()) return content.status();
   std::string_view text(reinterpret_cast<const char*>(content->data()), content->size());
   while (!text.empty()) {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/sysfs.h"
-#include "emulation/fpga_model.h"
+#include "device/vta_registers.h"
 
 namespace edgepipe {
 namespace {
@@ -141,14 +141,14 @@ Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
 Result<std::unique_ptr<UioReset>> UioReset::open(const UioInfo& info) {
   // The page starts where the accelerator's blocks end.
   Result<std::unique_ptr<UioRegisters>> page =
-      UioRegisters::open(info, FpgaModel::kBytes - FpgaModel::kResetRequest);
+      UioRegisters::open(info, vta::kBytesWithReset - vta::kResetRequest);
   if (!page.ok()) return page.status();
   return std::unique_ptr<UioReset>(new UioReset(*std::move(page)));
 }
 
 Status UioReset::reset() {
   constexpr std::uint32_t kRequest = 0;
-  constexpr std::uint32_t kAcknowledge = FpgaModel::kResetAcknowledge - FpgaModel::kResetRequest;
+  constexpr std::uint32_t kAcknowledge = vta::kResetAcknowledge - vta::kResetRequest;
   const std::uint32_t request = page_->read(kRequest) + 1;
   page_->write(kRequest, request);
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);

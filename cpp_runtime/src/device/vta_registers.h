@@ -35,4 +35,10 @@ inline constexpr std::uint32_t kOutBase = kStore + 0x10;
 // start it still refers to the previous run.
 inline constexpr std::uint32_t kDone = kCompute + 0x18;
 
+// An emulated accelerator has one more page after its blocks, which stands for the PL's reset line.
+// The driver adds one to the request; the reset is done when the acknowledge word equals it.
+inline constexpr std::uint32_t kResetRequest = 0x4000;
+inline constexpr std::uint32_t kResetAcknowledge = 0x4004;
+inline constexpr std::uint32_t kBytesWithReset = 0x5000;
+
 }  // namespace edgepipe::vta

@@ -48,11 +48,11 @@ Result<Fault> parse_fault(const std::string& text) {
 FpgaModel::FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
                      Options options)
     : device_(device), registers_(registers), interrupt_(interrupt), options_(std::move(options)) {
-  assert(registers.size() >= kBytes);
+  assert(registers.size() >= vta::kBytesWithReset);
 }
 
 Result<bool> FpgaModel::step() {
-  if (read(kResetRequest) != read(kResetAcknowledge)) {
+  if (read(vta::kResetRequest) != read(vta::kResetAcknowledge)) {
     reset();
     return true;
   }
@@ -101,12 +101,12 @@ Status FpgaModel::execute() {
 }
 
 void FpgaModel::reset() {
-  const std::uint32_t request = read(kResetRequest);
+  const std::uint32_t request = read(vta::kResetRequest);
   for (std::uint32_t offset = 0; offset < vta::kBytes; offset += 4) write(offset, 0);
   write(vta::kFetch + vta::kControl, vta::kIdle);
   hung_ = false;
   options_.on_event("reset after run " + std::to_string(runs_));
-  write(kResetAcknowledge, request);
+  write(vta::kResetAcknowledge, request);
 }
 
 bool FpgaModel::due(FaultKind kind) const {

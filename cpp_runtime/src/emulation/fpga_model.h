@@ -57,20 +57,14 @@ Result<Fault> parse_fault(const std::string& text);
 
 class FpgaModel {
  public:
-  // The model's reset page after the accelerator's blocks replaces the PL's reset line. A driver
-  // increments the request word; the reset is done when the acknowledge word equals it.
-  static constexpr std::uint32_t kResetRequest = 0x4000;
-  static constexpr std::uint32_t kResetAcknowledge = 0x4004;
-  static constexpr std::uint32_t kBytes = 0x5000;
-
   struct Options {
     std::vector<Fault> faults;
     std::chrono::milliseconds stale_done{20};
     std::function<void(const std::string&)> on_event = [](const std::string&) {};  // for a log
   };
 
-  /// Everything is borrowed and must outlive the model. `registers` has kBytes bytes, 4-byte
-  /// aligned.
+  /// Everything is borrowed and must outlive the model. `registers` has vta::kBytesWithReset bytes,
+  /// 4-byte aligned.
   FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
             Options options);
 

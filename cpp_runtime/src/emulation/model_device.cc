@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "device/vta_registers.h"
 #include "edgepipe/sync.h"
 #include "simulator/simulator.h"
 
@@ -89,10 +90,10 @@ class ModelReset final : public ResetLine {
  public:
   explicit ModelReset(std::span<std::byte> bytes) : registers_(bytes) {}
   Status reset() override {
-    const std::uint32_t request = registers_.read(FpgaModel::kResetRequest) + 1;
-    registers_.write(FpgaModel::kResetRequest, request);
+    const std::uint32_t request = registers_.read(vta::kResetRequest) + 1;
+    registers_.write(vta::kResetRequest, request);
     const Clock::time_point deadline = Clock::now() + kResetPatience;
-    while (registers_.read(FpgaModel::kResetAcknowledge) != request) {
+    while (registers_.read(vta::kResetAcknowledge) != request) {
       if (Clock::now() > deadline) return {Code::kDeadline, "reset: not acknowledged"};
       std::this_thread::sleep_for(milliseconds(1));
     }
@@ -143,7 +144,7 @@ class ModelDevice::Impl {
     }
   }
 
-  alignas(8) std::array<std::byte, FpgaModel::kBytes> registers_{};
+  alignas(8) std::array<std::byte, vta::kBytesWithReset> registers_{};
   Wire wire_;
   std::unique_ptr<Simulator> simulator_;
   WireLine line_;

@@ -22,11 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/histogram.h"
 #include "edgepipe/pipeline_statistics.h"
 #include "edgepipe/pipeline_trace.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
+#include "pipeline/histogram.h"
 
 namespace edgepipe {
 

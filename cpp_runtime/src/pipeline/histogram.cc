@@ -1,4 +1,4 @@
-#include "edgepipe/histogram.h"
+#include "pipeline/histogram.h"
 
 #include <algorithm>
 #include <cmath>

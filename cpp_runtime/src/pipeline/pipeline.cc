@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <deque>
 #include <utility>
 
+#include "base/thread.h"
 #include "pipeline/frame_schedule.h"
+#include "pipeline/recovering_stage.h"
+#include "pipeline/slot_buffers.h"
+#include "stage/core_team.h"
 
 namespace edgepipe {
 namespace {
@@ -46,6 +51,49 @@ void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
 
 }  // namespace
 
+/// The stages on their threads, with what they run on.
+class Pipeline::Machinery {
+ public:
+  Machinery(Graph graph, SlotBuffers buffers, const Options& options);
+  ~Machinery();
+  Machinery(const Machinery&) = delete;
+  Machinery& operator=(const Machinery&) = delete;
+
+  Status bind_stages();
+  Status start_workers() EDGEPIPE_EXCLUDES(mutex_);
+  Status restart(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+
+  [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] PipelineTrace trace() const;
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] const SlotBuffers& buffers() const { return buffers_; }
+  [[nodiscard]] FrameSchedule& schedule() { return *schedule_; }
+
+ private:
+  /// The stages that one thread runs, in this order on each frame.
+  struct Worker {
+    std::vector<std::size_t> stages;
+    std::string name;
+    std::optional<Thread> thread = std::nullopt;
+  };
+
+  [[nodiscard]] std::vector<StageThread> wanted_threads(const Worker& worker) const;
+  Status start_worker(Worker& worker, const std::vector<StageThread>& as);
+  void work(const Worker& worker);
+
+  Graph graph_;
+  SlotBuffers buffers_;
+  const Options options_;
+  std::deque<RecoveringStage> stages_;            // a deque, because they cannot move
+  std::vector<std::unique_ptr<CoreTeam>> teams_;  // by stage; null: it works alone
+  std::vector<Worker> workers_;
+  std::unique_ptr<FrameSchedule> schedule_;
+
+  mutable Mutex mutex_;
+  // Where each stage's threads may run; a restart may be watched through statistics().
+  std::vector<std::vector<int>> cores_ EDGEPIPE_GUARDED_BY(mutex_);
+};
+
 Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& memory,
                                                    const Options& options) {
   if (Status status = graph.validate(); !status.ok()) return status;
@@ -53,13 +101,21 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& me
   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
   if (!buffers.ok()) return buffers.status().with_context("pipeline");
 
-  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(graph), std::move(*buffers), options));
-  if (Status status = pipeline->bind_stages(); !status.ok()) return status;
-  if (Status status = pipeline->start_workers(); !status.ok()) return status;
-  return pipeline;
+  auto machinery = std::make_unique<Machinery>(std::move(graph), std::move(*buffers), options);
+  if (Status status = machinery->bind_stages(); !status.ok()) return status;
+  if (Status status = machinery->start_workers(); !status.ok()) return status;
+  return std::unique_ptr<Pipeline>(new Pipeline(std::move(machinery)));
 }
 
-Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
+Pipeline::Pipeline(std::unique_ptr<Machinery> machinery) : machinery_(std::move(machinery)) {}
+
+Pipeline::~Pipeline() = default;
+
+const Graph& Pipeline::graph() const { return machinery_->graph(); }
+
+std::size_t Pipeline::slots() const { return machinery_->buffers().slots(); }
+
+Pipeline::Machinery::Machinery(Graph graph, SlotBuffers buffers, const Options& options)
     : graph_(std::move(graph)), buffers_(std::move(buffers)), options_(options) {
   FrameSchedule::Options schedule = schedule_options(graph_, buffers_.slots(), options);
   workers_.resize(schedule.workers);
@@ -74,13 +130,13 @@ Pipeline::Pipeline(Graph graph, SlotBuffers buffers, const Options& options)
   schedule_ = std::make_unique<FrameSchedule>(std::move(schedule));
 }
 
-Pipeline::~Pipeline() {
-  cancel();
+Pipeline::Machinery::~Machinery() {
+  schedule_->cancel();
   for (Worker& worker : workers_) worker.thread.reset();
   assert(schedule_->leases() == 0 && "a frame's lease outlives its pipeline");
 }
 
-Status Pipeline::bind_stages() {
+Status Pipeline::Machinery::bind_stages() {
   const auto views = [this](std::size_t slot, const std::vector<std::size_t>& tensors) {
     std::vector<BufferView> found;
     found.reserve(tensors.size());
@@ -103,7 +159,7 @@ Status Pipeline::bind_stages() {
 
 // ---- the stages' threads
 
-Status Pipeline::start_workers() {
+Status Pipeline::Machinery::start_workers() {
   for (Worker& worker : workers_) {
     std::vector<StageThread> wanted = wanted_threads(worker);
     Status status = start_worker(worker, wanted);
@@ -124,7 +180,7 @@ Status Pipeline::start_workers() {
 
 /// The threads of the worker's stages. One thread runs all of them with the settings of the first
 /// stage, whose core replaces the first core of the others.
-std::vector<Pipeline::StageThread> Pipeline::wanted_threads(const Worker& worker) const {
+std::vector<Pipeline::StageThread> Pipeline::Machinery::wanted_threads(const Worker& worker) const {
   std::vector<StageThread> threads = options_.threads;
   if (threads.empty()) {
     for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
@@ -141,7 +197,7 @@ std::vector<Pipeline::StageThread> Pipeline::wanted_threads(const Worker& worker
 }
 
 /// Starts the helpers of the worker's stages, then the thread.
-Status Pipeline::start_worker(Worker& worker, const std::vector<StageThread>& as) {
+Status Pipeline::Machinery::start_worker(Worker& worker, const std::vector<StageThread>& as) {
   for (std::size_t index = 0; index < as.size(); ++index) {
     const std::size_t stage = worker.stages[index];
     teams_[stage].reset();
@@ -163,7 +219,7 @@ Status Pipeline::start_worker(Worker& worker, const std::vector<StageThread>& as
   return {};
 }
 
-void Pipeline::work(const Worker& worker) {
+void Pipeline::Machinery::work(const Worker& worker) {
   for (std::uint64_t frame = 0;; ++frame) {
     for (const std::size_t stage : worker.stages) {
       if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
@@ -175,10 +231,50 @@ void Pipeline::work(const Worker& worker) {
   }
 }
 
+Status Pipeline::Machinery::restart(Clock::time_point deadline) {
+  if (Status status = schedule_->await_end(deadline); !status.ok()) return status;
+  for (Worker& worker : workers_) worker.thread.reset();
+  for (RecoveringStage& stage : stages_) stage.reset();
+  schedule_->reset();
+  Status status = start_workers();
+  if (!status.ok()) {
+    schedule_->cancel();
+    for (const Worker& worker : workers_) {
+      if (!worker.thread) schedule_->end_worker();  // it never began
+    }
+  }
+  return status;
+}
+
+PipelineStatistics Pipeline::Machinery::statistics() const {
+  PipelineStatistics statistics = schedule_->statistics();
+  MutexLock lock(mutex_);
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    StageStatistics& entry = statistics.stages[stage];
+    RecoveringStage::Record record = stages_[stage].record();
+    entry.cores = cores_[stage];
+    entry.retries = record.retries;
+    entry.fallback_frames = record.fallback_frames;
+    entry.fault = std::move(record.fault);
+  }
+  return statistics;
+}
+
+PipelineTrace Pipeline::Machinery::trace() const {
+  PipelineTrace trace;
+  for (const Worker& worker : workers_) trace.threads.push_back(worker.name);
+  for (const FrameSchedule::Stage& stage : schedule_->stages()) {
+    trace.stages.push_back(
+        {.name = stage.name, .thread = stage.worker, .producers = stage.producers});
+  }
+  schedule_->record(trace);
+  return trace;
+}
+
 // ---- the caller's side
 
 Result<InputFrame> Pipeline::acquire(Clock::time_point deadline) {
-  Result<std::size_t> slot = schedule_->acquire(deadline);
+  Result<std::size_t> slot = machinery_->schedule().acquire(deadline);
   if (!slot.ok()) return slot.status();
   return InputFrame(this, *slot);
 }
@@ -189,18 +285,18 @@ Result<std::uint64_t> Pipeline::submit(InputFrame frame) {
                   "the frame has been submitted or belongs to another pipeline");
   }
   frame.pipeline_ = nullptr;
-  return schedule_->submit(frame.slot_);
+  return machinery_->schedule().submit(frame.slot_);
 }
 
 Result<std::uint64_t> Pipeline::submit(std::span<const std::span<const std::byte>> inputs,
                                        Clock::time_point deadline) {
-  if (inputs.size() != graph_.inputs.size()) {
+  if (inputs.size() != graph().inputs.size()) {
     return Status(Code::kInvalidArgument, "a frame has " + std::to_string(inputs.size()) +
                                               " inputs, expected " +
-                                              std::to_string(graph_.inputs.size()));
+                                              std::to_string(graph().inputs.size()));
   }
   for (std::size_t index = 0; index < inputs.size(); ++index) {
-    const TensorSpec& tensor = graph_.tensors[graph_.inputs[index]];
+    const TensorSpec& tensor = graph().tensors[graph().inputs[index]];
     if (inputs[index].size() != tensor.bytes) {
       return Status(Code::kInvalidArgument, "input '" + tensor.name + "' has " +
                                                 std::to_string(inputs[index].size()) +
@@ -216,78 +312,47 @@ Result<std::uint64_t> Pipeline::submit(std::span<const std::span<const std::byte
 }
 
 Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
-  Result<FrameSchedule::Taken> taken = schedule_->next(deadline);
+  Result<FrameSchedule::Taken> taken = machinery_->schedule().next(deadline);
   if (!taken.ok()) return taken.status();
   return OutputFrame(this, taken->slot, taken->frame, taken->latency);
 }
 
-Status Pipeline::drain(Clock::time_point deadline) { return schedule_->drain(deadline); }
-
-Status Pipeline::stop(Clock::time_point deadline) { return schedule_->stop(deadline); }
-
-void Pipeline::cancel() { schedule_->cancel(); }
-
-Status Pipeline::restart(Clock::time_point deadline) {
-  if (Status status = schedule_->await_end(deadline); !status.ok()) return status;
-  for (Worker& worker : workers_) worker.thread.reset();
-  for (RecoveringStage& stage : stages_) stage.reset();
-  schedule_->reset();
-  Status status = start_workers();
-  if (!status.ok()) {
-    cancel();
-    for (const Worker& worker : workers_) {
-      if (!worker.thread) schedule_->end_worker();  // it never started
-    }
-  }
-  return status;
+Status Pipeline::drain(Clock::time_point deadline) {
+  return machinery_->schedule().drain(deadline);
 }
 
-PipelineStatistics Pipeline::statistics() const {
-  PipelineStatistics statistics = schedule_->statistics();
-  MutexLock lock(mutex_);
-  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-    StageStatistics& entry = statistics.stages[stage];
-    RecoveringStage::Record record = stages_[stage].record();
-    entry.cores = cores_[stage];
-    entry.retries = record.retries;
-    entry.fallback_frames = record.fallback_frames;
-    entry.fault = std::move(record.fault);
-  }
-  return statistics;
-}
+Status Pipeline::stop(Clock::time_point deadline) { return machinery_->schedule().stop(deadline); }
 
-PipelineTrace Pipeline::trace() const {
-  PipelineTrace trace;
-  for (const Worker& worker : workers_) trace.threads.push_back(worker.name);
-  for (const FrameSchedule::Stage& stage : schedule_->stages()) {
-    trace.stages.push_back(
-        {.name = stage.name, .thread = stage.worker, .producers = stage.producers});
-  }
-  schedule_->record(trace);
-  return trace;
-}
+void Pipeline::cancel() { machinery_->schedule().cancel(); }
+
+Status Pipeline::restart(Clock::time_point deadline) { return machinery_->restart(deadline); }
+
+PipelineStatistics Pipeline::statistics() const { return machinery_->statistics(); }
+
+PipelineTrace Pipeline::trace() const { return machinery_->trace(); }
 
 // ---- leases
 
 InputFrame::~InputFrame() {
-  if (pipeline_ != nullptr) pipeline_->schedule_->abandon(slot_);
+  if (pipeline_ != nullptr) pipeline_->machinery_->schedule().abandon(slot_);
 }
 
 std::span<std::byte> InputFrame::input(std::size_t index) const {
-  const BufferView& view = pipeline_->buffers_.view(slot_, pipeline_->graph_.inputs[index]);
+  const BufferView& view =
+      pipeline_->machinery_->buffers().view(slot_, pipeline_->graph().inputs[index]);
   return {view.data, view.bytes};
 }
 
 OutputFrame::~OutputFrame() {
-  if (pipeline_ != nullptr) pipeline_->schedule_->release(slot_);
+  if (pipeline_ != nullptr) pipeline_->machinery_->schedule().release(slot_);
 }
 
 std::span<const std::byte> OutputFrame::output(std::size_t index) const {
-  return tensor(pipeline_->graph_.outputs[index]);
+  return tensor(pipeline_->graph().outputs[index]);
 }
 
 std::span<const std::byte> OutputFrame::tensor(std::size_t index) const {
-  const BufferView& view = pipeline_->buffers_.view(slot_, index);
+  const BufferView& view = pipeline_->machinery_->buffers().view(slot_, index);
   return {view.data, view.bytes};
 }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "pipeline/histogram.h"
+
 namespace edgepipe {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "edgepipe/classify.h"
+#include "session/classify.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "edgepipe/detect.h"
+#include "session/detect.h"
 
 #include <algorithm>
 #include <array>

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "session/classify.h"
+#include "session/detect.h"
+
 namespace edgepipe {
 namespace {
 
@@ -17,6 +20,11 @@ Status disagrees(const std::string& text) {
 }
 
 }  // namespace
+
+Postprocessor::Postprocessor() = default;
+Postprocessor::Postprocessor(Postprocessor&&) noexcept = default;
+Postprocessor& Postprocessor::operator=(Postprocessor&&) noexcept = default;
+Postprocessor::~Postprocessor() = default;
 
 Result<Postprocessor> Postprocessor::create(const Bundle& bundle) {
   Postprocessor made;
@@ -57,7 +65,7 @@ Status Postprocessor::set_up_nanodet(const Manifest& manifest) {
     if (status.ok()) status = check(wanted.distances[index], std::int64_t{4} * options.bins);
     if (!status.ok()) return status;
   }
-  decoder_ = std::move(*decoder);
+  decoder_ = std::make_unique<NanoDetDecoder>(*std::move(decoder));
   score_tensors_ = wanted.scores;
   distance_tensors_ = wanted.distances;
   scores_.resize(score_tensors_.size());

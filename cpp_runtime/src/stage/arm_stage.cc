@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bundle/bundle_files.h"
+#include "base/mapped_file.h"
 #include "stage/kernel_library.h"
 
 namespace edgepipe {
@@ -127,22 +127,21 @@ Result<std::unique_ptr<ArmStage>> ArmStage::create(Options options) {
 }
 
 Result<std::unique_ptr<ArmStage>> ArmStage::open(const std::string& folder) {
-  Result<BundleFiles> files = BundleFiles::open(folder);
-  if (!files.ok()) return files.status();
-  const auto text = files->content("plan.json");
-  if (!text.ok()) return text.status().with_context(folder);
-  Result<ArmPlan> plan = ArmPlan::parse(*text, folder + "/plan.json");
+  const std::string plan_path = folder + "/plan.json";
+  const Result<MappedFile> text = MappedFile::open(plan_path);
+  if (!text.ok()) return text.status();
+  Result<ArmPlan> plan = ArmPlan::parse(text->bytes(), plan_path);
   if (!plan.ok()) return plan.status();
-  const auto weights = files->content("weights.bin");
-  if (!weights.ok()) return weights.status().with_context(folder);
+  const Result<MappedFile> weights = MappedFile::open(folder + "/weights.bin");
+  if (!weights.ok()) return weights.status();
   const Result<ArmPlan::Variant> variant = plan->runnable_variant();
   if (!variant.ok()) return variant.status().with_context(folder);
-  const auto kernels = files->content(variant->kernels);
-  if (!kernels.ok()) return kernels.status().with_context(folder);
+  const Result<MappedFile> kernels = MappedFile::open(folder + "/" + variant->kernels);
+  if (!kernels.ok()) return kernels.status();
   return create({.name = std::filesystem::path(folder).filename().string(),
                  .plan = *std::move(plan),
-                 .weights = *weights,
-                 .kernels = *kernels});
+                 .weights = weights->bytes(),
+                 .kernels = kernels->bytes()});
 }
 
 std::span<const ArmPlan::Border> ArmStage::inputs() const { return state_->plan.inputs; }

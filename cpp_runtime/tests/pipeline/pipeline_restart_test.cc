@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "base/thread.h"
 #include "support/pipeline_test_stages.h"
 
 namespace edgepipe {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/thread.h"
 #include "support/pipeline_test_stages.h"
 
 namespace edgepipe {

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "media/pictures/picture_fitter.h"
+
 namespace edgepipe {
 namespace {
 
@@ -43,6 +45,10 @@ class PictureInput::FittingStage final : public Stage {
   std::vector<std::span<std::byte>> frames_;  // by slot
 };
 
+PictureInput::PictureInput(std::unique_ptr<PictureFitter> fitter) : fitter_(std::move(fitter)) {}
+
+PictureInput::~PictureInput() = default;
+
 Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
                                                            const Preprocess& preprocess) {
   if (graph.inputs.size() != 1) {
@@ -51,7 +57,8 @@ Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
   }
   Result<PictureFitter> fitter = PictureFitter::create(preprocess);
   if (!fitter.ok()) return fitter.status();
-  std::shared_ptr<PictureInput> input(new PictureInput(*std::move(fitter)));
+  std::shared_ptr<PictureInput> input(
+      new PictureInput(std::make_unique<PictureFitter>(*std::move(fitter))));
 
   const std::size_t frame = graph.inputs.front();
   const auto reads_frame = [frame](const StageNode& node) {
@@ -119,7 +126,7 @@ Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
     begun_.notify();
   }
   if (!lease.held()) return {};
-  const Status status = fitter_.fit(lease.picture(), frame);
+  const Status status = fitter_->fit(lease.picture(), frame);
   const bool skip = status.code() == Code::kCorrupt && source_->live();
   damaged_[slot] = skip ? 1 : 0;
   if (status.ok() || skip) return {};

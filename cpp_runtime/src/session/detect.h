@@ -17,19 +17,10 @@
 #include <span>
 #include <vector>
 
+#include "edgepipe/frame_result.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
-
-/// A box in pixels, left-top to right-bottom.
-struct Detection {
-  float left = 0;
-  float top = 0;
-  float right = 0;
-  float bottom = 0;
-  float score = 0;
-  int label_index = 0;
-};
 
 class NanoDetDecoder {
  public:

@@ -6,13 +6,9 @@
 
 #include <span>
 
-namespace edgepipe {
+#include "edgepipe/frame_result.h"
 
-struct ClassScore {
-  int label_index = 0;
-  float score = 0;        // as computed by the network
-  float probability = 0;  // softmax over all classes
-};
+namespace edgepipe {
 
 /// Fills `best` with the highest-scored classes, best first, ties to the lower index. `best` is no
 /// longer than `scores`. Allocates nothing.
