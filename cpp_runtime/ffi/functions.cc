@@ -48,7 +48,7 @@ void load_pipeline(ffi::PackedArgs args, ffi::Any* result) {
 
 ffi::Module open_bundle(const std::string& path, const std::string& device) {
   return make_runner_module(
-      value_of(StageRunner::open_bundle(path, value_of(parse_device_choice(device)))));
+      value_of(StageRunner::open_bundle(path, value_of(DeviceRegistry::instance().parse(device)))));
 }
 
 ffi::Module open_stage(const std::string& folder) {

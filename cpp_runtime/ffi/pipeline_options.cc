@@ -34,7 +34,7 @@ Status read_count(const std::string& key, const Json& value, std::size_t& count)
 
 Status read(const std::string& key, const Json& value, Session::Options& options) {
   if (key == "device") {
-    Result<DeviceChoice> choice = parse_device_choice(value.get<std::string>());
+    Result<DeviceChoice> choice = DeviceRegistry::instance().parse(value.get<std::string>());
     if (!choice.ok()) return choice.status();
     options.device = *std::move(choice);
   } else if (key == "serial") {

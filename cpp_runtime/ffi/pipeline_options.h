@@ -13,9 +13,9 @@ namespace edgepipe::binding {
 ///   {"device": "auto", "serial": false, "pinning": "required", "slots": 0, "cores": [],
 ///    "trace_spans": 0}
 ///
-/// device: parse_device_choice's; pinning: required, preferred or off; slots: 0 is as many as the
-/// pipeline chooses; cores: stage k runs on the k-th, round and round. kInvalidArgument for another
-/// key or value.
+/// device: as DeviceRegistry::parse reads it; pinning: required, preferred or off; slots: 0 is as
+/// many as the pipeline chooses; cores: stage k runs on the k-th, round and round. kInvalidArgument
+/// for another key or value.
 Result<Session::Options> parse_options(std::string_view text);
 
 }  // namespace edgepipe::binding

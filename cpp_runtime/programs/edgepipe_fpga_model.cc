@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/remedy.h"
+#include "device/vta_registers.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"
 #include "emulation/qtest_interrupt.h"
@@ -86,7 +87,7 @@ Status serve(const Arguments& arguments) {
   if (!mapping.ok()) return mapping.status();
   edgepipe::GuestMemory memory(*std::move(mapping));
   const std::uint64_t address = std::strtoull(values.at("registers").c_str(), nullptr, 0);
-  Result<std::byte*> registers = memory.translate(address, edgepipe::FpgaModel::kBytes);
+  Result<std::byte*> registers = memory.translate(address, edgepipe::vta::kBytesWithReset);
   if (!registers.ok()) return registers.status().with_context("registers");
   auto simulator = edgepipe::Simulator::create(*accelerator, memory);
   if (!simulator.ok()) return simulator.status();
@@ -96,7 +97,7 @@ Status serve(const Arguments& arguments) {
   if (!interrupt.ok()) return interrupt.status();
 
   edgepipe::FpgaModel model(
-      **simulator, std::span(*registers, edgepipe::FpgaModel::kBytes), **interrupt,
+      **simulator, std::span(*registers, edgepipe::vta::kBytesWithReset), **interrupt,
       {.faults = arguments.faults,
        .on_event = [](const std::string& event) { std::fprintf(stderr, "%s\n", event.c_str()); }});
   std::fprintf(stderr, "ready: %s\n", accelerator->configuration().c_str());

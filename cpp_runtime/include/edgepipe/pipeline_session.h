@@ -47,7 +47,7 @@ class PipelineSession {
   [[nodiscard]] const PipelineDescription& description() const { return description_; }
   [[nodiscard]] Pipeline& pipeline() { return *pipeline_; }
 
-  /// The device of the VTA stages: "simulator", "uio", or "none" if there are no such stages.
+  /// As Session::device_name.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
   /// Keeps the slots' memory alive after the session; null if the device owns it.

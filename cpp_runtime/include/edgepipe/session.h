@@ -3,8 +3,8 @@
 //   Result<std::unique_ptr<Session>> session = Session::open("nanodet.edgepipe", {});
 //   (*session)->pipeline().submit(pictures, deadline);
 //
-// VTA stages run on this machine's accelerator, or on a simulator of the accelerator that the
-// manifest describes.
+// VTA stages run on a device of the DeviceRegistry: by default on this machine's accelerator, or on
+// the simulator if there is none.
 #pragma once
 
 #include <chrono>
@@ -18,50 +18,21 @@
 
 #include "edgepipe/bundle.h"
 #include "edgepipe/device.h"
+#include "edgepipe/device_registry.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/picture_input.h"
 #include "edgepipe/pipeline.h"
 #include "edgepipe/postprocess.h"
 #include "edgepipe/status.h"
-#include "emulation/fpga_model.h"
 
 namespace edgepipe {
 
-enum class DeviceKind {
-  kAuto,       // the accelerator if this machine has one (a UIO device, see uio_device.h)
-  kSimulator,  // the simulator, with the same bits
-  kTimed,      // the simulator at the modelled speed of the board (see timed_device.h)
-  kUio,        // the accelerator; an error if there is none
-  kModel,      // the board's driver on a model of the FPGA (model_device.h)
-  kDriver,     // a shared library with the functions of vta/driver.h, see foreign_device.h
-};
-
-/// The device of the VTA stages. With n devices, stage k runs on device k modulo n.
-struct DeviceChoice {
-  DeviceKind kind = DeviceKind::kAuto;
-  std::vector<std::size_t> indices = {0};  // which devices of this kind; not empty
-  std::filesystem::path driver = {};       // kDriver only
-};
-
-/// The values that parse_device_choice accepts, for error texts.
-inline constexpr const char* kDeviceChoices =
-    "auto, simulator, timed, uio, model (for certain devices: uio:1 or uio:0+1), or "
-    "driver:PATH";
-
-/// Reads one of kDeviceChoices. kInvalidArgument for anything else.
-Result<DeviceChoice> parse_device_choice(std::string_view text);
-
 class Session {
  public:
-  /// The memory of a pipeline's slots and the devices of its VTA stages, in order of construction.
-  struct Hardware {
-    std::shared_ptr<DeviceMemory> own_memory;      // null if the device has its own
-    std::vector<std::unique_ptr<Device>> devices;  // empty if no stage needs one
-    std::string_view name = "none";
+  /// The devices of the VTA stages and the memory of a pipeline's slots.
+  struct Hardware : DeviceGroup {
+    std::string name = "none";  // the kind of the devices; none if no stage needs one
 
-    [[nodiscard]] DeviceMemory& memory() const {
-      return own_memory ? *own_memory : devices.front()->memory();
-    }
     [[nodiscard]] DeviceSet device_set(std::chrono::milliseconds time_limit) const;
   };
   struct Options {
@@ -70,8 +41,8 @@ class Session {
     std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
     DeviceChoice device = {};
     std::chrono::milliseconds device_time_limit{10'000};  // of one run of a VTA stage
-    std::vector<Fault> faults;                            // injected into the model of kModel
-    bool takes_pictures = false;  // frames are filled through pictures(); see picture_input.h
+    std::vector<std::string> faults;  // injected into kinds that can, e.g. "hang=7"
+    bool takes_pictures = false;      // frames are filled through pictures(); see picture_input.h
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.
@@ -93,8 +64,8 @@ class Session {
     return frame.tensor(bundle_->manifest().inputs.front());
   }
 
-  /// The device of the VTA stages: "simulator", "timed", "uio", "model", "driver", or "none" if
-  /// there are no such stages.
+  /// The device of the VTA stages: the name of a kind in the DeviceRegistry, or "none" if there are
+  /// no such stages.
   [[nodiscard]] std::string_view device_name() const { return hardware_.name; }
 
   /// One line for a service manager: the bundle and the numbers of delivered and failed frames.

@@ -1,19 +1,9 @@
 #include "edgepipe/session.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include "bundle/fingerprint.h"
-#include "device/foreign_device.h"
-#include "device/uio_device.h"
-#include "emulation/model_device.h"
-#include "emulation/timed_device.h"
-#include "memory/non_coherent_memory.h"
-#include "memory/udmabuf_memory.h"
-#include "simulator/simulator.h"
 
 namespace edgepipe {
 
@@ -46,105 +36,38 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
                                               std::move(*pipeline)));
 }
 
-namespace {
-
-using Hardware = Session::Hardware;
-
-Status open_uio(Hardware& hardware, const Bundle& bundle, const Session::Options& options) {
-  const std::vector<std::size_t>& indices = options.device.indices;
-  Status status = check_logic_record(bundle.manifest().fingerprint, kLogicRecord);
-  if (!status.ok()) return status;
-  Result<std::unique_ptr<DeviceMemory>> memory =
-      open_uio_memory({.memory = {.name = "udmabuf" + std::to_string(indices.front())}});
-  if (!memory.ok()) return memory.status();
-  hardware.own_memory = *std::move(memory);
-  for (const std::size_t index : indices) {
-    Result<std::unique_ptr<HardwareDevice>> device =
-        open_uio_device(bundle.manifest().accelerator, *hardware.own_memory, {.index = index});
-    if (!device.ok()) return device.status();
-    hardware.devices.push_back(*std::move(device));
-  }
-  hardware.name = "uio";
-  return {};
-}
-
-Status open_models(Hardware& hardware, const Accelerator& accelerator,
-                   const Session::Options& options) {
-  Result<std::unique_ptr<NonCoherentMemory>> memory =
-      NonCoherentMemory::create({.arena_bytes = options.memory_bytes});
-  if (!memory.ok()) return memory.status();
-  FpgaModel::Options model;
-  model.faults = options.faults;
-  for (std::size_t count = options.device.indices.size(); count > 0; --count) {
-    Result<std::unique_ptr<ModelDevice>> device =
-        ModelDevice::create(accelerator, **memory, (*memory)->device_side(), {.model = model});
-    if (!device.ok()) return device.status();
-    hardware.devices.push_back(*std::move(device));
-  }
-  hardware.own_memory = *std::move(memory);
-  hardware.name = "model";
-  return {};
-}
-
-Status open_simulators(Hardware& hardware, const Accelerator& accelerator,
-                       const Session::Options& options) {
-  for (std::size_t count = options.device.indices.size(); count > 0; --count) {
-    Result<std::unique_ptr<Simulator>> device =
-        Simulator::create(accelerator, *hardware.own_memory);
-    if (!device.ok()) return device.status();
-    hardware.devices.push_back(*std::move(device));
-  }
-  hardware.name = "simulator";
-  return {};
-}
-
-Status open_timed(Hardware& hardware, const Accelerator& accelerator,
-                  const Session::Options& options) {
-  if (Status status = open_simulators(hardware, accelerator, options); !status.ok()) return status;
-  for (std::unique_ptr<Device>& device : hardware.devices) {
-    device = std::make_unique<TimedDevice>(std::move(device));
-  }
-  hardware.name = "timed";
-  return {};
-}
-
-Status open_driver(Hardware& hardware, const Accelerator& accelerator,
-                   const Session::Options& options) {
-  Result<std::unique_ptr<Device>> device = open_foreign_device(accelerator, options.device.driver);
-  if (!device.ok()) return device.status();
-  hardware.devices.push_back(*std::move(device));
-  hardware.name = "driver";
-  return {};
-}
-
-DeviceKind resolve(DeviceKind kind) {
-  if (kind != DeviceKind::kAuto) return kind;
-  return uio_device_present({}) ? DeviceKind::kUio : DeviceKind::kSimulator;
-}
-
-}  // namespace
-
 Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Options& options) {
-  if (Status status = check_version(bundle.manifest().fingerprint); !status.ok()) return status;
-  const Accelerator& accelerator = bundle.manifest().accelerator;
-  const DeviceKind kind = bundle.needs_device() ? resolve(options.device.kind) : DeviceKind::kAuto;
+  const Fingerprint& fingerprint = bundle.manifest().fingerprint;
+  if (Status status = check_version(fingerprint); !status.ok()) return status;
   Hardware hardware;
-  Status status;
-  if (kind == DeviceKind::kUio) {
-    status = open_uio(hardware, bundle, options);
-  } else if (kind == DeviceKind::kModel) {
-    status = open_models(hardware, accelerator, options);
-  } else if (kind == DeviceKind::kDriver) {
-    status = open_driver(hardware, accelerator, options);
-  } else {
+  if (!bundle.needs_device()) {
     Result<std::unique_ptr<HostMemory>> memory =
         HostMemory::create({.arena_bytes = options.memory_bytes});
     if (!memory.ok()) return memory.status();
     hardware.own_memory = *std::move(memory);
-    if (kind == DeviceKind::kSimulator) status = open_simulators(hardware, accelerator, options);
-    if (kind == DeviceKind::kTimed) status = open_timed(hardware, accelerator, options);
+    return hardware;
   }
-  if (!status.ok()) return status;
+  const DeviceRegistry& registry = DeviceRegistry::instance();
+  const DeviceChoice& choice = options.device;
+  Result<DeviceKind> kind = registry.find(choice.kind == "auto" ? registry.detect() : choice.kind);
+  if (!kind.ok()) return kind.status();
+  if (!options.faults.empty() && !kind->injects_faults) {
+    return Status(Code::kInvalidArgument, "device '" + kind->name + "' cannot inject faults");
+  }
+  if (kind->programmable_logic) {
+    if (Status status = check_logic_record(fingerprint, kLogicRecord); !status.ok()) return status;
+  }
+  Result<DeviceGroup> group = kind->open({.accelerator = bundle.manifest().accelerator,
+                                          .indices = choice.indices,
+                                          .argument = choice.argument,
+                                          .memory_bytes = options.memory_bytes,
+                                          .faults = options.faults});
+  if (!group.ok()) return group.status();
+  if (group->devices.empty()) {
+    return Status(Code::kDevice, "device '" + kind->name + "' opened without any device");
+  }
+  static_cast<DeviceGroup&>(hardware) = *std::move(group);
+  hardware.name = std::move(kind->name);
   return hardware;
 }
 
@@ -152,42 +75,6 @@ DeviceSet Session::Hardware::device_set(std::chrono::milliseconds time_limit) co
   DeviceSet set{.devices = {}, .time_limit = time_limit};
   for (const std::unique_ptr<Device>& device : devices) set.devices.push_back(device.get());
   return set;
-}
-
-Result<DeviceChoice> parse_device_choice(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, DeviceKind>, 5> kKinds{
-      {{"auto", DeviceKind::kAuto},
-       {"simulator", DeviceKind::kSimulator},
-       {"timed", DeviceKind::kTimed},
-       {"uio", DeviceKind::kUio},
-       {"model", DeviceKind::kModel}}};
-  const Status refused(Code::kInvalidArgument,
-                       "device '" + std::string(text) + "' is unknown, expected " + kDeviceChoices);
-  constexpr std::string_view kDriverPrefix = "driver:";
-  if (text.starts_with(kDriverPrefix) && text.size() > kDriverPrefix.size()) {
-    return DeviceChoice{.kind = DeviceKind::kDriver, .driver = text.substr(kDriverPrefix.size())};
-  }
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  const auto kind = std::ranges::find(kKinds, text.substr(0, colon),
-                                      &std::pair<std::string_view, DeviceKind>::first);
-  if (kind == kKinds.end()) return refused;
-  DeviceChoice choice{.kind = kind->second};
-  if (colon == text.size()) return choice;
-  choice.indices.clear();
-  for (std::string_view rest = text.substr(colon);  // ':' or '+' precedes an index
-       !rest.empty();) {
-    rest.remove_prefix(1);
-    const std::size_t end = std::min(rest.find('+'), rest.size());
-    std::size_t index = 0;
-    const auto parsed = std::from_chars(rest.data(), rest.data() + end, index);
-    const bool repeated = std::ranges::find(choice.indices, index) != choice.indices.end();
-    if (parsed.ec != std::errc() || parsed.ptr != rest.data() + end || index > 63 || repeated) {
-      return refused;
-    }
-    choice.indices.push_back(index);
-    rest.remove_prefix(end);
-  }
-  return choice;
 }
 
 std::string Session::status_line() const {

@@ -78,7 +78,7 @@ Status run(Pipeline& pipeline, const GoldenCheck& golden, long frames) {
 
 Result<long> count(const char* bundle, long frames, Pipeline::Mode mode) {
   Session::Options options;
-  options.device.kind = DeviceKind::kSimulator;
+  options.device.kind = "simulator";
   options.pipeline.mode = mode;
   options.pipeline.pinning = Pipeline::Pinning::kPreferred;
   Result<std::unique_ptr<Session>> session = Session::open(bundle, options);

@@ -1,9 +1,9 @@
-#include "edgepipe/detect.h"
+#include "session/detect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "edgepipe/classify.h"
+#include "session/classify.h"
 
 namespace edgepipe {
 namespace {

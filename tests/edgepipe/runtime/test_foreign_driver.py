@@ -75,7 +75,7 @@ def test_a_library_that_does_not_exist_is_named(bundle, tmp_path):
 def test_a_device_without_a_path_is_wrong_use(bundle):
     ran = run(bundle, "")
     assert ran.returncode == 2
-    assert "expected auto, simulator, timed, uio, model (for certain devices" in ran.stderr
+    assert "expected auto, simulator, timed, uio, model or driver:PATH" in ran.stderr
 
 
 def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(

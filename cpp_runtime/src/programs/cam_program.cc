@@ -1,0 +1,318 @@
+// What edgepipe-cam does: a bundle on a camera, with a live page, JSON lines and recording.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/service_manager.h"
+#include "edgepipe/programs.h"
+#include "edgepipe/session.h"
+#include "media/sources/v4l2_camera.h"
+#include "pipeline/frame_loop.h"
+#include "pipeline/live_statistics.h"
+#include "programs/interruption.h"
+#include "programs/option_table.h"
+#include "programs/output_file.h"
+#include "programs/session_options.h"
+#include "programs/session_program.h"
+#include "web/live_page.h"
+
+namespace edgepipe::programs {
+namespace {
+
+using Count = unsigned long long;  // printf's type for a std::uint64_t
+
+constexpr const char* kProgram = "edgepipe-cam";
+
+struct Options : SessionOptions {
+  std::optional<std::string> camera;
+  std::optional<std::string> source;
+  std::optional<PixelFormat> format;
+  int width = 0;  // pixels; 0: the default
+  int height = 0;
+  Pace pace{.pictures_per_second = -1, .loop = false};  // -1: the source's default
+  HttpServer::Options http;
+  bool headless = false;
+  std::optional<std::string> jsonl;
+  std::optional<std::filesystem::path> record;
+  std::uint64_t frames = UINT64_MAX;
+};
+
+// ---- arguments
+
+std::string set_format(const std::string& value, Options& options) {
+  options.format = parse_pixel_format(value);
+  return options.format ? "" : "rgb, bgr, gray, yuyv, nv12 or jpeg";
+}
+
+std::string set_resolution(std::string_view value, Options& options) {
+  constexpr int kMost = 16384;
+  const std::size_t by = std::min(value.find('x'), value.size());
+  const std::string_view height = value.substr(std::min(by + 1, value.size()));
+  const bool read = parse_number(value.substr(0, by), options.width) &&
+                    parse_number(height, options.height) && options.width >= 2 &&
+                    options.height >= 2 && options.width <= kMost && options.height <= kMost;
+  return read ? "" : "e.g. 640x480";
+}
+
+std::string set_http(std::string_view value, Options& options) {
+  const std::size_t colon = value.rfind(':');
+  if (colon == std::string_view::npos ||
+      !parse_number(value.substr(colon + 1), options.http.port) || options.http.port < 0 ||
+      options.http.port > 65535) {
+    return "e.g. 127.0.0.1:8080";
+  }
+  if (colon > 0) options.http.address = value.substr(0, colon);
+  return "";
+}
+
+OptionTable option_table(Options& options) {
+  OptionTable table(
+      kProgram, "BUNDLE (--camera DEVICE | --source SOURCE) [options]",
+      "Runs a bundle on live pictures and shows them on a page for the browser, with "
+      "the results and the frame rate. Ctrl-C ends it in order and prints a summary.");
+  table.section("where pictures come from")
+      .value("--camera", "DEVICE",
+             "a V4L2 camera, e.g. /dev/video0. It may be unplugged and plugged in again. Older "
+             "pictures are dropped in favour of the newest one, and counted",
+             to_text(options.camera))
+      .value("--source", "SOURCE",
+             "synthetic, a video file (decoded by ffmpeg), a folder of .ppm .pgm .jpg pictures or "
+             "one of them, or - for raw pictures from standard input. All of these wait for the "
+             "pipeline and drop nothing",
+             to_text(options.source))
+      .value("--format", "F",
+             "rgb, bgr, gray, yuyv, nv12 or jpeg (default: the camera's first format; for "
+             "--source - the network's own order)",
+             [&options](const std::string& value) { return set_format(value, options); })
+      .value("--resolution", "WxH",
+             "in pixels (default: 640x480; for --source - the network's input size)",
+             [&options](const std::string& value) { return set_resolution(value, options); })
+      .value("--rate", "N",
+             "pictures per second of a synthetic source (default: 30), a video or a folder "
+             "(default: as fast as the pipeline takes them)",
+             to_number(options.pace.pictures_per_second, 0.01, 1e6, "pictures per second"))
+      .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop));
+  table.section("where results go")
+      .value("--http", "ADDR:PORT",
+             "address of the page (default: 127.0.0.1:8080; port 0: any free one). The page has no "
+             "password: 0.0.0.0 shows it to the whole network",
+             [&options](const std::string& value) { return set_http(value, options); })
+      .flag("--headless", "no page; lines of JSON go to standard output", to_true(options.headless))
+      .value("--jsonl", "FILE", "write one line of JSON per frame; - is standard output",
+             to_text(options.jsonl))
+      .value("--record", "DIR",
+             "write results.jsonl and every frame as the network saw it (PPM or PGM)",
+             to_text(options.record));
+  add_trace_option(table, options);
+  table.value("--frames", "N", "stop after N frames",
+              to_number<std::uint64_t>(options.frames, 1, UINT64_MAX, "a number from 1 up"));
+  table.section("how to run it");
+  add_session_options(table, options);
+  table.epilogue("example\n  edgepipe-cam nanodet.edgepipe --camera /dev/video0\n");
+  return table;
+}
+
+/// Completes the options. Returns an error text, or "".
+std::string check(Options& options) {
+  if (options.camera.has_value() == options.source.has_value()) {
+    return "give either --camera or --source";
+  }
+  if (options.headless && !options.jsonl) options.jsonl = "-";
+  options.session.takes_pictures = true;
+  return "";
+}
+
+// ---- sources and results
+
+PixelFormat own_format(const Preprocess& preprocess) {
+  return preprocess.order == "GRAY"  ? PixelFormat::kGray
+         : preprocess.order == "BGR" ? PixelFormat::kBgr
+                                     : PixelFormat::kRgb;
+}
+
+Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
+                                                   const Preprocess& preprocess) {
+  const bool pipe = options.source == "-";
+  const int width = options.width > 0 ? options.width : pipe ? preprocess.width : 640;
+  const int height = options.height > 0 ? options.height : pipe ? preprocess.height : 480;
+  if (options.camera) {
+    return V4l2Camera::open(
+        {.path = *options.camera,
+         .stream = {.format = options.format, .width = width, .height = height}});
+  }
+  if (pipe) {
+    return open_picture_pipe("-", options.format.value_or(own_format(preprocess)), width, height);
+  }
+  Pace pace = options.pace;
+  if (options.source == "synthetic") {
+    if (pace.pictures_per_second < 0) pace.pictures_per_second = 30;
+    return make_synthetic_pictures(width, height, pace);
+  }
+  const std::filesystem::path path = *options.source;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error) && !is_picture_path(path)) {
+    return open_video_file(path, pace, interrupted);
+  }
+  return open_picture_folder(path, pace);
+}
+
+/// Writes one frame, uint8[height, width, channels], as PPM or PGM.
+Status write_frame(const std::filesystem::path& path, const Preprocess& preprocess,
+                   std::span<const std::byte> pixels) {
+  std::string content = (preprocess.channels() == 1 ? "P5 " : "P6 ") +
+                        std::to_string(preprocess.width) + " " + std::to_string(preprocess.height) +
+                        " 255\n";
+  const std::size_t head = content.size();
+  content.append(reinterpret_cast<const char*>(pixels.data()), pixels.size());
+  if (preprocess.order == "BGR") {
+    for (std::size_t at = head; at + 2 < content.size(); at += 3) {
+      std::swap(content[at], content[at + 2]);
+    }
+  }
+  return write_file(path, content);
+}
+
+/// Where finished frames go: lines, recording, page.
+class Results {
+ public:
+  Results(Session& session, const Options& options) : session_(session), options_(options) {}
+
+  Status open() {
+    if (options_.jsonl) {
+      Result<OutputFile> file = create_file(*options_.jsonl);
+      if (!file.ok()) return file.status();
+      lines_ = std::move(*file);
+    }
+    if (!options_.record) return {};
+    std::error_code error;
+    std::filesystem::create_directories(*options_.record, error);
+    Result<OutputFile> file = create_file(*options_.record / "results.jsonl");
+    if (!file.ok()) return file.status();
+    recorded_lines_ = std::move(*file);
+    return {};
+  }
+
+  void show_on(LivePage* page) { page_ = page; }
+
+  /// Frames whose picture could not be decoded.
+  [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
+
+  Status take(const OutputFrame& frame) {
+    if (session_.pictures().damaged(frame)) {
+      ++damaged_;
+      return {};
+    }
+    Postprocessor& postprocessor = session_.postprocessor();
+    const std::string line = postprocessor.json_line(frame, postprocessor.run(frame));
+    const auto pixels = session_.seen(frame);
+    if (page_ != nullptr) page_->publish(frame.id(), pixels, line);
+    Status status;
+    if (lines_) status = write_all(lines_.get(), line + "\n", *options_.jsonl);
+    if (status.ok() && options_.record) {
+      status = write_all(recorded_lines_.get(), line + "\n",
+                         (*options_.record / "results.jsonl").string());
+    }
+    if (!status.ok() || !options_.record) return status;
+    const Preprocess& preprocess = session_.bundle().manifest().preprocess;
+    char name[32];
+    std::snprintf(name, sizeof(name), "%08llu.%s", static_cast<Count>(frame.id()),
+                  preprocess.channels() == 1 ? "pgm" : "ppm");
+    return write_frame(*options_.record / name, preprocess, pixels);
+  }
+
+ private:
+  Session& session_;
+  const Options& options_;
+  OutputFile lines_;
+  OutputFile recorded_lines_;
+  LivePage* page_ = nullptr;
+  std::uint64_t damaged_ = 0;
+};
+
+/// What the page's "statistics" event and `edgepipe top` show.
+std::string statistics_json(Session& session, const PictureSource& source) {
+  const SourceCounters counters = source.counters();
+  auto all = nlohmann::ordered_json::parse(live_figures(
+      session.bundle().manifest().name, session.device_name(), session.pipeline().statistics()));
+  all["source"] = {{"description", source.description()},
+                   {"captured", counters.captured},
+                   {"taken", counters.taken},
+                   {"dropped", counters.dropped},
+                   {"missed", counters.missed},
+                   {"reconnects", counters.reconnects}};
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+int run(const Options& options) {
+  // Before all else: a service that cannot report is not worth starting.
+  Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
+  if (!manager.ok()) return report_failure(kProgram, manager.status());
+  Result<std::unique_ptr<Session>> opened = Session::open(options.bundle, options.session);
+  if (!opened.ok()) return report_failure(kProgram, opened.status());
+  Session& session = **opened;
+  const Preprocess& preprocess = session.bundle().manifest().preprocess;
+  Result<std::unique_ptr<PictureSource>> opened_source = open_source(options, preprocess);
+  if (!opened_source.ok()) return report_failure(kProgram, opened_source.status());
+  PictureInput& pictures = session.pictures();
+  pictures.connect(*std::move(opened_source));
+  const PictureSource& source = pictures.source();
+  Results results(session, options);
+  if (Status status = results.open(); !status.ok()) return report_failure(kProgram, status);
+
+  const auto figures = [&] { return statistics_json(session, source); };
+  const auto live = LiveStatistics::start(figures, {});
+  std::unique_ptr<LivePage> page;
+  if (!options.headless) {
+    const PixelFormat format = own_format(preprocess);
+    const LivePage::Shape shape{.format = format,
+                                .width = preprocess.width,
+                                .height = preprocess.height,
+                                .row_bytes = packed_row_bytes(format, preprocess.width)};
+    Result<std::unique_ptr<LivePage>> started = LivePage::start(shape, options.http, figures);
+    if (!started.ok()) return report_failure(kProgram, started.status());
+    page = std::move(*started);
+    results.show_on(page.get());
+    std::fprintf(stderr, "page: %s\n", page->url().c_str());
+  }
+  std::fprintf(stderr, "source: %s\n", source.description().c_str());
+
+  FrameLoop loop;
+  loop.frames = options.frames;
+  loop.fill = [&](const InputFrame& frame) { return pictures.lend(frame, interrupted); };
+  loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  loop.alive = [&] { manager->alive([&] { return session.status_line(); }); };
+  manager->ready(session.status_line());
+  Status status = run_frames(session.pipeline(), loop, interrupted);
+  pictures.release_waiting();
+  manager->stopping();
+  page.reset();
+  status = write_trace(status, session, options);
+
+  std::fputs(session.pipeline().statistics().table().c_str(), stderr);
+  const SourceCounters counters = source.counters();
+  std::fprintf(stderr,
+               "source: %llu captured, %llu taken (%llu of them damaged), %llu dropped, "
+               "%llu missed, %llu reconnects\n",
+               static_cast<Count>(counters.captured), static_cast<Count>(counters.taken),
+               static_cast<Count>(results.damaged()), static_cast<Count>(counters.dropped),
+               static_cast<Count>(counters.missed), static_cast<Count>(counters.reconnects));
+  return status.ok() ? kOk : report_failure(kProgram, status);
+}
+
+}  // namespace
+
+int cam_main(int argc, char** argv) {
+  Options options;
+  return run_session_program(
+      option_table(options), options, argc, argv, [&] { return check(options); },
+      [&] { return run(options); });
+}
+
+}  // namespace edgepipe::programs

@@ -1,0 +1,268 @@
+// What edgepipe-run does: a bundle on frames from a file or standard input.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/service_manager.h"
+#include "edgepipe/programs.h"
+#include "edgepipe/session.h"
+#include "media/sources/frame_source.h"
+#include "pipeline/frame_loop.h"
+#include "pipeline/live_statistics.h"
+#include "programs/interruption.h"
+#include "programs/option_table.h"
+#include "programs/output_file.h"
+#include "programs/session_options.h"
+#include "programs/session_program.h"
+#include "session/golden.h"
+
+namespace edgepipe::programs {
+namespace {
+
+constexpr const char* kProgram = "edgepipe-run";
+
+constexpr const char* kEpilogue =
+    R"(Interrupted (Ctrl-C), it takes no more frames, finishes those in flight and reports.
+Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use. If the bundle was built
+for another board: 10 configuration, 11 encoding revision, 12 clock, 13 bitstream,
+14 version.
+
+  edgepipe-run nanodet.edgepipe --golden --frames 100
+  ffmpeg -i clip.mp4 -f rawvideo -pix_fmt bgr24 -s 416x416 - | \
+    edgepipe-run nanodet.edgepipe --input - > boxes.jsonl
+)";
+
+struct Options : SessionOptions {
+  std::optional<std::string> input;
+  std::optional<FrameSource::Format> format;
+  std::string output = "-";
+  std::optional<std::filesystem::path> tensors;
+  std::optional<std::uint64_t> frames;
+  double timeout_s = 30;
+  bool golden = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+// ---- arguments
+
+std::string set_format(const std::string& value, Options& options) {
+  if (value != "raw" && value != "ppm") return "raw or ppm";
+  options.format = value == "raw" ? FrameSource::Format::kRaw : FrameSource::Format::kPictures;
+  return "";
+}
+
+OptionTable option_table(Options& options) {
+  Pipeline::Options& pipeline = options.session.pipeline;
+  OptionTable table(kProgram, "BUNDLE (--input FILE | --golden) [options]",
+                    "Runs a bundle (a folder or a .edgepipe archive) on frames, each stage on its "
+                    "own thread. Results go to standard output, one line of JSON per frame. "
+                    "Progress and a table of stage times go to standard error.");
+  table.section("what to run")
+      .value("--input", "FILE",
+             "run on the frames in FILE; - is standard input. Raw frames are the bytes of the "
+             "bundle's input, one frame after another. A file whose name ends in .ppm or .pgm "
+             "holds one or more pictures of exactly the network's size",
+             to_text(options.input))
+      .value("--format", "F", "raw or ppm (default: from the file's name)",
+             [&options](const std::string& value) { return set_format(value, options); })
+      .flag("--golden",
+            "run the input recorded in the bundle and compare the outputs with the recorded ones, "
+            "bit for bit",
+            to_true(options.golden))
+      .value("--frames", "N", "stop after N frames (default: the whole input; 1 with --golden)",
+             to_number<std::uint64_t>(options.frames, 1, UINT64_MAX, "a number from 1 up"));
+  table.section("how to run it")
+      .flag("--serial",
+            "run all stages on one thread, one frame at a time. An ARM stage with several threads "
+            "keeps the others",
+            [&pipeline] { pipeline.mode = Pipeline::Mode::kSerial; })
+      .value("--slots", "N", "number of frames in flight (default: the bundle's setting)",
+             to_number<std::size_t>(pipeline.slots, 1, 1024, "a number from 1 to 1024"))
+      .value("--spin", "US",
+             "a stage's thread polls for its next frame for US microseconds before it sleeps. "
+             "Hand-overs are faster, and the core is busy (default: 0)",
+             to_number<std::uint32_t>(pipeline.spin, 0, 1'000'000, "0 to 1000000"))
+      .value("--timeout", "S", "time limit for one frame, in seconds (default: 30)",
+             to_number(options.timeout_s, 0.001, 1e6, "seconds, at least 0.001"));
+  add_session_options(table, options);
+  table.section("results")
+      .value("--output", "FILE", "write the lines of JSON to FILE (default: -, standard output)",
+             to_text(options.output))
+      .value("--tensors", "DIR", "also write every output tensor, as DIR/FRAME_TENSOR.bin",
+             to_text(options.tensors));
+  add_trace_option(table, options);
+  table.flag("--json", "end with one more line: {\"statistics\": ...}", to_true(options.json))
+      .flag("--quiet", "print no progress and no table", to_true(options.quiet))
+      .epilogue(kEpilogue);
+  return table;
+}
+
+std::string check(const Options& options) {
+  return options.golden == options.input.has_value() ? "give either --input or --golden" : "";
+}
+
+// ---- running
+
+/// What happens to finished frames.
+class Results {
+ public:
+  Results(Session& session, const Options& options, OutputFile output)
+      : session_(session),
+        options_(options),
+        output_(std::move(output)),
+        show_progress_(!options.quiet && ::isatty(STDERR_FILENO) == 1) {}
+
+  Status take(const OutputFrame& frame) {
+    const FrameResult result = session_.postprocessor().run(frame);
+    Status status = write_line(session_.postprocessor().json_line(frame, result));
+    if (status.ok() && options_.tensors) status = write_tensors(frame);
+    ++frames_;
+    const auto now = Clock::now();
+    if (show_progress_ && now - shown_ > std::chrono::milliseconds(200)) {
+      shown_ = now;
+      std::fprintf(stderr, "\r%llu frames", static_cast<unsigned long long>(frames_));
+    }
+    return status;
+  }
+
+  Status write_line(std::string line) {
+    line += '\n';
+    return write_all(output_.get(), line, options_.output);
+  }
+
+  void end_progress() const {
+    if (show_progress_) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  Status write_tensors(const OutputFrame& frame) const {
+    const Graph& graph = session_.pipeline().graph();
+    for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
+      std::string name = graph.tensors[graph.outputs[index]].name;
+      std::replace(name.begin(), name.end(), '/', '_');
+      const std::filesystem::path path =
+          *options_.tensors / (std::to_string(frame.id()) + "_" + name + ".bin");
+      const auto bytes = frame.output(index);
+      Status status = write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Session& session_;
+  const Options& options_;
+  OutputFile output_;
+  bool show_progress_;
+  std::uint64_t frames_ = 0;
+  Clock::time_point shown_{};
+};
+
+FrameSource::Format format_of(const Options& options) {
+  if (options.format) return *options.format;
+  const std::string extension = std::filesystem::path(*options.input).extension();
+  return extension == ".ppm" || extension == ".pgm" ? FrameSource::Format::kPictures
+                                                    : FrameSource::Format::kRaw;
+}
+
+Status run_input(Session& session, const Options& options, Results& results, FrameLoop loop) {
+  Result<FrameSource> source =
+      FrameSource::open(*options.input, format_of(options), session.bundle().manifest().preprocess);
+  if (!source.ok()) return source.status();
+  const std::size_t inputs = session.pipeline().graph().inputs.size();
+  loop.frames = options.frames.value_or(UINT64_MAX);
+  loop.fill = [&](const InputFrame& frame) -> Result<bool> {
+    for (std::size_t index = 0; index < inputs; ++index) {
+      Result<bool> more = source->read(frame.input(index), interrupted);
+      if (!more.ok() || !*more) return more;
+    }
+    return true;
+  };
+  loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  return run_frames(session.pipeline(), loop, interrupted);
+}
+
+Status run_golden(Session& session, const Options& options, Results& results, FrameLoop loop) {
+  Result<GoldenCheck> golden = GoldenCheck::create(session.bundle());
+  if (!golden.ok()) return golden.status();
+  std::uint64_t equal = 0;
+  loop.frames = options.frames.value_or(1);
+  loop.fill = [&](const InputFrame& frame) -> Result<bool> {
+    golden->fill(frame);
+    return true;
+  };
+  loop.take = [&](const OutputFrame& frame) {
+    Status status = golden->compare(frame);
+    if (status.ok()) status = results.take(frame);
+    equal += status.ok() ? 1 : 0;
+    return status;
+  };
+  Status status = run_frames(session.pipeline(), loop, interrupted);
+  results.end_progress();
+  if (status.ok() && !options.quiet) {
+    std::fprintf(stderr, "golden: %llu frames x %zu outputs are bit-equal\n",
+                 static_cast<unsigned long long>(equal), golden->outputs());
+  }
+  return status;
+}
+
+int run(const Options& options) {
+  Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
+  if (!manager.ok()) return report_failure(kProgram, manager.status());
+  if (options.tensors) {
+    std::error_code error;
+    std::filesystem::create_directories(*options.tensors, error);
+    if (error) {
+      return report_failure(
+          kProgram, Status(Code::kInvalidArgument,
+                           options.tensors->string() + ": cannot be created: " + error.message()));
+    }
+  }
+  Result<OutputFile> output = create_file(options.output);
+  if (!output.ok()) return report_failure(kProgram, output.status());
+  Result<std::unique_ptr<Session>> session = Session::open(options.bundle, options.session);
+  if (!session.ok()) return report_failure(kProgram, session.status());
+
+  const auto live = LiveStatistics::start(
+      [&session = **session] {
+        return live_figures(session.bundle().manifest().name, session.device_name(),
+                            session.pipeline().statistics());
+      },
+      {});
+  Results results(**session, options, *std::move(output));
+  FrameLoop loop;
+  loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  loop.alive = [&] { manager->alive([&] { return (*session)->status_line(); }); };
+  manager->ready((*session)->status_line());
+  Status status = options.golden ? run_golden(**session, options, results, loop)
+                                 : run_input(**session, options, results, loop);
+  manager->stopping();
+  results.end_progress();
+  const PipelineStatistics statistics = (*session)->pipeline().statistics();
+  if (!options.quiet) {
+    std::fputs(statistics.table().c_str(), stderr);
+    std::fprintf(stderr, "VTA stages ran on: %s\n", std::string((*session)->device_name()).c_str());
+  }
+  if (options.json && status.ok()) {
+    status = results.write_line("{\"statistics\":" + statistics.json() + "}");
+  }
+  status = write_trace(status, **session, options);
+  return status.ok() ? kOk : report_failure(kProgram, status);
+}
+
+}  // namespace
+
+int run_main(int argc, char** argv) {
+  Options options;
+  return run_session_program(
+      option_table(options), options, argc, argv, [&] { return check(options); },
+      [&] { return run(options); });
+}
+
+}  // namespace edgepipe::programs

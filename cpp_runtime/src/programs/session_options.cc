@@ -1,0 +1,130 @@
+#include "programs/session_options.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "edgepipe/device_registry.h"
+#include "emulation/fpga_model.h"
+
+namespace edgepipe::programs {
+namespace {
+
+/// Reads one entry of --cores: a core, or a set such as 1-3.
+bool parse_core_set(std::string_view text, std::vector<int>& cores) {
+  constexpr int kMost = 1023;
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  int first = -1;
+  if (!parse_number(text.substr(0, dash), first) || first < 0) return false;
+  int last = first;
+  if (dash < text.size() && !parse_number(text.substr(dash + 1), last)) return false;
+  if (last < first || last > kMost) return false;
+  for (int core = first; core <= last; ++core) cores.push_back(core);
+  return true;
+}
+
+bool parse_cores(std::string_view text, std::vector<Pipeline::StageThread>& threads) {
+  threads.clear();
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (!parse_core_set(text.substr(0, comma), threads.emplace_back().cores)) return false;
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+constexpr std::size_t kNameColumn = 13;  // characters of a device's name in the help
+
+/// The help of --device: a line for each registered kind.
+std::string device_help() {
+  std::string help = "the device that runs the VTA stages (default: auto):";
+  const auto add = [&help](std::string name, const std::string& text) {
+    name.resize(std::max(name.size() + 2, kNameColumn), ' ');
+    help += "\n" + name + text;
+  };
+  add("auto", "uio if this machine has an accelerator, otherwise simulator");
+  for (const DeviceKind& kind : DeviceRegistry::instance().kinds()) {
+    add(kind.name + (kind.argument.empty() ? "" : ":" + kind.argument), kind.help);
+  }
+  return help +
+         "\nuio:1 selects the second accelerator; with uio:0+1 the stages use the first two in "
+         "turn";
+}
+
+}  // namespace
+
+void add_session_options(OptionTable& table, SessionOptions& options) {
+  Session::Options& session = options.session;
+  table.positional("bundle", options.bundle)
+      .value("--device", "D", device_help(),
+             [&session](const std::string& value) {
+               Result<DeviceChoice> choice = DeviceRegistry::instance().parse(value);
+               if (!choice.ok()) return DeviceRegistry::instance().choices();
+               session.device = *std::move(choice);
+               return std::string();
+             })
+      .value("--device-timeout", "S",
+             "time limit for one run of a VTA stage, in seconds (default: 10). A device that "
+             "exceeds it is reset and runs the frame again. If that fails too, the bundle's ARM "
+             "kernels take over, or the run ends",
+             [&session](const std::string& value) {
+               double seconds = 0;
+               std::string expected =
+                   to_number(seconds, 0.001, 1e6, "seconds, at least 0.001")(value);
+               session.device_time_limit =
+                   std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+               return expected;
+             })
+      .value("--fault", "F",
+             "inject a fault into --device model: hang=N, stale-done=N or lost-interrupt=N, in "
+             "every N-th run (repeatable)",
+             [&session](const std::string& value) -> std::string {
+               if (!parse_fault(value).ok()) return "hang=N, stale-done=N or lost-interrupt=N";
+               session.faults.push_back(value);
+               return "";
+             })
+      .value("--cores", "LIST",
+             "run stage k on the k-th entry of LIST, starting over at its end. An entry is a core "
+             "or a range of cores, as in 0,1-3, and gives a stage one thread (default: the board's "
+             "setting, which may give an ARM stage several threads, or one core per stage)",
+             [&session](const std::string& value) -> std::string {
+               if (parse_cores(value, session.pipeline.threads)) return "";
+               return "core numbers, e.g. 0,1-3";
+             })
+      .value("--priority", "P",
+             "realtime priority of the stages' threads (SCHED_FIFO): 1 to 99, or 0 for none "
+             "(default: the board's setting, or 0)",
+             to_number(session.pipeline.realtime_priority, 0, 99, "0 to 99"))
+      .flag("--no-pin", "let the scheduler place the threads",
+            [&session] { session.pipeline.pinning = Pipeline::Pinning::kOff; });
+}
+
+void add_trace_option(OptionTable& table, SessionOptions& options) {
+  table.value("--trace", "FILE",
+              "write a trace of when each stage ran on each frame, for https://ui.perfetto.dev or "
+              "chrome://tracing. It holds the last " +
+                  std::to_string(kTraceSpans) + " events",
+              [&options](const std::string& value) {
+                options.trace = value;
+                options.session.pipeline.trace_spans = kTraceSpans;
+                return std::string();
+              });
+}
+
+std::string check_session_options(const SessionOptions& options) {
+  const Session::Options& session = options.session;
+  if (session.faults.empty()) return "";
+  const Result<DeviceKind> kind = DeviceRegistry::instance().find(session.device.kind);
+  return kind.ok() && kind->injects_faults ? "" : "--fault goes with --device model";
+}
+
+Status write_trace(const Status& status, Session& session, const SessionOptions& options) {
+  if (!options.trace) return status;
+  const Status written = session.pipeline().trace().write(*options.trace);
+  return status.ok() ? written : status;
+}
+
+}  // namespace edgepipe::programs

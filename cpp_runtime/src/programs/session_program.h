@@ -1,0 +1,24 @@
+// SessionProgram: what edgepipe-run and edgepipe-cam do around their own work.
+//
+//   return run_session_program(table, options, argc, argv, check, [&] { return run(options); });
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "programs/option_table.h"
+#include "programs/session_options.h"
+
+namespace edgepipe::programs {
+
+constexpr int kOk = 0;
+
+/// Parses the arguments, prints --help or an error, or calls `run`, whose value it returns: the
+/// exit code. `check` returns an error text when the options do not make sense together.
+int run_session_program(const OptionTable& table, SessionOptions& options, int argc, char** argv,
+                        const std::function<std::string()>& check, const std::function<int()>& run);
+
+/// Prints a failure with its hint. Returns the exit code.
+int report_failure(const std::string& program, const Status& status);
+
+}  // namespace edgepipe::programs
