@@ -54,12 +54,16 @@ test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 3 -m "not armhf" $(PYTEST)
 
 # The files for boards, in build/board/ARCHITECTURE: built, tested under qemu-user, and checked
-# against the oldest supported image.
+# against the oldest supported image. build/sdk/ARCHITECTURE has the library and headers for C++
+# programs.
 board: $(AARCH64)/.built $(ARMHF)/.built
 	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
 	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
 	$(PYTHON) -m pytest -m armhf tests/cross $(PYTEST)
-	for arch in aarch64 armhf; do cmake --install build/$$arch --prefix build/board/$$arch > /dev/null; done
+	for arch in aarch64 armhf; do \
+	    cmake --install build/$$arch --component board --prefix build/board/$$arch && \
+	    cmake --install build/$$arch --component development --prefix build/sdk/$$arch || exit 1; \
+	done > /dev/null
 	dtc -q -@ -I dts -O dtb -o build/board/aarch64/board/ultra96-overlay.dtbo board/ultra96-overlay.dts
 	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf

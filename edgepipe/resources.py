@@ -1,8 +1,10 @@
-"""Find the package's data files: installed inside the package, or in the source tree."""
+"""Find the package's files: installed inside the package, or in the source tree."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from edgepipe.errors import EdgepipeError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -11,3 +13,19 @@ def folder(name: str) -> Path:
     """Return the folder of data files ``name`` (such as ``board``)."""
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def cmake_dir() -> Path:
+    """Return the folder of the CMake package, for ``find_package(edgepipe CONFIG)``.
+
+    Raises ``EdgepipeError`` when edgepipe runs from its source tree, which has no installed
+    headers and library.
+    """
+    installed = _PACKAGE / "_cpp" / "lib" / "cmake" / "edgepipe"
+    if not installed.is_dir():
+        raise EdgepipeError(
+            f"found no C++ headers and library in {_PACKAGE}, expected an installed edgepipe",
+            hint="install edgepipe with `pip install .`, or the C++ part alone with "
+            "`cmake --install build/host --prefix FOLDER`",
+        )
+    return installed

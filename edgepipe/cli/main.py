@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from edgepipe import __version__
+from edgepipe import __version__, resources
 from edgepipe.cli.hints import hint_of
 from edgepipe.errors import EdgepipeError, FingerprintError
 
@@ -45,6 +45,12 @@ a first example:
 """
 
 
+class _PrintCmakeDir(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(resources.cmake_dir())
+        parser.exit()
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
@@ -54,6 +60,12 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"edgepipe {__version__}")
+    parser.add_argument(
+        "--cmake-dir",
+        action=_PrintCmakeDir,
+        nargs=0,
+        help="print the folder of the CMake package for C++ programs and exit",
+    )
     parser.add_argument(
         "--debug", action="store_true", help="show a traceback if the command fails"
     )
