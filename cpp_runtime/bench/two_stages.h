@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/thread.h"
 #include "edgepipe/function_stage.h"
 #include "edgepipe/pipeline.h"
 

@@ -30,16 +30,16 @@ class EmulatedFpga : private FakeBoard {
   static constexpr std::size_t kMemoryBytes = std::size_t{16} << 20;
 
   explicit EmulatedFpga(const Accelerator& accelerator = {}) {
-    constexpr std::size_t kResetBytes = FpgaModel::kBytes - FpgaModel::kResetRequest;
+    constexpr std::size_t kResetBytes = vta::kBytesWithReset - vta::kResetRequest;
     add_uio("uio0", "vta", vta::kBytes);
     add_uio("uio1", "vta-reset", kResetBytes);
     add_udmabuf("u-dma-buf", "0", kMemoryBytes);
     // The model wants both devices' pages in one piece.
     void* const reserved =
-        ::mmap(nullptr, FpgaModel::kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    registers_ = std::span(static_cast<std::byte*>(reserved), FpgaModel::kBytes);
+        ::mmap(nullptr, vta::kBytesWithReset, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    registers_ = std::span(static_cast<std::byte*>(reserved), vta::kBytesWithReset);
     map_over("uio0", 0, vta::kBytes);
-    map_over("uio1", FpgaModel::kResetRequest, kResetBytes);
+    map_over("uio1", vta::kResetRequest, kResetBytes);
     memory_.emplace(*SharedMapping::open((devices / "udmabuf0").string(), {.bytes = kMemoryBytes}),
                     kUdmabufAddress);
     simulator_ = *Simulator::create(accelerator, *memory_);
