@@ -6,9 +6,9 @@
     for box in pipeline("street.jpg").detections:
         print(box.label, box.score, box.left, box.top, box.right, box.bottom)
 
-``build`` makes a bundle of an ONNX network, ``load`` runs a bundle or an exported pipeline as a
-``Pipeline``, ``PipelineConfig`` puts stages of any kind together. Names are imported when they are
-first used: a program that only loads bundles never imports TVM's compiler.
+``build`` turns an ONNX network into a bundle, ``load`` runs a bundle or an exported pipeline as a
+``Pipeline``, and ``PipelineConfig`` combines stages of any kind. Names are imported on first use,
+so a program that only loads bundles never imports TVM's compiler.
 """
 
 from importlib import import_module

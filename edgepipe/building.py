@@ -1,4 +1,4 @@
-"""``edgepipe.build``: an ONNX network as a bundle."""
+"""``edgepipe.build``: turn an ONNX network into a bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(
     fallback: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Quantise an ONNX network to int8, split it into stages, compile them; return the bundle.
+    """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
 
         bundle = edgepipe.build(
             "net.onnx", board="ultra96", calibration="pictures/", output="net.edgepipe"
@@ -37,11 +37,11 @@ def build(
 
     ``board`` is a known board's name, a board's TOML file, or a ``Board``. ``calibration`` is a
     folder of pictures or an .npz file of frames uint8[n, h, w, c], of which at most
-    ``calibration_frames`` are used. ``output`` is a folder, or one archive when it ends in
+    ``calibration_frames`` are used. ``output`` is a folder, or one archive if it ends in
     ``.edgepipe``; it appears only when it is complete. A stage ends after each operator in
     ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and wins over ``depthwise``
     (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file
-    beside ``model``. ``fallback`` adds ARM kernels that take over when the accelerator fails.
+    next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.

@@ -1,4 +1,4 @@
-"""Pictures of any size as a bundle's input, and boxes in the input as the picture's."""
+"""Fit pictures of any size to a bundle's input, and convert boxes back to the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole numbers that a user gives: anything else is one clear error, not a surprise later."""
+"""Check integers that a user passes: anything else is one clear error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from edgepipe.errors import EdgepipeError, PipelineError
 
-MOST_CORE = 1023  # cpu_set_t has no more
+MOST_CORE = 1023  # limit of cpu_set_t
 
 
 def whole_number(
@@ -21,9 +21,9 @@ def whole_number(
     hint: str | None = None,
     error: type[EdgepipeError] = PipelineError,
 ) -> int:
-    """Return ``value`` as an int: an int, or NumPy's, but neither a bool, a float nor text.
+    """Return ``value`` as an int; accepts Python's and NumPy's ints, but no bool, float or text.
 
-    Raises ``error`` that says what was found and what is expected.
+    Raises ``error``, which says what was found and what is expected.
     """
     expected = f"{at_least} or more" if at_most is None else f"{at_least} to {at_most}"
     if not is_whole_number(value):
@@ -35,7 +35,7 @@ def whole_number(
 
 
 def slot_count(slots: object) -> int:
-    """Return how many frames may be under way, 0 for None, which is the default.
+    """Return how many frames may be in flight; 0 for None, the default.
 
     Raises PipelineError for anything but a whole number of at least 1.
     """
@@ -45,11 +45,11 @@ def slot_count(slots: object) -> int:
 
 
 def core_number(what: str, core: object) -> int:
-    """Return a core's number; raise PipelineError for one that no machine has."""
+    """Return a core's number; raise PipelineError for an impossible one."""
     hint = "leave core out to let the thread run on any"
     return whole_number(what, core, at_least=0, at_most=MOST_CORE, hint=hint)
 
 
 def is_whole_number(value: object) -> TypeGuard[SupportsIndex]:
-    """Tell whether a value is an int, or NumPy's, and not a bool."""
+    """Whether a value is Python's or NumPy's int, but not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""``edgepipe.load``: a bundle or an exported pipeline, at work."""
+"""``edgepipe.load``: run a bundle or an exported pipeline."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ def load(
         for box in pipeline("street.jpg").detections:
             print(box.label, box.score, box.left, box.top, box.right, box.bottom)
 
-    ``device`` runs VTA stages: ``auto`` is the accelerator where there is one, else the simulator;
-    ``timed`` is the simulator as fast as the board's accelerator. ``serial`` runs all stages on one
-    thread. Stage k of a bundle runs on the k-th of ``cores``, beginning again after the last;
-    without them on those of the board. ``slots`` bounds the frames under way, results that were not
-    taken included. ``trace`` records what ``write_trace`` writes. Loading an exported pipeline
-    imports its Python stages: load only what you trust.
+    ``device`` runs VTA stages: ``auto`` is the accelerator if there is one, otherwise the
+    simulator; ``timed`` is the simulator at the modelled speed of the board's accelerator.
+    ``serial`` runs all stages on one thread. Stage k of a bundle runs on the k-th of ``cores``,
+    starting over after the last one; the default is the board's setting. ``slots`` limits the
+    frames in flight, including results that have not been taken. ``trace`` records a trace for
+    ``write_trace``. Loading an exported pipeline imports its Python stages, so load only what you
+    trust.
 
     Raises BundleError for a damaged bundle, PipelineError for a damaged exported pipeline, and
-    RuntimeFailure for a stage, a device or a core that is not there.
+    RuntimeFailure for a missing stage, device or core.
     """
     root = Path(path)
     if (root / _EXPORTED).is_file():

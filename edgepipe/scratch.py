@@ -1,13 +1,13 @@
-"""Temporary folders that are gone with the process, however it ends.
+"""Temporary folders that are removed with the process, however it ends.
 
     with scratch.folder("kernels") as work: ...  # removed at the end of the block
     root = scratch.new_folder("pipeline")  # removed with the process, or by remove(root)
     with scratch.removed_if_killed(path): ...  # a folder or file in another place
 
-Python removes temporary files when it exits in order. SIGTERM and SIGKILL end it at once. So each
-process has one folder, and a watcher, a shell that waits for the end of a pipe from the process,
-removes it then. The watcher is in a session of its own and ignores signals of a terminal. A forked
-child gets a folder of its own and leaves its parent's alone.
+Python removes temporary files at a normal exit, but not after SIGTERM or SIGKILL. So each process
+has one folder and a watcher: a shell that waits for the end of a pipe from the process and then
+removes the folder. The watcher runs in its own session and ignores signals from a terminal. A
+forked child gets its own folder and leaves its parent's alone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Waits for "keep" or the end of the pipe, which comes however the process ends. The intermediate
-# shell ends at once, so the process never has the watcher as its child.
+# Waits for "keep" or the end of the pipe, which closes however the process ends. The intermediate
+# shell ends at once, so the watcher is never a child of the process.
 _WATCHER = """
 exec 3<&0 </dev/null
 (trap '' HUP INT TERM; read -r word <&3; [ "$word" = keep ] || exec rm -rf -- "$1") &
@@ -42,19 +42,19 @@ _root: _Root | None = None
 
 
 def new_folder(name: str) -> Path:
-    """Return a new empty folder whose name begins with ``name``; this user's alone."""
+    """Return a new empty folder whose name begins with ``name``, accessible only to this user."""
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_process_root()))
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of ``new_folder``; in a forked child leave its parent's as it is."""
+    """Remove a folder of ``new_folder``; in a forked child, leave the parent's folders alone."""
     if _root is not None and _root.process == os.getpid() and folder.parent == _root.path:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def folder(name: str) -> Iterator[Path]:
-    """Yield a new empty folder for the time of a block."""
+    """Yield a new empty folder that exists during the block."""
     path = new_folder(name)
     try:
         yield path
@@ -64,7 +64,7 @@ def folder(name: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def folder_beside(path: Path, prefix: str) -> Iterator[Path]:
-    """Yield a new empty folder in ``path``'s own folder, so that files can be renamed to there."""
+    """Yield a new empty folder next to ``path``, from which files can be renamed to ``path``."""
     found = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
     try:
         with removed_if_killed(found):
@@ -75,7 +75,7 @@ def folder_beside(path: Path, prefix: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def removed_if_killed(path: Path) -> Iterator[None]:
-    """Have ``path``, a folder or a file, removed if the process is killed in the block."""
+    """Remove ``path``, a folder or a file, if the process is killed during the block."""
     end = _watch(path)
     try:
         yield
@@ -109,7 +109,7 @@ def _watch(path: Path) -> int:
             start_new_session=True,
             check=True,
         )
-    except (OSError, subprocess.CalledProcessError):  # the end in order still removes it
+    except (OSError, subprocess.CalledProcessError):  # a normal exit still removes it
         os.close(writing)
         return -1
     finally:

@@ -1,4 +1,4 @@
-"""Sessions on a board over TVM RPC: stages uploaded, run and timed there."""
+"""Sessions on a board over TVM RPC: upload, run and time stages there."""
 
 from edgepipe.rpc.board import open_board
 from edgepipe.rpc.server import LocalServer, find_program

@@ -1,4 +1,4 @@
-"""A server on a board, reached over SSH: started with one session, tunnelled with another."""
+"""A server on a board over SSH: one SSH session starts it, another one is the tunnel."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from edgepipe.deploy.connection import Connection, Target
 from edgepipe.rpc import shipping
 from edgepipe.rpc.server import LocalServer
 
-ROOT = "edgepipe"  # deploy's own folder on the board
+ROOT = "edgepipe"  # the deploy folder on the board
 
 
 @contextlib.contextmanager
 def open_board(host: str, *, ssh_config: Path | None = None, program: str = "") -> Iterator[int]:
     """Start the server on the board and yield the local port of a tunnel to it.
 
-    ``program`` is its path there; without one, the server that was built here for the board is
-    sent, as far as the board does not have it. ssh's own configuration is honoured. Server and
-    tunnel end with the block, and the server also when the link is lost: it stops at the end of
-    its standard input. Raises ``RpcError`` when the server does not start, ``DeployError`` when the
-    board cannot be reached.
+    ``program`` is its path on the board. If it is empty, the server that was built here for the
+    board is uploaded, unless the board already has it. ssh uses its own configuration. Server and
+    tunnel end with the block. The server also ends when the connection is lost, because it stops at
+    the end of its standard input. Raises ``RpcError`` if the server does not start, ``DeployError``
+    if the board cannot be reached.
     """
     target = Target(host=host, root=ROOT, ssh_config=ssh_config)
     with Connection(target, script=shipping.BOARD_SIDE) as connection:

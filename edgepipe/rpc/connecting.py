@@ -1,7 +1,7 @@
 """Connect to a TVM RPC server, with a deadline, and find the socket of the session.
 
-TVM's client waits for ever for a server that serves another client, and hides its socket. So a
-thread connects, and the socket is the one that has appeared among this process's own meanwhile.
+TVM's client waits for ever while a server serves another client, and it hides its socket. So a
+thread connects, and the socket is found as the one that this process has opened meanwhile.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _connecting = threading.Lock()  # so that a new socket is not taken for another 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A new session: TVM's ``RPCSession``, and its socket where it was found.
+    """A new session: TVM's ``RPCSession``, and its socket if it was found.
 
-    ``socket`` is a handle of our own, ``descriptor`` the number of TVM's.
+    ``socket`` is a duplicate, ``descriptor`` the number of TVM's own.
     """
 
     remote: Any
@@ -49,7 +49,7 @@ def open_session(
     def connect() -> None:
         try:
             found.append(tvm_adapter.connect_rpc(host, port, key, limit_s))
-        except BaseException as cause:  # handed over to the thread that waits
+        except BaseException as cause:  # passed to the waiting thread
             found.append(cause)
 
     thread = threading.Thread(target=connect, name="rpc-connect", daemon=True)
@@ -79,7 +79,7 @@ def open_session(
 
 
 def _limit(end: socket.socket, timeout_s: float) -> None:
-    """Let TVM's reads and writes fail after ``timeout_s``."""
+    """Make TVM's reads and writes fail after ``timeout_s``."""
     seconds, fraction = divmod(timeout_s, 1)
     limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -87,7 +87,7 @@ def _limit(end: socket.socket, timeout_s: float) -> None:
 
 
 def _new_socket(before: set[str], port: int) -> tuple[socket.socket | None, int]:
-    """Return a handle of our own on a new socket connected to ``port``, and TVM's number of it."""
+    """Return a duplicate of the new socket connected to ``port``, and TVM's descriptor of it."""
     for inode, number in _sockets().items():
         if inode in before:
             continue
@@ -101,13 +101,13 @@ def _new_socket(before: set[str], port: int) -> tuple[socket.socket | None, int]
 
 
 def _sockets() -> dict[str, int]:
-    """Return the descriptors of this process's sockets by what tells them apart."""
+    """Return the descriptors of this process's sockets by their identity."""
     return dict(_each_socket())
 
 
 def _each_socket() -> Iterator[tuple[str, int]]:
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+        with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
             target = str(path.readlink())
             if target.startswith("socket:"):
                 yield target, int(path.name)

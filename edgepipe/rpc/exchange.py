@@ -1,18 +1,18 @@
-"""The calls of one RPC session, one after the other.
+"""The calls of one RPC session, one after another.
 
     exchange = Exchange(open_session(host, port, key))
     exchange.call(function, argument)  # a TVM function, or anything else that uses the session
     answer = exchange.start(function, argument)  # does not wait
     answer.result(timeout=1.0)
 
-TVM's client stops in the middle of a message when a signal handler raises (Ctrl-C does); then every
-later call would get the answer of the one before. So calls of the main thread, the only one that
-runs signal handlers, are made by a thread of the exchange. An interrupt ends the wait for such a
-call; the call itself goes on to its end, and later calls come after it.
+If a signal handler raises (as Ctrl-C does), TVM's client stops in the middle of a message, and
+every later call would get the answer of the previous one. Only the main thread runs signal
+handlers, so a thread of the exchange makes its calls. An interrupt ends the wait for such a call,
+but the call itself continues to its end, and later calls follow it.
 
-A call that fails without an answer leaves the session in an unknown state: it is broken, and every
-later call says so. The session stays its process's own after a fork: calls of the child are
-errors, and the end of the child leaves the connection open.
+A call that fails without an answer leaves the session in an unknown state: the session is broken,
+and every later call reports that. A forked child has no session: its calls are errors, and its end
+leaves the parent's connection open.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from edgepipe.errors import RpcError
 from edgepipe.rpc.connecting import Opened
 from edgepipe.rpc.failures import last_line
 
-_END_S = 5.0  # for a call under way to end once its connection is cut
-_STRAY_S = 0.1  # for a call under way to read its answer
+_END_S = 5.0  # for a pending call to end after its connection is closed
+_STRAY_S = 0.1  # for a pending call to read its answer
 
 _Item = tuple["Future[Any]", Callable[[], Any]]
 _open: weakref.WeakSet[Exchange]
@@ -64,8 +64,8 @@ class Exchange:
     def call(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function that uses the session; return its result or raise its error.
 
-        Raises ``RpcError`` when the session is closed, broken, or another process's. When a signal
-        handler raises meanwhile, the result is dropped once it is there.
+        Raises ``RpcError`` if the session is closed or broken, or belongs to another process. If a
+        signal handler raises meanwhile, the result is dropped when it arrives.
         """
         if threading.get_ident() != threading.main_thread().ident:
             return self._run(function, arguments)
@@ -77,12 +77,12 @@ class Exchange:
         *arguments: object,
         answer: Future[Any] | None = None,
     ) -> Future[Any]:
-        """As ``call``, without waiting: return the future of the result. It cannot be cancelled.
+        """Like ``call``, but return a future of the result at once. It cannot be cancelled.
 
-        Pass ``answer`` to know the future even if a signal handler raises before this returns.
+        Pass ``answer`` to have the future even if a signal handler raises before this returns.
         """
         answer = Future() if answer is None else answer
-        self.check()  # first without a lock, which a forked child may never get
+        self.check()  # first without the lock, which a forked child may never get
         with self._posting:
             self.check()
             answer.set_running_or_notify_cancel()
@@ -91,13 +91,13 @@ class Exchange:
 
     @property
     def broken(self) -> str:
-        """Why the session is broken; empty while it is not."""
+        """Why the session is broken; empty if it is not."""
         return self._broken
 
     def check(self) -> None:
-        """Raise ``RpcError`` when the session is closed, broken, or another process's. Any thread.
+        """Raise ``RpcError`` if the session is unusable: closed, broken, or of another process.
 
-        Does not ask the server.
+        Any thread. Does not ask the server.
         """
         if os.getpid() != self._process:
             raise RpcError(
@@ -112,15 +112,15 @@ class Exchange:
             )
 
     def cut(self) -> None:
-        """End the connection under a call that waits. Any thread."""
+        """Close the connection while a call is waiting. Any thread."""
         if self._socket is not None and os.getpid() == self._process:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the session, within some seconds also when a call is under way; may be called twice.
+        """End the session, within seconds even if a call is pending; may be called twice.
 
-        In a forked child nothing is sent: the session is the parent's.
+        In a forked child nothing is sent, because the session belongs to the parent.
         """
         if self._closed or os.getpid() != self._process:
             return
@@ -140,9 +140,9 @@ class Exchange:
                 self._socket.close()
 
     def _run(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
-        if self._holder == threading.get_ident():  # one call is part of another
+        if self._holder == threading.get_ident():  # a call within another call
             return function(*arguments)
-        self.check()  # likewise
+        self.check()  # as above
         with self._my_turn():
             if not self._broken and self._has_stray_answer():
                 self._broken = "found an answer that no call waits for"
@@ -156,8 +156,8 @@ class Exchange:
 
     @contextlib.contextmanager
     def _my_turn(self) -> Iterator[None]:
-        # A lock that is given back and wanted again at once stays where it was; with two, whoever
-        # waits for the first one goes before.
+        # With a single lock, a thread that releases it and takes it again at once would win every
+        # time. With two, the thread that waits for the first one goes next.
         with self._following:
             self._turn.acquire()
         self._holder = threading.get_ident()
@@ -168,7 +168,7 @@ class Exchange:
             self._turn.release()
 
     def _has_stray_answer(self) -> bool:
-        """Tell whether bytes wait that no call reads, other than the server's farewell."""
+        """Whether unread bytes are pending, other than the server's farewell."""
         first = self._waiting_bytes()
         if not first or tvm_adapter.RPC_FAREWELL in first:
             return False
@@ -180,11 +180,11 @@ class Exchange:
             return b""
         try:
             return self._socket.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except OSError:  # none; or the connection is lost, as the call will tell
+        except OSError:  # none, or the connection is lost, which the call will report
             return b""
 
     def _disown(self) -> None:
-        """In a forked child: put a dead socket in the place of the parent's."""
+        """In a forked child, replace the parent's socket by a dead one."""
         if self._descriptor >= 0:
             with contextlib.suppress(OSError), socket.socket() as dead:
                 os.dup2(dead.fileno(), self._descriptor)
@@ -193,14 +193,14 @@ class Exchange:
 
 
 def _work(items: queue.SimpleQueue[_Item | None]) -> None:
-    """Make the calls of an exchange until it ends; does not keep it alive."""
+    """Make the calls of an exchange until it ends, without keeping it alive."""
     while (item := items.get()) is not None:
         answer, run = item
         try:
             answer.set_result(run())
-        except BaseException as cause:  # handed over to whoever waits
+        except BaseException as cause:  # passed to the waiting thread
             answer.set_exception(cause)
-        del item, answer, run  # what they refer to may be freed while the thread waits
+        del item, answer, run  # so that their objects can be freed while the thread waits
 
 
 def _disown_all() -> None:

@@ -1,4 +1,4 @@
-"""What TVM's RPC client raises, as edgepipe's errors."""
+"""Convert the exceptions of TVM's RPC client to edgepipe's errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from edgepipe.runtime.library import status_failure
 
 
 def rpc_error(cause: BaseException) -> RpcError:
-    """Return the error to raise for one of TVM's client, with the hint of a failed status."""
+    """Return the error to raise for an exception of TVM's client, with the status's hint if any."""
     if isinstance(cause, RpcError):
         return cause
     found = status_failure(str(cause))
@@ -15,7 +15,7 @@ def rpc_error(cause: BaseException) -> RpcError:
 
 
 def last_line(cause: BaseException) -> str:
-    """Return the message in TVM's text: that of a status, else the last line."""
+    """Return the message in TVM's text: that of a status, otherwise the last line."""
     if found := status_failure(str(cause)):
         return str(found)
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]

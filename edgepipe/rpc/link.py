@@ -1,4 +1,4 @@
-"""A session with any TVM RPC server: where the server is, and deadlines for what it answers."""
+"""A session with any TVM RPC server: the server's address, and deadlines for its answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from edgepipe.rpc.server import KEY
 class RpcServer:
     """Where a TVM RPC server is: ``tvm.exec.rpc_server``, ``edgepipe-rpcd``, or a tracker's.
 
-    With ``tracker``, host and port are those of a TVM RPC tracker, which is asked for a server of
-    ``key``. ``timeout_s`` is how long the server may stay silent: when connecting, and while one
-    frame or one file is under way.
+    With ``tracker``, host and port are those of a TVM RPC tracker, which assigns a server with
+    ``key``. ``timeout_s`` is how long the server may take to answer: when connecting, and for each
+    frame or file.
     """
 
     port: int
@@ -35,10 +35,10 @@ class RpcServer:
 
 
 class Link(Exchange):
-    """An open session with a server, whose every answer has the server's deadline."""
+    """An open session with a server; every answer has a deadline."""
 
     def __init__(self, server: RpcServer) -> None:
-        """Connect. Raises ``RpcError``, also when the server does not answer in time."""
+        """Connect. Raises ``RpcError``, also if the server does not answer in time."""
         self.server = server
         host, port, key = server.host, server.port, server.key
         try:
@@ -48,12 +48,12 @@ class Link(Exchange):
         except (OSError, *tvm_adapter.RPC_ERRORS) as cause:
             raise RpcError(
                 f"{server}: no session ({last_line(cause)})",
-                hint="is the server at work there, with the same key, and free?",
+                hint="check that the server is running there with the same key, and is free",
             ) from cause
         super().__init__(opened, f"{server}: the session")
 
     def explain(self, cause: BaseException) -> str:
-        """Return in one line why a call failed."""
+        """Return the reason of a failed call in one line."""
         if isinstance(cause, RpcError):
             return str(cause)
         text = last_line(cause)

@@ -1,4 +1,4 @@
-"""``edgepipe-rpcd`` as a child process: on this machine, or at the other end of an SSH session."""
+"""``edgepipe-rpcd`` as a child process: on this machine, or through an SSH session."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+)\n")
 
 
 def find_program() -> Path:
-    """Return this machine's ``edgepipe-rpcd``; raise ``RpcError`` when it was not built."""
+    """Return this machine's ``edgepipe-rpcd``; raise ``RpcError`` if it was not built."""
     built = resources.folder("build") / "host" / "bin" / PROGRAM
     installed = Path(sysconfig.get_path("scripts")) / PROGRAM
     for path in (built, installed):
         if path.is_file():
             return path
     raise RpcError(
-        f"{PROGRAM}: not found as {built} or {installed}",
-        hint="it is built where TVM's runtime libraries are found: install edgepipe again",
+        f"{PROGRAM}: not found at {built} or {installed}",
+        hint="it is built only if TVM's runtime libraries are installed: install edgepipe again",
     )
 
 
 class LocalServer(Closing):
     """A running server that ends with this object, or with this process; a context manager.
 
-    ``command`` starts it and hands its standard streams on, so it may be an ssh session.
+    ``command`` starts it and passes on its standard streams, so it may be an ssh session.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class LocalServer(Closing):
         except OSError as cause:
             raise RpcError(
                 f"{command[0]}: cannot be started ({cause.strerror})",
-                hint="see that edgepipe-rpcd of this version is there, or name another",
+                hint="check that edgepipe-rpcd of this version is there, or name another",
                 option="server",
                 value="FILE",
             ) from cause
@@ -69,11 +69,11 @@ class LocalServer(Closing):
 
     @property
     def log(self) -> str:
-        """What the server has logged so far, a line per event."""
+        """The server's log so far, one line per event."""
         return "".join(self._log)
 
     def close(self) -> None:
-        """End the server and the session it may have; may be called twice."""
+        """End the server and its session, if any; may be called twice."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ class LocalServer(Closing):
         reason = "; ".join(self.log.strip().splitlines()[-3:])
         raise RpcError(
             f"{name}: the RPC server did not start ({reason or 'no reason given'})",
-            hint="see that edgepipe-rpcd of this version is there, or name another",
+            hint="check that edgepipe-rpcd of this version is there, or name another",
             option="server",
             value="FILE",
         )

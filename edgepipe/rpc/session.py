@@ -1,4 +1,4 @@
-"""A session with ``edgepipe-rpcd``: TVM's own client and edgepipe's functions on the other side."""
+"""A session with ``edgepipe-rpcd``: TVM's own client and edgepipe's functions on the server."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """How long a stage took at the other end, over ``runs`` runs, in microseconds.
+    """The time of a stage on the server, over ``runs`` runs, in microseconds.
 
-    ``fault`` is what its device did last; its fallback then ran ``fallback_runs`` times.
+    ``fault`` is the last fault of its device; its fallback then ran ``fallback_runs`` times.
     """
 
     name: str
@@ -39,7 +39,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenReport:
-    """A golden run that was bit-equal: what ran the VTA stages, and the time of every stage."""
+    """A bit-equal golden run: the device of the VTA stages, and the time of every stage."""
 
     network: str
     device: str
@@ -49,51 +49,51 @@ class GoldenReport:
 class Session(Closing):
     """One client's session, a context manager; the server's process for it ends with it.
 
-    Any thread may call anything; calls are made one after the other. An exception of a signal
-    handler, such as KeyboardInterrupt, ends the wait for a call within 50 ms; the server finishes
-    the call, and its result is dropped. After a call that failed without an answer, ``RpcError``
-    says on every later one that the session is broken.
+    Any thread may call anything; calls are made one after another. An exception of a signal
+    handler, such as KeyboardInterrupt, ends the wait for a call within 50 ms. The server finishes
+    the call, and its result is dropped. After a call that failed without an answer, every later
+    call raises ``RpcError`` because the session is broken.
     """
 
     def __init__(self, remote: Any) -> None:
         """Take over an open ``Exchange``, or TVM's ``RPCSession`` from elsewhere.
 
-        The socket of the latter is unknown, so that ``close`` has to wait for a call under way.
+        The socket of the latter is unknown, so ``close`` must wait for a pending call.
         """
         opened = isinstance(remote, Exchange)
         self.exchange: Exchange = remote if opened else Exchange(Opened(remote=remote))
-        # What the other side gave is freed after the session: before, TVM asks for it over the
-        # network with the interpreter's lock held, and every thread of this process would wait.
+        # Objects of the server are freed after the session. Earlier, TVM would free them over the
+        # network while holding the interpreter lock, and all threads of this process would wait.
         self._kept: list[Any] = []
 
     @property
     def remote(self) -> Any:
         """TVM's ``RPCSession``: upload, load_module, get_function, cpu.
 
-        An interrupt stops a call that is made through it in the middle of a message; when that is
-        noticed, the session is broken. ``exchange.call(function, ...)`` calls without this risk.
+        An interrupt stops a call through it in the middle of a message, which breaks the session.
+        ``exchange.call(function, ...)`` calls without this risk.
         """
         self.exchange.check()
         return self.exchange.remote
 
     def close(self) -> None:
-        """End the session: the server kills its process, even one that is at work."""
+        """End the session: the server kills its process, even if it is busy."""
         self.exchange.close()
 
     def info(self) -> dict[str, Any]:
-        """Return the other machine: kernel, cores, memory, whether it has the accelerator."""
+        """Return facts about the server's machine: kernel, cores, memory, accelerator."""
         found: dict[str, Any] = json.loads(self.call("edgepipe.info"))
         return found
 
     def run_golden(self, path: Path, *, device: str = "auto", repeat: int = 10) -> GoldenReport:
-        """Upload the bundle, run its golden input ``repeat`` times stage by stage, compare.
+        """Upload the bundle, run its golden input ``repeat`` times stage by stage, and compare.
 
-        ``device`` runs the VTA stages: auto, simulator, timed or uio. Raises ``RpcError`` when a
-        stage fails or an output is not bit-equal; the time of the first run is not counted.
+        ``device`` runs the VTA stages: auto, simulator, timed or uio. Raises ``RpcError`` if a
+        stage fails or an output is not bit-equal. The time of the first run is not counted.
         """
         if repeat < 1:
             raise RpcError(
-                f"repeat: found {repeat}, expected 1 or more", hint="run it once or more"
+                f"repeat: found {repeat}, expected 1 or more", hint="run it at least once"
             )
         module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
         names = ("describe", "load_golden", "run", "check_golden", "statistics")
@@ -122,19 +122,19 @@ class Session(Closing):
         )
 
     def upload_folder(self, path: Path, name: str) -> None:
-        """Send every file below a folder, to be found over there below ``name``."""
+        """Send every file below a folder to the server, below ``name`` there."""
         for file in sorted(path.rglob("*")):
             if file.is_file():
                 self._send(file, str(Path(name) / file.relative_to(path)))
 
     def upload_bundle(self, path: Path) -> str:
-        """Send a bundle as one archive, its digests checked on the way; return its name there."""
+        """Check a bundle's digests and send it as one archive; return its name on the server."""
         with scratch.folder("rpc") as folder:
             self._send(storage.pack(path, folder / _BUNDLE), _BUNDLE)
         return _BUNDLE
 
     def keep(self, value: Any) -> Any:
-        """Hold on to what the other side gave until the session has ended; return it."""
+        """Keep an object of the server until the session has ended; return it."""
         self._kept.append(value)
         return value
 
@@ -157,14 +157,14 @@ class Session(Closing):
 
 
 def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: float = 0.0) -> Session:
-    """Open a session with a server, waiting while it has another one.
+    """Open a session with a server; wait while it serves another one.
 
-    ``limit_s``, unless 0, is how long the server lets the session live. Raises ``RpcError``.
+    ``limit_s``, unless 0, is the server's time limit for the session. Raises ``RpcError``.
     """
     try:
         return Session(Exchange(open_session(host, port, key, limit_s=limit_s)))
     except tvm_adapter.RPC_ERRORS as cause:
         raise RpcError(
             f"{host}:{port}: no RPC session ({last_line(cause)})",
-            hint="is edgepipe-rpcd at work there, with the same key?",
+            hint="check that edgepipe-rpcd is running there with the same key",
         ) from cause

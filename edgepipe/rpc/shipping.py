@@ -1,4 +1,4 @@
-"""``edgepipe-rpcd`` and TVM's libraries on a board: only what is not there yet is sent."""
+"""Upload ``edgepipe-rpcd`` and TVM's libraries to a board, only if they are missing there."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SUM = re.compile(r"([0-9a-f]{64})  .*/([^/]+)")
 
 
 def ship(connection: Connection) -> str:
-    """Bring the board's server up to date; return its path there, from the home folder.
+    """Bring the board's server up to date; return its path, relative to the home folder.
 
-    ``connection`` runs ``BOARD_SIDE``. Raises ``DeployError`` when there is no server for the
-    board's architecture, ``RpcError`` when there are no libraries.
+    ``connection`` runs ``BOARD_SIDE``. Raises ``DeployError`` if there is no server for the board's
+    architecture, ``RpcError`` if there are no libraries.
     """
     found = connection.run("survey")
     machine = next(line.split()[1] for line in found.splitlines() if line.startswith("machine "))
@@ -38,7 +38,7 @@ def ship(connection: Connection) -> str:
 
 
 def server_files(architecture: str) -> tuple[PayloadFile, ...]:
-    """Return the server, first, and the libraries, all to lie in one folder."""
+    """Return the server first, then the libraries; all belong in one folder."""
     server = payload.find_program(SERVER, architecture, ())
     folder = resources.folder("build") / f"tvm-{architecture}"
     files = [payload.make_file(Path(SERVER).name, server.content, executable=True)]

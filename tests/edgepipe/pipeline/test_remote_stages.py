@@ -239,7 +239,7 @@ def test_a_server_that_does_not_exist_is_an_error_that_names_it():
     built = chain(remote_stage(made.scaled_stage(), where)).build()
     with pytest.raises(PipelineError, match=r"RPC server 127.0.0.1:\d+: no session") as caught:
         built.start()
-    assert "is the server at work there" in caught.value.hint
+    assert "check that the server is running there" in caught.value.hint
 
 
 def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
