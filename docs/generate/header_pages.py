@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PROSE_WIDTH = 2  # a comment's line that is indented further is code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class Declaration(NamedTuple):
     """One declaration of a namespace or of a class: its comment and its code, as written."""
 
     comment: str
