@@ -73,10 +73,9 @@ std::string set_http(std::string_view value, Options& options) {
 }
 
 OptionTable option_table(Options& options) {
-  OptionTable table(
-      kProgram, "BUNDLE (--camera DEVICE | --source SOURCE) [options]",
-      "Runs a bundle on live pictures and shows them on a page for the browser, with "
-      "the results and the frame rate. Ctrl-C ends it in order and prints a summary.");
+  OptionTable table(kProgram, "BUNDLE (--camera DEVICE | --source SOURCE) [options]",
+                    "Runs a bundle on live pictures and shows them on a page for the browser, with "
+                    "the results and the frame rate. Ctrl-C stops it and prints a summary.");
   table.section("where pictures come from")
       .value("--camera", "DEVICE",
              "a V4L2 camera, e.g. /dev/video0. It may be unplugged and plugged in again. Older "

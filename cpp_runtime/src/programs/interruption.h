@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM for programs: the first asks for an orderly end.
+// Ctrl-C and SIGTERM for programs: the first one requests a clean end.
 #pragma once
 
 #include <atomic>

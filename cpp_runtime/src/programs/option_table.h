@@ -26,7 +26,7 @@ namespace edgepipe::programs {
 
 class OptionTable {
  public:
-  /// Sets what an option stands for. Returns what was expected when the value is wrong, else "".
+  /// Sets the target of an option. If the value is invalid, returns what was expected, else "".
   using Set = std::function<std::string(const std::string& value)>;
 
   OptionTable(std::string program, std::string usage, std::string summary);
@@ -34,16 +34,16 @@ class OptionTable {
   /// The one argument that is not an option, e.g. the bundle. `target` is borrowed.
   OptionTable& positional(std::string name, std::string& target);
 
-  /// Begins a section of the help.
+  /// Starts a section of the help.
   OptionTable& section(std::string title);
 
-  /// Adds an option with a value. A line of `help` that begins with spaces is kept as it is.
+  /// Adds an option with a value. Lines of `help` that begin with spaces are kept unchanged.
   OptionTable& value(std::string name, std::string argument, std::string help, Set set);
 
   /// Adds an option without a value.
   OptionTable& flag(std::string name, std::string help, std::function<void()> set);
 
-  /// Ends the help with a text, which is kept as it is.
+  /// Ends the help with a text, which is kept unchanged.
   OptionTable& epilogue(std::string text);
 
   /// Sets everything that the arguments name, in their order. Returns an error text, or "".

@@ -87,7 +87,7 @@ OptionTable option_table(Options& options) {
              to_number<std::size_t>(pipeline.slots, 1, 1024, "a number from 1 to 1024"))
       .value("--spin", "US",
              "a stage's thread polls for its next frame for US microseconds before it sleeps. "
-             "Hand-overs are faster, and the core is busy (default: 0)",
+             "Handovers are faster, but the core is busy (default: 0)",
              to_number<std::uint32_t>(pipeline.spin, 0, 1'000'000, "0 to 1000000"))
       .value("--timeout", "S", "time limit for one frame, in seconds (default: 30)",
              to_number(options.timeout_s, 0.001, 1e6, "seconds, at least 0.001"));

@@ -1,4 +1,4 @@
-// The options that edgepipe-run and edgepipe-cam share: what runs the stages, and on which cores.
+// The options that edgepipe-run and edgepipe-cam share: the devices and cores of the stages.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace edgepipe::programs {
 
-/// What the options of either program begin with.
+/// The options common to both programs.
 struct SessionOptions {
   std::string bundle;
   std::optional<std::string> trace;  // file

@@ -13,8 +13,8 @@ namespace edgepipe::programs {
 
 constexpr int kOk = 0;
 
-/// Parses the arguments, prints --help or an error, or calls `run`, whose value it returns: the
-/// exit code. `check` returns an error text when the options do not make sense together.
+/// Parses the arguments, prints --help or an error, or calls `run`. Returns the exit code,
+/// which is that of `run`. `check` returns an error text if the options contradict each other.
 int run_session_program(const OptionTable& table, SessionOptions& options, int argc, char** argv,
                         const std::function<std::string()>& check, const std::function<int()>& run);
 
