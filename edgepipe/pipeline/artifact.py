@@ -1,4 +1,4 @@
-"""A built pipeline: a folder with pipeline.json and every stage's files, that can be moved.
+"""A built pipeline: a movable folder with pipeline.json and the files of every stage.
 
     built = config.build()
     built.export("exported")
@@ -48,9 +48,9 @@ class Wiring:
 
 
 class BuiltPipeline:
-    """What ``PipelineConfig.build`` and ``load`` return; any number of runs start from it.
+    """The result of ``PipelineConfig.build`` and ``load``; it can be started any number of times.
 
-    ``functions`` are the Python functions of this process by stage; other stages' code is in
+    ``functions`` are the Python functions of this process by stage; the code of other stages is in
     ``folder``.
     """
 
@@ -63,7 +63,7 @@ class BuiltPipeline:
     def input_map(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return, for each input of the pipeline, the stages' inputs that it feeds.
 
-        A stage's input is a pair of the stage's name and the input's name there.
+        A stage's input is a pair: the stage's name and the input's name.
         """
         found = self._description
         readers: dict[str, list[tuple[str, str]]] = {name: [] for name in found["inputs"]}
@@ -82,12 +82,12 @@ class BuiltPipeline:
         device: str = "auto",
         trace: bool = False,
     ) -> Pipeline:
-        """Load the stages and start a thread for each, on the cores that the stage names.
+        """Load the stages and start a thread for each, on the stage's cores.
 
-        ``slots`` is how many frames are under way at once, results that were not taken included;
-        by default one per stage and eight for the caller. ``serial`` runs all stages on one thread.
-        ``device`` runs VTA stages, ``trace`` records what ``write_trace`` writes.
-        Raises RuntimeFailure with the C++ text, PipelineError for a device that is not there.
+        ``slots`` is the number of frames in flight, including results that have not been taken; by
+        default one per stage and eight for the caller. ``serial`` runs all stages on one thread.
+        ``device`` runs VTA stages. ``trace`` records a trace for ``write_trace``. Raises
+        RuntimeFailure with the message from C++, PipelineError for a missing device.
         """
         count = slot_count(slots)
         found = self._description
@@ -128,7 +128,7 @@ class BuiltPipeline:
         outputs: tuple[Port, ...],
         hosts: dict[RpcServer, RemoteHost],
     ) -> Runner | None:
-        """Return what runs a stage from Python, None for one that C++ runs."""
+        """Return the runner of a stage that runs in Python, None for one that runs in C++."""
         if entry["kind"] == "tvm" and entry["device_kind"] != "cpu":
             return TvmRunner.load(self.folder, entry)
         if entry["kind"] == "python":
@@ -140,16 +140,16 @@ class BuiltPipeline:
         return None
 
     def export(self, folder: str | Path) -> Path:
-        """Copy everything into a new ``folder``, which can be moved to any place, and return it.
+        """Copy everything into a new ``folder``, which can be moved anywhere, and return its path.
 
-        A Python function is exported by its name where importing that gives exactly this function,
-        else by value (cloudpickle), for the same minor version of Python. Raises PipelineError when
-        the folder exists or cannot be written, and for a function that cannot be copied; nothing is
-        left then.
+        A Python function is exported by its name if importing that name gives exactly this
+        function, otherwise by value (cloudpickle), for the same minor version of Python. Raises
+        PipelineError if the folder exists or cannot be written, or if a function cannot be copied.
+        In these cases nothing is left behind.
         """
         target = Path(folder)
         if target.exists():
-            raise PipelineError(f"{target}: exists already", hint="give a folder that is not there")
+            raise PipelineError(f"{target}: already exists", hint="choose a new folder")
         unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with scratch.removed_if_killed(unfinished):
@@ -162,7 +162,7 @@ class BuiltPipeline:
         except (OSError, shutil.Error) as cause:
             raise PipelineError(
                 f"{target}: cannot be written ({cause})",
-                hint="give another folder, or make room and grant the right to write there",
+                hint="choose another folder, free some space, or fix the permissions",
             ) from cause
         return target
 
@@ -180,10 +180,10 @@ class BuiltPipeline:
 def load(folder: str | Path) -> BuiltPipeline:
     """Open an exported folder and check its files.
 
-    Loading imports modules and unpickles functions, which runs code of the folder's maker: load
-    only what you trust; the digests find damage, not malice. Raises PipelineError for a missing or
-    altered file, another format, and a function that cannot be imported or that another version
-    of Python has exported.
+    Loading imports modules and unpickles functions, which runs code from the folder's author: load
+    only what you trust. The digests detect damage, not malice. Raises PipelineError for a missing
+    or modified file, another format, and a function that cannot be imported or was exported by
+    another version of Python.
     """
     root = Path(folder)
     try:
@@ -203,7 +203,7 @@ def load(folder: str | Path) -> BuiltPipeline:
     except OSError as cause:
         raise PipelineError(
             f"{cause.filename}: cannot be read ({cause.strerror})",
-            hint="give the folder of an exported pipeline, with all its files",
+            hint="name the folder of an exported pipeline, with all its files",
         ) from cause
     except (ValueError, KeyError, TypeError) as cause:
         raise PipelineError(
@@ -220,7 +220,7 @@ def load(folder: str | Path) -> BuiltPipeline:
 def build_wiring(wiring: Wiring) -> BuiltPipeline:
     """Compile the stages of a checked graph into a temporary folder.
 
-    The folder is removed with the result, at the latest with the process, however that ends.
+    The folder is removed with the result, at the latest when the process ends for any reason.
     """
     root = scratch.new_folder("pipeline")
     try:

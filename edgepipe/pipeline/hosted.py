@@ -25,43 +25,43 @@ Array = NDArray[Any]
 
 
 class Runner(ABC):
-    """Computes a stage's results: one ``run`` for each frame, in order, on one thread.
+    """Computes a stage's results: one ``run`` per frame, in order, on one thread.
 
-    ``failure`` is the exception that has ended the last run that failed.
+    ``failure`` is the exception of the last failed run.
     """
 
     failure: BaseException | None = None
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Return one array for each output; anything raised is the frame's error."""
+        """Return one array per output; any exception becomes the frame's error."""
 
     @abstractmethod
     def restart(self) -> None:
-        """Prepare for frame 0; nothing runs meanwhile."""
+        """Prepare for frame 0, while nothing is running."""
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Use ``parameters`` from frame ``first_frame`` on; only Relax stages have some."""
+        """Use ``parameters`` from frame ``first_frame`` on; only Relax stages have parameters."""
         raise PipelineError(f"{type(self).__name__} has no parameters")
 
     def interrupt(self) -> None:  # noqa: B027
-        """Make a ``run`` that waits for something outside this process end soon. Any thread."""
+        """Make a ``run`` that waits for another process end soon. Any thread."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is outside this process; nothing runs any more."""
+        """Release resources outside this process, after the last run."""
 
 
 class Machine(Protocol):
-    """What runs a compiled Relax module, here or elsewhere; see ``tvm_executable``."""
+    """Runs a compiled Relax module, here or on a server; see ``tvm_executable``."""
 
     def upload(self, array: Array) -> Any:
-        """Copy an array to where the module runs."""
+        """Copy an array to the module's device."""
 
     def run(self, arguments: Sequence[Any]) -> list[Array]:
         """Run on arrays or uploaded tensors."""
 
     def reopen(self) -> None:
-        """Load the module again where its session was lost."""
+        """Load the module again if its session was lost."""
 
 
 class PythonRunner(Runner):
@@ -71,7 +71,7 @@ class PythonRunner(Runner):
         self._function = function
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Call the function with read-only arrays; a bare result stands for one output."""
+        """Call the function with read-only arrays; a bare result is the only output."""
         views = [array.view() for array in inputs]
         for view in views:
             view.flags.writeable = False  # another stage may read the same tensor
@@ -81,11 +81,11 @@ class PythonRunner(Runner):
         return found if isinstance(found, tuple | list) else (found,)
 
     def restart(self) -> None:
-        """Do nothing: what a function keeps is its own business."""
+        """Do nothing: a function manages its own state."""
 
 
 class TvmRunner(Runner):
-    """A Relax executable. Its parameters can be replaced, from a given frame on."""
+    """A Relax executable whose parameters can be replaced from a given frame on."""
 
     def __init__(
         self, machine: Machine, order: Sequence[str], parameters: Mapping[str, Array]
@@ -108,7 +108,7 @@ class TvmRunner(Runner):
         return cls(executable, entry["order"], load_parameters(root, entry))
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Run the module with the parameters that count for this frame."""
+        """Run the module with the parameters of this frame."""
         with self._lock:
             while len(self._versions) > 1 and self._versions[1][0] <= self._frame:
                 self._versions.popleft()
@@ -119,7 +119,7 @@ class TvmRunner(Runner):
         return self._machine.run(arguments)
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Use ``parameters`` (others stay as they are) from frame ``first_frame`` on."""
+        """Use ``parameters`` from frame ``first_frame`` on; others stay unchanged."""
         arrays = {key: np.array(array) for key, array in parameters.items()}
         uploaded = self._uploaded(arrays)
         with self._lock:
@@ -132,7 +132,7 @@ class TvmRunner(Runner):
         self._frame = 0
 
     def reopen(self) -> None:
-        """As ``restart``, where the module and its parameters have to be sent anew."""
+        """Like ``restart``, but send the module and its parameters again."""
         self._machine.reopen()
         self._versions = deque([(0, self._uploaded(self._arrays))])
         self._frame = 0
@@ -151,10 +151,10 @@ class HostedStage:
     runner: Runner
 
     def __call__(self, *tensors: Any) -> None:
-        """Compute the outputs from the inputs: tensors of bytes, other frames' after the call.
+        """Compute the outputs from the inputs: tensors of bytes, which later frames reuse.
 
-        Raises PipelineError with the frame's error, whatever the runner has raised; the runner
-        keeps that as its ``failure``.
+        Raises PipelineError with the frame's error for any exception of the runner, which is kept
+        as the runner's ``failure``.
         """
         arrays = [
             as_port(as_array(tensor), port)
@@ -173,14 +173,14 @@ class HostedStage:
         except PipelineError as cause:
             self.runner.failure = cause
             raise
-        except BaseException as cause:  # with its class and place, which C++ would not pass on
+        except BaseException as cause:  # with its class and position, which C++ would not pass on
             self.runner.failure = cause
             place = _place(cause.__traceback__)
             raise PipelineError(f"{type(cause).__name__}: {cause}{place}") from cause
 
 
 def _place(trace: TracebackType | None) -> str:
-    """Return where a stage's function raised: the innermost line outside installed packages."""
+    """Return the position of an exception: the innermost line outside installed packages."""
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename != __file__]
     own = [frame for frame in frames if "site-packages" not in Path(frame.filename).parts]
     if not frames:
@@ -190,7 +190,7 @@ def _place(trace: TracebackType | None) -> str:
 
 
 def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the parameters that ``RelaxStage.write`` has written."""
+    """Return the parameters written by ``RelaxStage.write``."""
     content = (root / entry["folder"] / PARAMETERS_FILE).read_bytes()
     found: dict[str, Array] = {}
     offset = 0

@@ -1,8 +1,8 @@
-"""PythonStage: a Python function of this process, and how it gets into another one.
+"""PythonStage: a Python function of this process, and its export to other processes.
 
     d = python_stage(decode, name="decode", inputs={"x": ("int8", (1, 8))}, outputs={...})
 
-An exported pipeline names the function where importing that name gives exactly this object.
+An exported pipeline names the function if importing that name gives exactly this object.
 Anything else, such as a lambda, a closure, a bound method or a decorated function, is exported by
 value with cloudpickle: its code and what it refers to, for the same minor version of Python.
 """
@@ -48,20 +48,20 @@ def python_stage(
     name: str | None = None,
     core: int | None = None,
 ) -> PythonStage:
-    """Make a stage of a function that takes one array per input and returns one per output.
+    """Make a stage from a function that takes one array per input and returns one per output.
 
-    The arrays are read-only and the pipeline's own memory, which later frames overwrite: copy what
-    you keep. A result is an array, or a tuple of arrays where there are several outputs. The
+    The arrays are read-only and belong to the pipeline; later frames overwrite them, so copy what
+    you keep. A result is an array, or a tuple of arrays if there are several outputs. The
     function runs on the stage's thread and needs the interpreter lock, so Python stages overlap
     only while they are in code that releases it.
 
-    What the function raises ends the pipeline at that frame; the RuntimeFailure names file and line
-    and has the exception as its ``__cause__``.
+    An exception of the function ends the pipeline at that frame. The RuntimeFailure names file and
+    line and has the exception as its ``__cause__``.
     """
     if not callable(function):
         raise PipelineError(
             f"found {function!r}, expected a function",
-            hint="give a function of the inputs that returns the outputs",
+            hint="pass a function of the inputs that returns the outputs",
         )
     if name is None:
         name = str(getattr(function, "__name__", "function"))
@@ -75,17 +75,17 @@ def python_stage(
 
 
 def export_function(stage: str, function: Function, root: Path, folder: str) -> Entry:
-    """Write a function below ``root`` for another process; return what pipeline.json says of it.
+    """Write a function below ``root`` for another process; return its entry for pipeline.json.
 
-    Raises PipelineError with the reason when it refers to something that cannot be copied, such as
-    a lock, an open file or a running pipeline.
+    Raises PipelineError with the reason if it refers to something that cannot be copied, such as a
+    lock, an open file or a running pipeline.
     """
     if name := import_name(function):
         return {"function": name}
     try:
         content = cloudpickle.dumps(function)
         cloudpickle.loads(content)
-    except Exception as cause:  # whatever the objects that it refers to raise
+    except Exception as cause:  # any exception of the objects that it refers to
         raise PipelineError(
             f"stage {stage!r}: its function cannot be exported: {type(cause).__name__}: {cause}",
             hint="define it at the top of a module, or let it make what it uses at its first call",
@@ -97,9 +97,9 @@ def export_function(stage: str, function: Function, root: Path, folder: str) -> 
 
 
 def load_function(stage: str, entry: Mapping[str, Any], root: Path) -> Function:
-    """Return the function of an exported stage, whose module or pickled code runs meanwhile.
+    """Return the function of an exported stage; runs its module or pickled code.
 
-    Raises PipelineError when it cannot be imported, or another Python has exported its code.
+    Raises PipelineError if it cannot be imported, or was exported by another version of Python.
     """
     if name := entry.get("function"):
         return _imported(stage, name)
@@ -111,7 +111,7 @@ def load_function(stage: str, entry: Mapping[str, Any], root: Path) -> Function:
         )
     try:
         function: Function = cloudpickle.loads((root / entry["pickle"]).read_bytes())
-    except Exception as cause:  # whatever the modules that it imports raise
+    except Exception as cause:  # any exception of the modules that it imports
         raise PipelineError(
             f"stage {stage!r}: its function cannot be loaded: {type(cause).__name__}: {cause}",
             hint="install the modules that it uses, or put them on PYTHONPATH",
@@ -120,7 +120,7 @@ def load_function(stage: str, entry: Mapping[str, Any], root: Path) -> Function:
 
 
 def import_name(function: Function) -> str:
-    """Return ``module:name`` when importing that gives exactly this object, else ''."""
+    """Return ``module:name`` if importing that gives exactly this object, else ''."""
     module, qualified = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not module or module == "__main__" or not qualified:
         return ""

@@ -1,10 +1,10 @@
-"""Stages that run on a TVM RPC server: what they are, and what sends them their frames.
+"""Stages that run on a TVM RPC server, and the runners that send them frames.
 
     board = RpcServer(host="192.168.2.99", port=9190, key="ultra96")
     body = remote_stage(relax_stage(module, name="body", target=aarch64), board)
 
-A stage's files are uploaded when the pipeline is started. Stages on the same server share a
-session and run by turns, because a server serves one session at a time.
+A stage's files are uploaded when the pipeline starts. Stages on the same server share a session and
+take turns, because a server serves one session at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RemoteStage(Stage):
     server: RpcServer
 
     def write(self, root: Path, folder: str) -> Entry:
-        """Write the stage's own files; the server gets them when the pipeline is started."""
+        """Write the stage's own files; they are uploaded when the pipeline starts."""
         return {
             "kind": "remote",
             "server": asdict(self.server),
@@ -51,10 +51,10 @@ class RemoteStage(Stage):
 
 
 def remote_stage(stage: Stage, server: RpcServer, *, core: int | None = None) -> RemoteStage:
-    """Let ``stage`` run on ``server``: a Relax stage on any one of TVM, others on edgepipe-rpcd.
+    """Run ``stage`` on ``server``: Relax stages on any TVM RPC server, others on edgepipe-rpcd.
 
-    ``core`` is that of the thread here. A Relax stage's target and device are the server's. Raises
-    PipelineError for a function, which exists in this process only.
+    ``core`` is the core of the local thread. A Relax stage's target and device are those of the
+    server. Raises PipelineError for a function, which exists only in this process.
     """
     if not isinstance(stage, RelaxStage | ArmStage | BundleStage):
         raise PipelineError(
@@ -72,17 +72,17 @@ def remote_stage(stage: Stage, server: RpcServer, *, core: int | None = None) ->
 
 
 class RemoteHost:
-    """The session with one server that all stages there share; made anew after it has failed."""
+    """The session with one server, shared by all its stages; replaced after a failure."""
 
     def __init__(self, server: RpcServer) -> None:
         self.server = server
         self._link: Link | None = None
-        self._old: list[Link] = []  # objects of theirs are freed after them
+        self._old: list[Link] = []  # kept until their objects are freed
         self._lock = threading.Lock()
 
     @property
     def link(self) -> Link:
-        """The session, a new one if the last is broken; raise PipelineError if it fails."""
+        """The session, or a new one if the last is broken; raise PipelineError on failure."""
         with self._lock:
             if self._link is None or self._link.broken:
                 if self._link is not None:
@@ -101,7 +101,7 @@ class RemoteHost:
         return PipelineError(link.explain(cause) if link else f"{self.server}: {cause}")
 
     def cut(self) -> None:
-        """End the connection under a stage that waits for it."""
+        """Close the connection while a stage waits for it."""
         if self._link is not None:
             self._link.cut()
 
@@ -112,14 +112,14 @@ class RemoteHost:
 
 
 class RemoteRunner(Runner):
-    """Sends a stage's inputs to its server and brings its outputs back."""
+    """Sends a stage's inputs to its server and receives its outputs."""
 
     def __init__(
         self, host: RemoteHost, root: Path, entry: Mapping[str, Any], outputs: Sequence[Port]
     ) -> None:
         """Upload and load the stage. ``entry`` is its entry in pipeline.json.
 
-        Raises PipelineError when the server cannot be reached or refuses it.
+        Raises PipelineError if the server cannot be reached or refuses the stage.
         """
         self._host = host
         self._root = root
@@ -133,7 +133,7 @@ class RemoteRunner(Runner):
             raise PipelineError(f"stage {self._name!r}: {host.error(cause)}") from cause
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Compute one frame over there; raise PipelineError that names the server."""
+        """Compute one frame on the server; raise PipelineError that names the server."""
         try:
             found: Sequence[Any] = self._link.call(self._far.run, inputs)
             return found
@@ -141,14 +141,14 @@ class RemoteRunner(Runner):
             raise self._host.error(cause) from cause
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Send new parameters; frames under way keep the old ones."""
+        """Send new parameters; frames in flight keep the old ones."""
         try:
             self._link.call(self._far.replace, parameters, first_frame)
         except CALL_ERRORS as cause:
             raise self._host.error(cause) from cause
 
     def restart(self) -> None:
-        """Send the stage again when its session was lost; raise PipelineError if it cannot be."""
+        """Send the stage again if its session was lost; raise PipelineError on failure."""
         link = self._host.link
         if link is self._link:
             self._far.restart()
@@ -163,7 +163,7 @@ class RemoteRunner(Runner):
             raise PipelineError(f"stage {self._name!r}: {self._host.error(cause)}") from cause
 
     def interrupt(self) -> None:
-        """Cut the connection."""
+        """Close the connection."""
         self._host.cut()
 
     def close(self) -> None:
@@ -209,20 +209,20 @@ class _RemoteModule(Runner):
                 archive = storage.pack(bundle, folder / f"{name}{storage.ARCHIVE_SUFFIX}")
                 remote.upload(str(archive), archive.name)
             module = remote.get_function("edgepipe.open_bundle")(archive.name, "auto")
-        self._kept = module  # freed only when the session has ended
+        self._kept = module  # kept until the session ends
         self._call_stage = module["call_stage"]
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Send all inputs and bring all outputs back in one call."""
+        """Send all inputs and receive all outputs in one call."""
         found = self._call_stage(self._index, *(array.tobytes() for array in inputs))
         return _split(np.frombuffer(bytes(found), np.uint8), self._outputs)
 
     def restart(self) -> None:
-        """Do nothing: such a stage keeps nothing between frames."""
+        """Do nothing: such a stage has no state between frames."""
 
 
 def _split(content: NDArray[np.uint8], ports: Sequence[Port]) -> list[Array]:
-    """Return one array for each port from their bytes, one after the other."""
+    """Return one array for each port from their consecutive bytes."""
     ends = np.cumsum([port.bytes for port in ports])
     if content.size != int(ends[-1]):
         raise PipelineError(f"it returned {content.size} bytes, expected {int(ends[-1])}")

@@ -105,7 +105,7 @@ def test_an_altered_or_missing_file_is_reported(exported: Path, tmp_path: Path) 
 
 
 def test_an_export_replaces_nothing(exported: Path) -> None:
-    with pytest.raises(PipelineError, match="exists already"):
+    with pytest.raises(PipelineError, match="already exists"):
         load(exported).export(exported)
 
 
