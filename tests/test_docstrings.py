@@ -1,14 +1,20 @@
-"""Everything public in edgepipe and vta_stages has a docstring."""
+"""Everything public in edgepipe and vta_stages has a docstring, in the public headers a comment."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from docs.generate import header_pages
+
 ROOT = Path(__file__).resolve().parent.parent
+HEADERS = sorted((ROOT / "cpp_runtime/include/edgepipe").glob("*.h"))
 MODULES = sorted(
     path for name in ("edgepipe", "vta_stages") for path in ROOT.glob(f"{name}/**/*.py")
 )
@@ -51,3 +57,27 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
             if not is_documented(module, name, node):
                 missing.append(f"{relative}:{node.lineno} {name}")
     assert missing == []
+
+
+def explains_itself(declaration: header_pages.Declaration, top: str) -> bool:
+    """Tell whether a declaration has a comment: above, behind, on its fields, or in the header's.
+
+    A macro, and a member that is defined behind its class, need none.
+    """
+    is_record = re.match(r"(struct|enum)\b", declaration.code) is not None
+    return (
+        bool(declaration.comment)
+        or declaration.name in top
+        or (is_record and "//" in declaration.code)
+        or declaration.code.startswith("#define")
+        or re.match(r"inline \w+::", declaration.code) is not None
+    )
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=lambda path: path.name)
+def test_every_public_header_documents_what_it_declares(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    top = header_pages.top_comment(text)
+    assert top, "the header begins without a comment"
+    declared = [d for d in header_pages.declarations(text) if not d.is_forward]
+    assert [d.name for d in declared if not explains_itself(d, top)] == []

@@ -20,11 +20,15 @@
 
 namespace edgepipe {
 
+/// What an instruction does; the values are those of its bits.
 enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 3, kAlu = 4 };
+/// What an ALU instruction computes from two operands; kShr is an arithmetic shift.
 enum class AluOp : std::uint32_t { kMin = 0, kMax = 1, kAdd = 2, kShr = 3 };
 
 /// The hardware modules, in the direction of the token queues: prev is lower, next is higher.
 enum class Module : std::uint8_t { kLoad = 0, kCompute = 1, kStore = 2 };
+
+/// How many values Module has.
 inline constexpr std::size_t kModules = 3;
 
 /// The two little-endian 64-bit halves of an instruction in memory.
@@ -100,9 +104,13 @@ class InstructionCodec {
 /// The module whose command queue receives the instruction.
 [[nodiscard]] Module module_of(const Instruction& instruction);
 
+/// The name of an opcode, such as "LOAD".
 [[nodiscard]] std::string_view to_string(Opcode opcode);
+/// The name of an on-chip memory, such as "INP".
 [[nodiscard]] std::string_view to_string(MemoryType type);
+/// The name of an ALU operation, such as "ADD".
 [[nodiscard]] std::string_view to_string(AluOp op);
+/// The name of a module, such as "load".
 [[nodiscard]] std::string_view to_string(Module module);
 
 /// One line, e.g. "LOAD INP sram 0 dram 256 rows 8x16 stride 56 pad 1,0,1,0 [pop_next push_next]".

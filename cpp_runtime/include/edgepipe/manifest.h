@@ -57,8 +57,9 @@ struct Postprocess {
   int top = 0;  // classify: number of classes
 };
 
+/// A golden tensor and the file of the bundle that contains it.
 struct GoldenFile {
-  std::size_t tensor;
+  std::size_t tensor;  // index into Manifest::tensors
   std::string file;
 };
 

@@ -36,6 +36,8 @@ struct Picture {
 
 /// "rgb", "bgr", "gray", "yuyv", "nv12" or "jpeg".
 std::string_view name_of(PixelFormat format);
+
+/// The format of that name; none for an unknown one.
 std::optional<PixelFormat> parse_pixel_format(std::string_view name);
 
 /// The bytes of a row without padding; 0 for kJpeg.

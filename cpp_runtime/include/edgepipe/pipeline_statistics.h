@@ -20,6 +20,7 @@ struct DurationSummary {
   double mean_ms = 0;
 };
 
+/// Summarises the durations of a histogram, which are in nanoseconds.
 DurationSummary summarise(const Histogram& histogram);
 
 struct StageStatistics {

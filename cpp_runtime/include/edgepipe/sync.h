@@ -31,6 +31,7 @@
 
 namespace edgepipe {
 
+/// The clock of every deadline and duration.
 using Clock = std::chrono::steady_clock;
 
 /// A deadline that never comes. Clock::time_point::max() overflows inside some C libraries.
