@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pipeline_bundles as bundles
 import pytest
-from needs import BUILD, EMULATORS, installed, lacking
+from needs import EMULATORS, cpp_package, installed
 
 from edgepipe import resources
 from edgepipe.cli.main import main
@@ -31,15 +31,6 @@ def succeed(*command: object) -> str:
     return ran.stdout + ran.stderr
 
 
-def install(machine: str, prefix: Path) -> Path:
-    """Install what a developer needs from a build; return the folder of the CMake package."""
-    build = BUILD / machine
-    if not (build / "cpp_runtime" / "libedgepipe.a").is_file():
-        lacking(f"{build} has no libedgepipe.a; `make test` builds it")
-    succeed("cmake", "--install", build, "--component", "development", "--prefix", prefix)
-    return next(prefix.rglob("edgepipe-config.cmake")).parent
-
-
 def compile_project(package: Path, folder: Path, *options: object) -> Path:
     """Copy the project away from the repository and build it; return its program."""
     shutil.copytree(PROJECT, folder / "source")
@@ -51,7 +42,7 @@ def compile_project(package: Path, folder: Path, *options: object) -> Path:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    return install("host", tmp_path_factory.mktemp("installed"))
+    return cpp_package("host", tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +84,7 @@ def test_help_lists_a_device_of_its_own(own_parts):
 
 @pytest.mark.cross
 def test_a_program_for_a_board_is_built_against_the_installed_library(tmp_path):
-    package = install("aarch64", tmp_path / "sdk")
+    package = cpp_package("aarch64", tmp_path / "sdk")
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={package / 'toolchain.cmake'}"
     program = compile_project(package, tmp_path, toolchain)
     emulator = EMULATORS["aarch64"]
