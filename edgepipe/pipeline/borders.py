@@ -1,6 +1,6 @@
 """The collections of a PipelineConfig: its inputs, its outputs and its parameter groups.
 
-Each change is made whole or, with a PipelineError, not at all; also when it is a list.
+A change, even of a list, is made completely or fails with a PipelineError and has no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OutputEnd = tuple[Stage, int | str]
 
 
 class PipelineInputs(MutableMapping[str, tuple[InputEnd, ...]]):
-    """``config.inputs``: assign ``(stage, "input")``, or a list of such to feed several.
+    """``config.inputs``: assign ``(stage, "input")``, or a list of such pairs.
 
     ``del config.inputs[name]`` removes an input and its wires.
     """
@@ -75,7 +75,7 @@ class PipelineOutputs(Sequence[OutputEnd]):
         self._config._graph = graph
 
     def remove(self, end: OutputEnd) -> None:
-        """Remove the first output that is this one; raise PipelineError if there is none."""
+        """Remove the first equal output; raise PipelineError if there is none."""
         graph = self._config._graph
         found = stage_output(*pair_of("pipeline output", end), "as a pipeline output")
         if found not in graph.outputs:

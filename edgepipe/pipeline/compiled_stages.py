@@ -1,4 +1,4 @@
-"""Stages of compiled code other than TVM's: ARM kernels, stages of bundles, functions of libraries.
+"""Stages of compiled code other than TVM's: ARM kernels, stages of bundles, library functions.
 
 b = arm_stage(integer_module, name="stem")  # integer Relax, by the ARM code generator
 c = bundle_stage("nanodet.edgepipe", "1_vta")  # a compiled ARM or VTA stage
@@ -39,7 +39,7 @@ class ArmStage(Stage):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BundleStage(Stage):
-    """A compiled ARM or VTA stage of a bundle, which goes along whole, with its digests."""
+    """A compiled ARM or VTA stage of a bundle; the whole bundle is exported, with its digests."""
 
     bundle: Path
     stage: str
@@ -67,7 +67,7 @@ class LibraryStage(Stage):
     symbol: str
 
     def write(self, root: Path, folder: str) -> Entry:
-        """Copy the library; raise PipelineError when it is not there."""
+        """Copy the library; raise PipelineError if it is missing."""
         try:
             shutil.copyfile(self.library, root / folder / self.library.name)
         except OSError as cause:
@@ -89,9 +89,9 @@ def arm_stage(
     architectures: tuple[str, ...] = HOST_ARCHITECTURES,
     core: int | Sequence[int] | None = None,
 ) -> ArmStage:
-    """Make a stage of integer Relax; its tensors are in C order.
+    """Make a stage from integer Relax; its tensors are in C order.
 
-    With several cores it has a thread on each, and its kernels share their loops. Raises
+    With several cores it has one thread on each, and the threads share the kernels' loops. Raises
     PipelineError for something other than a Relax module with ``main`` of static shapes.
     """
     inputs, outputs = main_ports(name, module)
@@ -112,10 +112,10 @@ def bundle_stage(
     name: str | None = None,
     core: int | Sequence[int] | None = None,
 ) -> BundleStage:
-    """Make a stage of one stage of a bundle, by its name there.
+    """Make a stage from one stage of a bundle, by its name.
 
     An ARM stage can have several cores, as in :func:`arm_stage`. Raises BundleError for a damaged
-    bundle, PipelineError that lists the stages for another name.
+    bundle, PipelineError, which lists the stages, for an unknown name.
     """
     path = Path(bundle)
     manifest = storage.read_manifest(path)
@@ -156,7 +156,7 @@ def library_stage(
     name: str | None = None,
     core: int | None = None,
 ) -> LibraryStage:
-    """Make a stage of the EpStageFunction ``symbol`` of a shared library, e.g. plain C++."""
+    """Make a stage from the EpStageFunction ``symbol`` of a shared library."""
     own_name = symbol if name is None else name
     return LibraryStage(
         name=own_name,

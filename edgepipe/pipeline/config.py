@@ -1,4 +1,4 @@
-"""PipelineConfig: stages of any kind, wired into a graph; every wrong wire is an error by name.
+"""PipelineConfig: stages of any kind, connected to a graph; errors name every wrong connection.
 
     config = PipelineConfig()
     config.inputs["data_0"] = (a, "x")
@@ -41,8 +41,8 @@ class PipelineConfig:
         print(config)  # every wire, with shapes and dtypes
         with config.build().start() as pipeline: ...
 
-    Every change, also one of several wires, is made whole or raises PipelineError and changes
-    nothing. A stage that nothing names any more is no longer part of the pipeline.
+    Every change, even of several connections, is made completely, or raises PipelineError and has
+    no effect. A stage without any connection is no longer part of the pipeline.
     """
 
     def __init__(self, name: str = "pipeline") -> None:
@@ -55,9 +55,9 @@ class PipelineConfig:
     def from_bundle(
         cls, bundle: str | Path, *, servers: Mapping[str, RpcServer] | None = None
     ) -> PipelineConfig:
-        """Return a bundle's own pipeline, to be extended by stages before or after it.
+        """Return a bundle's own pipeline, which can be extended by further stages.
 
-        ``servers`` gives, by name, the RPC server of each stage that runs on one.
+        ``servers`` maps the names of stages that run on an RPC server to that server.
         """
         manifest = storage.read_manifest(Path(bundle))
         elsewhere = dict(servers or {})
@@ -128,12 +128,12 @@ class PipelineConfig:
     def disconnect(self, destination: Stage, input_name: str) -> None:
         """Remove the wire from another stage to ``destination``'s input ``input_name``.
 
-        Raises PipelineError when no stage feeds that input.
+        Raises PipelineError if no stage feeds that input.
         """
         self._graph = self._graph.without_wire(destination, input_name)
 
     def validate(self) -> Wiring:
-        """Return the complete wiring, stages in an order in which they can run.
+        """Return the complete graph, with the stages in an order in which they can run.
 
         Raises PipelineError for a pipeline without input or output, and for an input of a stage
         that nothing feeds.
@@ -153,7 +153,7 @@ class PipelineConfig:
         )
 
     def build(self) -> BuiltPipeline:
-        """Check the whole, compile what is to be compiled, and return the result.
+        """Check the graph, compile its stages, and return the result.
 
         Raises PipelineError, and CodegenError for a Relax module that ARM kernels cannot express.
         """
@@ -193,7 +193,7 @@ class PipelineConfig:
             )
         if source is self.outputs:
             raise PipelineError(
-                "a pipeline output is used as a source", hint="connect the stage that makes it"
+                "a pipeline output is used as a source", hint="connect the stage that computes it"
             )
         if destination is self.inputs:
             raise PipelineError(

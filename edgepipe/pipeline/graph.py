@@ -35,7 +35,7 @@ class StageOutput:
 
     @property
     def port(self) -> Port:
-        """What comes out."""
+        """The port of the output."""
         return self.stage.outputs[self.index]
 
     @property
@@ -49,7 +49,7 @@ Source = str | StageOutput  # a pipeline input by name, or a stage's output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Stages in the order in which they were first named, and what feeds each of their inputs."""
+    """Stages in the order in which they were first named, and the source of each input."""
 
     name: str
     stages: tuple[Stage, ...] = ()
@@ -70,7 +70,7 @@ class Graph:
             raise PipelineError(
                 f"stage {end[0].name!r}: its output {output!r} is connected to its own input "
                 f"{end[1]!r}",
-                hint="a stage reads only what other stages have made of the same frame",
+                hint="a stage reads only the results of other stages for the same frame",
             )
         self._check_free(end)
         _check_types(found.tensor, found.port, end)
@@ -136,7 +136,7 @@ class Graph:
         )
 
     def with_output(self, stage: object, output: object) -> Graph:
-        """Let an output of a stage leave the pipeline, after the others that do."""
+        """Add an output of a stage to the pipeline's outputs, after the existing ones."""
         found = stage_output(stage, output, "as a pipeline output")
         return self._edited((found.stage,), outputs=(*self.outputs, found))
 
@@ -174,7 +174,7 @@ class Graph:
         return tuple(end for end, driver in self.drivers.items() if driver == name)
 
     def tensor(self, end: InputEnd) -> str:
-        """Return the name of the tensor that an input reads, empty while nothing feeds it."""
+        """Return the name of the tensor that an input reads, empty if nothing feeds it."""
         driver = self.drivers.get(end, "")
         return driver if isinstance(driver, str) else driver.tensor
 
@@ -188,7 +188,7 @@ class Graph:
                         yield output, end
 
     def ordered(self) -> tuple[Stage, ...]:
-        """Return the stages so that each comes after those it reads; else in order of naming."""
+        """Return the stages with each after those it reads, otherwise in the order of naming."""
         waiting, ordered = list(self.stages), list[Stage]()
         while waiting:
             ready = next(
@@ -205,7 +205,7 @@ class Graph:
         return tuple(ordered)
 
     def check_complete(self) -> None:
-        """Raise PipelineError without an input or output, and for an input that nothing feeds."""
+        """Raise PipelineError if there is no input or output, or if nothing feeds an input."""
         where = f"pipeline {self.name!r}"
         if not self.inputs:
             raise PipelineError(
@@ -222,7 +222,7 @@ class Graph:
                     )
 
     def _edited(self, named: Sequence[Stage] = (), **changes: Any) -> Graph:
-        """Return a graph with these changes; its stages are those that it still names."""
+        """Return a graph with these changes and only the stages that are still connected."""
         new = replace(self, **changes)
         used: set[Stage] = {end.stage for end in new.outputs} | set(new.groups.values())
         for (reader, _), driver in new.drivers.items():
@@ -250,7 +250,7 @@ class Graph:
         )
 
     def _path(self, start: Stage, end: Stage) -> list[Stage]:
-        """Return stages from ``start`` to ``end`` along wires, empty when there are none."""
+        """Return the stages on a path from ``start`` to ``end``, empty if there is none."""
         paths: deque[list[Stage]] = deque([[start]])
         seen = {start}
         while paths:

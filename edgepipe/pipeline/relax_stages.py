@@ -33,14 +33,14 @@ from edgepipe.tvm_executable import (
 )
 
 LIBRARY_FILE = "module.so"
-PARAMETERS_FILE = "parameters.bin"  # one array after the other, in C order
+PARAMETERS_FILE = "parameters.bin"  # consecutive arrays in C order
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RelaxStage(Stage):
     """A Relax module, compiled by stock TVM and run by its virtual machine.
 
-    On the CPU of this process the C++ side calls that, on other devices Python does.
+    On the CPU of this process, C++ calls the virtual machine; on other devices Python does.
     """
 
     module: IRModule
@@ -65,7 +65,7 @@ class RelaxStage(Stage):
         except ExecutableError as cause:
             raise PipelineError(
                 f"stage {self.name!r}: cannot be compiled for {self.target!r}: {cause}",
-                hint="see whether TVM compiles the module for this target: tvm.compile",
+                hint="check with tvm.compile that TVM can compile the module for this target",
             ) from cause
         content = b"".join(array.tobytes() for array in self.parameters.values())
         (root / folder / PARAMETERS_FILE).write_bytes(content)
@@ -98,20 +98,20 @@ def relax_stage(
     export_cc: Linker | None = None,
     core: int | None = None,
 ) -> RelaxStage:
-    """Make a stage of ``main`` of a Relax module of static shapes.
+    """Make a stage from ``main`` of a Relax module with static shapes.
 
     ``parameters`` gives arrays for some of main's parameters: these are not inputs of the stage,
-    and can be replaced at run time when the pipeline has a parameter group for it. ``target`` is
-    TVM's name of a target, or a table of its options; ``device`` is TVM's kind and index.
+    and can be replaced at run time if the pipeline has a parameter group for the stage. ``target``
+    is TVM's name of a target, or a table of its options; ``device`` is TVM's kind and index.
 
-    ``build_func(module, target)`` compiles in the place of TVM's usual pipeline; it returns an
-    executable of TVM's virtual machine (``tvm.compile`` and ``tvm.relax.build`` do). ``export_cc``
-    links the shared library: the name of a compiler, or a function as TVM's ``fcompile``; by
+    ``build_func(module, target)`` replaces TVM's usual compilation. It returns an executable of
+    TVM's virtual machine, as ``tvm.compile`` and ``tvm.relax.build`` do. ``export_cc``
+    links the shared library: the name of a compiler, or a function like TVM's ``fcompile``; by
     default the host's compiler, or the g++ of the target's ``mtriple``. Both are used when the
     pipeline is built, and an exported pipeline records them.
 
     Raises PipelineError for something other than a Relax module, a module without ``main``, a
-    tensor of dynamic shape, an unknown parameter, and one of another dtype or shape.
+    tensor of dynamic shape, and a parameter that is unknown or has the wrong dtype or shape.
     """
     inputs, outputs = main_ports(name, module)
     ports = {port.name: port for port in inputs}
@@ -204,7 +204,7 @@ def _checked_device(stage: str, device: object) -> tuple[str, int]:
 
 
 def _function_name(function: Any) -> str:
-    """Return what pipeline.json records of a build option: its name."""
+    """Return the name of a build option, as recorded in pipeline.json."""
     if function is None or isinstance(function, str):
         return function or ""
     module = getattr(function, "__module__", "") or type(function).__module__

@@ -1,4 +1,4 @@
-"""Stage: what all kinds of stages have, and the checks that they share."""
+"""Stage: the base of all kinds of stages, and their common checks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgepipe.integers import core_number
 from edgepipe.runtime.ports import Port
 
 Array = NDArray[Any]
-Entry = dict[str, Any]  # what pipeline.json says about one stage besides name, tensors and cores
+Entry = dict[str, Any]  # one stage in pipeline.json, without name, tensors and cores
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage(ABC):
-    """What all kinds have: a name, ports, and a core for each of its threads (none: any core).
+    """The base of all stages: a name, ports, and a core per thread (none: any core).
 
-    A stage is itself in one place of one pipeline: two with the same content are two stages.
+    Stages are compared by identity: two stages with the same content are different.
     """
 
     name: str
@@ -53,9 +53,9 @@ class Stage(ABC):
 def checked_cores(
     stage: str, core: int | Sequence[int] | None, *, several: bool = False
 ) -> tuple[int, ...]:
-    """Return the cores that a stage was given as one, as ``several`` or not at all.
+    """Return a stage's cores, given as one core, as ``several`` or not at all.
 
-    Raises PipelineError for anything else, a core that no machine has, and one that is named twice.
+    Raises PipelineError for anything else, for an impossible core, and for a repeated core.
     """
     if core is None:
         return ()
