@@ -123,8 +123,9 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
 // 2.34: libc runs a program's initialisers. Before that, code linked into the program did, and libc
 // still leaves them to programs that contain such code.
 using Initialiser = void (*)(int, char**, char**);
-extern const Initialiser __init_array_start[] __attribute__((visibility("hidden")));
-extern const Initialiser __init_array_end[] __attribute__((visibility("hidden")));
+// Weak, because the linker defines them in programs but not in shared libraries.
+extern const Initialiser __init_array_start[] __attribute__((visibility("hidden"), weak));
+extern const Initialiser __init_array_end[] __attribute__((visibility("hidden"), weak));
 void _init();
 
 static void initialise(int argc, char** argv, char** environment) {
