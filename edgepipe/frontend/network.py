@@ -192,8 +192,8 @@ def _renamed(
 ) -> IRModule:
     """Copy ``main`` with its variables renamed and only ``outputs`` returned.
 
-    A variable that is no ONNX value becomes ``<user>__<n>``, after the variable that reads it. What
-    no output depends on is left out.
+    A variable that is not an ONNX value is named ``<user>__<n>`` after the variable that reads it.
+    Bindings on which no output depends are omitted.
     """
     main = _needed(read_main(module), outputs)
     users = main.users()

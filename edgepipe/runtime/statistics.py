@@ -23,7 +23,7 @@ class Durations:
 class StageStatistics:
     """One stage: the cores it may run on (none: any), its run times, its share of the time.
 
-    ``waiting`` frames wait for it now, ``retries`` frames were run once more because the device had
+    ``waiting`` frames wait for it now, ``retries`` frames were run again because the device had
     hung, ``fallback_frames`` were run by the stage's fallback; ``fault`` is what the device did
     last.
     """

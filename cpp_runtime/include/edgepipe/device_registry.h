@@ -42,8 +42,8 @@ struct DeviceChoice {
 struct DeviceRequest {
   Accelerator accelerator;           // that the programs were compiled for
   std::vector<std::size_t> indices;  // from DeviceChoice; one device for each
-  std::string argument;              // likewise
-  std::size_t memory_bytes;          // the address space of devices without memory of their own
+  std::string argument;              // from DeviceChoice
+  std::size_t memory_bytes;          // address space of devices without their own memory
   std::vector<std::string> faults;   // to inject, as in --fault; empty for most kinds
 };
 
@@ -58,9 +58,9 @@ struct DeviceGroup {
 };
 
 struct DeviceKind {
-  std::string name;           // letters, digits, - and _
-  std::string help;           // for --help: what it is, in a few words
-  std::string argument = {};  // name of what follows NAME: in --device, e.g. "PATH"; empty: indices
+  std::string name;                 // letters, digits, - and _
+  std::string help;                 // for --help: what it is, in a few words
+  std::string argument = {};        // what follows NAME: in --device, e.g. "PATH"; empty: indices
   bool injects_faults = false;      // uses DeviceRequest::faults
   bool programmable_logic = false;  // the session compares the record of the FPGA's content first
   /// Whether this machine has such a device; empty for kinds that run anywhere.
