@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         *_headers(),
     ]:
         files.append(File.generated(config, path, content=content))
-    config.nav = [_expanded(entry, files) for entry in config.nav or []]
+    config.nav = _expanded(config.nav, files)
     return files
 
 
@@ -74,14 +74,23 @@ def _led(link: re.Match[str], source: str, page: str) -> str:
 
 
 def _expanded(entry: Any, files: Files) -> Any:
-    """Replace a folder in the navigation by the pages in it, its index first."""
+    """Replace a folder in the navigation by the pages in it that the same list does not name."""
     if isinstance(entry, dict):
         return {title: _expanded(content, files) for title, content in entry.items()}
-    if isinstance(entry, list):
-        return [_expanded(content, files) for content in entry]
-    if not entry.endswith("/"):
-        return entry
-    pages = [f.src_uri for f in files.documentation_pages() if f.src_uri.startswith(entry)]
+    if isinstance(entry, str):
+        return _pages_in(entry, files) if entry.endswith("/") else entry
+    expanded: list[Any] = []
+    for content in entry:
+        if isinstance(content, str) and content.endswith("/"):
+            expanded += [page for page in _pages_in(content, files) if page not in entry]
+        else:
+            expanded.append(_expanded(content, files))
+    return expanded
+
+
+def _pages_in(folder: str, files: Files) -> list[str]:
+    """Return the pages of a folder, its index first."""
+    pages = [f.src_uri for f in files.documentation_pages() if f.src_uri.startswith(folder)]
     return sorted(pages, key=lambda page: (posixpath.basename(page) != "index.md", page))
 
 
