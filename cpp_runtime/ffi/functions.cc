@@ -8,7 +8,6 @@
 //   edgepipe.open_stage(folder) -> runner_module.h           one ARM stage
 //   edgepipe.open_simulator(accelerator, kernel, arena_bytes, base_address) -> simulator_module.h
 //   edgepipe.describe_accelerator(accelerator) -> str        JSON; see simulator_module.h
-//   edgepipe.remedy(code) -> str     what a user can do about a failure with this code
 //   edgepipe.info() -> str           the machine as JSON: kernel, cores, whether it has the VTA
 #include <sys/utsname.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -19,7 +18,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/remedy.h"
 #include "device/uio_device.h"
 #include "edgepipe/session.h"
 #include "pipeline_module.h"
@@ -55,8 +53,6 @@ ffi::Module open_stage(const std::string& folder) {
   return make_runner_module(value_of(StageRunner::open_arm_stage(folder)));
 }
 
-std::string remedy_of(std::int64_t code) { return std::string(remedy(static_cast<Code>(code))); }
-
 std::string describe_machine() {
   utsname system{};
   uname(&system);
@@ -82,7 +78,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("edgepipe.open_stage", open_stage)
       .def("edgepipe.open_simulator", open_simulator)
       .def("edgepipe.describe_accelerator", describe_accelerator)
-      .def("edgepipe.remedy", remedy_of)
       .def("edgepipe.info", describe_machine);
 }
 

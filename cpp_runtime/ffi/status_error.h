@@ -22,12 +22,15 @@ inline std::string utf8(const std::string& text) {
       .get<std::string>();
 }
 
-/// Throws "status CODE: TEXT" unless it is ok. Without a backtrace: a wait that has ended is no
-/// fault, and finding one takes longer than a frame.
+/// Throws "status CODE: TEXT", and a line "hint: HINT" if the status has one, unless it is ok.
+/// Without a backtrace: a wait that has ended is no fault, and finding one takes longer than a
+/// frame.
 inline void check(const Status& status) {
   if (status.ok()) return;
   const std::string code = std::to_string(static_cast<int>(status.code()));
-  throw tvm::ffi::Error(kStatusError, "status " + code + ": " + utf8(status.message()), "");
+  std::string text = "status " + code + ": " + utf8(status.message());
+  if (!status.hint().empty()) text += "\nhint: " + utf8(status.hint());
+  throw tvm::ffi::Error(kStatusError, text, "");
 }
 
 template <typename T>

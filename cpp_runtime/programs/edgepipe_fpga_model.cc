@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/remedy.h"
+#include "base/failure.h"
 #include "device/vta_registers.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/remedy.h"
+#include "base/failure.h"
 #include "device/uio_device.h"
 #include "isa/image_relocation.h"
 

@@ -128,7 +128,10 @@ def convert(file: BitstreamFile, output: Path) -> int:
             raise
     except OSError as cause:
         raise BitstreamError(
-            f"{output}: cannot be written ({cause.strerror})", hint="choose another path with -o"
+            f"{output}: cannot be written ({cause.strerror})",
+            hint="choose another path",
+            option="output",
+            value="FILE",
         ) from cause
     return len(content)
 

@@ -21,7 +21,7 @@ from edgepipe.errors import RuntimeFailure
 LIBRARY_NAME = "libedgepipe_runtime.so"
 # What a failed status says, here and through RPC: kStatusError of cpp_runtime/ffi/status_error.h.
 _STATUS_ERROR = "edgepipe.Status"
-_STATUS_TEXT = re.compile(r"^status (\d+): (.*)", re.DOTALL | re.MULTILINE)
+_STATUS_TEXT = re.compile(r"^status (\d+): (.*?)(?:\nhint: (.*))?\Z", re.DOTALL | re.MULTILINE)
 
 Function = Callable[..., Any]
 
@@ -71,7 +71,7 @@ def runtime_function(name: str) -> Function:
 
 
 def call(name: str, *arguments: object) -> Any:
-    """Call a function; raise RuntimeFailure with text and remedy when its status failed."""
+    """Call a function; raise RuntimeFailure with text and hint if its status failed."""
     try:
         return runtime_function(name)(*arguments)
     except StatusError as cause:
@@ -90,7 +90,7 @@ def status_failure(
         return None
     code = int(found[1])
     kind = (kinds or {}).get(code, RuntimeFailure)
-    return kind(found[2], hint=str(runtime_function("remedy")(code)))
+    return kind(found[2], hint=found[3])
 
 
 def as_tensor(array: NDArray[Any]) -> Any:

@@ -237,7 +237,8 @@ def test_down_leaves_no_process_and_no_memory_and_up_comes_back_from_the_cache(v
         taken.listen()
         with pytest.raises(VirtualBoardError, match="QEMU ended") as caught:
             virtual_board.up(fpga=None, port=taken.getsockname()[1])
-    assert "--port" in caught.value.hint
+    assert caught.value.hint == "the port is in use: choose another"
+    assert caught.value.option == "port"
     assert virtual_board.status().state == "down"
 
     assert virtual_board.up(fpga=None) is True

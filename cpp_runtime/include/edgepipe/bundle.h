@@ -62,6 +62,7 @@ class Bundle {
  private:
   Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest);
 
+  static Result<std::unique_ptr<Bundle>> open_checked(const std::filesystem::path& path);
   Status check_files() const;
 
   std::unique_ptr<BundleFiles> files_;

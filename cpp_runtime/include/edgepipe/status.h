@@ -3,7 +3,8 @@
 //   Result<Bundle> bundle = Bundle::open(path);
 //   if (!bundle.ok()) return bundle.status().with_context("edgepipe-run");
 //
-// A Status is a code, one line of text and context added on the way up. No exceptions are used.
+// A Status is a code, one line of text and context added on the way up. It may carry a hint: what a
+// user can do about this failure, in words that suit every program. No exceptions are used.
 #pragma once
 
 #include <cassert>
@@ -37,20 +38,30 @@ enum class Code {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(Code code, std::string message, std::string hint = {})
+      : code_(code), message_(std::move(message)), hint_(std::move(hint)) {}
 
   [[nodiscard]] bool ok() const { return code_ == Code::kOk; }
   [[nodiscard]] Code code() const { return code_; }
   [[nodiscard]] const std::string& message() const { return message_; }
+  /// One line; empty if the message says it all.
+  [[nodiscard]] const std::string& hint() const { return hint_; }
 
   /// Returns the same status with `context: ` prepended to its message. No effect on an ok status.
   [[nodiscard]] Status with_context(const std::string& context) const {
-    return ok() ? *this : Status(code_, context + ": " + message_);
+    return ok() ? *this : Status(code_, context + ": " + message_, hint_);
+  }
+
+  /// Returns the same status with `hint`, for callers that know what to do about a failure. No
+  /// effect on an ok status and on one that has a hint.
+  [[nodiscard]] Status advised(const std::string& hint) const {
+    return ok() || !hint_.empty() ? *this : Status(code_, message_, hint);
   }
 
  private:
   Code code_ = Code::kOk;
   std::string message_;
+  std::string hint_;
 };
 
 template <typename T>
@@ -62,6 +73,12 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
   [[nodiscard]] Status status() const { return ok() ? Status() : std::get<Status>(state_); }
+
+  /// Returns the same result; a failed one has `hint`, as Status::advised gives it.
+  [[nodiscard]] Result advised(const std::string& hint) && {
+    return ok() ? std::move(*this) : Result(status().advised(hint));
+  }
+
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
   T&& operator*() && { return std::get<T>(std::move(state_)); }

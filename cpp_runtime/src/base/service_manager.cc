@@ -57,7 +57,8 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
   if (!socket.valid() ||
       ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
     return Status(Code::kInvalidArgument,
-                  "NOTIFY_SOCKET: " + options.socket + ": " + std::strerror(errno));
+                  "NOTIFY_SOCKET: " + options.socket + ": " + std::strerror(errno),
+                  "start it as a unit of systemd, or unset NOTIFY_SOCKET");
   }
   return ServiceManager(std::move(socket), options.watchdog);
 }

@@ -78,7 +78,8 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
         return Status(Code::kUnsupported,
                       wanted + ": core " + std::to_string(core) +
                           " does not exist or is not available to this process, expected " +
-                          text_of(available));
+                          text_of(available),
+                      "name cores that this machine has");
       }
       CPU_SET(static_cast<std::size_t>(core), &mask);
     }
@@ -104,9 +105,8 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   pthread_t handle{};
   const int error = pthread_create(&handle, attributes.get(), run_body, start.get());
   if (error == EPERM && options.realtime_priority > 0) {
-    return Status(Code::kUnsupported,
-                  wanted + " is not allowed, " + most_realtime_priority() +
-                      "; raise it (ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf)");
+    return Status(Code::kUnsupported, wanted + " is not allowed, " + most_realtime_priority(),
+                  "raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf");
   }
   if (error != 0) {
     return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error));

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kManifest = "manifest.json";
 constexpr std::string_view kManifestDigest = "manifest.digest";
+constexpr const char* kDamaged = "the bundle is truncated or modified: build or copy it again";
 
 Status not_as_recorded(std::string_view file, std::string_view where) {
   return Status(Code::kCorrupt, std::string(file) + " does not have the digest that " +
@@ -37,6 +38,10 @@ Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
 }  // namespace
 
 Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) {
+  return open_checked(path).advised(kDamaged);
+}
+
+Result<std::unique_ptr<Bundle>> Bundle::open_checked(const std::filesystem::path& path) {
   const std::string context = path.string();
   Result<BundleFiles> files = BundleFiles::open(path);
   if (!files.ok()) return files.status();
@@ -84,9 +89,10 @@ Result<std::span<const std::byte>> Bundle::golden(const GoldenFile& file) const 
   if (!found.ok()) return found;
   const TensorSpec& tensor = manifest_.tensors[file.tensor];
   if (found->size() != tensor.bytes) {
-    return Status(Code::kCorrupt, "'" + file.file + "' has " + std::to_string(found->size()) +
-                                      " bytes, tensor '" + tensor.name + "' has " +
-                                      std::to_string(tensor.bytes));
+    return Status(Code::kCorrupt,
+                  "'" + file.file + "' has " + std::to_string(found->size()) + " bytes, tensor '" +
+                      tensor.name + "' has " + std::to_string(tensor.bytes),
+                  kDamaged);
   }
   return found;
 }

@@ -14,7 +14,8 @@ Result<BundleFiles> BundleFiles::open(const fs::path& path) {
   const fs::file_status found = fs::status(path, error);
   Status status;
   if (!fs::exists(found)) {
-    status = Status(Code::kNotFound, "no such bundle");
+    status =
+        Status(Code::kNotFound, "no such bundle", "check the name; `edgepipe build` makes bundles");
   } else {
     status = fs::is_directory(found) ? files.map_folder(path) : files.map_archive(path);
   }

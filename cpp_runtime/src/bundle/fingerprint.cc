@@ -12,10 +12,10 @@ namespace {
 
 Status compare(Code code, const char* what, const std::string& found, const std::string& expected) {
   if (found == expected) return {};
-  return {code, std::string("the programmed bitstream: ") + what + " is " + found +
-                    ", the bundle was built for " + expected +
-                    "; program its bitstream with `edgepipe bitstream install`, or build the "
-                    "bundle again"};
+  return {code,
+          std::string("the programmed bitstream: ") + what + " is " + found +
+              ", the bundle was built for " + expected,
+          "program its bitstream with `edgepipe bitstream install`, or build the bundle again"};
 }
 
 std::string hertz(std::uint64_t clock_hz) { return std::to_string(clock_hz) + " Hz"; }
@@ -26,10 +26,10 @@ const std::string_view kVersion = EDGEPIPE_VERSION;
 
 Status check_version(const Fingerprint& fingerprint) {
   if (fingerprint.builder_version == kVersion) return {};
-  return {Code::kOtherVersion, "runtime version is " + std::string(kVersion) +
-                                   ", the bundle was built by " + fingerprint.builder_version +
-                                   "; build the bundle again with this version, or run it with the "
-                                   "version that built it"};
+  return {Code::kOtherVersion,
+          "runtime version is " + std::string(kVersion) + ", the bundle was built by " +
+              fingerprint.builder_version,
+          "build the bundle again with this version, or run it with the version that built it"};
 }
 
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path) {

@@ -246,9 +246,10 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   const std::uint64_t format = reader.whole("format");
   if (!reader.status().ok()) return reader.status();
   if (format != kFormat) {
-    return Status(Code::kUnsupported, "manifest.json: bundle format " + std::to_string(format) +
-                                          ", this edgepipe reads format " +
-                                          std::to_string(kFormat));
+    return Status(Code::kUnsupported,
+                  "manifest.json: bundle format " + std::to_string(format) +
+                      ", this edgepipe reads format " + std::to_string(kFormat),
+                  "build the bundle again with this version of edgepipe");
   }
   Manifest manifest;
   manifest.name = reader.text("name");

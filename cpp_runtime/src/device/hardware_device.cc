@@ -15,6 +15,8 @@
 namespace edgepipe {
 namespace {
 
+constexpr const char* kExamine = "examine the board with `edgepipe doctor`";
+
 constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
                                               vta::kAccBase, vta::kOutBase};
 constexpr std::chrono::hours kLongestWait{24 * 365};
@@ -54,7 +56,8 @@ Status HardwareDevice::run(const Submission& submission) {
   if (broken_) {
     return {Code::kDevice,
             "vta: hung in an earlier run and cannot be reset; program its "
-            "bitstream again"};
+            "bitstream again",
+            kExamine};
   }
   Result<const FencedProgram*> program = find(submission);
   if (!program.ok()) return program.status();
@@ -217,14 +220,14 @@ Status HardwareDevice::recover(const Status& reason) {
   if (reason.code() == Code::kDeadline) ++statistics_.hangs;
   if (parts_.reset == nullptr) {
     broken_ = true;
-    return {reason.code(), reason.message() + "; there is no reset line"};
+    return {reason.code(), reason.message() + "; there is no reset line", kExamine};
   }
   if (Status status = parts_.reset->reset(); !status.ok()) {
     broken_ = true;
-    return {reason.code(), reason.message() + "; reset failed: " + status.message()};
+    return {reason.code(), reason.message() + "; reset failed: " + status.message(), kExamine};
   }
   ++statistics_.resets;
-  return {reason.code(), reason.message() + "; the accelerator has been reset"};
+  return {reason.code(), reason.message() + "; the accelerator has been reset", kExamine};
 }
 
 }  // namespace edgepipe

@@ -21,8 +21,10 @@ Result<Buffer> ArenaMemory::allocate(std::size_t bytes) {
   bytes = std::max<std::size_t>(bytes, 1);
   const std::optional<std::size_t> offset = ranges_->allocate(bytes);
   if (!offset) {
-    return Status(Code::kOutOfMemory, "memory: " + std::to_string(bytes) + " bytes wanted, " +
-                                          ranges_->usage() + " or in pieces that are too small");
+    return Status(Code::kOutOfMemory,
+                  "memory: " + std::to_string(bytes) + " bytes wanted, " + ranges_->usage() +
+                      " or in pieces that are too small",
+                  "use fewer slots, stop other pipelines, or give the board a larger buffer");
   }
   Buffer buffer(this, {.data = mapping_.bytes().data() + *offset,
                        .device_address = address_ + *offset,

@@ -24,8 +24,8 @@ Status allocate_contiguous(std::size_t most, std::size_t least, const std::strin
     if (bytes / 2 < least) {
       return {Code::kOutOfMemory,
               "memory: " + device + ": " + std::to_string(bytes) +
-                  " contiguous bytes wanted, but CMA has no such block; boot with "
-                  "a larger cma= on the kernel's command line"};
+                  " contiguous bytes wanted, but CMA has no such block",
+              "boot with a larger cma= on the kernel's command line"};
     }
     bytes /= 2;
   }

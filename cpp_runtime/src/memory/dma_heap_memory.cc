@@ -76,8 +76,9 @@ bool DmaHeapMemory::present(const Options& options) { return !find_heap(options)
 Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& options) {
   const std::string heap = find_heap(options);
   if (heap.empty()) {
-    return Status(Code::kNotFound, "memory: no contiguous dma-heap below " + options.devices +
-                                       "/dma_heap; the kernel needs CONFIG_DMABUF_HEAPS_CMA");
+    return Status(Code::kNotFound,
+                  "memory: no contiguous dma-heap below " + options.devices + "/dma_heap",
+                  "use a kernel with CONFIG_DMABUF_HEAPS_CMA");
   }
   if (!options.coherent && !kMaintainsCaches) {
     return Status(Code::kDevice,

@@ -36,7 +36,8 @@ Result<std::unique_ptr<HostMemory>> HostMemory::create(const Options& options) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED) {
     return Status(Code::kOutOfMemory,
-                  "host memory: cannot reserve " + std::to_string(rounded.arena_bytes) + " bytes");
+                  "host memory: cannot reserve " + std::to_string(rounded.arena_bytes) + " bytes",
+                  "free memory on this machine");
   }
   return std::unique_ptr<HostMemory>(new HostMemory(static_cast<std::byte*>(arena), rounded));
 }
@@ -57,10 +58,11 @@ Result<Buffer> HostMemory::allocate(std::size_t bytes) {
     widest = std::max(widest, gap);
     if (gap >= bytes) break;
     if (next == live_.end()) {
-      return Status(Code::kOutOfMemory, "host memory: " + std::to_string(bytes) +
-                                            " bytes wanted, widest gap of the arena of " +
-                                            std::to_string(options_.arena_bytes) + " is " +
-                                            std::to_string(widest));
+      return Status(Code::kOutOfMemory,
+                    "host memory: " + std::to_string(bytes) +
+                        " bytes wanted, widest gap of the arena of " +
+                        std::to_string(options_.arena_bytes) + " is " + std::to_string(widest),
+                    "use fewer slots, or give the session more memory");
     }
     offset = next->first + round_up(next->second);
     ++next;

@@ -39,8 +39,9 @@ bool UdmabufMemory::present(const Options& options) { return !find_class(options
 Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
   const std::string folder = find_class(options);
   if (folder.empty()) {
-    return Status(Code::kNotFound, "memory: no u-dma-buf named '" + options.name + "' below " +
-                                       options.classes + "; load its kernel module");
+    return Status(Code::kNotFound,
+                  "memory: no u-dma-buf named '" + options.name + "' below " + options.classes,
+                  "load its kernel module, u-dma-buf");
   }
   Result<std::uint64_t> bytes = read_number(folder + "/size");
   if (!bytes.ok()) return bytes.status();

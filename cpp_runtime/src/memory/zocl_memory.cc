@@ -40,8 +40,9 @@ bool ZoclMemory::present(const Options& options) { return !find_node(options).em
 Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& options) {
   const std::string node = find_node(options);
   if (node.empty()) {
-    return Status(Code::kNotFound, "memory: no device of the driver zocl below " + options.classes +
-                                       "/drm; install XRT");
+    return Status(Code::kNotFound,
+                  "memory: no device of the driver zocl below " + options.classes + "/drm",
+                  "install XRT");
   }
   FileDescriptor file(::open(node.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) {

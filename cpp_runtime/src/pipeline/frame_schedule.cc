@@ -9,6 +9,9 @@
 namespace edgepipe {
 namespace {
 
+constexpr const char* kMoreTime = "allow more time";
+constexpr const char* kStartAgain = "start the pipeline again";
+
 std::uint64_t nanoseconds(Clock::duration duration) {
   const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
   return count < 0 ? 0 : static_cast<std::uint64_t>(count);
@@ -46,7 +49,8 @@ Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
                         " are in use; " +
                         (frame < delivered_
                              ? "frame " + std::to_string(frame) + " has been taken but not released"
-                             : holder(frame)));
+                             : holder(frame)),
+                    "take finished frames and release them, allow more time, or use more slots");
     }
   }
   if (filling_) {  // before or during the wait
@@ -96,9 +100,10 @@ Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
   while (delivered_ < limit_ && completed_ <= delivered_) {
     if (!frame_completed_.wait_until(lock, deadline) && delivered_ < limit_ &&
         completed_ <= delivered_) {
-      return Status(Code::kDeadline, "no finished frame before the deadline: " +
-                                         (submitted_ <= delivered_ ? "none is in the pipeline"
-                                                                   : holder(delivered_)));
+      return Status(Code::kDeadline,
+                    "no finished frame before the deadline: " +
+                        (submitted_ <= delivered_ ? "none is in the pipeline" : holder(delivered_)),
+                    kMoreTime);
     }
   }
   if (delivered_ >= limit_) return end_status();
@@ -130,8 +135,8 @@ Status FrameSchedule::drain(Clock::time_point deadline) {
   const std::uint64_t last = submitted_;
   while (completed_ < std::min(last, limit_)) {
     if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(last, limit_)) {
-      return Status(Code::kDeadline,
-                    "frames are unfinished at the deadline: " + holder(completed_));
+      return Status(Code::kDeadline, "frames are unfinished at the deadline: " + holder(completed_),
+                    kMoreTime);
     }
   }
   if (failure_ || cancelled_) return end_status();
@@ -169,8 +174,10 @@ Status FrameSchedule::await_end(Clock::time_point deadline) {
 Status FrameSchedule::await_workers(MutexLock& lock, Clock::time_point deadline, const char* what) {
   while (ended_workers_ < options_.workers) {
     if (!worker_ended_.wait_until(lock, deadline) && ended_workers_ < options_.workers) {
-      return Status(Code::kDeadline, std::string("the pipeline has not ") + what +
-                                         " before the deadline: " + holder(completed_));
+      return Status(Code::kDeadline,
+                    std::string("the pipeline has not ") + what +
+                        " before the deadline: " + holder(completed_),
+                    kMoreTime);
     }
   }
   return {};
@@ -206,12 +213,13 @@ Status FrameSchedule::end_status() const {
     const Status& status = failure_->status;
     const bool looks_like_a_wait =
         status.code() == Code::kDeadline || status.code() == Code::kClosed;
-    return Status(looks_like_a_wait ? Code::kDevice : status.code(), status.message())
+    return Status(looks_like_a_wait ? Code::kDevice : status.code(), status.message(),
+                  status.hint())
         .with_context(
             place_of(failure_->stage, options_.stages[failure_->stage].name, failure_->frame));
   }
-  if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled");
-  return Status(Code::kClosed, "the pipeline has been stopped");
+  if (cancelled_) return Status(Code::kCancelled, "the pipeline has been cancelled", kStartAgain);
+  return Status(Code::kClosed, "the pipeline has been stopped", kStartAgain);
 }
 
 /// What an unfinished frame is waiting for.

@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-#include "base/remedy.h"
+#include "base/failure.h"
 #include "bundle/fingerprint.h"
 #include "programs/interruption.h"
 

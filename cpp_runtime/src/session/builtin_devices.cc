@@ -35,15 +35,17 @@ Result<DeviceGroup> open_timed(const DeviceRequest& request) {
   return group;
 }
 
+constexpr const char* kExamine = "examine the board with `edgepipe doctor`";
+
 Result<DeviceGroup> open_uio(const DeviceRequest& request) {
   Result<std::unique_ptr<DeviceMemory>> memory =
       open_uio_memory({.memory = {.name = "udmabuf" + std::to_string(request.indices.front())}});
-  if (!memory.ok()) return memory.status();
+  if (!memory.ok()) return memory.status().advised(kExamine);
   DeviceGroup group{.own_memory = *std::move(memory), .devices = {}};
   for (const std::size_t index : request.indices) {
     Result<std::unique_ptr<HardwareDevice>> device =
         open_uio_device(request.accelerator, *group.own_memory, {.index = index});
-    if (!device.ok()) return device.status();
+    if (!device.ok()) return device.status().advised(kExamine);
     group.devices.push_back(*std::move(device));
   }
   return group;
@@ -73,7 +75,9 @@ Result<DeviceGroup> open_models(const DeviceRequest& request) {
 Result<DeviceGroup> open_driver(const DeviceRequest& request) {
   Result<std::unique_ptr<Device>> device =
       open_foreign_device(request.accelerator, request.argument);
-  if (!device.ok()) return device.status();
+  if (!device.ok()) {
+    return device.status().advised("name a library that has the functions of VTA's driver.h");
+  }
   DeviceGroup group;
   group.devices.push_back(*std::move(device));
   return group;

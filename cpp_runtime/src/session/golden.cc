@@ -18,8 +18,10 @@ Result<GoldenCheck> GoldenCheck::create(const Bundle& bundle) {
   for (const std::size_t input : manifest.inputs) {
     const auto file = std::ranges::find(manifest.golden_inputs, input, &GoldenFile::tensor);
     if (file == manifest.golden_inputs.end()) {
-      return Status(Code::kNotFound, "the bundle has no golden file for its input '" +
-                                         manifest.tensors[input].name + "'");
+      return Status(
+          Code::kNotFound,
+          "the bundle has no golden file for its input '" + manifest.tensors[input].name + "'",
+          "build the bundle again");
     }
     if (Status status = add(*file, check.inputs_); !status.ok()) return status;
   }
@@ -27,7 +29,7 @@ Result<GoldenCheck> GoldenCheck::create(const Bundle& bundle) {
     if (Status status = add(file, check.outputs_); !status.ok()) return status;
   }
   if (check.outputs_.empty()) {
-    return Status(Code::kNotFound, "the bundle has no golden outputs");
+    return Status(Code::kNotFound, "the bundle has no golden outputs", "build the bundle again");
   }
   return check;
 }

@@ -83,10 +83,10 @@ Status PipelineSession::open_hardware(const Session::Options& options) {
   for (const OpenBundle& entry : bundles_) {
     if (!entry.bundle->needs_device()) continue;
     if (user != nullptr && entry.bundle->manifest().accelerator != user->manifest().accelerator) {
-      return Status(Code::kUnsupported, "bundle '" + entry.bundle->manifest().name +
-                                            "' is for another accelerator than '" +
-                                            user->manifest().name +
-                                            "'; the stages of a pipeline share one");
+      return Status(Code::kUnsupported,
+                    "bundle '" + entry.bundle->manifest().name +
+                        "' is for another accelerator than '" + user->manifest().name + "'",
+                    "build both for one board: the stages of a pipeline share the accelerator");
     }
     user = entry.bundle.get();
   }

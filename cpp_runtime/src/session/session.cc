@@ -6,6 +6,12 @@
 #include "bundle/fingerprint.h"
 
 namespace edgepipe {
+namespace {
+
+constexpr const char* kRebuild = "build the bundle again, for this machine's processor or board";
+constexpr const char* kFewerSlots = "see what this machine allows, or use fewer slots";
+
+}  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path,
                                                const Options& options) {
@@ -16,7 +22,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   Result<Hardware> hardware = open_hardware(**bundle, options);
   if (!hardware.ok()) return hardware.status();
   Result<Graph> graph = (*bundle)->make_graph(hardware->device_set(options.device_time_limit));
-  if (!graph.ok()) return graph.status();
+  if (!graph.ok()) return graph.status().advised(kRebuild);
   std::shared_ptr<PictureInput> pictures;
   if (options.takes_pictures) {
     auto attached = PictureInput::attach(*graph, (*bundle)->manifest().preprocess);
@@ -30,7 +36,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (pipeline_options.slots == 0) pipeline_options.slots = (*bundle)->manifest().slots;
   Result<std::unique_ptr<Pipeline>> pipeline =
       Pipeline::create(std::move(*graph), hardware->memory(), pipeline_options);
-  if (!pipeline.ok()) return pipeline.status();
+  if (!pipeline.ok()) return pipeline.status().advised(kFewerSlots);
   return std::unique_ptr<Session>(new Session(std::move(*bundle), std::move(*hardware),
                                               std::move(*postprocessor), std::move(pictures),
                                               std::move(*pipeline)));

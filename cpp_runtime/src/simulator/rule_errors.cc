@@ -24,7 +24,8 @@ std::string RuleErrors::other_text(Module module, std::uint32_t sequence) const 
 }
 
 Status RuleErrors::broken(const std::string& what) const {
-  return {Code::kDevice, text(index_) + ": " + what};
+  return {Code::kDevice, text(index_) + ": " + what,
+          "the program breaks a rule of the accelerator: build it again, or report it"};
 }
 
 Status RuleErrors::uninitialised(const std::string& buffer, std::uint32_t entry) const {

@@ -118,7 +118,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Ha
       ::listen(listener.number(), 16) != 0 ||
       ::getsockname(listener.number(), generic, &bytes) != 0) {
     return Status(Code::kNotFound,
-                  name + ": cannot be bound: " + std::generic_category().message(errno));
+                  name + ": cannot be bound: " + std::generic_category().message(errno),
+                  "choose another port, or stop the program that uses it");
   }
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(listener), options.address,
                                                     ntohs(address.sin_port), std::move(handler)));

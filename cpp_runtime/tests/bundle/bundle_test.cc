@@ -65,6 +65,7 @@ TEST_F(BundleTest, EveryFlippedByteOfAnyFileIsNoticed) {
       const Status status = open_folder(altered);
       EXPECT_EQ(status.code(), Code::kCorrupt);
       EXPECT_THAT(status.message(), HasSubstr(path + " does not have the digest"));
+      EXPECT_EQ(status.hint(), "the bundle is truncated or modified: build or copy it again");
     }
   }
 }
@@ -153,6 +154,7 @@ TEST_F(BundleTest, AnotherFormatVersionIsUnsupported) {
   const Status status = open_edited([](json& manifest) { manifest["format"] = 2; });
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("bundle format 2, this edgepipe reads format 1"));
+  EXPECT_EQ(status.hint(), "build the bundle again with this version of edgepipe");
 }
 
 TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
@@ -186,6 +188,7 @@ TEST_F(BundleTest, AMissingBundleSaysSo) {
   const Status status = Bundle::open(scratch_.path() / "nothing").status();
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("nothing: no such bundle"));
+  EXPECT_EQ(status.hint(), "check the name; `edgepipe build` makes bundles");
 }
 
 TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {

@@ -172,6 +172,7 @@ TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
                     HasSubstr("load control 0x81, compute control "
                               "0x81 done 0x0, store control 0x81"),
                     HasSubstr("there is no reset line")));
+  EXPECT_EQ(hung.hint(), "examine the board with `edgepipe doctor`");
   const Status after = rig.device->run(submission);
   EXPECT_EQ(after.code(), Code::kDevice);
   EXPECT_THAT(after.message(), HasSubstr("program its bitstream again"));

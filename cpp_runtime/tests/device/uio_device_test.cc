@@ -117,12 +117,16 @@ TEST_F(FakeBoard, UdmabufOfOldDriversIsFoundToo) {
 TEST_F(FakeBoard, MissingOrFullUdmabufIsAnError) {
   EXPECT_THAT(UdmabufMemory::open(memory_options()).status().message(),
               HasSubstr("no u-dma-buf named 'udmabuf0'"));
+  EXPECT_EQ(UdmabufMemory::open(memory_options()).status().hint(),
+            "load its kernel module, u-dma-buf");
   add_udmabuf("u-dma-buf");
   Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());
   Buffer buffer = *(*memory)->allocate(60000);
   const Status full = (*memory)->allocate(10000).status();
   EXPECT_EQ(full.code(), Code::kOutOfMemory);
   EXPECT_THAT(full.message(), HasSubstr("10000 bytes wanted, 61440 of 65536 bytes are in use"));
+  EXPECT_EQ(full.hint(),
+            "use fewer slots, stop other pipelines, or give the board a larger buffer");
 }
 
 TEST(RangeAllocatorTest, FreedRangesAreUsedAgainFirstFit) {

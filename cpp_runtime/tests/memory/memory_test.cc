@@ -20,8 +20,9 @@ TEST(HostMemory, AddressesBeginAtTheBase) {
 TEST(HostMemory, SaysHowWideItsWidestGapIs) {
   const auto memory = arena(8192);
   const Buffer buffer = *memory->allocate(5000);
-  EXPECT_THAT(memory->allocate(1).status().message(),
-              HasSubstr("1 bytes wanted, widest gap of the arena of 8192 is 0"));
+  const Status refused = memory->allocate(1).status();
+  EXPECT_THAT(refused.message(), HasSubstr("1 bytes wanted, widest gap of the arena of 8192 is 0"));
+  EXPECT_EQ(refused.hint(), "use fewer slots, or give the session more memory");
 }
 
 TEST(HostMemory, RefusesAMisalignedBase) {

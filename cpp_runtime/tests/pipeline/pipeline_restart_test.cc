@@ -77,6 +77,7 @@ TEST_P(PipelineRestartTest, ACancelledPipelineRunsAgainOnceItsStagesHaveReturned
   EXPECT_EQ(late.code(), Code::kDeadline);
   EXPECT_EQ(late.message(),
             "the pipeline has not ended before the deadline: frame 0 is held by stage 0 'stage0'");
+  EXPECT_EQ(late.hint(), "allow more time");
   open = true;
   open.notify_all();
   ASSERT_TRUE(pipeline->restart(soon()).ok());

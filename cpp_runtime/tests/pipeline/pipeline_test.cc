@@ -117,6 +117,7 @@ TEST_P(PipelineTest, StopFinishesWhatWasSubmittedAndThenIsClosed) {
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(submit(*pipeline, i).ok());
   EXPECT_TRUE(pipeline->stop(soon()).ok()) << "stop does not need anyone to take the results";
   EXPECT_EQ(submit(*pipeline, 9).status().code(), Code::kClosed);
+  EXPECT_EQ(submit(*pipeline, 9).status().hint(), "start the pipeline again");
   EXPECT_EQ(pipeline->statistics().in_flight, 8u);
   for (int i = 0; i < 8; ++i) {
     Result<OutputFrame> frame = pipeline->next(soon());
@@ -259,6 +260,8 @@ TEST_P(PipelineTest, AFullRingIsADeadlineWithItsReason) {
   EXPECT_EQ(status.message(),
             "no free slot before the deadline: all 2 are in use; frame 0 has been taken but not "
             "released");
+  EXPECT_EQ(status.hint(),
+            "take finished frames and release them, allow more time, or use more slots");
 }
 
 TEST_P(PipelineTest, AnEmptyPipelineIsADeadlineThatSaysSo) {

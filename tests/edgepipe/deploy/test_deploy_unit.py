@@ -111,7 +111,9 @@ def test_a_release_that_does_not_start_gives_way_to_the_one_before(
         deploy(unit_board, make_bundle(broken=b"2"), options)
     assert "edgepipe does not start: journal of: " in str(caught.value)
     assert "release 1 is current again" in str(caught.value)
-    assert caught.value.hint == "`edgepipe logs --host board` shows the journal of edgepipe"
+    error = caught.value
+    assert error.hint == "the journal of edgepipe says why"
+    assert (error.option, error.value) == ("journal", "board")
     assert done(unit_board) == ["stop", "restart 2", "restart 1"]
     assert state(unit_board) == "active"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +16,7 @@ import pytest
 from interrupts import interrupted, paused
 from needs import rpcd
 
-from edgepipe import rpc
+from edgepipe import boards, rpc
 from edgepipe.errors import RpcError
 
 pytestmark = pytest.mark.sim
@@ -36,8 +38,11 @@ def test_an_interrupted_call_leaves_the_next_calls_their_own_answers(session):
     process = session.info()["process"]
     with paused(process), interrupted():
         session.info()
-    remedies = [session.call("edgepipe.remedy", code) for code in (1, 2, 3)]
-    assert len(set(remedies)) == 3
+    board = boards.load("ultra96").accelerator
+    accelerators = [dataclasses.replace(board, revision=found) for found in ("0.0.1", "0.0.2")]
+    texts = [json.dumps(dataclasses.asdict(accelerator)) for accelerator in accelerators]
+    answers = [session.call("edgepipe.describe_accelerator", text) for text in texts]
+    assert len(set(answers)) == 2
     assert session.info()["process"] == process
 
 

@@ -54,8 +54,8 @@ Result<JpegCodec> JpegCodec::create() {
   auto library = std::make_unique<Library>();
   library->handle = ::dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library->handle == nullptr || !library->load_all()) {
-    return Status(Code::kUnsupported,
-                  "libturbojpeg.so.0 cannot be loaded; install libturbojpeg0 for JPEG");
+    return Status(Code::kUnsupported, "libturbojpeg.so.0 cannot be loaded, it is needed for JPEG",
+                  "install libturbojpeg0");
   }
   library->compressor = library->init_compress();
   library->decompressor = library->init_decompress();

@@ -20,7 +20,8 @@ Result<FrameSource> FrameSource::open(const std::filesystem::path& path, Format 
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) {
     return Status(Code::kNotFound,
-                  path.string() + ": cannot be opened: " + std::generic_category().message(errno));
+                  path.string() + ": cannot be opened: " + std::generic_category().message(errno),
+                  "check the name and the permissions");
   }
   return FrameSource(std::move(file), path.string(), format, preprocess);
 }

@@ -113,7 +113,7 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     }
   } else if (!std::filesystem::exists(path, error)) {
     const std::string reason = error ? error.message() : "no such folder or picture";
-    return Status(Code::kNotFound, path.string() + ": " + reason);
+    return Status(Code::kNotFound, path.string() + ": " + reason, "check the name");
   } else if (!is_picture(path)) {
     return Status(Code::kUnsupported,
                   path.string() + ": not a picture, expected .ppm, .pgm, .jpg or .jpeg");

@@ -306,6 +306,8 @@ TEST(V4l2Camera, AMissingDeviceAtTheStartIsAnError) {
   const auto opened = V4l2Camera::open({.path = "/dev/video7", .stream = {}}, calls);
   EXPECT_EQ(opened.status().code(), Code::kNotFound);
   EXPECT_EQ(opened.status().message(), "/dev/video7: cannot be opened: No such file or directory");
+  EXPECT_EQ(opened.status().hint(),
+            "connect a camera; `v4l2-ctl --list-devices` shows which there are");
 }
 
 TEST(V4l2Camera, AFormatItDoesNotHaveIsAnError) {
