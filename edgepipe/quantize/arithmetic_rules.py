@@ -28,7 +28,7 @@ def elementwise(call: Call) -> Node | str:
     first, second = call.args
     shape = call.shape
     if not call.is_picture(call.name):
-        return f"it makes {list(shape)}, no picture [1, c, h, w]"
+        return f"its output {list(shape)} is not a picture [1, c, h, w]"
     if isinstance(first, str) and isinstance(second, str):
         return _of_two_tensors(call, first, second)
     tensor, constant = (first, second) if isinstance(first, str) else (second, first)
@@ -37,7 +37,7 @@ def elementwise(call: Call) -> Node | str:
     factors = np.asarray(constant)
     values = as_channels(factors, shape)
     if values is None:
-        return f"its constant {list(factors.shape)} is not one value a channel"
+        return f"its constant {list(factors.shape)} is not one value per channel"
     if call.op == "divide" and tensor is not first:
         return "a constant is divided by a tensor"
     ones = np.ones(shape[1])
@@ -74,7 +74,7 @@ def activation(call: Call) -> Node | str:
     tensor = call.args[0]
     wanted = _activation(call)
     if wanted is None:
-        return "its bounds are not one constant, or its slope is not within 0 and 1"
+        return "its bounds are not constants, or its slope is not between 0 and 1"
     if not isinstance(tensor, str) or not call.is_picture(tensor):
         return NO_PICTURE
     ones = np.ones(call.shapes[tensor][1])

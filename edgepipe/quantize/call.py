@@ -9,7 +9,7 @@ from typing import Any
 from edgepipe.quantize.graph import Node, picture_shape
 from edgepipe.tvm_adapter import Argument, Binding
 
-NO_PICTURE = "it reads no picture [1, c, h, w]"
+NO_PICTURE = "its input is not a picture [1, c, h, w]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def max_pool(call: Call) -> Node | str:
         return NO_PICTURE
     if attributes["dilation"] != (1, 1):
         dy, dx = attributes["dilation"]
-        return f"its window is dilated {dy}x{dx}; windows are whole on the accelerator"
+        return f"its window is dilated {dy}x{dx}; the accelerator's windows have no gaps"
     kernel, stride = attributes["pool_size"], attributes["strides"]
     padding = list(attributes["padding"])
     for axis in range(2):
@@ -57,11 +57,11 @@ def average_pool(call: Call) -> Node | str:
     padding, kernel = attributes["padding"], attributes["pool_size"]
     if attributes["dilation"] != (1, 1):
         dy, dx = attributes["dilation"]
-        return f"its window is dilated {dy}x{dx}; windows are whole on the accelerator"
+        return f"its window is dilated {dy}x{dx}; the accelerator's windows have no gaps"
     if attributes["ceil_mode"]:
-        return "ceil_mode cuts its last windows short, so that their divisors differ"
+        return "ceil_mode makes its last windows smaller, so their divisors differ"
     if any(padding) and not attributes["count_include_pad"]:
-        return "count_include_pad=0 leaves padding out, so that divisors differ at the border"
+        return "count_include_pad=0 does not count padding, so divisors differ at the border"
     if kernel[0] * kernel[1] > MAX_POOL_WINDOW:
         return f"its window has {kernel[0] * kernel[1]} pixels, more than {MAX_POOL_WINDOW}"
     return AveragePoolNode(
@@ -111,7 +111,7 @@ def resize(call: Call) -> Node | str:
     if found is None:
         mode = f"{attributes['method']} with {attributes['coordinate_transformation_mode']}"
         had, made = (f"{height}x{width}" for height, width in sizes)
-        return f"{mode} from {had} to {made} has weights that no shift gives"
+        return f"{mode} from {had} to {made} has weights that are not multiples of a power of two"
     rows, cols, shift = found
     return ResizeNode(name=call.name, input=tensor, rows=rows, cols=cols, shift=shift)
 
@@ -136,7 +136,7 @@ def part_of_split(call: Call) -> Node | str:
     source, index = call.args
     made_by = call.nodes.get(source) if isinstance(source, str) else None
     if not isinstance(made_by, FloatNode) or made_by.binding.op != "split":
-        return "it is part of no split"
+        return "it is not a part of a split"
     split = made_by.binding
     refusal = _split_refusal(split, call)
     tensor = split.args[0]

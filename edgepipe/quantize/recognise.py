@@ -61,7 +61,7 @@ class Recognise:
         if rule is None:
             return "it has no integer form"
         if not _computes_float(call.binding):
-            return f"it computes {call.binding.dtype}"
+            return f"its output is {call.binding.dtype}"
         if call.name in self.keep_float:
             return "calibration cannot measure a range inside it"
         return rule(call)
