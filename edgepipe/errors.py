@@ -74,6 +74,12 @@ class PipelineEnded(RuntimeFailure):
     """A pipeline that takes or gives no more frames, because it was stopped or cancelled."""
 
 
+class FrameCancelled(RuntimeFailure):
+    """The result of a frame whose future was cancelled."""
+
+    usual_remedy = "submit the frame again"
+
+
 class PipelineError(EdgepipeError):
     """A pipeline that is put together wrongly, or a frame that does not fit it."""
 
@@ -94,6 +100,7 @@ __all__ = [
     "EdgepipeError",
     "EncodingError",
     "FingerprintError",
+    "FrameCancelled",
     "FrontendError",
     "LayerError",
     "MediaError",

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,8 +27,10 @@ namespace ffi = tvm::ffi;
 
 constexpr double kLongestWaitS = 86400.0;  // longer is no wait with a deadline: ask again
 constexpr std::chrono::milliseconds kCloseRetry{10};
+constexpr double kCloseS = 5.0;  // how long the last reference's end waits for the stages
+constexpr std::int64_t kFull = -1;
 
-// What get_output returns is these objects as they are.
+// What take returns is these objects as they are.
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(Detection) == 24 && sizeof(ClassScore) == 12);
 
@@ -49,31 +52,37 @@ void append(std::string& bytes, T object) {
 class PipelineModule final : public Methods<PipelineModule> {
  public:
   explicit PipelineModule(std::unique_ptr<RunningPipeline> pipeline)
-      : pipeline_(pipeline.release()) {}
+      : sends_(pipeline->pipeline().slots()), pipeline_(pipeline.release()) {}
 
   PipelineModule(const PipelineModule&) = delete;
   PipelineModule& operator=(const PipelineModule&) = delete;
 
   ~PipelineModule() {
-    const InterpreterLockReleased released;
-    pipeline_.reset();  // waits for its stages, which may be Python's
+    const InterpreterLockReleased released;  // stages may be Python's
+    if (!end_within(kCloseS).ok()) leave_behind();
   }
 
   static std::span<const Method> methods() {
-    static constexpr std::array kMethods = {entry<&PipelineModule::describe>("describe"),
-                                            entry<&PipelineModule::set_input>("set_input"),
-                                            entry<&PipelineModule::get_input>("get_input"),
-                                            entry<&PipelineModule::set_parameter>("set_parameter"),
-                                            entry<&PipelineModule::run>("run"),
-                                            entry<&PipelineModule::await_slot>("await_slot"),
-                                            entry<&PipelineModule::get_output>("get_output"),
-                                            entry<&PipelineModule::drain>("drain"),
-                                            entry<&PipelineModule::stop>("stop"),
-                                            entry<&PipelineModule::cancel>("cancel"),
-                                            entry<&PipelineModule::restart>("restart"),
-                                            entry<&PipelineModule::close>("close"),
-                                            entry<&PipelineModule::statistics>("statistics"),
-                                            entry<&PipelineModule::write_trace>("write_trace")};
+    static constexpr std::array kMethods = {
+        entry<&PipelineModule::describe>("describe"),
+        entry<&PipelineModule::submitted>("submitted"),
+        entry<&PipelineModule::set_input>("set_input"),
+        entry<&PipelineModule::get_input>("get_input"),
+        entry<&PipelineModule::set_parameters>("set_parameters"),
+        entry<&PipelineModule::send>("send"),
+        entry<&PipelineModule::withdraw>("withdraw"),
+        entry<&PipelineModule::await_slot>("await_slot"),
+        entry<&PipelineModule::await_frame>("await_frame"),
+        entry<&PipelineModule::take>("take"),
+        entry<&PipelineModule::drain>("drain"),
+        entry<&PipelineModule::stop>("stop"),
+        entry<&PipelineModule::cancel>("cancel"),
+        entry<&PipelineModule::await_end>("await_end"),
+        entry<&PipelineModule::restart>("restart"),
+        entry<&PipelineModule::close>("close"),
+        entry<&PipelineModule::leave>("leave"),
+        entry<&PipelineModule::statistics>("statistics"),
+        entry<&PipelineModule::write_trace>("write_trace")};
     return kMethods;
   }
 
@@ -107,6 +116,11 @@ class PipelineModule final : public Methods<PipelineModule> {
     RunningPipeline* pipeline_;
   };
 
+  struct Sent {
+    std::int64_t id = 0;
+    std::int64_t frame = kFull;
+  };
+
   std::string describe() { return Use(*this)->describe(); }
 
   void set_input(const ffi::String& name, ffi::AnyView array) {
@@ -117,15 +131,24 @@ class PipelineModule final : public Methods<PipelineModule> {
     return ffi::Bytes(value_of(Use(*this)->get_input(std::string(name))));
   }
 
-  void set_parameter(const ffi::String& group, const ffi::String& parameter, ffi::AnyView array) {
-    check(Use(*this)->set_parameter(std::string(group), std::string(parameter),
-                                    Content(array).bytes()));
+  void set_parameters(ffi::PackedArgs args, ffi::Any*) {
+    const auto group = args[0].cast<std::string>();
+    const Use use(*this);
+    MutexLock lock(sending_);  // no frame is sent between two of them
+    for (int index = 1; index + 1 < args.size(); index += 2) {
+      check(use->set_parameter(group, args[index].cast<std::string>(),
+                               Content(args[index + 1]).bytes()));
+    }
   }
 
-  void run(ffi::PackedArgs args, ffi::Any* result) {
+  std::int64_t submitted() { return static_cast<std::int64_t>(Use(*this)->pipeline().submitted()); }
+
+  void send(ffi::PackedArgs args, ffi::Any* result) {
+    const auto id = args[0].cast<std::int64_t>();
     std::vector<Content> contents;  // holds what `inputs` refers to
     contents.reserve(static_cast<std::size_t>(args.size()));
     std::vector<std::optional<RunningPipeline::Bytes>> inputs;
+    inputs.reserve(static_cast<std::size_t>(args.size()));
     for (int index = 1; index < args.size(); ++index) {
       if (args[index] == nullptr) {
         inputs.emplace_back();
@@ -133,45 +156,109 @@ class PipelineModule final : public Methods<PipelineModule> {
         inputs.emplace_back(contents.emplace_back(args[index]).bytes());
       }
     }
-    const auto deadline = after(args[0].cast<double>());
-    *result = static_cast<std::int64_t>(value_of(Use(*this)->run(inputs, deadline)));
+    const Use use(*this);
+    MutexLock lock(sending_);
+    if (const Sent* sent = find_sent(id)) {
+      *result = sent->frame;
+      return;
+    }
+    Pipeline& pipeline = use->pipeline();
+    if (!pipeline.has_slot()) {
+      *result = kFull;
+      return;
+    }
+    sends_[pipeline.submitted() % sends_.size()] = id;  // read once the frame is finished
+    const auto frame = static_cast<std::int64_t>(value_of(use->run(inputs)));
+    sent_[sent_count_++ % sent_.size()] = {.id = id, .frame = frame};
+    *result = frame;
+  }
+
+  void withdraw(std::int64_t id) {
+    const Use use(*this);
+    MutexLock lock(sending_);
+    const Sent* sent = find_sent(id);
+    if (sent == nullptr) return;
+    std::int64_t expected = id;  // another frame's by now, if this one has been taken
+    sends_[static_cast<std::size_t>(sent->frame) % sends_.size()].compare_exchange_strong(
+        expected, kWithdrawn);
   }
 
   void await_slot(double timeout_s) {
-    check(Use(*this)->pipeline().acquire(after(timeout_s)).status());
+    const Use use(*this);
+    const bool is_owned = owned(send_of(next_.load()));
+    check(use->pipeline().await_slot(is_owned, after(timeout_s)));
   }
 
-  void get_output(ffi::PackedArgs args, ffi::Any* result) {
+  void await_frame(std::int64_t frame, double timeout_s) {
+    check(Use(*this)->pipeline().await_frame(static_cast<std::uint64_t>(frame), after(timeout_s)));
+  }
+
+  void take(ffi::PackedArgs args, ffi::Any* result) {
+    const auto first = args[0].cast<std::uint64_t>();
+    const auto most = args[1].cast<std::uint64_t>();
+    const bool owned_only = args[2].cast<bool>();
+    const auto row = args[3].cast<std::size_t>();
     std::vector<std::span<std::byte>> wanted;
-    for (int index = 1; index < args.size(); ++index) {
+    for (int index = 4; index < args.size(); ++index) {
       wanted.push_back(memory_of(args[index].cast<ffi::TensorView>()));
     }
     const Use use(*this);
-    const Graph& graph = use->pipeline().graph();
-    check_outputs(graph, wanted);
-    const RunningPipeline::Taken taken = value_of(use->take(after(args[0].cast<double>())));
-    std::string found;
-    append(found, taken.frame.id());
-    append(found, static_cast<std::uint64_t>(taken.frame.latency().count()));
-    append(found, static_cast<std::uint32_t>(taken.result.detections.size()));
-    append(found, static_cast<std::uint32_t>(taken.result.classes.size()));
-    append(found, taken.result.detections);
-    append(found, taken.result.classes);
-    for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
-      const std::span<const std::byte> content = taken.frame.output(index);
-      if (wanted.empty()) {
-        append(found, content);
-      } else {
-        std::memcpy(wanted[index].data(), content.data(), content.size());
+    MutexLock lock(taking_);
+    if (first != next_.load()) {
+      if (first != last_first_) {
+        check(Status(Code::kInvalidArgument,
+                     "take: found frame " + std::to_string(first) + ", expected frame " +
+                         std::to_string(next_.load()) +
+                         "; the pipeline has been restarted: call restart() again"));
       }
+      *result = last_taken_;
+      return;
+    }
+    Pipeline& pipeline = use->pipeline();
+    check_outputs(pipeline.graph(), wanted, row + most);
+    std::string found;
+    for (std::uint64_t count = 0; count < most && pipeline.has_next(); ++count) {
+      if (owned_only && !owned(send_of(first + count))) break;
+      Result<RunningPipeline::Taken> taken = use->take();
+      if (!taken.ok()) {
+        if (count > 0) break;  // the next call says so
+        check(taken.status());
+      }
+      append_frame(found, *taken, pipeline.graph(), wanted, row + count);
+      next_ = taken->frame.id() + 1;
     }
     *result = ffi::Bytes(std::move(found));
+    if (first == next_.load()) return;
+    last_first_ = first;
+    last_taken_ = *result;
   }
 
-  void drain(double timeout_s) { check(Use(*this)->pipeline().drain(after(timeout_s))); }
+  void drain(std::int64_t frames, double timeout_s) {
+    check(Use(*this)->pipeline().drain(static_cast<std::uint64_t>(frames), after(timeout_s)));
+  }
   void stop(double timeout_s) { check(Use(*this)->pipeline().stop(after(timeout_s))); }
   void cancel() { Use(*this)->pipeline().cancel(); }
-  void restart(double timeout_s) { check(Use(*this)->restart(after(timeout_s))); }
+
+  void await_end(std::int64_t generation, double timeout_s) {
+    const Use use(*this);
+    if (generation != generation_) check(use->pipeline().await_end(after(timeout_s)));
+  }
+
+  void restart(std::int64_t generation, double timeout_s) {
+    const Use use(*this);
+    MutexLock sending(sending_);
+    MutexLock taking(taking_);
+    if (generation == generation_) return;
+    check(use->restart(after(timeout_s)));
+    generation_ = generation;
+    next_ = 0;
+    sent_ = {};
+    last_first_ = kNone;
+  }
+
+  void close(double timeout_s) { check(end_within(timeout_s)); }
+
+  void leave() { leave_behind(); }
 
   /// Refuses a forked child, whose copy of the mutex another thread may have locked for ever.
   void check_process() const {
@@ -181,19 +268,35 @@ class PipelineModule final : public Methods<PipelineModule> {
                                              ", this is process " + std::to_string(::getpid())));
   }
 
-  void close() {
-    if (!owner_.is_here()) return;
-    OwnedHere<RunningPipeline> ended;  // after the lock: it waits for its stages
+  /// Cancels, and frees the pipeline once no call and no stage uses it.
+  Status end_within(double timeout_s) {
+    if (!owner_.is_here()) return {};
+    const Clock::time_point deadline = after(timeout_s);
+    OwnedHere<RunningPipeline> ended;  // freed after the lock
     MutexLock lock(mutex_);
     closing_ = true;
     while (pipeline_) {
       pipeline_->pipeline().cancel();  // each time, as a restart may have come in between
-      if (users_ == 0) {
+      Status status = pipeline_->pipeline().await_end(Clock::now());
+      if (users_ == 0 && status.ok()) {
         ended = std::move(pipeline_);
+      } else if (Clock::now() >= deadline) {
+        return status.ok() ? Status(Code::kDeadline, "another thread uses the pipeline") : status;
       } else {
-        changed_.wait_until(lock, Clock::now() + kCloseRetry);
+        changed_.wait_until(lock, std::min(deadline, Clock::now() + kCloseRetry));
       }
     }
+    return {};
+  }
+
+  /// Gives up a pipeline whose stages do not end: their memory stays theirs.
+  void leave_behind() {
+    if (!owner_.is_here()) return;
+    MutexLock lock(mutex_);
+    closing_ = true;
+    if (!pipeline_) return;
+    pipeline_->detach();
+    static_cast<void>(pipeline_.release());
   }
 
   std::string statistics() { return Use(*this)->pipeline().statistics().json(); }
@@ -202,18 +305,63 @@ class PipelineModule final : public Methods<PipelineModule> {
     check(Use(*this)->pipeline().trace().write(path));
   }
 
-  static void check_outputs(const Graph& graph, std::span<const std::span<std::byte>> wanted) {
-    if (wanted.empty()) return;
-    bool fits = wanted.size() == graph.outputs.size();
-    for (std::size_t index = 0; fits && index < wanted.size(); ++index) {
-      fits = wanted[index].size() == graph.tensors[graph.outputs[index]].bytes;
-    }
-    if (!fits) {
-      check(Status(Code::kInvalidArgument,
-                   "get_output: found other tensors than one for each output, of its bytes"));
+  [[nodiscard]] const Sent* find_sent(std::int64_t id) const EDGEPIPE_REQUIRES(sending_) {
+    const auto found = std::ranges::find(sent_, id, &Sent::id);
+    return id == 0 || found == sent_.end() ? nullptr : &*found;
+  }
+
+  [[nodiscard]] std::int64_t send_of(std::uint64_t frame) const {
+    return sends_[frame % sends_.size()];
+  }
+
+  /// Whether a frame has an owner, who takes it: a future, or nobody. Others are for anyone.
+  static bool owned(std::int64_t id) { return (id & 1) != 0; }
+
+  void append_frame(std::string& found, const RunningPipeline::Taken& taken, const Graph& graph,
+                    std::span<const std::span<std::byte>> wanted, std::size_t row) const {
+    append(found, taken.frame.id());
+    append(found, static_cast<std::uint64_t>(taken.frame.latency().count()));
+    append(found, send_of(taken.frame.id()));
+    append(found, static_cast<std::uint32_t>(taken.result.detections.size()));
+    append(found, static_cast<std::uint32_t>(taken.result.classes.size()));
+    append(found, taken.result.detections);
+    append(found, taken.result.classes);
+    for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
+      const std::span<const std::byte> content = taken.frame.output(index);
+      if (wanted.empty()) {
+        append(found, content);
+      } else {
+        std::ranges::copy(content, wanted[index].subspan(row * content.size()).begin());
+      }
     }
   }
 
+  static void check_outputs(const Graph& graph, std::span<const std::span<std::byte>> wanted,
+                            std::size_t rows) {
+    if (wanted.empty()) return;
+    bool fits = wanted.size() == graph.outputs.size();
+    for (std::size_t index = 0; fits && index < wanted.size(); ++index) {
+      fits = wanted[index].size() >= rows * graph.tensors[graph.outputs[index]].bytes;
+    }
+    if (!fits) {
+      check(
+          Status(Code::kInvalidArgument, "take: found other tensors than one for each output, of " +
+                                             std::to_string(rows) + " frames or more"));
+    }
+  }
+
+  static constexpr std::int64_t kWithdrawn = -1;  // an owned frame of nobody
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+
+  Mutex sending_;
+  std::array<Sent, 16> sent_ EDGEPIPE_GUARDED_BY(sending_);  // the last ones
+  std::size_t sent_count_ EDGEPIPE_GUARDED_BY(sending_) = 0;
+  std::vector<std::atomic<std::int64_t>> sends_;  // by slot: the id that its frame was sent with
+  std::atomic<std::uint64_t> next_{0};            // to be taken; written with `taking_` held
+  Mutex taking_;
+  std::uint64_t last_first_ EDGEPIPE_GUARDED_BY(taking_) = kNone;  // of what was taken last ...
+  ffi::Any last_taken_ EDGEPIPE_GUARDED_BY(taking_);               // ... and what take returned
+  std::atomic<std::int64_t> generation_{0};
   const DeleteHere owner_;
   Mutex mutex_;
   CondVar changed_;

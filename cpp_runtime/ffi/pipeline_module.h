@@ -9,29 +9,49 @@
 
 namespace edgepipe::binding {
 
-/// An array is a tensor in C order or bytes. Every wait ends after `timeout_s`; 0 does not wait.
+/// An array is a tensor in C order or bytes. Waits and effects are apart: the functions with a
+/// `timeout_s` wait that long and change nothing, so that a caller whom a signal has interrupted
+/// asks again; send and take never wait and may be repeated.
 ///
 ///   describe() -> str                       JSON: name, device, slots, stages, labels, inputs, ...
-///   set_input(name, array)                  kept for every run that gives no other
-///   get_input(name) -> bytes
-///   set_parameter(group, name, array)       of a Relax stage run here, from the next frame on
-///   run(timeout_s, array...) -> frame       arrays in the order of the inputs; None, and what is
-///                                           missing, is what set_input has set
-///   await_slot(timeout_s)                   until run would not have to wait
-///   get_output(timeout_s, tensor...) -> bytes    the next frame, see below
-///   drain(timeout_s), stop(timeout_s), cancel(), restart(timeout_s), close()
+///   set_input(name, array)                  for one run, and for those after it until another
+///   get_input(name) -> bytes                what was set last
+///   set_parameters(group, [name, array]...) of a Relax stage run here, from the next frame on
+///   send(id, array...) -> frame             arrays in the order of the inputs; None, and what is
+///                                           missing, is what set_input has set; -1: no slot is
+///                                           free; the id of one of the last 16 gives its number
+///                                           again
+///   withdraw(id)                            drops the result of that one of the last 16
+///   await_slot(timeout_s)                   until send has a slot, or a frame with an owner that
+///                                           is finished can be taken
+///   await_frame(frame, timeout_s)           until it is finished or never will be
+///   take(first, most, owned_only, row, tensor...) -> bytes
+///                                           finished frames from number `first` on, see below
+///   submitted() -> count                    frames sent since the start
+///   drain(frames, timeout_s)                until the first `frames` frames are finished
+///   stop(timeout_s), cancel()
+///   await_end(generation, timeout_s)        until the stages' threads have ended, and
+///   restart(generation, timeout_s)          once for each generation: 1, 2, ...
+///   close(timeout_s), leave()
 ///   statistics() -> str                     JSON
 ///   write_trace(path)
 ///
-/// get_output writes output i into the i-th tensor, and returns the frame's number and its latency
-/// in ns (uint64 each), how many boxes and classes it has (uint32 each), the boxes (left, top,
-/// right, bottom, score as float32, class as int32), and the classes (class as int32, score,
-/// probability as float32), all little-endian. Without any tensor every output follows.
+/// An id is any number but 0 and -1 that no other send has, or 0. Frames sent with an odd one have
+/// an owner, and `owned_only` takes those only.
 ///
-/// close() drops what has not been taken, waits for the stages and frees them; waits of other
-/// threads end. The end of the last reference does the same. The functions are for any thread, but
-/// run, await_slot and set_parameter for one at a time, likewise get_output, and nothing but close
-/// runs beside restart. For failures see status_error.h.
+/// take returns at most `most` frames one after the other, none when none is finished; a call with
+/// the `first` of the last one gives the same again, as long as no other has taken frames since.
+/// Output i of the k-th one goes into row `row` + k of the i-th tensor. Each begins with its number
+/// and its latency in ns (uint64 each), its id (int64), and how many boxes and classes it has
+/// (uint32 each); then come the boxes (left, top, right, bottom, score as float32, class as int32)
+/// and the classes (class as int32, score, probability as float32), all little-endian. Without any
+/// tensor every output follows.
+///
+/// close() drops what has not been taken and frees the stages once they have returned; waits of
+/// other threads end. kDeadline names the stage that has not returned: close() again, or leave()
+/// it and its thread behind. The end of the last reference does either within some seconds. The
+/// functions are for any thread, but nothing but waits and close runs beside restart. For failures
+/// see status_error.h.
 tvm::ffi::Module make_pipeline_module(std::unique_ptr<RunningPipeline> pipeline);
 
 }  // namespace edgepipe::binding

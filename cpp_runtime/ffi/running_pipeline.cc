@@ -48,6 +48,10 @@ Result<std::unique_ptr<RunningPipeline>> RunningPipeline::open(const std::filesy
                       ? running->open_exported(path, options, functions)
                       : running->open_bundle(path, options);
   if (!status.ok()) return status;
+  {
+    MutexLock lock(running->mutex_);
+    running->settings_.resize(running->pipeline_->graph().inputs.size());
+  }
   running->live_ = LiveStatistics::start(
       [opened = running.get()] {
         return live_figures(opened->name_, opened->device_, opened->pipeline_->statistics());
@@ -160,34 +164,46 @@ Json RunningPipeline::input_map() const {
   return map;
 }
 
-Status RunningPipeline::set_input(const std::string& name, Bytes content) {
+Result<std::size_t> RunningPipeline::input_index(const std::string& name) const {
   const Graph& graph = pipeline_->graph();
   std::string known;
-  for (const std::size_t index : graph.inputs) {
-    const TensorSpec& tensor = graph.tensors[index];
-    known += (known.empty() ? "" : ", ") + tensor.name;
-    if (tensor.name != name) continue;
-    if (content.size() != tensor.bytes) {
-      return Status(Code::kInvalidArgument, "input '" + name + "' has " +
-                                                std::to_string(content.size()) +
-                                                " bytes, expected " + std::to_string(tensor.bytes));
-    }
-    auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(content.data()),
-                                                    content.size());
-    MutexLock lock(mutex_);
-    values_[name] = std::move(copy);
-    return {};
+  for (std::size_t index = 0; index < graph.inputs.size(); ++index) {
+    const std::string& found = graph.tensors[graph.inputs[index]].name;
+    if (found == name) return index;
+    known += (known.empty() ? "" : ", ") + found;
   }
   return Status(Code::kNotFound, "found input '" + name + "', expected one of " + known);
 }
 
-Result<std::string> RunningPipeline::get_input(const std::string& name) const {
-  MutexLock lock(mutex_);
-  const auto found = values_.find(name);
-  if (found == values_.end()) {
-    return Status(Code::kNotFound, "input '" + name + "' has not been set");
+Status RunningPipeline::set_input(const std::string& name, Bytes content) {
+  Result<std::size_t> index = input_index(name);
+  if (!index.ok()) return index.status();
+  const TensorSpec& tensor = pipeline_->graph().tensors[pipeline_->graph().inputs[*index]];
+  if (content.size() != tensor.bytes) {
+    return Status(Code::kInvalidArgument, "input '" + name + "' has " +
+                                              std::to_string(content.size()) + " bytes, expected " +
+                                              std::to_string(tensor.bytes));
   }
-  return *found->second;
+  auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(content.data()),
+                                                  content.size());
+  MutexLock lock(mutex_);
+  Setting& setting = settings_[*index];
+  if (setting.waiting.size() == kWaitingValues) {
+    return Status(Code::kDeadline, "input '" + name + "': " + std::to_string(kWaitingValues) +
+                                       " values wait for a run, which takes one of them");
+  }
+  setting.waiting.push_back(std::move(copy));
+  return {};
+}
+
+Result<std::string> RunningPipeline::get_input(const std::string& name) const {
+  Result<std::size_t> index = input_index(name);
+  if (!index.ok()) return index.status();
+  MutexLock lock(mutex_);
+  const Setting& setting = settings_[*index];
+  const Value& newest = setting.waiting.empty() ? setting.last : setting.waiting.back();
+  if (!newest) return Status(Code::kNotFound, "input '" + name + "' has not been set");
+  return *newest;
 }
 
 Status RunningPipeline::set_parameter(const std::string& group, const std::string& parameter,
@@ -204,37 +220,46 @@ Status RunningPipeline::set_parameter(const std::string& group, const std::strin
   return stage->second->replace(parameter, content, submitted_);
 }
 
-Result<std::uint64_t> RunningPipeline::run(std::span<const std::optional<Bytes>> inputs,
-                                           Clock::time_point deadline) {
+Result<std::uint64_t> RunningPipeline::run(std::span<const std::optional<Bytes>> inputs) {
   const Graph& graph = pipeline_->graph();
   if (inputs.size() > graph.inputs.size()) {
     return Status(Code::kInvalidArgument, "a frame has " + std::to_string(inputs.size()) +
                                               " inputs, expected " +
                                               std::to_string(graph.inputs.size()));
   }
-  std::vector<Bytes> contents;
-  std::vector<std::shared_ptr<const std::string>> set;  // held while they are copied
-  for (std::size_t index = 0; index < graph.inputs.size(); ++index) {
+  std::vector<Bytes> contents(graph.inputs.size());
+  std::vector<Value> set;  // held while they are copied
+  std::vector<std::size_t> taken;
+  for (std::size_t index = 0; index < contents.size(); ++index) {
     if (index < inputs.size() && inputs[index]) {
-      contents.push_back(*inputs[index]);
+      contents[index] = *inputs[index];
       continue;
     }
-    const std::string& name = graph.tensors[graph.inputs[index]].name;
     MutexLock lock(mutex_);
-    const auto value = values_.find(name);
-    if (value == values_.end()) {
-      return Status(Code::kInvalidArgument, "input '" + name + "' has not been set");
+    const Setting& setting = settings_[index];
+    const Value& value = setting.waiting.empty() ? setting.last : setting.waiting.front();
+    if (!value) {
+      return Status(Code::kInvalidArgument,
+                    "input '" + graph.tensors[graph.inputs[index]].name + "' has not been set");
     }
-    set.push_back(value->second);
-    contents.push_back(std::as_bytes(std::span(*value->second)));
+    contents[index] = std::as_bytes(std::span(*value));
+    if (!setting.waiting.empty()) taken.push_back(index);
+    set.push_back(value);
   }
-  Result<std::uint64_t> frame = pipeline_->submit(contents, deadline);
-  if (frame.ok()) submitted_ = *frame + 1;
+  Result<std::uint64_t> frame = pipeline_->submit(contents, Clock::now());
+  if (!frame.ok()) return frame;
+  submitted_ = *frame + 1;
+  for (const std::size_t index : taken) {
+    MutexLock lock(mutex_);
+    Setting& setting = settings_[index];
+    setting.last = std::move(setting.waiting.front());
+    setting.waiting.pop_front();
+  }
   return frame;
 }
 
-Result<RunningPipeline::Taken> RunningPipeline::take(Clock::time_point deadline) {
-  Result<OutputFrame> frame = pipeline_->next(deadline);
+Result<RunningPipeline::Taken> RunningPipeline::take() {
+  Result<OutputFrame> frame = pipeline_->next(Clock::now());
   if (!frame.ok()) return frame.status();
   FrameResult result;
   if (bundle_) result = bundle_->postprocessor().run(*frame);

@@ -2,14 +2,15 @@
 //
 //   Result<std::unique_ptr<RunningPipeline>> pipeline = RunningPipeline::open("folder", {}, {});
 //   (*pipeline)->set_input("data", bytes);
-//   Result<std::uint64_t> frame = (*pipeline)->run({}, Clock::now());
-//   Result<RunningPipeline::Taken> taken = (*pipeline)->take(Clock::now());
+//   Result<std::uint64_t> frame = (*pipeline)->run({});
+//   Result<RunningPipeline::Taken> taken = (*pipeline)->take();
 //
-// One thread may run frames while another takes results; set_input, get_input, pipeline() and
-// describe are for any thread; nothing runs beside restart.
+// One thread at a time calls run and set_parameter, and one take; set_input, get_input, pipeline()
+// and describe are for any thread; nothing runs beside restart.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -53,30 +54,43 @@ class RunningPipeline {
   /// inputs that each input feeds, as JSON.
   [[nodiscard]] std::string describe() const;
 
-  /// Keeps a copy for the next runs. kNotFound lists the inputs, kInvalidArgument for a wrong size.
+  /// Queues a copy for a run: each run that is given no such input takes one, and the last one
+  /// stays. kNotFound lists the inputs, kInvalidArgument for a wrong size, kDeadline when
+  /// kWaitingValues wait.
   Status set_input(const std::string& name, Bytes content) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// What set_input has set; kNotFound before.
+  /// What set_input has set last; kNotFound before.
   Result<std::string> get_input(const std::string& name) const EDGEPIPE_EXCLUDES(mutex_);
 
   /// Replaces a parameter of a Relax stage that runs here, for every frame that is run from now on.
   Status set_parameter(const std::string& group, const std::string& parameter, Bytes content);
 
   /// Sends a frame on its way and returns its number. `inputs` are in the order of the inputs; what
-  /// has been set stands for those that are missing. kInvalidArgument while one has not been set,
-  /// else as Pipeline::submit.
-  Result<std::uint64_t> run(std::span<const std::optional<Bytes>> inputs,
-                            Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+  /// has been set stands for those that are missing. Does not wait. kInvalidArgument while one has
+  /// not been set, else as Pipeline::submit; then no value of set_input has been taken.
+  Result<std::uint64_t> run(std::span<const std::optional<Bytes>> inputs) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The next finished frame, as Pipeline::next.
-  Result<Taken> take(Clock::time_point deadline);
+  /// The next finished frame, as Pipeline::next. Does not wait.
+  Result<Taken> take();
 
   /// As Pipeline::restart; parameters stay as they are.
   Status restart(Clock::time_point deadline);
 
   [[nodiscard]] Pipeline& pipeline() const { return *pipeline_; }
 
+  /// Ends what is not a stage's thread; before a pipeline that cannot end is left behind.
+  void detach() { live_.reset(); }
+
  private:
+  using Value = std::shared_ptr<const std::string>;
+  static constexpr std::size_t kWaitingValues = 1024;
+
+  /// What set_input has set for one input.
+  struct Setting {
+    std::deque<Value> waiting;  // each for one run
+    Value last;                 // for runs that find none waiting
+  };
+
   struct ParameterGroup {
     std::string stage;
     nlohmann::json parameters;  // their names, dtypes and shapes
@@ -89,6 +103,7 @@ class RunningPipeline {
   Status read_names(const nlohmann::json& description);
   /// For each input of the pipeline the stages' inputs that it feeds, as pairs of names.
   [[nodiscard]] nlohmann::json input_map() const;
+  [[nodiscard]] Result<std::size_t> input_index(const std::string& name) const;
 
   // Destroyed from the bottom up: the pipeline goes before the stages that it calls.
   std::map<std::string, std::unique_ptr<TvmStage>> tvm_stages_;  // by name
@@ -103,8 +118,7 @@ class RunningPipeline {
   std::map<std::string, std::vector<std::string>> input_names_;
   std::uint64_t submitted_ = 0;
   mutable Mutex mutex_;
-  std::map<std::string, std::shared_ptr<const std::string>> values_
-      EDGEPIPE_GUARDED_BY(mutex_);  // input -> bytes
+  std::vector<Setting> settings_ EDGEPIPE_GUARDED_BY(mutex_);  // by input
   std::unique_ptr<LiveStatistics> live_;
 };
 

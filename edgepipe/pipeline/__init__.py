@@ -6,7 +6,7 @@ from edgepipe.pipeline.config import PipelineConfig
 from edgepipe.pipeline.python_stages import python_stage
 from edgepipe.pipeline.relax_stages import relax_stage
 from edgepipe.pipeline.remote import RemoteStage, remote_stage
-from edgepipe.pipeline.served import ServedPipeline, load_on
+from edgepipe.pipeline.served import load_on
 from edgepipe.pipeline.stage import Stage
 from edgepipe.rpc.link import RpcServer
 
@@ -15,7 +15,6 @@ __all__ = [
     "PipelineConfig",
     "RemoteStage",
     "RpcServer",
-    "ServedPipeline",
     "Stage",
     "arm_stage",
     "bundle_stage",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import traceback
 from abc import ABC, abstractmethod
@@ -22,6 +23,10 @@ from edgepipe.runtime.ports import Port, as_port, check_array, dense_port
 from edgepipe.tvm_executable import Executable, ExecutableError
 
 Array = NDArray[Any]
+
+
+class StageAbandoned(BaseException):
+    """Ends a Python stage whose pipeline has been closed and did not wait any longer."""
 
 
 class Runner(ABC):
@@ -47,6 +52,9 @@ class Runner(ABC):
     def interrupt(self) -> None:  # noqa: B027
         """Make a ``run`` that waits for another process end soon. Any thread."""
 
+    def abandon(self) -> None:  # noqa: B027
+        """Make a ``run`` that does not return end with an exception, if that is possible."""
+
     def close(self) -> None:  # noqa: B027
         """Release resources outside this process, after the last run."""
 
@@ -69,9 +77,11 @@ class PythonRunner(Runner):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._thread = 0
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Call the function with read-only arrays; a bare result is the only output."""
+        self._thread = threading.get_ident()
         views = [array.view() for array in inputs]
         for view in views:
             view.flags.writeable = False  # another stage may read the same tensor
@@ -79,6 +89,13 @@ class PythonRunner(Runner):
         if found is None:
             return ()
         return found if isinstance(found, tuple | list) else (found,)
+
+    def abandon(self) -> None:
+        """Raise StageAbandoned in the function as soon as it runs Python code again."""
+        # Else its thread would end in the middle of C++ code when the interpreter does.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(self._thread), ctypes.py_object(StageAbandoned)
+        )
 
     def restart(self) -> None:
         """Do nothing: a function manages its own state."""

@@ -9,36 +9,40 @@ with rpc.connect(port) as session:
 
 from __future__ import annotations
 
-import contextlib
 import json
-import time
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from edgepipe import tvm_adapter
-from edgepipe.errors import DeadlinePassed, RpcError
+from edgepipe.errors import EdgepipeError
 from edgepipe.integers import slot_count
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.rpc.failures import rpc_error
 from edgepipe.rpc.session import Session
-from edgepipe.runtime.frames import TakenFrame, read_frame
-from edgepipe.runtime.library import Function, status_failure
-from edgepipe.runtime.pipeline import Pinning, Pipeline, split_arrays
+from edgepipe.runtime.frames import read_frames
+from edgepipe.runtime.handle import Functions
+from edgepipe.runtime.library import Function
+from edgepipe.runtime.named import Named
+from edgepipe.runtime.pipeline import Pinning, Pipeline
+from edgepipe.runtime.ports import Port, split_arrays
+from edgepipe.runtime.transport import Taken, Transport
 
 Array = NDArray[Any]
-_SLICE_S = 0.05  # a wait over there keeps the session from other calls
 
 
 def load_on(
     session: Session, path: str | Path, *, device: str = "auto", slots: int | None = None
-) -> ServedPipeline:
+) -> Pipeline:
     """Upload a bundle or an exported pipeline's folder and start it at the session's other end.
 
-    ``device`` runs VTA stages, ``slots`` bounds the frames under way. Relax stages for the CPU run
-    in the server; Python stages cannot. Raises ``RpcError`` with the server's reason.
+    It runs until it is closed, or the session ends. A call is a round trip, calls of several
+    threads are made one after the other, arrays travel with them. ``device`` runs VTA stages,
+    ``slots`` bounds the frames under way. Relax stages for the CPU run in the server; Python stages
+    cannot. Raises ``RpcError`` with the server's reason.
     """
     root, count = Path(path), slot_count(slots)
     if (root / DESCRIPTION_FILE).is_file():
@@ -47,65 +51,76 @@ def load_on(
         name = session.upload_bundle(root)
     options = {"device": device, "slots": count, "pinning": Pinning.PREFERRED}
     module = session.call("edgepipe.load_pipeline", name, json.dumps(options))
-    return ServedPipeline(session, module)
+    return Pipeline(_Module(session, module), functions=_Functions, transport=_Transport)
 
 
-class ServedPipeline(Pipeline):
-    """Made by ``load_on``; its stages run until it is closed, or the session ends.
-
-    The same functions are called as for a pipeline of this process. A call is a round trip, calls
-    of several threads are made one after the other, arrays travel with them.
-    """
-
-    def __init__(self, session: Session, module: Any) -> None:
-        self._exchange = session.exchange
-        super().__init__(_Kept(session, module), end="")
-
-    def close(self) -> None:
-        """Drop what has not been taken and free everything over there, if the session still is."""
-        with contextlib.suppress(RpcError):
-            if self._finalizer.alive:
-                self._call("close")
-        super().close()
-
-    def _sent(self, array: Array) -> Any:
-        return array.tobytes()
-
-    def _send(self, timeout_s: float, sent: Sequence[Any]) -> int:
-        if timeout_s > 0.0:
-            self._wait("await_slot", timeout_s)  # the arrays travel once, after the wait
-        return super()._send(0.0, sent)
-
-    def _receive(self, timeout_s: float) -> tuple[TakenFrame, tuple[Array, ...]]:
-        found = read_frame(bytes(self._wait("get_output", timeout_s)))
-        return found, split_arrays(found.outputs, self.outputs)
-
-    def _wait(self, function: str, timeout_s: float, *arguments: object) -> Any:
-        """Call until it no longer ends by its deadline, in slices that let others call too."""
-        end = time.monotonic() + timeout_s
-        while True:
-            left = end - time.monotonic()
-            try:
-                return self._call(function, min(max(left, 0.0), _SLICE_S), *arguments)
-            except DeadlinePassed:
-                if left <= _SLICE_S:
-                    raise
-
-    def _call(self, function: str, *arguments: object) -> Any:
-        try:
-            return self._exchange.call(super()._call, function, *arguments)
-        except tvm_adapter.RPC_ERRORS as cause:
-            found = status_failure(str(cause), self._kinds)
-            raise found or rpc_error(cause) from cause
-
-
-class _Kept:
+class _Module:
     """A module over there, whose functions are freed after the session."""
 
     def __init__(self, session: Session, module: Any) -> None:
-        self._session = session
+        self.session = session
         self._module = module
 
     def get_function(self, name: str) -> Function:
-        found: Function = self._session.keep(self._module[name])
+        found: Function = self.session.keep(self._module[name])
         return found
+
+
+class _Functions(Functions):
+    """Calls a module's functions in the turns of its session."""
+
+    def __init__(self, what: str, module: Any, **options: Any) -> None:
+        super().__init__(what, module, **options)
+        self._session: Session = module.session
+
+    def call(self, function: str, *arguments: object) -> Any:
+        try:
+            return self._session.exchange.call(super().call, function, *arguments)
+        except tvm_adapter.RPC_ERRORS as cause:
+            raise self.failure(cause) or rpc_error(cause) from cause
+
+
+class _Transport(Transport):
+    """Arrays travel as bytes; a send that was interrupted may have arrived or not."""
+
+    slice_s = 0.05  # a wait over there keeps the session from other calls
+    _most_frames = 16
+
+    def __init__(self, functions: Functions, inputs: Named[Port], outputs: Named[Port]) -> None:
+        super().__init__(functions, inputs, outputs)
+        self._doubts = threading.local()
+
+    def pack(self, array: Array) -> object:
+        return array.tobytes()
+
+    def begin(self, packed: Sequence[object], is_owned: bool) -> int:
+        doubt: tuple[int, Sequence[object]] | None = getattr(self._doubts, "sent", None)
+        if doubt is None:
+            return super().begin(packed, is_owned)
+        id, sent = doubt
+        if sent == packed and id & 1 == is_owned:
+            return id  # the same again: the server knows whether it has it
+        self.call("withdraw", id)
+        self._doubts.sent = None
+        return super().begin(packed, is_owned)
+
+    def send(self, id: int, packed: Sequence[object]) -> Iterator[int]:
+        self._doubts.sent = (id, packed)
+        try:
+            number = self.call("send", id, *packed)
+        except EdgepipeError:
+            self._doubts.sent = None
+            raise
+        self._doubts.sent = None
+        yield number
+
+    def take(self, first: int, most: int, owned_only: bool) -> Sequence[Taken]:
+        content = bytes(self.call("take", first, min(most, self._most_frames), owned_only, 0))
+        output_bytes = sum(port.bytes for port in self._outputs)
+        return [
+            (found, split_arrays(memoryview(content)[found.end :], self._outputs))
+            for found in read_frames(content, output_bytes)
+        ]
+
+    def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:
+        """Do nothing: a round trip is long."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
-from edgepipe.runtime.handle import Handle
+from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.library import as_array, call
 
 
@@ -26,7 +26,7 @@ class ArmStage(Handle):
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        super().__init__("ARM stage", call("open_stage", str(folder)))
+        super().__init__(Functions("ARM stage", call("open_stage", str(folder))))
         self._call("set_threads", threads)
         plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         self.inputs = {t["name"]: self._tensor(t) for t in plan["inputs"]}

@@ -1,10 +1,23 @@
-"""The result of one frame, to be asked for at any time and in any order."""
+"""The result of one frame, to be asked for at any time and in any order.
+
+    future = pipeline.submit(frame)
+    result = future.result(timeout_s=1.0)
+    result = await future  # in a coroutine
+    results = await asyncio.gather(*(pipeline.submit(frame) for frame in frames))
+
+A future that nobody keeps any more gives its slot back, and its result is dropped.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgepipe.errors import DeadlinePassed, PipelineEnded
+from edgepipe.errors import DeadlinePassed, FrameCancelled, RuntimeFailure
 from edgepipe.runtime.results import FrameResult
 
 if TYPE_CHECKING:
@@ -14,26 +27,124 @@ TIMEOUT_S = 60.0
 
 
 class FrameFuture:
-    """Made by ``Pipeline.submit``."""
+    """Made by ``Pipeline.submit``; keeps the pipeline alive. Any thread may call anything."""
 
-    def __init__(self, pipeline: Pipeline, frame: int) -> None:
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_cancelled",
+        "_error",
+        "_pipeline",
+        "_result",
+        "frame",
+    )
+
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._result: FrameResult | None = None
-        self._dropped = False  # by a restart
-        self.frame = frame
+        self._error: Exception | None = None
+        self._cancelled = False
+        self._callbacks: list[Callable[[FrameFuture], object]] = []
+        self.frame = -1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome is known here, without a look at the pipeline."""
+        return self._result is not None or self._error is not None or self._cancelled
 
     def done(self) -> bool:
-        """Tell whether ``result`` would return at once. Never waits."""
-        if self._result is None:
-            self._pipeline._take_until(self, 0.0)
-        return self._result is not None
+        """Tell whether ``result`` would return or raise at once. Never waits."""
+        try:
+            self._pipeline._delivery.settle(self, None)
+        except RuntimeFailure:
+            return True
+        return self.is_settled
+
+    def cancelled(self) -> bool:
+        """Tell whether ``cancel`` has been called in time."""
+        return self._cancelled
 
     def result(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
-        """Wait for the frame. Raises DeadlinePassed, PipelineEnded, or the stage's failure."""
-        if self._result is None:
-            self._pipeline._take_until(self, timeout_s)
-        if self._dropped:
-            raise PipelineEnded(f"frame {self.frame} was dropped by a restart")
-        if self._result is None:
-            raise DeadlinePassed(f"frame {self.frame} was not finished in {timeout_s} s")
+        """Wait for the frame; may be called again, also after an interrupt.
+
+        Raises DeadlinePassed, PipelineEnded, FrameCancelled, or the stage's failure.
+        """
+        self._settle(timeout_s)
+        if self._cancelled:
+            raise FrameCancelled(f"frame {self.frame} was cancelled")
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
         return self._result
+
+    def exception(self, *, timeout_s: float = TIMEOUT_S) -> Exception | None:
+        """Wait for the frame and return what ``result`` would raise, None for a result.
+
+        Raises DeadlinePassed when the frame is not finished in time.
+        """
+        try:
+            self._settle(timeout_s)
+        except DeadlinePassed:
+            raise
+        except RuntimeFailure as error:
+            return error
+        if self._cancelled:
+            return FrameCancelled(f"frame {self.frame} was cancelled")
+        return self._error
+
+    def cancel(self) -> bool:
+        """Drop the result and give the slot back as soon as the frame is finished.
+
+        The stages still run the frame. ``result`` then raises FrameCancelled. Returns False when
+        the result is there already, or the pipeline has ended.
+        """
+        return not self.done() and self._pipeline._delivery.cancel(self)
+
+    def add_done_callback(self, callback: Callable[[FrameFuture], object]) -> None:
+        """Call ``callback(future)`` once when it is done: now, or on a thread of the pipeline.
+
+        An exception of the callback is logged.
+        """
+        self._callbacks.append(callback)
+        if self.done():
+            self._call_back()
+        else:
+            self._pipeline._delivery.watch(self)
+
+    def __await__(self) -> Generator[object, None, FrameResult]:
+        """Wait in a coroutine. Cancelling the task leaves the frame under way."""
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+
+            def settle() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            def wake(_: FrameFuture) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(settle)
+
+            self.add_done_callback(wake)
+            yield from waiter
+        return self.result(timeout_s=0.0)
+
+    def _settle(self, timeout_s: float) -> None:
+        if not self.is_settled:
+            try:
+                self._pipeline._delivery.settle(self, time.monotonic() + timeout_s)
+            except DeadlinePassed as cause:
+                raise DeadlinePassed(
+                    f"frame {self.frame} was not finished in {timeout_s:g} s: {cause}"
+                ) from cause
+
+    def _call_back(self) -> None:
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:  # another thread was first
+                return
+            try:
+                callback(self)
+            except Exception:
+                logging.getLogger("edgepipe").exception("frame %d: callback failed", self.frame)

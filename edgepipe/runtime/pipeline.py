@@ -17,40 +17,39 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import time
+import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from operator import methodcaller
+from types import TracebackType
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RuntimeFailure
+from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RpcError, RuntimeFailure
 from edgepipe.names import suggest
-from edgepipe.runtime.frames import TakenFrame, read_frame
+from edgepipe.runtime.delivery import Delivery
+from edgepipe.runtime.frame_map import Frame, FrameMap, split
 from edgepipe.runtime.futures import TIMEOUT_S, FrameFuture
-from edgepipe.runtime.handle import Handle
-from edgepipe.runtime.library import as_tensor
+from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.named import Named
 from edgepipe.runtime.ports import (
     Port,
-    array_shape,
-    as_port,
     check_array,
     check_parameters,
     dense_port,
+    split_arrays,
 )
-from edgepipe.runtime.results import ClassScore, Detection, FrameResult
+from edgepipe.runtime.results import Detection, FrameResult
 from edgepipe.runtime.statistics import Statistics, statistics_from_json
+from edgepipe.runtime.transport import Transport
 
 Array = NDArray[Any]
-Frame = Array | Sequence[Array] | Mapping[str, Array]
 
 # Codes of cpp_runtime/include/edgepipe/status.h that are not failures of the pipeline.
 _DEADLINE, _CANCELLED, _CLOSED = 6, 7, 8
@@ -61,9 +60,10 @@ WAITS: Mapping[int, type[RuntimeFailure]] = {
 }
 
 
+CLOSE_TIMEOUT_S = 5.0
+_ABANDON_S = 0.5  # for a Python function to end by an exception
 # How the pipeline's C++ side names the stage of a frame that failed.
 _FAILED_STAGE = re.compile(r"stage \d+ '([^']+)' at frame \d+")
-
 TRACE_SPANS = 32768  # kTraceSpans of pipeline_trace.h
 
 
@@ -102,6 +102,9 @@ class Runner(Protocol):
     def interrupt(self) -> None:
         """Make a ``run`` that waits for something outside this process end soon. Any thread."""
 
+    def abandon(self) -> None:
+        """Make a ``run`` that does not return end with an exception, if that is possible."""
+
     def close(self) -> None:
         """Let go of what is outside this process; nothing runs any more."""
 
@@ -139,31 +142,29 @@ class Pipeline(Handle):
     after ``cancel``.
     """
 
-    _kinds = WAITS
-
     def __init__(
         self,
         module: Any,
         *,
         runners: Mapping[str, Runner] | None = None,
         fitter: Fitter | None = None,
-        end: str = "close",
+        transport: type[Transport] = Transport,
+        functions: type[Functions] = Functions,
         keep: object = None,
     ) -> None:
-        """Take a module of ``load_pipeline`` over, and what runs its Python stages, by name."""
+        """Take a module of ``load_pipeline`` over, and what runs its Python stages, by name.
+
+        ``transport`` and ``functions`` call it where it is in another process.
+        """
         self._runners = dict(runners or {})
         self._fitter = fitter
-        self._submitting = threading.Lock()
-        self._taking = threading.Lock()
-        self._submitted = 0
-        self._futures: dict[int, weakref.ref[FrameFuture]] = {}
-        self._spare: tuple[Array, ...] | None = None
-        self._passed: deque[FrameResult] = deque()  # taken on the way to a future's frame
         # Finalizers run in the reverse order: connections are cut, the C++ side ends, what is left
         # of the runners goes.
         every = tuple(self._runners.values())
         self._ended = weakref.finalize(self, _each, every, methodcaller("close"))
-        super().__init__("pipeline", module, end=end, keep=keep)
+        origin = partial(_origin, self._runners)
+        calls = functions("pipeline", module, kinds=WAITS, origin=origin)
+        super().__init__(calls, end=partial(_end, transport, self._runners), keep=keep)
         self._interrupted = weakref.finalize(self, _each, every, methodcaller("interrupt"))
         found = json.loads(self._call("describe"))
         self.name: str = found["name"]
@@ -181,12 +182,42 @@ class Pipeline(Handle):
         }
         self._slots = int(found["slots"])
         self._set: set[str] = set()  # inputs that set_input has set
+        self._transport = transport(self._functions, self.inputs, self.outputs)
+        self._delivery = Delivery(self._transport, self.outputs.names, self.labels)
+        self._delivered = weakref.finalize(self, self._delivery.end)
 
-    def close(self) -> None:
-        """Drop what has not been taken and free everything; waits for stages that are running."""
+    def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Drop what has not been taken and free everything, within ``timeout_s``.
+
+        Waits for stages that are running. RuntimeFailure names one that does not return in time: an
+        exception ends it if it is a Python function, else it is left behind with its thread and
+        memory. May be called again after an interrupt.
+        """
+        if not self._finalizer.alive or not self._functions.is_here:
+            return
         self._interrupted()
-        super().close()
+        stuck = _stuck(self._transport, self._runners, time.monotonic() + timeout_s)
+        self._finalizer.detach()
+        self._delivered()
+        self._functions.end()
+        if stuck:
+            raise RuntimeFailure(
+                stuck, hint="a stage must return: give what it waits for a deadline of its own"
+            )
         self._ended()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except RuntimeFailure as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))
 
     # ---- frames in
 
@@ -211,16 +242,19 @@ class Pipeline(Handle):
         return self.statistics().in_flight
 
     def set_input(self, name: str, array: Array) -> None:
-        """Keep a copy of an array for the next runs, until it is set again. Never waits.
+        """Queue a copy of an array for the runs to come. Never waits.
 
-        Raises PipelineError for an unknown name and for a wrong dtype, rank or shape.
+        Each run that is given no such input takes the oldest value; the last one stays, for all
+        runs after it. So set 1, run, set 2, set 3, run, run gives frames of 1, 2 and 3. Inputs
+        queue independently of each other. Raises PipelineError for an unknown name and for a wrong
+        dtype, rank or shape, DeadlinePassed when 1024 values wait.
         """
         self._check_input(name, array)
-        self._call("set_input", name, self._sent(array))
+        self._call("set_input", name, self._transport.pack(array))
         self._set.add(name)
 
     def get_input(self, name: str) -> Array:
-        """Return a copy of what ``set_input`` has set."""
+        """Return a copy of what ``set_input`` has set last."""
         if name not in self._set:
             raise PipelineError(
                 f"input {name!r}: has not been set", hint=suggest(name, self.inputs.names)
@@ -235,12 +269,12 @@ class Pipeline(Handle):
         ``timeout_s``. Raises DeadlinePassed when none is free, PipelineEnded, a stage's failure,
         and PipelineError for an input that is wrong or missing.
         """
-        return self._run(timeout_s, arrays, inputs, None)
+        return self._send(timeout_s, arrays, inputs, None)
 
     def submit(self, *arrays: Array, timeout_s: float = 0.0, **inputs: Array) -> FrameFuture:
         """As ``run``, but the result goes to the future that is returned, not to ``next``."""
-        future = FrameFuture(self, -1)
-        self._run(timeout_s, arrays, inputs, future)
+        future = FrameFuture(self)
+        self._send(timeout_s, arrays, inputs, future)
         return future
 
     def submit_many(
@@ -252,26 +286,19 @@ class Pipeline(Handle):
         """
         futures: list[FrameFuture] = []
         for frame in frames:
-            arrays, inputs = _split(frame)
+            arrays, inputs = split(frame)
             futures.append(self.submit(*arrays, timeout_s=timeout_s, **inputs))
         return futures
 
     def map(
         self, frames: Iterable[Frame], *, timeout_s: float = TIMEOUT_S
     ) -> Iterator[FrameResult]:
-        """Yield the results of ``frames`` in order, keeping every stage busy meanwhile.
+        """Return an iterator of the results of ``frames`` in order; it keeps every stage busy.
 
         Frames are those of ``submit_many``; no more than ``slots`` of them are taken ahead of the
         results. ``timeout_s`` bounds each wait.
         """
-        under_way: deque[FrameFuture] = deque()
-        for frame in frames:
-            if len(under_way) == self._slots:
-                yield under_way.popleft().result(timeout_s=timeout_s)
-            arrays, inputs = _split(frame)
-            under_way.append(self.submit(*arrays, timeout_s=timeout_s, **inputs))
-        while under_way:
-            yield under_way.popleft().result(timeout_s=timeout_s)
+        return FrameMap(self, frames, timeout_s)
 
     def __call__(
         self, picture: Array | str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S
@@ -292,29 +319,17 @@ class Pipeline(Handle):
         result = self.submit(frame, timeout_s=timeout_s).result(timeout_s=timeout_s)
         return replace(result, detections=self._fitter.boxes(result.detections, size))
 
-    def _run(
+    def _send(
         self,
         timeout_s: float,
         arrays: Sequence[Array],
         named: Mapping[str, Array],
         future: FrameFuture | None,
     ) -> int:
-        self._check_open()  # first without a lock, which a forked child may never get
         given = self._given(arrays, named)
-        sent = [self._sent(given[n]) if n in given else None for n in self.inputs.names]
-        deadline = time.monotonic() + timeout_s
-        with _locked(self._submitting, timeout_s, "another thread waits for a free slot"):
-            if future is not None:  # known before its frame can be finished
-                future.frame = self._submitted
-                self._futures[future.frame] = weakref.ref(future)
-            try:
-                number = self._send(deadline - time.monotonic(), sent)
-            except BaseException:
-                if future is not None:
-                    self._futures.pop(future.frame, None)
-                raise
-            self._submitted = number + 1
-        return number
+        pack = self._transport.pack
+        packed = [pack(given[n]) if n in given else None for n in self.inputs.names]
+        return self._delivery.send(packed, time.monotonic() + timeout_s, future)
 
     def _given(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         """Return checked inputs by name; raise PipelineError for a wrong or missing one."""
@@ -350,13 +365,12 @@ class Pipeline(Handle):
                 hint=suggest(group, list(self.parameter_groups)),
             )
         found.check(parameters)
-        self._check_open()
-        with _locked(self._submitting, TIMEOUT_S, "another thread waits for a free slot"):
-            if runner := self._runners.get(found.stage):
-                runner.replace(parameters, self._submitted)
-                return
-            for name, array in parameters.items():
-                self._call("set_parameter", group, name, self._sent(array))
+        if runner := self._runners.get(found.stage):
+            runner.replace(parameters, self._call("submitted"))
+            return
+        pack = self._transport.pack
+        arguments = [part for name, array in parameters.items() for part in (name, pack(array))]
+        self._call("set_parameters", group, *arguments)
 
     # ---- results out
 
@@ -365,104 +379,14 @@ class Pipeline(Handle):
 
         Raises PipelineEnded after the last frame of a stopped pipeline, or a stage's failure.
         """
-        self._check_open()
-        if not self._taking.acquire(blocking=False):
-            return None  # another thread waits for the next result
-        try:
-            return self._take_plain(0.0)
-        except DeadlinePassed:
-            return None
-        finally:
-            self._taking.release()
+        return self._delivery.poll()
 
     def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
-        """Wait for the next frame. Raises DeadlinePassed, PipelineEnded, or a stage's failure."""
-        self._check_open()
-        deadline = time.monotonic() + timeout_s
-        with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
-            return self._take_plain(deadline - time.monotonic())
+        """Wait for the next frame; may be called again, also after an interrupt.
 
-    def _take_plain(self, timeout_s: float) -> FrameResult:
-        """Return the first frame that is no future's. Needs ``_taking``."""
-        if self._passed:
-            return self._passed.popleft()
-        deadline = time.monotonic() + timeout_s
-        while True:
-            result, is_future = self._take(deadline - time.monotonic())
-            if not is_future:
-                return result
-
-    def _take_until(self, wanted: FrameFuture, timeout_s: float) -> None:
-        """Take frames up to the wanted future's; keep those before it that are for ``next``."""
-        self._check_open()
-        deadline = time.monotonic() + timeout_s
-        try:
-            with _locked(self._taking, timeout_s, "another thread waits for the next frame"):
-                while wanted._result is None and not wanted._dropped:
-                    result, is_future = self._take(deadline - time.monotonic())
-                    if not is_future:
-                        self._passed.append(result)
-        except DeadlinePassed:
-            return
-
-    def _take(self, timeout_s: float) -> tuple[FrameResult, bool]:
-        """Take one frame and hand it to its future, if it has one. Needs ``_taking``."""
-        found, arrays = self._receive(timeout_s)
-        result = FrameResult(
-            frame=found.frame,
-            latency_ms=found.latency_ms,
-            outputs=Named(self.outputs.names, arrays),
-            detections=tuple(
-                Detection(
-                    left=left,
-                    top=top,
-                    right=right,
-                    bottom=bottom,
-                    score=score,
-                    label_index=label_index,
-                    label=self.label(label_index),
-                )
-                for left, top, right, bottom, score, label_index in found.boxes()
-            ),
-            classes=tuple(
-                ClassScore(
-                    score=score,
-                    probability=probability,
-                    label_index=label_index,
-                    label=self.label(label_index),
-                )
-                for label_index, score, probability in found.classes()
-            ),
-        )
-        reference = self._futures.pop(found.frame, None)
-        future = reference() if reference is not None else None
-        if future is not None:
-            future._result = result
-        return result, reference is not None
-
-    # ---- the way to C++, which is another one for a pipeline elsewhere
-
-    def _sent(self, array: Array) -> Any:
-        """Return an input as the functions take it."""
-        return as_tensor(np.ascontiguousarray(array))
-
-    def _send(self, timeout_s: float, sent: Sequence[Any]) -> int:
-        """Wait for a free slot and send a frame on its way. Needs ``_submitting``."""
-        return int(self._call("run", timeout_s, *sent))
-
-    def _receive(self, timeout_s: float) -> tuple[TakenFrame, tuple[Array, ...]]:
-        """Wait for the next frame and return it with its outputs. Needs ``_taking``."""
-        arrays = self._spare or tuple(
-            np.empty(array_shape(port), np.dtype(port.dtype)) for port in self.outputs
-        )
-        self._spare = arrays  # used again when no frame comes
-        found = read_frame(self._wait("get_output", timeout_s, *map(as_tensor, arrays)))
-        self._spare = None
-        return found, arrays
-
-    def _wait(self, function: str, timeout_s: float, *arguments: object) -> Any:
-        """Call a function that may wait."""
-        return self._call(function, timeout_s, *arguments)
+        Raises DeadlinePassed, PipelineEnded, or a stage's failure.
+        """
+        return self._delivery.next(time.monotonic() + timeout_s)
 
     # ---- end and numbers
 
@@ -471,11 +395,12 @@ class Pipeline(Handle):
 
         Raises DeadlinePassed that names the stage at work, or a stage's failure.
         """
-        self._wait("drain", timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self._transport.wait("drain", deadline, self._call("submitted"))
 
     def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Take no more frames and wait until those run are finished; they can still be taken."""
-        self._wait("stop", timeout_s)
+        self._transport.wait("stop", time.monotonic() + timeout_s)
 
     def cancel(self) -> None:
         """Drop every frame that has not been taken; whoever waits gets PipelineEnded."""
@@ -487,24 +412,17 @@ class Pipeline(Handle):
         Results that were not taken are dropped, parameters stay as they were set last. Raises
         RuntimeFailure while the pipeline is running, DeadlinePassed when a stage does not end.
         """
-        self._check_open()
-        with (
-            _locked(self._submitting, timeout_s, "another thread waits for a free slot"),
-            _locked(self._taking, timeout_s, "another thread waits for the next frame"),
-        ):
-            self._wait("restart", timeout_s)
-            for runner in self._runners.values():
-                runner.restart()
-                runner.failure = None
-            for reference in self._futures.values():
-                if future := reference():
-                    future._dropped = True
-            self._futures.clear()
-            self._passed.clear()
-            self._submitted = 0
+        deadline = time.monotonic() + timeout_s
+        self._transport.wait("await_end", deadline, self._delivery.generation + 1)
+        for runner in self._runners.values():
+            runner.restart()
+            runner.failure = None
+        self._delivery.restart(deadline)
 
     def statistics(self) -> Statistics:
         """Return what has been measured since the start or the last restart."""
+        with suppress(RuntimeFailure):  # the end of the pipeline is for those who want a frame
+            self._delivery.collect_owned()
         return statistics_from_json(self._call("statistics"))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
@@ -517,15 +435,7 @@ class Pipeline(Handle):
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""
-        if 0 <= label_index < len(self.labels):
-            return self.labels[label_index]
-        return str(label_index)
-
-    def _origin(self, text: str) -> BaseException | None:
-        """Return what a Python stage raised, if the text is that of its failure."""
-        found = _FAILED_STAGE.search(text)
-        runner = self._runners.get(found[1]) if found else None
-        return runner.failure if runner else None
+        return self._delivery.label(label_index)
 
     def _check_input(self, name: str, array: Array) -> None:
         if name not in self.inputs:
@@ -536,15 +446,36 @@ class Pipeline(Handle):
         check_array(f"input {name!r}", array, self.inputs[name])
 
 
-@contextmanager
-def _locked(lock: threading.Lock, timeout_s: float, otherwise: str) -> Iterator[None]:
-    """Hold a lock; DeadlinePassed when another thread keeps it for longer than ``timeout_s``."""
-    if not lock.acquire(timeout=min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)):
-        raise DeadlinePassed(otherwise)
+def _stuck(transport: Transport, runners: Mapping[str, Runner], deadline: float) -> str:
+    """End the C++ side; return what had not ended at the deadline, else an empty text."""
     try:
-        yield
-    finally:
-        lock.release()
+        transport.wait("close", deadline)
+    except DeadlinePassed as cause:
+        for runner in runners.values():
+            runner.abandon()
+        try:
+            transport.wait("close", time.monotonic() + _ABANDON_S)
+        except DeadlinePassed:
+            transport.call("leave")
+            return f"{cause}; its thread was left behind"
+        return f"{cause}; an exception has ended it"
+    except RpcError:  # it has ended with its session
+        pass
+    return ""
+
+
+def _end(transport: type[Transport], runners: Mapping[str, Runner], functions: Functions) -> None:
+    """End a pipeline that nobody has closed."""
+    calls = transport(functions, _ports([]), _ports([]))
+    if stuck := _stuck(calls, runners, time.monotonic() + CLOSE_TIMEOUT_S):
+        warnings.warn(stuck, RuntimeWarning, stacklevel=2)
+
+
+def _origin(runners: Mapping[str, Runner], text: str) -> BaseException | None:
+    """Return what a Python stage raised, if the text is that of its failure."""
+    found = _FAILED_STAGE.search(text)
+    runner = runners.get(found[1]) if found else None
+    return runner.failure if runner else None
 
 
 def _each(runners: Sequence[Runner], action: Callable[[Runner], None]) -> None:
@@ -555,21 +486,3 @@ def _each(runners: Sequence[Runner], action: Callable[[Runner], None]) -> None:
 def _ports(entries: Sequence[Mapping[str, Any]]) -> Named[Port]:
     ports = tuple(Port(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
     return Named(tuple(port.name for port in ports), ports)
-
-
-def _split(frame: Frame) -> tuple[Sequence[Array], Mapping[str, Array]]:
-    """Return a frame's arrays by position and by name."""
-    if isinstance(frame, Mapping):
-        return (), frame
-    return (frame if isinstance(frame, tuple | list) else (frame,)), {}
-
-
-def split_arrays(content: bytes | memoryview, ports: Iterable[Port]) -> tuple[Array, ...]:
-    """Return one array for each port from their bytes, one after the other."""
-    found: list[Array] = []
-    offset = 0
-    for port in ports:
-        memory = np.frombuffer(content, np.uint8, port.bytes, offset)
-        found.append(as_port(memory, port).copy())
-        offset += port.bytes
-    return tuple(found)

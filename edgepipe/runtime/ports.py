@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,3 +157,14 @@ def _number_type(dtype: object) -> np.dtype[np.generic] | None:
     except TypeError:
         return None
     return found if found.kind in _KINDS and found.isnative else None
+
+
+def split_arrays(content: bytes | memoryview, ports: Iterable[Port]) -> tuple[Array, ...]:
+    """Return one array for each port from their bytes, one after the other."""
+    found: list[Array] = []
+    offset = 0
+    for port in ports:
+        memory = np.frombuffer(content, np.uint8, port.bytes, offset)
+        found.append(as_port(memory, port).copy())
+        offset += port.bytes
+    return tuple(found)

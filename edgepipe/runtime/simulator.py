@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import RuntimeFailure
-from edgepipe.runtime.handle import Handle
+from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.library import as_tensor, call
 from vta_stages.accelerator import Accelerator
 from vta_stages.program import Program, RegionKind
@@ -72,7 +72,7 @@ class Simulator(Handle):
         module = call(
             "open_simulator", _accelerator_json(accelerator), kernel, arena_bytes, base_address
         )
-        super().__init__("simulator", module)
+        super().__init__(Functions("simulator", module))
 
     # ---- device memory -------------------------------------------------------------------------
 

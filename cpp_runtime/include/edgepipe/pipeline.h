@@ -122,6 +122,25 @@ class Pipeline {
   /// Blocks until every submitted frame is finished (not: taken); the pipeline keeps running.
   /// kDeadline, kCancelled, or the stage's error.
   Status drain(Clock::time_point deadline);
+  /// Likewise for the first `frames` frames, however many have been submitted since.
+  Status drain(std::uint64_t frames, Clock::time_point deadline);
+
+  // Waits and questions without an effect, for any thread: a caller that gives up and asks again
+  // has lost nothing.
+
+  /// How many frames have been submitted since the start.
+  [[nodiscard]] std::uint64_t submitted() const;
+  /// Whether acquire() would return at once, possibly with an error.
+  [[nodiscard]] bool has_slot() const;
+  /// Whether next() would.
+  [[nodiscard]] bool has_next() const;
+  /// Blocks until has_slot(), or, with `or_next`, until a finished frame can be taken; kDeadline.
+  Status await_slot(bool or_next, Clock::time_point deadline);
+  /// Blocks until frame number `frame` is finished or never will be; kDeadline.
+  Status await_frame(std::uint64_t frame, Clock::time_point deadline);
+  /// Blocks until the stages' threads have ended after stop(), cancel() or an error; kDeadline
+  /// names the stage at work.
+  Status await_end(Clock::time_point deadline);
 
   /// Accepts no more frames and blocks until all submitted ones are finished (not: taken). Returns
   /// the stage's error if there was one; after kDeadline it may be called again.

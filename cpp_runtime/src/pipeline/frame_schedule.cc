@@ -38,20 +38,8 @@ FrameSchedule::FrameSchedule(Options options)
 
 Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  const auto full = [this]() EDGEPIPE_REQUIRES(mutex_) {
-    return limit_ == UINT64_MAX && !filling_ && slots_[slot_of(submitted_)].in_use;
-  };
-  while (full()) {
-    if (!slot_freed_.wait_until(lock, deadline) && full()) {
-      const std::uint64_t frame = submitted_ - slots_.size();
-      return Status(Code::kDeadline,
-                    "no free slot before the deadline: all " + std::to_string(slots_.size()) +
-                        " are in use; " +
-                        (frame < delivered_
-                             ? "frame " + std::to_string(frame) + " has been taken but not released"
-                             : holder(frame)),
-                    "take finished frames and release them, allow more time, or use more slots");
-    }
+  while (!filling_ && full()) {
+    if (!slot_freed_.wait_until(lock, deadline) && !filling_ && full()) return full_status();
   }
   if (filling_) {  // before or during the wait
     return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
@@ -100,10 +88,7 @@ Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
   while (delivered_ < limit_ && completed_ <= delivered_) {
     if (!frame_completed_.wait_until(lock, deadline) && delivered_ < limit_ &&
         completed_ <= delivered_) {
-      return Status(Code::kDeadline,
-                    "no finished frame before the deadline: " +
-                        (submitted_ <= delivered_ ? "none is in the pipeline" : holder(delivered_)),
-                    kMoreTime);
+      return unfinished_status(delivered_);
     }
   }
   if (delivered_ >= limit_) return end_status();
@@ -130,17 +115,72 @@ void FrameSchedule::free_slot(std::size_t slot) {
   slot_freed_.notify();
 }
 
-Status FrameSchedule::drain(Clock::time_point deadline) {
+Status FrameSchedule::drain(std::uint64_t frames, Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  const std::uint64_t last = submitted_;
-  while (completed_ < std::min(last, limit_)) {
-    if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(last, limit_)) {
+  while (completed_ < std::min(frames, limit_)) {
+    if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(frames, limit_)) {
       return Status(Code::kDeadline, "frames are unfinished at the deadline: " + holder(completed_),
                     kMoreTime);
     }
   }
   if (failure_ || cancelled_) return end_status();
   return {};
+}
+
+std::uint64_t FrameSchedule::submitted() const {
+  MutexLock lock(mutex_);
+  return submitted_;
+}
+
+bool FrameSchedule::has_slot() const {
+  MutexLock lock(mutex_);
+  return !full();
+}
+
+bool FrameSchedule::has_next() const {
+  MutexLock lock(mutex_);
+  return completed_ > delivered_ || delivered_ >= limit_;
+}
+
+Status FrameSchedule::await_slot(bool or_next, Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  const auto ready = [&]() EDGEPIPE_REQUIRES(mutex_) {
+    return !full() || (or_next && completed_ > delivered_);
+  };
+  while (!ready()) {
+    if (!slot_freed_.wait_until(lock, deadline) && !ready()) return full_status();
+  }
+  return {};
+}
+
+Status FrameSchedule::await_frame(std::uint64_t frame, Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (completed_ <= frame && frame < limit_) {
+    if (!frame_completed_.wait_until(lock, deadline) && completed_ <= frame && frame < limit_) {
+      return unfinished_status(frame);
+    }
+  }
+  return {};
+}
+
+bool FrameSchedule::full() const {
+  return limit_ == UINT64_MAX && slots_[slot_of(submitted_)].in_use;
+}
+
+Status FrameSchedule::full_status() const {
+  const std::uint64_t frame = submitted_ - slots_.size();
+  return {Code::kDeadline, "no free slot before the deadline: all " +
+                               std::to_string(slots_.size()) + " are in use; " +
+                               (frame < delivered_ ? "frame " + std::to_string(frame) +
+                                                         " has been taken but not released"
+                                                   : holder(frame))};
+}
+
+Status FrameSchedule::unfinished_status(std::uint64_t frame) const {
+  return {Code::kDeadline,
+          "no finished frame before the deadline: " +
+              (submitted_ <= frame ? std::string("none is in the pipeline") : holder(frame)),
+          kMoreTime};
 }
 
 Status FrameSchedule::stop(Clock::time_point deadline) {
@@ -315,6 +355,7 @@ void FrameSchedule::complete(std::uint64_t frame, Clock::time_point now) {
   if (completed_ == 1) first_completion_ = now;
   last_completion_ = now;
   frame_completed_.notify();
+  slot_freed_.notify();  // see await_slot
 }
 
 void FrameSchedule::end_worker() {

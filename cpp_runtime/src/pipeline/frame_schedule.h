@@ -64,9 +64,16 @@ class FrameSchedule {
   Result<Taken> next(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
   /// Returns the slot of a taken frame.
   void release(std::size_t slot) EDGEPIPE_EXCLUDES(mutex_);
-  Status drain(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+  Status drain(std::uint64_t frames, Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
   Status stop(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
   void cancel() EDGEPIPE_EXCLUDES(mutex_);
+
+  // Waits and questions that change nothing, for any thread.
+  [[nodiscard]] std::uint64_t submitted() const EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_slot() const EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_next() const EDGEPIPE_EXCLUDES(mutex_);
+  Status await_slot(bool or_next, Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+  Status await_frame(std::uint64_t frame, Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
 
   /// Blocks until all workers have ended; kDeadline if they have not, kInvalidArgument while frames
   /// are accepted or a slot is held.
@@ -130,6 +137,9 @@ class FrameSchedule {
   void free_slot(std::size_t slot) EDGEPIPE_REQUIRES(mutex_);
   Status await_workers(MutexLock& lock, Clock::time_point deadline, const char* what)
       EDGEPIPE_REQUIRES(mutex_);
+  bool full() const EDGEPIPE_REQUIRES(mutex_);
+  Status full_status() const EDGEPIPE_REQUIRES(mutex_);
+  Status unfinished_status(std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
   Status end_status() const EDGEPIPE_REQUIRES(mutex_);
   std::string holder(std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
   std::uint64_t waiting(std::size_t stage) const EDGEPIPE_REQUIRES(mutex_);

@@ -317,8 +317,28 @@ Result<OutputFrame> Pipeline::next(Clock::time_point deadline) {
   return OutputFrame(this, taken->slot, taken->frame, taken->latency);
 }
 
-Status Pipeline::drain(Clock::time_point deadline) {
-  return machinery_->schedule().drain(deadline);
+Status Pipeline::drain(Clock::time_point deadline) { return drain(submitted(), deadline); }
+
+Status Pipeline::drain(std::uint64_t frames, Clock::time_point deadline) {
+  return machinery_->schedule().drain(frames, deadline);
+}
+
+std::uint64_t Pipeline::submitted() const { return machinery_->schedule().submitted(); }
+
+bool Pipeline::has_slot() const { return machinery_->schedule().has_slot(); }
+
+bool Pipeline::has_next() const { return machinery_->schedule().has_next(); }
+
+Status Pipeline::await_slot(bool or_next, Clock::time_point deadline) {
+  return machinery_->schedule().await_slot(or_next, deadline);
+}
+
+Status Pipeline::await_frame(std::uint64_t frame, Clock::time_point deadline) {
+  return machinery_->schedule().await_frame(frame, deadline);
+}
+
+Status Pipeline::await_end(Clock::time_point deadline) {
+  return machinery_->schedule().await_end(deadline);
 }
 
 Status Pipeline::stop(Clock::time_point deadline) { return machinery_->schedule().stop(deadline); }

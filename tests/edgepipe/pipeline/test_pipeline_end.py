@@ -183,16 +183,15 @@ def test_an_array_that_a_stage_has_kept_can_be_read_after_the_end(start: Start) 
     kept[0].copy()  # its memory is still there, whatever is in it
 
 
-def test_a_pipeline_that_another_thread_closes_meanwhile_says_so(start: Start) -> None:
+def test_a_pipeline_that_is_closed_meanwhile_says_so(start: Start) -> None:
     pipeline = start(chain(made.adder()))
-    check = pipeline._check_open
+    pack = pipeline._transport.pack
 
-    def closed_after_the_check() -> None:
-        check()
-        pipeline._check_open = check  # type: ignore[method-assign]
+    def closed_before_it_is_sent(array: made.Array) -> object:
         pipeline.close()
+        return pack(array)
 
-    pipeline._check_open = closed_after_the_check  # type: ignore[method-assign]
+    pipeline._transport.pack = closed_before_it_is_sent  # type: ignore[method-assign]
     with pytest.raises(RuntimeFailure, match="pipeline: used after close"):
         pipeline.run(data=vector(0))
 

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from interrupts import Storm
 from needs import rpcd
 from numpy.testing import assert_array_equal
 from small_networks import build_small_bundle
@@ -62,11 +63,17 @@ def exported(tmp_path_factory):
     return config.build().export(tmp_path_factory.mktemp("exported") / "pipeline")
 
 
+def counted(pipeline, name):
+    """Count the calls of one of the pipeline's functions; return the list of their arguments."""
+    calls = []
+    function = pipeline._functions[name]
+    pipeline._functions[name] = lambda *arguments: calls.append(arguments) or function(*arguments)
+    return calls
+
+
 def test_a_thread_that_waits_for_a_frame_lets_another_run_it(session, exported):
     pipeline = load_on(session, exported)
-    slices = []
-    get_output = pipeline._functions["get_output"]
-    pipeline._functions["get_output"] = lambda *wanted: slices.append(0) or get_output(*wanted)
+    slices = counted(pipeline, "await_frame")
     results = []
     for number in range(5):
         taker = threading.Thread(target=lambda: results.append(pipeline.next(timeout_s=60)))
@@ -82,13 +89,10 @@ def test_a_thread_that_waits_for_a_frame_lets_another_run_it(session, exported):
     pipeline.close()
 
 
-def test_arrays_travel_once_however_long_a_slot_is_waited_for(session, exported):
+def test_arrays_travel_twice_at_most_however_long_a_slot_is_waited_for(session, exported):
     pipeline = load_on(session, exported, slots=1)
     pipeline.run(data=vector(1))
-    run, await_slot = (pipeline._functions[name] for name in ("run", "await_slot"))
-    sent, slices = [], []
-    pipeline._functions["run"] = lambda *arguments: sent.append(arguments) or run(*arguments)
-    pipeline._functions["await_slot"] = lambda *limit: slices.append(limit) or await_slot(*limit)
+    sent, slices = counted(pipeline, "send"), counted(pipeline, "await_slot")
     frames = []
     waiting = threading.Thread(
         target=lambda: frames.append(pipeline.run(data=vector(2), timeout_s=60))
@@ -99,7 +103,7 @@ def test_arrays_travel_once_however_long_a_slot_is_waited_for(session, exported)
     assert pipeline.next(timeout_s=60).frame == 0
     waiting.join(timeout=60)
     assert frames == [1]
-    assert len(sent) == 1
+    assert len(sent) == 2
     assert_array_equal(pipeline.next(timeout_s=60).outputs[0], 2 * vector(2))
 
 
@@ -213,3 +217,45 @@ def test_a_closed_pipeline_is_gone_there_and_the_session_continues(session, expo
         pipeline.next()
     with load_on(session, exported) as pipeline:
         assert pipeline.run(data=vector(1)) == 0
+
+
+def test_interrupted_calls_are_repeated_and_lose_nothing(session, exported):
+    pipeline = load_on(session, exported, slots=4)
+    storm = Storm()
+    with storm.raging():
+        for number in range(60):
+            given = vector(number)
+            if number % 2:
+                assert storm(lambda x=given: pipeline.run(data=x, timeout_s=30)) == number
+                result = storm(lambda: pipeline.next(timeout_s=30))
+            else:
+                future = storm(lambda x=given: pipeline.submit(data=x, timeout_s=30))
+                assert future.frame == number
+                result = storm(lambda f=future: f.result(timeout_s=30))
+            assert result.frame == number
+            assert_array_equal(result.outputs[0], 2 * given)
+    found = pipeline.statistics()
+    assert (found.submitted, found.delivered, found.dropped, found.in_flight) == (60, 60, 0, 0)
+    assert storm.count > 20, "hardly anything was interrupted"
+    pipeline.close()
+
+
+def test_another_call_than_the_interrupted_one_gets_its_own_frame(session, exported):
+    pipeline = load_on(session, exported, slots=4)
+    send = pipeline._functions["send"]
+    for number, is_sent in enumerate((False, True)):
+
+        def interrupted(*arguments, is_sent=is_sent):
+            if is_sent:
+                send(*arguments)
+            raise KeyboardInterrupt
+
+        pipeline._functions["send"] = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.run(data=vector(100))
+        pipeline._functions["send"] = send
+        frame = pipeline.run(data=vector(number))
+        result = pipeline.next(timeout_s=30)
+        assert result.frame == frame
+        assert_array_equal(result.outputs[0], 2 * vector(number))
+    pipeline.close()

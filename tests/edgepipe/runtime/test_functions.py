@@ -19,7 +19,7 @@ from edgepipe.loading import load
 from edgepipe.pipeline import PipelineConfig, python_stage
 from edgepipe.pipeline.artifact import DESCRIPTION_FILE
 from edgepipe.runtime import library
-from edgepipe.runtime.frames import read_frame
+from edgepipe.runtime.frames import read_frames
 
 pytestmark = pytest.mark.sim
 
@@ -33,7 +33,7 @@ def bundle(tmp_path_factory):
 def module(bundle):
     loaded = library.call("load_pipeline", str(bundle), "{}")
     yield loaded
-    loaded.close()
+    loaded.close(30.0)
 
 
 def frame(seed=1):
@@ -56,32 +56,60 @@ def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
             name = json.loads(get("describe")())["inputs"][0]["name"]
             get("set_input")(name, frame(1).tobytes())
             assert bytes(get("get_input")(name)) == frame(1).tobytes()
-            assert get("run")(30.0) == 0
-            assert get("run")(30.0, frame(2).tobytes()) == 1
-            results = [read_frame(bytes(get("get_output")(30.0))) for _ in range(2)]
-            assert [result.frame for result in results] == [0, 1]
-            found.append([bytes(result.outputs) for result in results])
-            get("drain")(30.0)
+            assert get("send")(2) == 0
+            assert get("send")(4, frame(2).tobytes()) == 1
+            assert get("send")(4, frame(2).tobytes()) == 1, "the same call, not another frame"
+            assert get("submitted")() == 2
+            get("drain")(2, 30.0)
+            get("await_frame")(1, 30.0)
+            output_bytes = json.loads(get("describe")())["outputs"][0]["bytes"]
+            taken = [bytes(get("take")(0, 8, False, 0)) for _ in range(2)]
+            assert taken[0] == taken[1], "the same call, not other frames"
+            results = read_frames(taken[0], output_bytes)
+            assert [(result.frame, result.id) for result in results] == [(0, 2), (1, 4)]
+            assert get("take")(2, 8, False, 0) == b""
+            found.append([taken[0][r.end : r.end + output_bytes] for r in results])
             get("stop")(30.0)
             assert json.loads(get("statistics")())["delivered"] == 2
             with pytest.raises(Exception, match=r"status 8: .*has been stopped"):
-                get("run")(30.0, frame(2).tobytes())
-            get("restart")(30.0)
+                get("send")(6, frame(2).tobytes())
+            get("await_end")(1, 30.0)
+            for _ in range(2):
+                get("restart")(1, 30.0)
+            with pytest.raises(Exception, match="take: found frame 2, expected frame 0; "):
+                get("take")(2, 8, False, 0)
             get("cancel")()
         assert found[0] == found[1]
         assert found[0][0] != found[0][1]
 
 
-def test_results_go_to_tensors_or_follow_the_header(bundle, module):
-    module.run(30.0, library.as_tensor(frame()))
-    module.run(30.0, library.as_tensor(frame()))
+def test_results_go_to_rows_of_tensors_or_follow_the_header(bundle, module):
+    for id in (2, 4):
+        module.send(id, library.as_tensor(frame()))
+    module.await_frame(1, 30.0)
     outputs = json.loads(module.describe())["outputs"]
-    arrays = [np.empty(output["bytes"], np.uint8) for output in outputs]
-    header = read_frame(module.get_output(30.0, *map(library.as_tensor, arrays)))
+    arrays = [np.zeros((3, output["bytes"]), np.uint8) for output in outputs]
+    content = module.take(0, 1, False, 2, *map(library.as_tensor, arrays))
+    (header,) = read_frames(content)
     assert header.latency_ns > 0
-    assert not header.outputs
-    follows = read_frame(module.get_output(30.0)).outputs
-    assert bytes(follows) == b"".join(array.tobytes() for array in arrays)
+    assert header.end == len(content)
+    (follows,) = read_frames(module.take(1, 1, False, 0), sum(o["bytes"] for o in outputs))
+    assert follows.content[follows.end :] == b"".join(array[2].tobytes() for array in arrays)
+    assert not any(array[:2].any() for array in arrays)
+
+
+def test_frames_with_an_owner_are_taken_alone_and_withdrawn_ones_are_nobodys(bundle, module):
+    for id in (3, 5, 8):
+        module.send(id, library.as_tensor(frame()))
+    module.withdraw(5)
+    module.withdraw(77)
+    module.drain(3, 30.0)
+    module.await_slot(0.0)
+    output_bytes = sum(output["bytes"] for output in json.loads(module.describe())["outputs"])
+    found = read_frames(module.take(0, 8, True, 0), output_bytes)
+    assert [(taken.frame, taken.id) for taken in found] == [(0, 3), (1, -1)]
+    assert module.take(2, 8, True, 0) == b""
+    assert [taken.id for taken in read_frames(module.take(2, 8, False, 0), output_bytes)] == [8]
 
 
 def test_a_read_only_array_is_an_input(bundle):
@@ -96,11 +124,11 @@ def test_a_read_only_array_is_an_input(bundle):
 
 
 def test_arrays_that_are_none_are_refused(module):
-    assert failure(module.run, 0.0, 5) == "found int, expected a tensor or bytes"
+    assert failure(module.send, 2, 5) == "found int, expected a tensor or bytes"
     columns = tvm_ffi.from_dlpack(np.zeros((8, 96), np.uint8).T)
-    assert "a tensor of another device or with gaps" in failure(module.run, 0.0, columns)
+    assert "a tensor of another device or with gaps" in failure(module.send, 2, columns)
     wrong = library.as_tensor(np.empty(3, np.uint8))
-    assert "other tensors than one for each output" in failure(module.get_output, 0.0, wrong)
+    assert "other tensors than one for each output" in failure(module.take, 0, 1, False, 0, wrong)
     assert "'x', expected one of" in failure(module.set_input, "x", b"")
 
 
@@ -141,7 +169,7 @@ def test_damaged_parameter_groups_are_reported(tmp_path, groups):
     exported = export_negative(tmp_path / "exported")
     file = exported / DESCRIPTION_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {"parameter_groups": groups}))
-    with pytest.raises(RuntimeFailure, match=r"pipeline\.json: parameter_groups: "):
+    with pytest.raises(RuntimeFailure, match=r"pipeline\.json: input_names or parameter_groups: "):
         library.call("load_pipeline", str(exported), "{}", "negative", np.negative)
 
 
@@ -179,7 +207,7 @@ def negative(source, result):
     print("stage ended")
 
 module = library.call("load_pipeline", sys.argv[1], "{}", "negative", negative)
-module.run(10.0, bytes(32))
+module.send(2, bytes(32))
 at_work.wait()
 del module
 print("module dropped")

@@ -1,0 +1,120 @@
+"""The way of frames to the C++ pipeline and back: in this process, by tensors over numpy's memory.
+
+A wait returns to Python every few milliseconds, so that signal handlers run, and changes nothing; a
+call with an effect never waits. ``edgepipe.pipeline.served`` has the way over RPC.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import DeadlinePassed
+from edgepipe.runtime.frames import TakenFrame, read_frames
+from edgepipe.runtime.handle import Functions
+from edgepipe.runtime.library import as_tensor
+from edgepipe.runtime.named import Named
+from edgepipe.runtime.ports import Port, array_shape
+
+Array = NDArray[Any]
+Taken = tuple[TakenFrame, Sequence[Array]]
+
+_COPIED_BYTES = 16384  # up to here bytes are quicker to hand over than a tensor
+_SHORT_BYTES = 65536  # up to here a call is shorter than giving the interpreter lock to another
+_BLOCK_BYTES = 32768
+_BLOCK_FRAMES = 16
+
+
+class Transport:
+    """Calls the functions of one pipeline. Any thread."""
+
+    slice_s = 0.02  # how long a wait keeps a signal handler waiting
+
+    def __init__(self, functions: Functions, inputs: Named[Port], outputs: Named[Port]) -> None:
+        self.functions = functions
+        self._outputs = outputs
+        self._block: _Block | None = None
+        self._ids = itertools.count(1)
+        self._hold_lock(inputs, outputs)
+
+    def call(self, function: str, *arguments: object) -> Any:
+        """Call a function; raise RuntimeFailure when its status failed."""
+        return self.functions.call(function, *arguments)
+
+    def wait(self, function: str, deadline: float, *arguments: object) -> None:
+        """Call a function that waits until it is done; raise DeadlinePassed at ``deadline``.
+
+        The deadline is one of ``time.monotonic``.
+        """
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                self.call(function, *arguments, min(max(left, 0.0), self.slice_s))
+                return
+            except DeadlinePassed:
+                if left <= self.slice_s:
+                    raise
+
+    def pack(self, array: Array) -> object:
+        """Return an input as ``send`` takes it; the array may change after that only once sent."""
+        if array.nbytes <= _COPIED_BYTES:
+            return array.tobytes()
+        return as_tensor(np.ascontiguousarray(array))
+
+    def begin(self, packed: Sequence[object], is_owned: bool) -> int:
+        """Return the id to send a frame with; an odd one for a frame that has an owner."""
+        return 2 * next(self._ids) + is_owned
+
+    def send(self, id: int, packed: Sequence[object]) -> Iterator[int]:
+        """Return an iterator that sends one frame and gives its number, or -1 without a free slot.
+
+        No signal handler can run between the frame's start and the end of that step, which is no
+        call of Python's.
+        """
+        return starmap(self.functions["send"], ((id, *packed),))
+
+    def take(self, first: int, most: int, owned_only: bool) -> Sequence[Taken]:
+        """Return up to ``most`` finished frames from number ``first`` on, with their outputs.
+
+        May be repeated with the same ``first`` until another one is taken.
+        """
+        block = self._block
+        if block is None or not block.first <= first < block.first + block.rows:
+            block = self._block = _Block(first, self._outputs)
+        row = first - block.first
+        content = self.call(
+            "take", first, min(most, block.rows - row), owned_only, row, *block.tensors
+        )
+        return [
+            (found, [array[found.frame - block.first] for array in block.arrays])
+            for found in read_frames(content)
+        ]
+
+    def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:
+        """Keep the interpreter lock for calls that are shorter than giving it to another thread."""
+        for name, ports in (("send", inputs), ("take", outputs)):
+            function: Any = self.functions[name]
+            function.release_gil = sum(port.bytes for port in ports) > _SHORT_BYTES
+
+    def reset(self) -> None:
+        """Forget what was taken: frames count from 0 again."""
+        self._block = None
+
+
+class _Block:
+    """Memory for the outputs of some frames, of which each is one row."""
+
+    def __init__(self, first: int, outputs: Named[Port]) -> None:
+        frame_bytes = sum(port.bytes for port in outputs)
+        self.first = first
+        self.rows = max(1, min(_BLOCK_FRAMES, _BLOCK_BYTES // max(frame_bytes, 1)))
+        self.arrays = [
+            np.empty((self.rows, *array_shape(port)), np.dtype(port.dtype)) for port in outputs
+        ]
+        self.tensors = [as_tensor(array) for array in self.arrays]
