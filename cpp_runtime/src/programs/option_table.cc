@@ -98,7 +98,9 @@ std::string OptionTable::parse(const std::vector<std::string>& arguments) const 
       return option->name + " needs a value: " + option->name + " " + option->argument;
     }
     const std::string expected = option->set(value);
-    if (!expected.empty()) return option->name + ": found '" + value + "', expected " + expected;
+    if (expected.empty()) continue;
+    return std::string(option->name).append(": found '").append(value).append("', expected ") +
+           expected;
   }
   return positional_target_->empty() ? "no " + positional_ + " was given" : "";
 }
