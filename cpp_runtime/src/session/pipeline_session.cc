@@ -107,7 +107,9 @@ Result<StageNode> PipelineSession::make_stage(const StageDescription& stage,
                                               const std::filesystem::path& folder,
                                               const std::vector<HostedStage>& hosted,
                                               StageLoader& loader) const {
-  if (stage.kind == "arm") return as_node(ArmStage::open((folder / stage.path).string()));
+  if (stage.kind == "arm") {
+    return as_node(ArmStage::open((folder / stage.path).string(), stage.name));
+  }
   if (stage.kind == "bundle") return make_bundle_stage(stage, loader);
   if (stage.kind == "library") {
     return as_node(FunctionStage::open(stage.name, folder / stage.path, stage.symbol));
@@ -136,7 +138,9 @@ Result<StageNode> PipelineSession::make_bundle_stage(const StageDescription& sta
     status = check_sizes("outputs", spec->writes, manifest.tensors, stage.writes, tensors);
   }
   if (!status.ok()) return status;
-  return loader.load(bundle, *spec);
+  StageSpec named = *spec;  // a pipeline may have the same stage twice
+  named.name = stage.name;
+  return loader.load(bundle, named);
 }
 
 }  // namespace edgepipe

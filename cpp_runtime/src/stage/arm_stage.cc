@@ -126,7 +126,7 @@ Result<std::unique_ptr<ArmStage>> ArmStage::create(Options options) {
   return std::unique_ptr<ArmStage>(new ArmStage(std::move(options.name), std::move(state)));
 }
 
-Result<std::unique_ptr<ArmStage>> ArmStage::open(const std::string& folder) {
+Result<std::unique_ptr<ArmStage>> ArmStage::open(const std::string& folder, std::string name) {
   const std::string plan_path = folder + "/plan.json";
   const Result<MappedFile> text = MappedFile::open(plan_path);
   if (!text.ok()) return text.status();
@@ -138,7 +138,8 @@ Result<std::unique_ptr<ArmStage>> ArmStage::open(const std::string& folder) {
   if (!variant.ok()) return variant.status().with_context(folder);
   const Result<MappedFile> kernels = MappedFile::open(folder + "/" + variant->kernels);
   if (!kernels.ok()) return kernels.status();
-  return create({.name = std::filesystem::path(folder).filename().string(),
+  if (name.empty()) name = std::filesystem::path(folder).filename().string();
+  return create({.name = std::move(name),
                  .plan = *std::move(plan),
                  .weights = weights->bytes(),
                  .kernels = kernels->bytes()});

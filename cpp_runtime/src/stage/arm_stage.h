@@ -35,8 +35,9 @@ class ArmStage final : public Stage {
   /// need, kCorrupt if the files do not belong together, kOutOfMemory.
   static Result<std::unique_ptr<ArmStage>> create(Options options);
 
-  /// The same from a stage's folder; kNotFound names a missing file.
-  static Result<std::unique_ptr<ArmStage>> open(const std::string& folder);
+  /// The same from a stage's folder; kNotFound names a missing file. Without a name, the stage has
+  /// the folder's.
+  static Result<std::unique_ptr<ArmStage>> open(const std::string& folder, std::string name = {});
 
   ~ArmStage() override;
 
