@@ -41,7 +41,7 @@ void expect_product(Device& device, ProductProgram& program, std::uint32_t seed)
   poison(program, device);
   const Status status = program.run();
   ASSERT_TRUE(status.ok()) << status.message();
-  ASSERT_EQ(program.output(), program.product());
+  ASSERT_TRUE(same(program.output(), program.product()));
 }
 
 void expect_product(Device& device) {
@@ -221,7 +221,7 @@ TEST_P(DeviceConformance, AppliesEveryAluOperation) {
       const auto o = static_cast<std::int64_t>(n % a.block_out);
       expected.push_back(low8(test.result(11 * (o - 8))));
     }
-    EXPECT_EQ(program.output(), expected) << to_string(test.op) << " " << test.imm;
+    EXPECT_TRUE(same(program.output(), expected)) << to_string(test.op) << " " << test.imm;
   }
 }
 
@@ -255,9 +255,9 @@ TEST_P(DeviceConformance, MovesRowsWithStridesAndPads) {
   const std::vector<std::vector<std::int8_t>> stored{program.product(0), program.product(1), zeros,
                                                      program.product(3)};
   for (std::size_t n = 0; n < stored.size(); ++n) {
-    EXPECT_EQ(program.output(n / 2 * kRow + n % 2), stored[n]) << "tile " << n;
+    EXPECT_TRUE(same(program.output(n / 2 * kRow + n % 2), stored[n])) << "tile " << n;
   }
-  EXPECT_EQ(program.output(2), poisoned(device())) << "the gap";
+  EXPECT_TRUE(same(program.output(2), poisoned(device()))) << "the gap";
 }
 
 // ---- run and prepare ---------------------------------------------------------------------------
@@ -270,7 +270,7 @@ TEST_P(DeviceConformance, RunsTheSameProgramAgain) {
     poison(program, device());
     const Status status = program.run_written(program.submission());
     ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_EQ(program.output(), program.product()) << "run " << seed;
+    ASSERT_TRUE(same(program.output(), program.product())) << "run " << seed;
   }
 }
 
@@ -285,9 +285,9 @@ TEST_P(DeviceConformance, PreparesWithoutRunning) {
   const Status prepared = device().prepare(submission);
   ASSERT_TRUE(prepared.ok()) << prepared.message();
   device().memory().invalidate(program.data.view());
-  EXPECT_EQ(program.output(), poisoned(device()));
+  EXPECT_TRUE(same(program.output(), poisoned(device())));
   ASSERT_TRUE(program.run_written(program.submission()).ok());
-  EXPECT_EQ(program.output(), program.product());
+  EXPECT_TRUE(same(program.output(), program.product()));
 }
 
 TEST_P(DeviceConformance, RunsAProgramAsItIsNow) {
@@ -303,8 +303,8 @@ TEST_P(DeviceConformance, RunsAProgramAsItIsNow) {
   poison(program, device());
   const Status status = program.run_written(program.submission());
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(program.output(0), poisoned(device()));
-  EXPECT_EQ(program.output(1), program.product());
+  EXPECT_TRUE(same(program.output(0), poisoned(device())));
+  EXPECT_TRUE(same(program.output(1), program.product()));
 }
 
 TEST_P(DeviceConformance, ForgetsAProgramWhoseMemoryWasReleased) {
@@ -316,8 +316,8 @@ TEST_P(DeviceConformance, ForgetsAProgramWhoseMemoryWasReleased) {
     poison(program, device());
     const Status status = program.run();
     ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_EQ(program.output(round % 2), program.product()) << "round " << round;
-    ASSERT_EQ(program.output(1 - round % 2), poisoned(device())) << "round " << round;
+    ASSERT_TRUE(same(program.output(round % 2), program.product())) << "round " << round;
+    ASSERT_TRUE(same(program.output(1 - round % 2), poisoned(device()))) << "round " << round;
   }
 }
 
@@ -334,7 +334,7 @@ TEST_P(DeviceConformance, ReadsTheMicroOpsAnewInEveryRun) {
     poison(program, device());
     const Status status = program.run_written(program.submission());
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(program.output(), program.product(round % 2)) << "round " << round;
+    EXPECT_TRUE(same(program.output(), program.product(round % 2))) << "round " << round;
   }
 }
 
@@ -350,7 +350,7 @@ TEST_P(DeviceConformance, KeepsManyProgramsApart) {
       poison(*program, device());
       const Status status = program->run_written(program->submission());
       ASSERT_TRUE(status.ok()) << status.message();
-      ASSERT_EQ(program->output(), program->product());
+      ASSERT_TRUE(same(program->output(), program->product()));
     }
   }
 }
@@ -405,8 +405,8 @@ TEST_P(DeviceConformance, EndsAtItsTimeLimitAndRunsAgain) {
     EXPECT_TRUE(program.output_is_right());
     if (status.code() == Code::kDeadline) break;
   }
-  EXPECT_EQ(status.code(), Code::kDeadline) << status.message();
-  EXPECT_NE(status.message(), "");
+  EXPECT_EQ(status.code(), Code::kDeadline) << "the run went on beyond its limit";
+  EXPECT_EQ(status.ok(), status.message().empty()) << "an error says what happened";
 }
 
 TEST_P(DeviceConformance, TakesTheLongestTimeLimit) {
@@ -418,7 +418,7 @@ TEST_P(DeviceConformance, TakesTheLongestTimeLimit) {
   submission.turn_deadline = Clock::time_point::max();
   const Status status = program.run_written(submission);
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(program.output(), program.product());
+  EXPECT_TRUE(same(program.output(), program.product()));
 }
 
 TEST_P(DeviceConformance, CountsTheTimeLimitFromItsTurn) {
@@ -434,7 +434,7 @@ TEST_P(DeviceConformance, CountsTheTimeLimitFromItsTurn) {
     if (status.ok()) break;
   }
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(program.output(), program.product());
+  EXPECT_TRUE(same(program.output(), program.product()));
 }
 
 TEST_P(DeviceConformance, GivesUpWaitingAtTheTurnDeadline) {
@@ -455,7 +455,7 @@ TEST_P(DeviceConformance, GivesUpWaitingAtTheTurnDeadline) {
     expect_product(device());
     if (!gave_up) continue;
     EXPECT_NE(status.message(), "");
-    EXPECT_EQ(program.output(), poisoned(device())) << "it ran all the same";
+    EXPECT_TRUE(same(program.output(), poisoned(device()))) << "it ran all the same";
     break;
   }
   EXPECT_TRUE(gave_up) << "it waited for the other run";

@@ -12,7 +12,57 @@
 
 #include "edgepipe/sync.h"
 
+namespace edgepipe {
+
+void PrintTo(Code code, std::ostream* out) {
+  static const std::map<Code, const char*> names{{Code::kOk, "kOk"},
+                                                 {Code::kInvalidArgument, "kInvalidArgument"},
+                                                 {Code::kNotFound, "kNotFound"},
+                                                 {Code::kCorrupt, "kCorrupt"},
+                                                 {Code::kUnsupported, "kUnsupported"},
+                                                 {Code::kOutOfMemory, "kOutOfMemory"},
+                                                 {Code::kDeadline, "kDeadline"},
+                                                 {Code::kCancelled, "kCancelled"},
+                                                 {Code::kClosed, "kClosed"},
+                                                 {Code::kDevice, "kDevice"},
+                                                 {Code::kInternal, "kInternal"}};
+  const auto found = names.find(code);
+  if (found == names.end()) {
+    *out << "code " << static_cast<int>(code);
+  } else {
+    *out << found->second;
+  }
+}
+
+}  // namespace edgepipe
+
 namespace edgepipe::conformance {
+
+::testing::AssertionResult same(std::span<const std::byte> found,
+                                std::span<const std::byte> expected) {
+  if (found.size() != expected.size()) {
+    return ::testing::AssertionFailure()
+           << "found " << found.size() << " bytes, expected " << expected.size();
+  }
+  std::size_t different = 0;
+  std::size_t first = 0;
+  for (std::size_t n = found.size(); n-- > 0;) {
+    if (found[n] == expected[n]) continue;
+    ++different;
+    first = n;
+  }
+  if (different == 0) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << different << " of " << found.size() << " bytes differ, the first is byte " << first
+         << ": found " << std::to_integer<int>(found[first]) << ", expected "
+         << std::to_integer<int>(expected[first]);
+}
+
+::testing::AssertionResult same(std::span<const std::int8_t> found,
+                                std::span<const std::int8_t> expected) {
+  return same(std::as_bytes(found), std::as_bytes(expected));
+}
+
 namespace {
 
 constexpr std::chrono::minutes kPatience{2};

@@ -19,16 +19,32 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "edgepipe/status.h"
 
+namespace edgepipe {
+
+/// Lets GoogleTest print a status code by its name.
+void PrintTo(Code code, std::ostream* out);
+
+}  // namespace edgepipe
+
 namespace edgepipe::conformance {
+
+/// Compares bytes; a failure says how many differ and shows the first.
+::testing::AssertionResult same(std::span<const std::byte> found,
+                                std::span<const std::byte> expected);
+::testing::AssertionResult same(std::span<const std::int8_t> found,
+                                std::span<const std::int8_t> expected);
 
 /// Promises that an implementation breaks, by the test's name, with the reason.
 using Deviations = std::map<std::string, std::string>;
