@@ -1,0 +1,42 @@
+// OwnDevice: a VTA of one's own: an interpreter that runs a program's instructions in their order.
+#pragma once
+
+#include <vector>
+
+#include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
+#include "edgepipe/turns.h"
+
+class OwnDevice final : public edgepipe::Device {
+ public:
+  /// `memory` is borrowed and outlives the device.
+  OwnDevice(const edgepipe::Accelerator& accelerator, edgepipe::DeviceMemory& memory);
+
+  const edgepipe::Accelerator& accelerator() const override { return accelerator_; }
+  edgepipe::DeviceMemory& memory() override { return memory_; }
+
+  /// An interpreter has nothing to prepare.
+  edgepipe::Status prepare(const edgepipe::Submission&) override { return {}; }
+
+  edgepipe::Status run(const edgepipe::Submission& submission) override;
+
+ private:
+  edgepipe::Status execute(const edgepipe::Instruction& instruction);
+  edgepipe::Status load(const edgepipe::Instruction& instruction);
+  edgepipe::Status store(const edgepipe::Instruction& instruction);
+  void gemm(const edgepipe::Instruction& instruction);
+  void alu(const edgepipe::Instruction& instruction);
+
+  /// Calls step(dst, src, wgt) for every step of a GEMM or ALU loop.
+  template <typename Step>
+  void loop(const edgepipe::Instruction& instruction, const Step& step);
+
+  /// Where the elements of a kind lie in the accelerator's own memory.
+  std::byte* element(edgepipe::MemoryType type, std::size_t index);
+
+  const edgepipe::Accelerator accelerator_;
+  const edgepipe::InstructionCodec codec_;
+  edgepipe::DeviceMemory& memory_;
+  edgepipe::Turns turns_;  // what follows belongs to the run whose turn it is
+  std::vector<std::byte> sram_[4];
+};
