@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench import frame_cost
 from bench.figures import Figure, publish
 
 SOAK_FRAMES = 1_000_000
@@ -144,6 +145,7 @@ def main(programs: Path, bundle: Path) -> int:
         throughputs.append(run(programs, "throughput"))
     figures = handover_figures(handovers) + throughput_figures(throughputs)
     figures += start_figures(programs / "edgepipe-run", bundle)
+    figures += frame_cost.figures()
     figures += soak_figures(run(programs, "soak", str(SOAK_FRAMES)))
     return publish("runtime", figures)
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "array.h"
+#include "interpreter_lock.h"
 #include "stage_error.h"
 
 namespace edgepipe::binding {
@@ -16,6 +17,7 @@ namespace ffi = tvm::ffi;
 int HostedFunction::call(void* context, const EpStageBuffer* inputs, std::uint32_t input_count,
                          const EpStageBuffer* outputs, std::uint32_t output_count, char* error,
                          std::uint64_t error_bytes) {
+  keep_interpreter_thread();
   return guarded(
       [&] {
         const auto& hosted = *static_cast<const HostedFunction*>(context);

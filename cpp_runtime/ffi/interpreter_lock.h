@@ -21,4 +21,8 @@ class InterpreterLockReleased {
   void* thread_state_ = nullptr;  // Python's; null: the lock was not this thread's
 };
 
+/// Keeps what Python knows of this thread until the thread ends: without it every call of a Python
+/// function makes and frees that anew. No effect in a process without Python.
+void keep_interpreter_thread();
+
 }  // namespace edgepipe::binding

@@ -29,6 +29,7 @@ constexpr double kLongestWaitS = 86400.0;  // longer is no wait with a deadline:
 constexpr std::chrono::milliseconds kCloseRetry{10};
 constexpr double kCloseS = 5.0;  // how long the last reference's end waits for the stages
 constexpr std::int64_t kFull = -1;
+constexpr int kCountBits = 16;
 
 // What take returns is these objects as they are.
 static_assert(std::endian::native == std::endian::little);
@@ -70,6 +71,7 @@ class PipelineModule final : public Methods<PipelineModule> {
         entry<&PipelineModule::get_input>("get_input"),
         entry<&PipelineModule::set_parameters>("set_parameters"),
         entry<&PipelineModule::send>("send"),
+        entry<&PipelineModule::send_many>("send_many"),
         entry<&PipelineModule::withdraw>("withdraw"),
         entry<&PipelineModule::await_slot>("await_slot"),
         entry<&PipelineModule::await_frame>("await_frame"),
@@ -116,6 +118,29 @@ class PipelineModule final : public Methods<PipelineModule> {
     RunningPipeline* pipeline_;
   };
 
+  /// Sends what is in the arguments from `begin` to `end`: an id and arrays.
+  std::int64_t send_frame(RunningPipeline& pipeline, const ffi::PackedArgs& args, int begin,
+                          int end) EDGEPIPE_REQUIRES(sending_) {
+    const auto id = args[begin].cast<std::int64_t>();
+    if (const Sent* sent = find_sent(id)) return sent->frame;
+    std::vector<Content> contents;  // holds what `inputs` refers to
+    contents.reserve(static_cast<std::size_t>(end - begin));
+    std::vector<std::optional<RunningPipeline::Bytes>> inputs;
+    inputs.reserve(static_cast<std::size_t>(end - begin));
+    for (int index = begin + 1; index < end; ++index) {
+      if (args[index] == nullptr) {
+        inputs.emplace_back();
+      } else {
+        inputs.emplace_back(contents.emplace_back(args[index]).bytes());
+      }
+    }
+    if (!pipeline.pipeline().has_slot()) return kFull;
+    sends_[pipeline.pipeline().submitted() % sends_.size()] = id;  // read once it is finished
+    const auto frame = static_cast<std::int64_t>(value_of(pipeline.run(inputs)));
+    sent_[sent_count_++ % sent_.size()] = {.id = id, .frame = frame};
+    return frame;
+  }
+
   struct Sent {
     std::int64_t id = 0;
     std::int64_t frame = kFull;
@@ -144,33 +169,24 @@ class PipelineModule final : public Methods<PipelineModule> {
   std::int64_t submitted() { return static_cast<std::int64_t>(Use(*this)->pipeline().submitted()); }
 
   void send(ffi::PackedArgs args, ffi::Any* result) {
-    const auto id = args[0].cast<std::int64_t>();
-    std::vector<Content> contents;  // holds what `inputs` refers to
-    contents.reserve(static_cast<std::size_t>(args.size()));
-    std::vector<std::optional<RunningPipeline::Bytes>> inputs;
-    inputs.reserve(static_cast<std::size_t>(args.size()));
-    for (int index = 1; index < args.size(); ++index) {
-      if (args[index] == nullptr) {
-        inputs.emplace_back();
-      } else {
-        inputs.emplace_back(contents.emplace_back(args[index]).bytes());
-      }
-    }
     const Use use(*this);
     MutexLock lock(sending_);
-    if (const Sent* sent = find_sent(id)) {
-      *result = sent->frame;
-      return;
+    *result = send_frame(*use.operator->(), args, 0, args.size());
+  }
+
+  void send_many(ffi::PackedArgs args, ffi::Any* result) {
+    const auto width = args[0].cast<int>();
+    const Use use(*this);
+    MutexLock lock(sending_);
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    for (int index = 1; index < args.size(); index += width) {
+      if (count > 0 && !use->pipeline().has_slot()) break;
+      const std::int64_t frame = send_frame(*use.operator->(), args, index, index + width);
+      if (frame == kFull) break;
+      if (count++ == 0) first = frame;
     }
-    Pipeline& pipeline = use->pipeline();
-    if (!pipeline.has_slot()) {
-      *result = kFull;
-      return;
-    }
-    sends_[pipeline.submitted() % sends_.size()] = id;  // read once the frame is finished
-    const auto frame = static_cast<std::int64_t>(value_of(use->run(inputs)));
-    sent_[sent_count_++ % sent_.size()] = {.id = id, .frame = frame};
-    *result = frame;
+    *result = first << kCountBits | count;
   }
 
   void withdraw(std::int64_t id) {

@@ -21,6 +21,9 @@ namespace edgepipe::binding {
 ///                                           missing, is what set_input has set; -1: no slot is
 ///                                           free; the id of one of the last 16 gives its number
 ///                                           again
+///   send_many(width, [id, array...]...) -> first << 16 | count
+///                                           the same for frames of width - 1 arrays each, as far
+///                                           as slots are free
 ///   withdraw(id)                            drops the result of that one of the last 16
 ///   await_slot(timeout_s)                   until send has a slot, or a frame with an owner that
 ///                                           is finished can be taken

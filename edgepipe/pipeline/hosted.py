@@ -8,7 +8,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -82,10 +82,7 @@ class PythonRunner(Runner):
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Call the function with read-only arrays; a bare result is the only output."""
         self._thread = threading.get_ident()
-        views = [array.view() for array in inputs]
-        for view in views:
-            view.flags.writeable = False  # another stage may read the same tensor
-        found = self._function(*views)
+        found = self._function(*inputs)
         if found is None:
             return ()
         return found if isinstance(found, tuple | list) else (found,)
@@ -166,6 +163,7 @@ class HostedStage:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     runner: Runner
+    _arrays: dict[int, tuple[list[Array], list[Array]]] = field(default_factory=dict, init=False)
 
     def __call__(self, *tensors: Any) -> None:
         """Compute the outputs from the inputs: tensors of bytes, which later frames reuse.
@@ -173,19 +171,23 @@ class HostedStage:
         Raises PipelineError with the frame's error for any exception of the runner, which is kept
         as the runner's ``failure``.
         """
-        arrays = [
-            as_port(as_array(tensor), port)
-            for tensor, port in zip(tensors, self.inputs + self.outputs, strict=True)
-        ]
-        count = len(self.inputs)
+        slot = tensors[0].data_ptr()  # frames of the same slot have the same memory
+        if slot not in self._arrays:
+            self._arrays[slot] = self._views(tensors)
+        inputs, outputs = self._arrays[slot]
         try:
-            found = self.runner.run(arrays[:count])
+            found = self.runner.run([array.view() for array in inputs])
             if len(found) != len(self.outputs):
                 raise PipelineError(
                     f"it returned {len(found)} arrays, expected {len(self.outputs)}"
                 )
-            for port, array, result in zip(self.outputs, arrays[count:], found, strict=True):
-                check_array(f"output {port.name!r}", result, port)
+            for port, array, result in zip(self.outputs, outputs, found, strict=True):
+                if (
+                    type(result) is not np.ndarray
+                    or result.dtype != array.dtype
+                    or result.shape != array.shape
+                ):
+                    check_array(f"output {port.name!r}", result, port)
                 array[...] = result
         except PipelineError as cause:
             self.runner.failure = cause
@@ -194,6 +196,17 @@ class HostedStage:
             self.runner.failure = cause
             place = _place(cause.__traceback__)
             raise PipelineError(f"{type(cause).__name__}: {cause}{place}") from cause
+
+    def _views(self, tensors: Sequence[Any]) -> tuple[list[Array], list[Array]]:
+        """Return a slot's inputs, read-only as another stage may read them too, and outputs."""
+        arrays = [
+            as_port(as_array(tensor), port)
+            for tensor, port in zip(tensors, self.inputs + self.outputs, strict=True)
+        ]
+        inputs, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
+        for array in inputs:
+            array.flags.writeable = False
+        return inputs, outputs
 
 
 def _place(trace: TracebackType | None) -> str:

@@ -57,9 +57,7 @@ class Delivery:
         self, packed: Sequence[object], deadline: float, future: FrameFuture | None = None
     ) -> int:
         """Send a frame and return its number; wait for a slot until ``deadline``."""
-        id = self._transport.begin(packed, future is not None)
-        if future is not None:  # known before its frame can be finished
-            self._futures[id] = weakref.ref(future)
+        id = self.begin(packed, future)
         try:
             while True:
                 for number in self._transport.send(id, packed):
@@ -73,8 +71,14 @@ class Delivery:
             self._futures.pop(id, None)
             if not isinstance(cause, StatusError):
                 raise
-            functions = self._transport.functions
-            raise functions.failure(cause) or cause from functions.origin(cause)
+            self._transport.functions.fail(cause)
+
+    def begin(self, packed: Sequence[object], future: FrameFuture | None) -> int:
+        """Return the id to send a frame with; its result will go to the future."""
+        id = self._transport.begin(packed, future is not None)
+        if future is not None:  # known before its frame can be finished
+            self._futures[id] = weakref.ref(future)
+        return id
 
     # ---- results out
 
@@ -168,7 +172,9 @@ class Delivery:
             frame=found.frame,
             latency_ms=found.latency_ns / 1e6,
             outputs=Named(self._output_names, arrays),
-            detections=tuple(
+            detections=()
+            if not found.box_count
+            else tuple(
                 Detection(
                     left=left,
                     top=top,
@@ -180,7 +186,9 @@ class Delivery:
                 )
                 for left, top, right, bottom, score, label_index in found.boxes()
             ),
-            classes=tuple(
+            classes=()
+            if not found.class_count
+            else tuple(
                 ClassScore(
                     score=score,
                     probability=probability,

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.futures import FrameFuture
+from edgepipe.runtime.library import StatusError
 from edgepipe.runtime.results import FrameResult
+from edgepipe.runtime.transport import COUNT_BITS
 
 if TYPE_CHECKING:
     from edgepipe.runtime.pipeline import Pipeline
 
 Array = NDArray[Any]
 Frame = Array | Sequence[Array] | Mapping[str, Array]
+Unsent = tuple[int, Sequence[object], FrameFuture]  # its id and its inputs
+
+_BURST_S = 0.001  # how long frames and results wait for others to come with them
 
 
 class FrameMap(Iterator[FrameResult]):
     """Gives the results of ``frames`` to a ``for`` loop; after an interrupt another one goes on.
 
-    No more than the pipeline's slots are taken from ``frames`` ahead of the results.
+    Frames are sent and results taken several at once, which wakes the stages less often. No more
+    than the pipeline's slots are taken from ``frames`` ahead of the results.
     """
 
     def __init__(self, pipeline: Pipeline, frames: Iterable[Frame], timeout_s: float) -> None:
         self._pipeline = pipeline
+        self._delivery = pipeline._delivery
+        self._transport = pipeline._transport
         self._frames = iter(frames)
         self._timeout_s = timeout_s
-        self._frame: Frame | None = None  # taken from the frames and not sent yet
+        self._frame: Frame | None = None  # taken from the frames
         self._is_exhausted = False
+        self._unsent: list[Unsent] = []
+        self._sent: tuple[int, list[Unsent]] = (0, [])  # the number of the first, and what was sent
         self._under_way: deque[FrameFuture] = deque()
 
     def __iter__(self) -> FrameMap:
@@ -37,28 +51,87 @@ class FrameMap(Iterator[FrameResult]):
 
     def __next__(self) -> FrameResult:
         """Wait for the next result. Raises what ``submit`` and ``FrameFuture.result`` raise."""
-        while not self._is_exhausted and len(self._under_way) < self._pipeline.slots:
+        self._note_sent()
+        if not self._under_way or not self._under_way[0].is_settled:
+            self._send_ahead()
+            if not self._under_way:
+                raise StopIteration
+            self._await_some()
+        result = self._under_way[0].result(timeout_s=self._timeout_s)
+        del self._under_way[0]
+        return result
+
+    # Below, statements without a call between them are done together: see delivery.py.
+
+    def _send_ahead(self) -> None:
+        """Send frames as long as there are any and slots are left for them."""
+        end = time.monotonic() + self._timeout_s
+        while True:
+            if not self._unsent:
+                self._fetch()
+            unsent = self._unsent
+            if not unsent:
+                return
+            try:
+                for code in self._transport.send_many([(id, packed) for id, packed, _ in unsent]):
+                    count = code & ((1 << COUNT_BITS) - 1)
+                    self._sent = (code >> COUNT_BITS, unsent[:count])
+                    self._unsent = unsent[count:]
+            except StatusError as cause:
+                self._transport.functions.fail(cause)
+            self._note_sent()
+            if not self._unsent:
+                continue
+            if self._under_way:  # their slots are the next to be free
+                return
+            if not self._delivery.collect_owned():
+                self._transport.wait("await_slot", end)
+
+    def _fetch(self) -> None:
+        """Take frames as far as there are slots for them, and none has waited for long."""
+        room = min(self._pipeline.slots - len(self._under_way), self._transport.most_sent)
+        end = time.monotonic() + _BURST_S
+        while not self._is_exhausted and len(self._unsent) < room:
             if self._frame is None:
                 for frame in self._frames:
                     self._frame = frame
                     break
                 else:
                     self._is_exhausted = True
-                    break
+                    return
             arrays, inputs = split(self._frame)
+            packed = self._pipeline._pack(arrays, inputs)
             future = FrameFuture(self._pipeline)
-            self._pipeline._send(self._timeout_s, arrays, inputs, future)
-            self._under_way += (future,)  # no call between the frame's start and its note
+            id = self._delivery.begin(packed, future)
+            self._unsent += [(id, packed, future)]
             self._frame = None
-        if not self._under_way:
-            raise StopIteration
-        result = self._under_way[0].result(timeout_s=self._timeout_s)
-        del self._under_way[0]
-        return result
+            if time.monotonic() > end:
+                return
+
+    def _note_sent(self) -> None:
+        """Give what was sent its numbers."""
+        first, sent = self._sent
+        if not sent:
+            return
+        futures = []
+        for number, (_, _, future) in enumerate(sent, first):
+            future.frame = number
+            futures.append(future)
+        self._under_way += futures
+        self._sent = (0, [])
+
+    def _await_some(self) -> None:
+        """Wait a little for most of the frames."""
+        most = self._under_way[len(self._under_way) * 3 // 4]
+        end = time.monotonic() + min(_BURST_S, self._timeout_s)
+        with suppress(RuntimeFailure):  # what it says is for the frame that it is about
+            self._delivery.settle(most, end)
 
 
 def split(frame: Frame) -> tuple[Sequence[Array], Mapping[str, Array]]:
     """Return a frame's arrays by position and by name."""
+    if type(frame) is np.ndarray:
+        return (frame,), {}
     if isinstance(frame, Mapping):
         return (), frame
     return (frame if isinstance(frame, tuple | list) else (frame,)), {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from edgepipe.closing import Closing
 from edgepipe.errors import RuntimeFailure
@@ -72,11 +72,12 @@ class Functions(dict[str, Function]):
 
     def call(self, function: str, *arguments: object) -> Any:
         """Call a function; raise RuntimeFailure when its status failed."""
-        self.check_process()
+        if os.getpid() != self._process:
+            self.check_process()
         try:
             return self[function](*arguments)
         except StatusError as cause:
-            raise self.failure(cause) or cause from self.origin(cause)
+            self.fail(cause)
 
     @property
     def is_here(self) -> bool:
@@ -100,9 +101,10 @@ class Functions(dict[str, Function]):
         """Return the failure that an exception's text tells of, None when it tells of none."""
         return status_failure(str(cause), self._kinds)
 
-    def origin(self, cause: BaseException) -> BaseException:
-        """Return the exception of this process that ``cause`` tells of, else ``cause``."""
-        return (self._origin and self._origin(str(cause))) or cause
+    def fail(self, cause: BaseException) -> NoReturn:
+        """Raise what ``cause`` tells of, from what this process has raised, if it has."""
+        origin = (self._origin and self._origin(str(cause))) or cause
+        raise self.failure(cause) or cause from origin
 
 
 def _let_go(

@@ -29,6 +29,7 @@ from operator import methodcaller
 from types import TracebackType
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import DeadlinePassed, PipelineEnded, PipelineError, RpcError, RuntimeFailure
@@ -40,6 +41,7 @@ from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.named import Named
 from edgepipe.runtime.ports import (
     Port,
+    array_shape,
     check_array,
     check_parameters,
     dense_port,
@@ -180,6 +182,7 @@ class Pipeline(Handle):
             name: tuple((stage, port) for stage, port in ends)
             for name, ends in found["input_map"].items()
         }
+        self._input_types = [(np.dtype(port.dtype), array_shape(port)) for port in self.inputs]
         self._slots = int(found["slots"])
         self._set: set[str] = set()  # inputs that set_input has set
         self._transport = transport(self._functions, self.inputs, self.outputs)
@@ -326,10 +329,26 @@ class Pipeline(Handle):
         named: Mapping[str, Array],
         future: FrameFuture | None,
     ) -> int:
-        given = self._given(arrays, named)
-        pack = self._transport.pack
-        packed = [pack(given[n]) if n in given else None for n in self.inputs.names]
+        packed = self._pack(arrays, named)
         return self._delivery.send(packed, time.monotonic() + timeout_s, future)
+
+    def _pack(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[object]:
+        """Return checked inputs as the transport takes them, None for what ``set_input`` sets."""
+        pack = self._transport.pack
+        if not named and self._fits(arrays):
+            return [pack(array) for array in arrays]
+        given = self._given(arrays, named)
+        return [pack(given[n]) if n in given else None for n in self.inputs.names]
+
+    def _fits(self, arrays: Sequence[Array]) -> bool:
+        """Tell quickly whether these are the inputs; ``_given`` tells what is wrong."""
+        if len(arrays) != len(self._input_types):
+            return False
+        for array, (dtype, shape) in zip(arrays, self._input_types, strict=True):
+            # NumPy has one object for each of its own dtypes.
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return False
+        return True
 
     def _given(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         """Return checked inputs by name; raise PipelineError for a wrong or missing one."""

@@ -49,7 +49,7 @@ class ClassScore:
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)  # not frozen: one is made for each frame
 class FrameResult:
     """A finished frame, the same for every pipeline.
 

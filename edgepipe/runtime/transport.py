@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import DeadlinePassed
 from edgepipe.runtime.frames import TakenFrame, read_frames
 from edgepipe.runtime.handle import Functions
-from edgepipe.runtime.library import as_tensor
+from edgepipe.runtime.library import StatusError, as_tensor
 from edgepipe.runtime.named import Named
 from edgepipe.runtime.ports import Port, array_shape
 
@@ -29,12 +29,14 @@ _COPIED_BYTES = 16384  # up to here bytes are quicker to hand over than a tensor
 _SHORT_BYTES = 65536  # up to here a call is shorter than giving the interpreter lock to another
 _BLOCK_BYTES = 32768
 _BLOCK_FRAMES = 16
+COUNT_BITS = 16  # of what send_many returns: kCountBits of cpp_runtime/ffi/pipeline_module.cc
 
 
 class Transport:
     """Calls the functions of one pipeline. Any thread."""
 
     slice_s = 0.02  # how long a wait keeps a signal handler waiting
+    most_sent = 16  # how many frames send_many takes
 
     def __init__(self, functions: Functions, inputs: Named[Port], outputs: Named[Port]) -> None:
         self.functions = functions
@@ -79,6 +81,15 @@ class Transport:
         """
         return starmap(self.functions["send"], ((id, *packed),))
 
+    def send_many(self, frames: Sequence[tuple[int, Sequence[object]]]) -> Iterator[int]:
+        """As ``send``, for frames with their ids: the first one's number, and how many were sent.
+
+        The number is shifted by ``COUNT_BITS``, to leave room for the count.
+        """
+        arguments = [part for id, packed in frames for part in (id, *packed)]
+        width = 1 + len(frames[0][1])
+        return starmap(self.functions["send_many"], ((width, *arguments),))
+
     def take(self, first: int, most: int, owned_only: bool) -> Sequence[Taken]:
         """Return up to ``most`` finished frames from number ``first`` on, with their outputs.
 
@@ -88,9 +99,11 @@ class Transport:
         if block is None or not block.first <= first < block.first + block.rows:
             block = self._block = _Block(first, self._outputs)
         row = first - block.first
-        content = self.call(
-            "take", first, min(most, block.rows - row), owned_only, row, *block.tensors
-        )
+        take = self.functions["take"]
+        try:
+            content = take(first, min(most, block.rows - row), owned_only, row, *block.tensors)
+        except StatusError as cause:
+            self.functions.fail(cause)
         return [
             (found, [array[found.frame - block.first] for array in block.arrays])
             for found in read_frames(content)
@@ -98,7 +111,7 @@ class Transport:
 
     def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:
         """Keep the interpreter lock for calls that are shorter than giving it to another thread."""
-        for name, ports in (("send", inputs), ("take", outputs)):
+        for name, ports in (("send", inputs), ("send_many", inputs), ("take", outputs)):
             function: Any = self.functions[name]
             function.release_gil = sum(port.bytes for port in ports) > _SHORT_BYTES
 
