@@ -79,6 +79,20 @@ def test_futures_keep_their_frames(start: Start, storm: Storm) -> None:
     assert storm.count > 50, "hardly anything was interrupted"
 
 
+def test_values_that_were_set_wait_for_their_runs(start: Start) -> None:
+    pipeline = start(chain(made.adder()))
+    pipeline.set_input("data", vector(1))
+    pipeline.run()
+    for number in (2, 3):
+        pipeline.set_input("data", vector(number))
+    assert_array_equal(pipeline.get_input("data"), vector(3))
+    pipeline.run(data=vector(10))  # takes no value that waits
+    for _ in range(3):
+        pipeline.run()
+    for number in (1, 10, 2, 3, 3):
+        assert_array_equal(pipeline.next().outputs[0], vector(number + 1))
+
+
 def test_values_that_were_set_are_run_once_each(start: Start, storm: Storm) -> None:
     pipeline = start(chain(naps("only")), slots=4)
     for number in range(100):
