@@ -169,11 +169,13 @@ bool FrameSchedule::full() const {
 
 Status FrameSchedule::full_status() const {
   const std::uint64_t frame = submitted_ - slots_.size();
-  return {Code::kDeadline, "no free slot before the deadline: all " +
-                               std::to_string(slots_.size()) + " are in use; " +
-                               (frame < delivered_ ? "frame " + std::to_string(frame) +
-                                                         " has been taken but not released"
-                                                   : holder(frame))};
+  return {Code::kDeadline,
+          "no free slot before the deadline: all " + std::to_string(slots_.size()) +
+              " are in use; " +
+              (frame < delivered_
+                   ? "frame " + std::to_string(frame) + " has been taken but not released"
+                   : holder(frame)),
+          "take finished frames and release them, allow more time, or use more slots"};
 }
 
 Status FrameSchedule::unfinished_status(std::uint64_t frame) const {
