@@ -47,7 +47,7 @@ class QuantizeError(EdgepipeError):
 
 
 class PartitionError(EdgepipeError):
-    """An unknown cut or operator name, or a placement that cannot be had."""
+    """An unknown cut or operator name, or an impossible placement."""
 
 
 class CodegenError(EdgepipeError):

@@ -382,7 +382,7 @@ class PipelineModule final : public Methods<PipelineModule> {
   Mutex mutex_;
   CondVar changed_;
   bool closing_ EDGEPIPE_GUARDED_BY(mutex_) = false;
-  int users_ EDGEPIPE_GUARDED_BY(mutex_) = 0;  // calls under way
+  int users_ EDGEPIPE_GUARDED_BY(mutex_) = 0;  // calls in progress
   OwnedHere<RunningPipeline> pipeline_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 

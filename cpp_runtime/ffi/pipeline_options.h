@@ -14,8 +14,8 @@ namespace edgepipe::binding {
 ///    "trace_spans": 0}
 ///
 /// device: as DeviceRegistry::parse reads it; pinning: required, preferred or off; slots: 0 is as
-/// many as the pipeline chooses; cores: stage k runs on the k-th, round and round. kInvalidArgument
-/// for another key or value.
+/// many as the pipeline chooses; cores: stage k runs on core k modulo their number.
+/// kInvalidArgument for another key or value.
 Result<Session::Options> parse_options(std::string_view text);
 
 }  // namespace edgepipe::binding

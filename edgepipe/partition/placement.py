@@ -44,7 +44,7 @@ def place(
     no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
     operator names to "arm" or "vta" and wins; ``on_arm`` has operators that are to be on ARM unless
     ``overrides`` has them, with the reason.
-    Raises ``PartitionError`` for unknown names and for a VTA placement that cannot be had.
+    Raises ``PartitionError`` for unknown names and for an operator that cannot run on the VTA.
     """
     overrides = dict(overrides or {})
     names = [operator.name for operator in operators]

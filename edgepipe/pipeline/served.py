@@ -41,7 +41,7 @@ def load_on(
 
     It runs until it is closed, or the session ends. A call is a round trip, calls of several
     threads are made one after the other, arrays travel with them. ``device`` runs VTA stages,
-    ``slots`` bounds the frames under way. Relax stages for the CPU run in the server; Python stages
+    ``slots`` bounds the frames in flight. Relax stages for the CPU run in the server; Python stages
     cannot. Raises ``RpcError`` with the server's reason.
     """
     root, count = Path(path), slot_count(slots)

@@ -112,7 +112,7 @@ class FrameFuture:
             self._pipeline._delivery.watch(self)
 
     def __await__(self) -> Generator[object, None, FrameResult]:
-        """Wait in a coroutine. Cancelling the task leaves the frame under way."""
+        """Wait in a coroutine. Cancelling the task leaves the frame in flight."""
         if not self.done():
             loop = asyncio.get_running_loop()
             waiter = loop.create_future()

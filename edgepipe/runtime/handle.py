@@ -1,4 +1,4 @@
-"""What stands for an object of the C++ side: its functions, let go of once."""
+"""A handle to an object of the C++ runtime: its functions, released exactly once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from edgepipe.runtime.library import Function, StatusError, status_failure
 class Handle(Closing):
     """Owns a module of TVM-FFI, whose functions are the object's.
 
-    The object is let go of by ``close``, or together with this one; ``end`` is called with the
+    ``close`` releases the object, as does the end of this one; ``end`` is called with the
     functions before, ``keep`` lives as long.
 
-    In a forked child the object is its parent's: every call is an error, and nothing is let go of.
+    In a forked child the object is its parent's: every call is an error, and nothing is released.
     """
 
     def __init__(

@@ -236,7 +236,7 @@ class Pipeline(Handle):
 
     @property
     def slots(self) -> int:
-        """Return how many frames may be under way, results that were not taken included."""
+        """Return how many frames may be in flight, including results that have not been taken."""
         return self._slots
 
     @property
@@ -374,7 +374,7 @@ class Pipeline(Handle):
     def set_parameters(self, group: str, parameters: Mapping[str, Array]) -> None:
         """Replace parameters of a group for every frame that is run after this call.
 
-        Frames that are under way keep the old ones. Raises PipelineError for an unknown group, no
+        Frames in flight keep the old ones. Raises PipelineError for an unknown group, no
         parameters, an unknown parameter or a wrong dtype or shape.
         """
         found = self.parameter_groups.get(group)

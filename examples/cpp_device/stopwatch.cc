@@ -51,7 +51,7 @@ class Stopwatch final : public Device {
 
   // Runs the program and blocks until it has finished. A real device writes the address and the
   // count of instructions to its registers and waits for the done flag, at most for the time limit.
-  // Any thread may call it, also while another run is under way.
+  // Any thread may call it, also during another run.
   Status run(const Submission& submission) override {
     const Clock::time_point start = Clock::now();
     Status status = inner_->run(submission);
