@@ -90,7 +90,7 @@ def install(
             connection.run("program", system, name, by, timeout_s=_PROGRAM_S)
         except DeployError as error:
             remedy = next((r for p, r in _REMEDIES if re.search(p, str(error))), None)
-            raise BitstreamError(str(error), hint=error.hint or remedy) from error
+            raise BitstreamError(str(error), hint=remedy or error.hint) from error
     return Installed(record=made, by=by)
 
 

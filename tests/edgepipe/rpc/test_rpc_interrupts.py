@@ -77,12 +77,16 @@ def test_a_session_ends_soon_though_an_interrupted_call_never_does(server):
         assert following.info()["process"] > 0
 
 
+# How TVM reports a connection that ended. Code 1 is the farewell of a server that ends in order.
+_CUT = "(reset|pipe|code=1)"
+
+
 def test_a_session_that_has_lost_its_server_says_so_on_every_later_call(session):
     os.kill(session.info()["process"], signal.SIGKILL)
-    with pytest.raises(RpcError, match=r"RPC: .*(Connection reset|Broken pipe)"):
+    with pytest.raises(RpcError, match=rf"RPC: .*{_CUT}"):
         session.info()
     for _ in range(2):
-        with pytest.raises(RpcError, match=r"the RPC session is broken: .*(reset|pipe)") as caught:
+        with pytest.raises(RpcError, match=rf"the RPC session is broken: .*{_CUT}") as caught:
             session.info()
         assert caught.value.hint == "close it and connect again"
 
