@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ class EmulatedZocl {
       return map->handle == 7 && maps ? 0 : -1;
     }
     if (request == zocl::kSyncBo) {
+      const std::lock_guard lock(mutex_);  // a driver's ioctls come from any thread
       synced.push_back(*static_cast<zocl::SyncBo*>(argument));
       return 0;
     }
@@ -90,6 +92,7 @@ class EmulatedZocl {
   std::vector<zocl::SyncBo> synced;
 
  private:
+  std::mutex mutex_;  // guards synced
   const std::size_t arena_bytes_;
 };
 
