@@ -65,7 +65,10 @@ def split_by_groups(module: IRModule, groups: Sequence[Sequence[str]]) -> list[S
     if missing or len(given) != len(operators):
         which = missing[0] if missing else next(n for n in given if given.count(n) > 1)
         times = "no group" if missing else f"{given.count(which)} places"
-        raise PartitionError(f"operator {which!r} is in {times}, expected exactly one")
+        raise PartitionError(
+            f"operator {which!r} is in {times}, expected exactly one",
+            hint="name every operator in exactly one group",
+        )
     _require_order(main, [[operators[name] for name in group] for group in groups])
     stages = []
     for index, group in enumerate(groups):

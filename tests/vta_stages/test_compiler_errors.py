@@ -17,10 +17,14 @@ RNG = np.random.default_rng(0)
 X = tensor("x", 16, 8, 8)
 
 
-def refused(layer: Layer, accelerator: Accelerator = STOCK) -> str:
+def refusal(layer: Layer, accelerator: Accelerator = STOCK) -> LayerError:
     with pytest.raises(LayerError) as caught:
         check_layer(accelerator, layer)
-    return str(caught.value)
+    return caught.value
+
+
+def refused(layer: Layer, accelerator: Accelerator = STOCK) -> str:
+    return str(refusal(layer, accelerator))
 
 
 def simple_conv() -> Conv:
@@ -54,6 +58,9 @@ def test_a_factor_with_too_many_bits() -> None:
     assert refused(layer) == (
         "s: term x has factor 257 on channel 3, expected f * 2**k with -128 <= f <= 127 and k <= 16"
     )
+    assert refusal(layer).hint == (
+        "choose the scale of the term's tensor so that the factor has at most 8 bits"
+    )
 
 
 def test_resize_weights_beyond_int8() -> None:
@@ -64,6 +71,7 @@ def test_resize_weights_beyond_int8() -> None:
     assert refused(layer) == (
         "r: a product of a row and a column weight is 144, expected -128 to 127"
     )
+    assert refusal(layer).hint == "use a smaller shift for the resize"
 
 
 def test_a_pool_window_in_the_padding() -> None:
@@ -78,6 +86,7 @@ def test_a_pool_window_in_the_padding() -> None:
     assert refused(layer) == (
         "p: a window of 2 along the height lies at -3, outside the picture of 8"
     )
+    assert refusal(layer).hint == "reduce the padding so that every window contains a pixel"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +124,9 @@ def test_names_of_a_program() -> None:
 
     assert "x is neither an input" in message([layer], [], ["c.out"])
     assert "no layer computes output z" in message([layer], ["x"], ["z"])
+    with pytest.raises(LayerError) as caught:
+        compile_program(STOCK, [layer], ["x"], ["z"])
+    assert caught.value.hint == "computed tensors: c.out"
     assert "no layer reads input w" in message([layer], ["x", "w"], ["c.out"])
     assert "named twice" in message([layer], ["x"], ["c.out", "c.out"])
     assert "c.out already exists" in message([layer, layer], ["x"], ["c.out"])

@@ -19,6 +19,9 @@ from vta_stages.program import LayerSpan, Program, Region, RegionKind
 FILES = ["consts.bin", "insns.bin", "program.json", "relocs.bin"]
 
 
+DAMAGED = "the program is damaged: build or copy the bundle again"
+
+
 @pytest.fixture
 def program() -> Program:
     return make_program(product_instructions(), product_uops(), consts=b"weights")
@@ -119,29 +122,41 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kept_bytes", "message"),
+    ("name", "kept_bytes", "message", "hint"),
     [
-        ("consts.bin", 70, "constants are 70 bytes, expected 71"),
-        ("insns.bin", 100, "insns.bin: 100 bytes, expected a multiple of 16"),
-        ("insns.bin", 96, "8 relocations, expected one for each of 6 instructions"),
-        ("relocs.bin", 7, "7 relocations, expected one for each of 8 instructions"),
-        ("program.json", 200, "program.json: is not valid JSON"),
+        ("consts.bin", 70, "constants are 70 bytes, expected 71", DAMAGED),
+        (
+            "insns.bin",
+            100,
+            "insns.bin: 100 bytes, expected a multiple of 16",
+            "the file is truncated; copy the bundle again",
+        ),
+        ("insns.bin", 96, "8 relocations, expected one for each of 6 instructions", DAMAGED),
+        ("relocs.bin", 7, "7 relocations, expected one for each of 8 instructions", DAMAGED),
+        ("program.json", 200, "program.json: is not valid JSON", DAMAGED),
     ],
 )
 def test_a_truncated_file_is_refused(
-    folder: Path, name: str, kept_bytes: int, message: str
+    folder: Path, name: str, kept_bytes: int, message: str, hint: str
 ) -> None:
     (folder / name).write_bytes((folder / name).read_bytes()[:kept_bytes])
-    with pytest.raises(ProgramError, match=message):
+    with pytest.raises(ProgramError, match=message) as caught:
         Program.load(folder)
+    assert caught.value.hint == hint
 
 
 def test_an_altered_instruction_is_refused_when_it_does_not_decode(folder: Path) -> None:
     content = bytearray((folder / "insns.bin").read_bytes())
     content[16 * 7 + 15] = 0xFF
     (folder / "insns.bin").write_bytes(content)
-    with pytest.raises(EncodingError, match=r"1_vta: instruction 7 \(FINISH\): bits outside"):
+    with pytest.raises(
+        EncodingError, match=r"1_vta: instruction 7 \(FINISH\): bits outside"
+    ) as caught:
         Program.load(folder)
+    assert caught.value.hint == (
+        "check that the program was compiled for encoding revision 0.0.1 and configuration "
+        "1x16_i8w8a32_15_15_18_17"
+    )
 
 
 @pytest.mark.parametrize(

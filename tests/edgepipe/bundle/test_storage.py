@@ -229,8 +229,9 @@ def test_what_the_manifest_does_not_list_is_damage(tmp_path):
 
 def test_a_pipe_is_not_a_bundle(tmp_path):
     os.mkfifo(tmp_path / "net.edgepipe")
-    with pytest.raises(BundleError, match="neither a file nor a folder"):
+    with pytest.raises(BundleError, match="neither a file nor a folder") as caught:
         storage.check(tmp_path / "net.edgepipe")
+    assert caught.value.hint == ("name a bundle: a folder, or an archive that ends in .edgepipe")
 
 
 def test_a_damaged_manifest_and_another_format_are_errors():

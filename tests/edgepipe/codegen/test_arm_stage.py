@@ -211,8 +211,11 @@ def test_a_layout_for_a_tensor_that_is_not_a_picture():
     builder = ModuleBuilder()
     builder.param("x", (1, 60), "float32")
     builder.emit("y", "negative", "x")
-    with pytest.raises(CodegenError, match=r"y: float32\[1, 60\] cannot be in layout vta"):
+    with pytest.raises(
+        CodegenError, match=r"y: float32\[1, 60\] cannot be in layout vta"
+    ) as caught:
         compile_arm_stage(builder.finish(["y"]), output_layouts={"y": Blocks()})
+    assert caught.value.hint == "use layout nchw for it"
 
 
 def test_every_variant_has_kernels_of_its_own_and_all_have_the_same_weights(frame_stage):

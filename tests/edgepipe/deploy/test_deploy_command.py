@@ -79,17 +79,30 @@ def test_a_single_board_prints_its_steps_and_a_row(board, make_bundle, runtime, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "hint"),
     [
-        (("net.edgepipe",), "no host to deploy to"),
-        (("--host", "a"), "no bundle to deploy"),
-        (("net.edgepipe", "--host", "a", "--host", "a"), "host 'a' is given twice"),
-        (("net.edgepipe", "--fleet", "none.toml"), "none.toml: no such file"),
+        (("net.edgepipe",), "no host to deploy to", "name a board"),
+        (
+            ("--host", "a"),
+            "no bundle to deploy",
+            "name a bundle, or use --rollback or --list",
+        ),
+        (
+            ("net.edgepipe", "--host", "a", "--host", "a"),
+            "host 'a' is given twice",
+            "name each host once",
+        ),
+        (
+            ("net.edgepipe", "--fleet", "none.toml"),
+            "none.toml: no such file",
+            "check the name of the TOML file",
+        ),
     ],
 )
-def test_wrong_uses_are_reported(arguments, message):
-    with pytest.raises(DeployError, match=message):
+def test_wrong_uses_are_reported(arguments, message, hint):
+    with pytest.raises(DeployError, match=message) as caught:
         command(*arguments)
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(

@@ -106,5 +106,8 @@ def test_a_program_says_its_architecture(tmp_path, machine, elf_class, architect
 def test_no_program_for_the_board_is_reported_with_those_found(tmp_path):
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0")
-    with pytest.raises(DeployError, match=r"no program for armhf boards .*program is for x86_64"):
+    with pytest.raises(
+        DeployError, match=r"no program for armhf boards .*program is for x86_64"
+    ) as caught:
         payload.find_runtime("armhf", (path,))
+    assert caught.value.hint == "build it with `make board`, or name one"

@@ -102,8 +102,9 @@ def test_an_operator_between_two_devices_makes_stages_on_both_sides():
 
 
 def test_vta_cannot_be_asked_for_what_it_cannot_run():
-    with pytest.raises(PartitionError, match="sigmoid_a: cannot be placed on vta"):
+    with pytest.raises(PartitionError, match="sigmoid_a: cannot be placed on vta") as caught:
         place(NETWORK, fits, overrides={"sigmoid_a": "vta"})
+    assert caught.value.hint == "leave it on arm"
 
 
 @pytest.mark.parametrize("arguments", [{"overrides": {"conv9": "arm"}}, {"border": "conv9"}])

@@ -18,6 +18,7 @@ from bench import models
 from edgepipe import description
 from edgepipe.errors import PartitionError
 from edgepipe.frontend.network import load_network
+from edgepipe.names import suggest
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.split import StageModule, split, split_by_groups
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
@@ -96,19 +97,37 @@ def test_wrong_cuts_and_groups_are_explained(detector: QuantizedNetwork) -> None
     assert caught.value.hint is not None
     assert "stem_leaky" in caught.value.hint
     cases = [
-        (lambda: split(module, ["stem_pool", "stem_pool"]), "cut 'stem_pool' is given twice"),
-        (lambda: split_by_groups(module, [names[:-1]]), f"{names[-1]!r} is in no group"),
-        (lambda: split_by_groups(module, [names, names[:1]]), f"{names[0]!r} is in 2 places"),
-        (lambda: split_by_groups(module, [["nothing"]]), "operator 'nothing' is unknown"),
+        (
+            lambda: split(module, ["stem_pool", "stem_pool"]),
+            "cut 'stem_pool' is given twice",
+            "name each cut once",
+        ),
+        (
+            lambda: split_by_groups(module, [names[:-1]]),
+            f"{names[-1]!r} is in no group",
+            "name every operator in exactly one group",
+        ),
+        (
+            lambda: split_by_groups(module, [names, names[:1]]),
+            f"{names[0]!r} is in 2 places",
+            "name every operator in exactly one group",
+        ),
+        (
+            lambda: split_by_groups(module, [["nothing"]]),
+            "operator 'nothing' is unknown",
+            suggest("nothing", names),
+        ),
         (
             lambda: split_by_groups(module, [names[1:], names[:1]]),
             "stem_leaky: reads image.int8, which is made later",
+            "put the operators into an order in which each follows its inputs",
         ),
     ]
-    for call, message in cases:
+    for call, message, hint in cases:
         with pytest.raises(PartitionError) as caught:
             call()
         assert message in str(caught.value)
+        assert caught.value.hint == hint
 
 
 @pytest.mark.models

@@ -107,8 +107,11 @@ def test_snap_makes_the_first_residual_exact() -> None:
 
 
 def test_overflow_is_refused_with_the_bound() -> None:
-    with pytest.raises(QuantizeError, match="conv_3: an accumulator could reach 1280000000"):
+    with pytest.raises(
+        QuantizeError, match="conv_3: an accumulator could reach 1280000000"
+    ) as caught:
         require_no_overflow("conv_3", np.array([10_000_000]), [], np.array([0]))
+    assert caught.value.hint == ("the ranges seen in calibration are implausible; check the frames")
 
 
 @pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "pytorch_half_pixel"])

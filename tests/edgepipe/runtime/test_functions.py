@@ -240,8 +240,9 @@ def test_a_library_that_cannot_be_loaded_is_an_error(monkeypatch, tmp_path):
     broken = tmp_path / library.LIBRARY_NAME
     broken.write_bytes(b"no library")
     monkeypatch.setattr(library, "library_path", lambda: broken)
-    with pytest.raises(RuntimeFailure, match="cannot be loaded"):
+    with pytest.raises(RuntimeFailure, match="cannot be loaded") as caught:
         library.runtime_function.__wrapped__("remedy")
+    assert caught.value.hint == "rebuild it for this machine: ninja -C build/host"
 
 
 def dynamic_section(file):

@@ -101,7 +101,7 @@ def test_a_process_without_a_home_folder_sees_them_too(tmp_path, monkeypatch):
 def test_no_pipeline_is_a_clear_error(tmp_path):
     with pytest.raises(RuntimeFailure, match="this machine: no pipeline is running") as error:
         top(tmp_path, "--once")
-    assert "edgepipe-run" in error.value.hint
+    assert error.value.hint == "start one with edgepipe-run, edgepipe-cam or edgepipe run"
 
 
 def test_a_process_that_is_gone_is_not_shown(tmp_path):

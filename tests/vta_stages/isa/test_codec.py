@@ -190,8 +190,9 @@ def test_a_uop_beyond_its_field_is_refused() -> None:
 
 def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
     deep = Accelerator(acc_buffer_bytes_log2=19)
-    with pytest.raises(EncodingError, match="word 1 of a GEMM instruction needs 68 bits"):
+    with pytest.raises(EncodingError, match="word 1 of a GEMM instruction needs 68 bits") as caught:
         instruction_fields(deep)
+    assert caught.value.hint == "choose smaller buffers"
     with pytest.raises(EncodingError, match="of a uop needs 34 bits, expected at most 32"):
         uop_fields(deep)
 
