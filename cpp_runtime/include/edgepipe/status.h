@@ -33,6 +33,13 @@ enum class Code {
   kOtherClock,
   kOtherBitstream,
   kOtherVersion,
+
+  // The policy of the machine refuses the bundle; see policy.h.
+  kUnsigned,
+  kOtherSigner,   // signed by nobody that the machine trusts
+  kAltered,       // differs from what was signed
+  kOlderRelease,  // its version is lower than one that the machine has accepted
+  kUnverifiable,  // the policy or the tool that checks it cannot be used
 };
 
 class [[nodiscard]] Status {
