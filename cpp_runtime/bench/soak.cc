@@ -18,8 +18,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "edgepipe/function_stage.h"
 #include "edgepipe/pipeline.h"
+#include "edgepipe/stage.h"
 
 namespace edgepipe {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/thread.h"
-#include "edgepipe/function_stage.h"
 #include "edgepipe/pipeline.h"
+#include "edgepipe/stage.h"
 
 namespace edgepipe::bench {
 

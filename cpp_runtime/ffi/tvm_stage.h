@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include "edgepipe/graph.h"
 #include "edgepipe/stage_function.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
-#include "edgepipe/tensor.h"
 
 namespace edgepipe::binding {
 

@@ -1,7 +1,7 @@
 // A pipeline.json of arbitrary text is either refused, or all its indices are in range.
 #include <cstdlib>
 
-#include "edgepipe/pipeline_description.h"
+#include "edgepipe/pipeline_session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   const auto description =

@@ -66,7 +66,7 @@ CLOSE_TIMEOUT_S = 5.0
 _ABANDON_S = 0.5  # for a Python function to end by an exception
 # How the pipeline's C++ side names the stage of a frame that failed.
 _FAILED_STAGE = re.compile(r"stage \d+ '([^']+)' at frame \d+")
-TRACE_SPANS = 32768  # kTraceSpans of pipeline_trace.h
+TRACE_SPANS = 32768  # kTraceSpans of pipeline_statistics.h
 
 
 class Pinning(StrEnum):

@@ -5,7 +5,6 @@
 
 #include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
-#include "edgepipe/turns.h"
 
 class OwnDevice final : public edgepipe::Device {
  public:

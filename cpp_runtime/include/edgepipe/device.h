@@ -6,13 +6,15 @@
 // conformance/device_suite.h tests these promises on any device.
 //
 // Thread rules: run may be called from any thread; calls are served one at a time, in the order in
-// which they arrive (turns.h).
+// which they arrive. A device gets that from Turns, below.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "edgepipe/accelerator.h"
@@ -38,6 +40,50 @@ struct Submission {
   Clock::time_point turn_deadline = Clock::time_point::max();  // to get its turn
   std::span<const LayerRange> layers = {};
   std::chrono::nanoseconds modelled_time{0};  // time on the board by the model; see timed_device.h
+};
+
+/// Exclusive use of a device, granted in the order of the requests:
+///
+///   Result<Turns::Turn> turn = turns.take(submission.turn_deadline);
+///   if (!turn.ok()) return turn.status();  // others used the device all that time
+///   ...                                    // the turn ends with its scope
+///
+/// A mutex would also exclude, but it may favour the same stage repeatedly, and it has no deadline.
+/// Any thread may call take; a Turn stays on its thread. Nothing allocates.
+class Turns {
+ public:
+  /// Holds the device and passes it to the next waiter when destroyed. Movable, not copyable.
+  class Turn {
+   public:
+    Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn() {
+      if (turns_ != nullptr) turns_->pass_on();
+    }
+
+   private:
+    friend class Turns;
+    explicit Turn(Turns* turns) : turns_(turns) {}
+
+    Turns* turns_;
+  };
+
+  /// Blocks until all earlier requests are done; kDeadline says how many are still ahead.
+  Result<Turn> take(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+
+ private:
+  struct Waiter {
+    CondVar wake;
+    Waiter* next = nullptr;
+    bool called = false;
+  };
+
+  void pass_on() EDGEPIPE_EXCLUDES(mutex_);
+  std::size_t leave(const Waiter& waiter) EDGEPIPE_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  bool taken_ EDGEPIPE_GUARDED_BY(mutex_) = false;
+  Waiter* first_ EDGEPIPE_GUARDED_BY(mutex_) = nullptr;  // waiters live on their threads' stacks
 };
 
 class Device {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/graph.h"
 #include "edgepipe/status.h"
-#include "edgepipe/tensor.h"
 
 namespace edgepipe {
 

@@ -17,10 +17,17 @@
 #include <mutex>
 #include <utility>
 
-#include "edgepipe/buffer_view.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
+
+/// A piece of memory that both the CPU and the accelerator see. Does not own it. A stage's views
+/// are valid as long as its pipeline lives and are 64-byte aligned.
+struct BufferView {
+  std::byte* data = nullptr;         // for the CPU
+  std::uint64_t device_address = 0;  // for the accelerator, in bytes
+  std::size_t bytes = 0;
+};
 
 class DeviceMemory;
 

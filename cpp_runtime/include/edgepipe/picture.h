@@ -1,16 +1,23 @@
-// Picture: one picture as a camera or a file delivers it, borrowed from its source.
+// Picture and PictureLease: a picture as a camera or a file delivers it, in its owner's memory.
 //
 //   const Picture picture{.format = PixelFormat::kYuyv, .width = 640, .height = 480,
 //                         .row_bytes = 1280, .bytes = buffer};
 //   Status status = check(picture);
+//
+//   PictureLease lease;
+//   Result<bool> more = source.next(lease, stop);  // e.g. in the camera driver's buffer
+//   fitter.fit(lease.picture(), frame);
+//   lease.release();                               // the driver may fill the buffer again
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "edgepipe/status.h"
 
@@ -25,6 +32,7 @@ enum class PixelFormat {
   kJpeg,  // compressed; row_bytes is unused
 };
 
+/// Borrowed: the bytes belong to the source.
 struct Picture {
   PixelFormat format = PixelFormat::kRgb;
   int width = 0;              // pixels
@@ -49,5 +57,50 @@ std::size_t packed_bytes(PixelFormat format, int width, int height);
 /// kInvalidArgument unless the sides are 1..16384 (and even if the format shares colours between
 /// pixels), rows do not overlap and `bytes` contains all of them.
 Status check(const Picture& picture);
+
+/// The owner of a picture's memory. Must outlive all leases on it.
+class PictureOwner {
+ public:
+  PictureOwner() = default;
+  PictureOwner(const PictureOwner&) = delete;
+  PictureOwner& operator=(const PictureOwner&) = delete;
+  virtual ~PictureOwner() = default;
+
+  /// Takes a buffer back. For any thread; does not block.
+  virtual void give_back(std::size_t buffer) = 0;
+};
+
+/// A picture in its owner's memory, which is returned when the lease ends. Movable, not copyable;
+/// belongs to one thread at a time. Allocates nothing.
+class PictureLease {
+ public:
+  PictureLease() = default;
+  PictureLease(const Picture& picture, std::shared_ptr<PictureOwner> owner, std::size_t buffer)
+      : picture_(picture), owner_(std::move(owner)), buffer_(buffer) {}
+  PictureLease(PictureLease&& other) noexcept = default;
+  PictureLease& operator=(PictureLease&& other) noexcept {
+    std::swap(picture_, other.picture_);
+    std::swap(owner_, other.owner_);
+    std::swap(buffer_, other.buffer_);
+    other.release();
+    return *this;
+  }
+  ~PictureLease() { release(); }
+
+  [[nodiscard]] bool held() const { return owner_ != nullptr; }
+
+  /// The picture; its bytes are valid until the lease ends.
+  [[nodiscard]] const Picture& picture() const { return picture_; }
+
+  /// Returns the memory. No effect on an empty lease.
+  void release() {
+    if (const std::shared_ptr<PictureOwner> owner = std::move(owner_)) owner->give_back(buffer_);
+  }
+
+ private:
+  Picture picture_;
+  std::shared_ptr<PictureOwner> owner_;
+  std::size_t buffer_ = 0;
+};
 
 }  // namespace edgepipe

@@ -19,7 +19,6 @@
 #include <string>
 
 #include "edgepipe/picture.h"
-#include "edgepipe/picture_lease.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {

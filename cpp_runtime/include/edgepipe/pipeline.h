@@ -48,7 +48,6 @@
 #include "edgepipe/graph.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/pipeline_statistics.h"
-#include "edgepipe/pipeline_trace.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
 

@@ -1,22 +1,26 @@
 // PipelineSession: an exported pipeline, ready to run, with stages of any kind in any graph.
 //
+//   Result<PipelineDescription> description = PipelineDescription::parse(text, "pipeline.json");
 //   Result<std::unique_ptr<PipelineSession>> session =
-//       PipelineSession::open("exported", description, {}, {});
+//       PipelineSession::open("exported", *description, {}, {});
 //   (*session)->pipeline().submit(frames, deadline);
 //
 // Compiled stages, stages of bundles and functions of shared libraries are loaded from the folder.
 // The host program runs all other kinds ("tvm", "python") and supplies a function for each.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "edgepipe/bundle.h"
+#include "edgepipe/graph.h"
 #include "edgepipe/pipeline.h"
-#include "edgepipe/pipeline_description.h"
 #include "edgepipe/session.h"
 #include "edgepipe/stage_function.h"
 #include "edgepipe/status.h"
@@ -24,6 +28,34 @@
 namespace edgepipe {
 
 class StageLoader;
+
+/// One stage in pipeline.json.
+struct StageDescription {
+  std::string name;
+  std::string kind;  // "arm", "bundle", "library", or a kind that the host program runs
+  std::vector<std::size_t> reads;   // indices into PipelineDescription::tensors
+  std::vector<std::size_t> writes;  // the same
+  std::vector<int> cores;           // one thread on each; empty: one unpinned thread
+  std::string path;                 // the folder, bundle or library; empty for a host's kind
+  std::string symbol;               // the library's function, or the bundle's stage
+};
+
+/// The contents of pipeline.json, which edgepipe/pipeline/artifact.py writes. Every path is
+/// relative to the folder, so the folder can be moved.
+struct PipelineDescription {
+  std::string name;
+  std::vector<TensorSpec> tensors;
+  std::vector<std::size_t> inputs;   // indices into tensors
+  std::vector<std::size_t> outputs;  // the same
+  std::vector<StageDescription> stages;
+
+  static constexpr std::uint64_t kFormat = 3;
+
+  /// kCorrupt, with `where` and the field, for an invalid text; kUnsupported for another format.
+  /// Whether the stages form a graph is checked by Graph::validate.
+  static Result<PipelineDescription> parse(std::span<const std::byte> text,
+                                           const std::string& where);
+};
 
 class PipelineSession {
  public:

@@ -1,13 +1,22 @@
-// PipelineStatistics: a consistent snapshot of a pipeline's statistics.
+// PipelineStatistics and PipelineTrace: what a running pipeline has measured.
+//
+//   Pipeline::create(graph, memory, {.trace_spans = kTraceSpans});
+//   ...
+//   std::string table = pipeline.statistics().table();
+//   Status status = pipeline.trace().write("trace.json");  // open it at https://ui.perfetto.dev
+//
+// The pipeline keeps only the last spans, so the memory of a trace does not depend on the run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace edgepipe {
+#include "edgepipe/status.h"
+#include "edgepipe/sync.h"
 
-class Histogram;
+namespace edgepipe {
 
 /// A distribution of durations; percentiles within 1.6 %. All 0 without samples.
 struct DurationSummary {
@@ -20,9 +29,7 @@ struct DurationSummary {
   double mean_ms = 0;
 };
 
-/// Summarises the durations of a histogram, which are in nanoseconds.
-DurationSummary summarise(const Histogram& histogram);
-
+/// One stage of a pipeline, up to the moment of the snapshot.
 struct StageStatistics {
   std::string name;
   std::vector<int> cores;     // that it may run on; empty: not pinned
@@ -34,6 +41,7 @@ struct StageStatistics {
   std::string fault;                  // the device's last failure; empty: none
 };
 
+/// A consistent snapshot of all counters.
 struct PipelineStatistics {
   // submitted == delivered + dropped + failed + in_flight, always.
   std::uint64_t submitted = 0;
@@ -55,6 +63,48 @@ struct PipelineStatistics {
 
   /// One JSON object, keys named as the fields above.
   [[nodiscard]] std::string json() const;
+};
+
+/// What one stage, or the caller, did with one frame.
+struct Span {
+  enum class Kind : std::uint8_t {
+    kFill,   // the caller filled the inputs: from acquire() to submit()
+    kStage,  // a stage ran
+    kTake,   // the caller held the result: from next() to its release
+  };
+  std::uint64_t frame = 0;
+  Clock::time_point begin;
+  Clock::time_point end;
+  std::uint32_t stage = 0;
+  Kind kind = Kind::kStage;
+  bool failed = false;
+};
+
+/// The number of spans that programs keep: with five spans per frame at 30 frames per second, the
+/// last 3.6 minutes, in 1.3 MB.
+inline constexpr std::size_t kTraceSpans = 32768;
+
+/// What happened to each frame and when: a copy of the spans, with everything that the viewers of
+/// Chrome and Perfetto need to draw them.
+struct PipelineTrace {
+  struct Stage {
+    std::string name;
+    std::size_t thread = 0;              // index into `threads`
+    std::vector<std::size_t> producers;  // the stages it reads from; empty: only inputs
+  };
+
+  std::vector<std::string> threads;  // names of the stages' threads
+  std::vector<Stage> stages;
+  std::vector<Span> spans;
+  std::uint64_t first_frame = 0;  // earlier frames are missing or incomplete
+
+  /// Trace Event JSON: a track per stage thread and one for the source, arrows along the graph's
+  /// edges, results as asynchronous spans, counters of the frames that wait for each stage and of
+  /// those that wait to be taken. Times are in microseconds since the first event.
+  [[nodiscard]] std::string json() const;
+
+  /// Writes json() to a file that appears only when it is complete.
+  [[nodiscard]] Status write(const std::string& path) const;
 };
 
 }  // namespace edgepipe

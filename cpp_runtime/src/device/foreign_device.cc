@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "device/foreign_memory.h"
+#include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
-#include "edgepipe/turns.h"
 
 namespace edgepipe {
 namespace {

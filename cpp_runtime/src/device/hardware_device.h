@@ -32,7 +32,6 @@
 #include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
-#include "edgepipe/turns.h"
 
 namespace edgepipe {
 

@@ -1,7 +1,7 @@
-#include "edgepipe/turns.h"
-
 #include <algorithm>
 #include <string>
+
+#include "edgepipe/device.h"
 
 namespace edgepipe {
 

@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "edgepipe/device.h"
-#include "edgepipe/turns.h"
 
 namespace edgepipe {
 

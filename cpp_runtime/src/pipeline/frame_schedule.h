@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "edgepipe/pipeline_statistics.h"
-#include "edgepipe/pipeline_trace.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
 #include "pipeline/histogram.h"
+#include "pipeline/span_ring.h"
 
 namespace edgepipe {
 

@@ -41,4 +41,18 @@ std::uint64_t Histogram::percentile(double quantile) const {
   return max_;
 }
 
+DurationSummary summarise(const Histogram& histogram) {
+  const auto ms = [](std::uint64_t value_ns) { return static_cast<double>(value_ns) / 1e6; };
+  DurationSummary summary;
+  summary.count = histogram.count();
+  if (summary.count == 0) return summary;
+  summary.min_ms = ms(histogram.min());
+  summary.median_ms = ms(histogram.percentile(0.50));
+  summary.p95_ms = ms(histogram.percentile(0.95));
+  summary.p99_ms = ms(histogram.percentile(0.99));
+  summary.max_ms = ms(histogram.max());
+  summary.mean_ms = ms(histogram.total()) / static_cast<double>(summary.count);
+  return summary;
+}
+
 }  // namespace edgepipe

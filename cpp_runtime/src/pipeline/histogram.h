@@ -12,6 +12,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "edgepipe/pipeline_statistics.h"
+
 namespace edgepipe {
 
 class Histogram {
@@ -41,5 +43,8 @@ class Histogram {
   std::uint64_t min_ = UINT64_MAX;
   std::uint64_t max_ = 0;
 };
+
+/// Summarises the durations of a histogram.
+DurationSummary summarise(const Histogram& histogram);
 
 }  // namespace edgepipe

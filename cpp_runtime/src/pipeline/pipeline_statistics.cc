@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/histogram.h"
-
 namespace edgepipe {
 namespace {
 
@@ -42,20 +40,6 @@ nlohmann::ordered_json to_json(const DurationSummary& times) {
 }
 
 }  // namespace
-
-DurationSummary summarise(const Histogram& histogram) {
-  const auto ms = [](std::uint64_t value_ns) { return static_cast<double>(value_ns) / 1e6; };
-  DurationSummary summary;
-  summary.count = histogram.count();
-  if (summary.count == 0) return summary;
-  summary.min_ms = ms(histogram.min());
-  summary.median_ms = ms(histogram.percentile(0.50));
-  summary.p95_ms = ms(histogram.percentile(0.95));
-  summary.p99_ms = ms(histogram.percentile(0.99));
-  summary.max_ms = ms(histogram.max());
-  summary.mean_ms = ms(histogram.total()) / static_cast<double>(summary.count);
-  return summary;
-}
 
 std::string PipelineStatistics::json() const {
   nlohmann::ordered_json all = {{"submitted", submitted},

@@ -1,5 +1,3 @@
-#include "edgepipe/pipeline_trace.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -8,6 +6,8 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+
+#include "edgepipe/pipeline_statistics.h"
 
 namespace edgepipe {
 namespace {
@@ -271,24 +271,6 @@ class Writer {
 };
 
 }  // namespace
-
-void SpanRing::add(const Span& span) {
-  if (spans_.empty()) return;
-  Span& place = spans_[static_cast<std::size_t>(added_ % spans_.size())];
-  if (added_ >= spans_.size()) first_whole_frame_ = std::max(first_whole_frame_, place.frame + 1);
-  place = span;
-  ++added_;
-}
-
-std::vector<Span> SpanRing::spans() const {
-  if (added_ <= spans_.size()) {
-    return {spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(added_)};
-  }
-  std::vector<Span> ordered = spans_;
-  const auto oldest = static_cast<std::ptrdiff_t>(added_ % spans_.size());
-  std::rotate(ordered.begin(), ordered.begin() + oldest, ordered.end());
-  return ordered;
-}
 
 std::string PipelineTrace::json() const { return Writer(*this).run(); }
 

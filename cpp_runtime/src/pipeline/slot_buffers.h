@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "edgepipe/graph.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
-#include "edgepipe/tensor.h"
 
 namespace edgepipe {
 

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "edgepipe/frame_result.h"
+#include "edgepipe/postprocess.h"
 
 namespace edgepipe {
 

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "edgepipe/frame_result.h"
+#include "edgepipe/postprocess.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {

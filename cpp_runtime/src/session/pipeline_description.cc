@@ -1,10 +1,9 @@
-#include "edgepipe/pipeline_description.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "base/json_reader.h"
+#include "edgepipe/pipeline_session.h"
 
 namespace edgepipe {
 namespace {

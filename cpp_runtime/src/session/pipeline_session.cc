@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bundle/stage_loader.h"
-#include "edgepipe/function_stage.h"
+#include "edgepipe/stage.h"
 #include "stage/arm_stage.h"
 
 namespace edgepipe {

@@ -5,7 +5,7 @@
 #include <list>
 #include <span>
 
-#include "edgepipe/turns.h"
+#include "edgepipe/device.h"
 #include "simulator/gemm_kernel.h"
 #include "simulator/program_checker.h"
 #include "simulator/sram.h"

@@ -1,11 +1,11 @@
-#include "edgepipe/function_stage.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <utility>
+
+#include "edgepipe/stage.h"
 
 namespace edgepipe {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "edgepipe/conformance/stage_suite.h"
-#include "edgepipe/function_stage.h"
+#include "edgepipe/stage.h"
 #include "emulation/model_device.h"
 #include "memory/non_coherent_memory.h"
 #include "pipeline/recovering_stage.h"

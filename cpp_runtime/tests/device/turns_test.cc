@@ -1,6 +1,4 @@
 // Turns: fair, with deadlines.
-#include "edgepipe/turns.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "edgepipe/device.h"
 
 namespace edgepipe {
 namespace {

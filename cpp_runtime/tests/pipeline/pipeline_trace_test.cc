@@ -1,5 +1,3 @@
-#include "edgepipe/pipeline_trace.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/pipeline_statistics.h"
 #include "support/pipeline_test_stages.h"
 
 namespace edgepipe {

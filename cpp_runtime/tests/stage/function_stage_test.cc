@@ -1,11 +1,11 @@
-#include "edgepipe/function_stage.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
 #include <stdexcept>
+
+#include "edgepipe/stage.h"
 
 namespace edgepipe {
 namespace {

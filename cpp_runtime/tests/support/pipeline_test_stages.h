@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/function_stage.h"
 #include "edgepipe/pipeline.h"
+#include "edgepipe/stage.h"
 
 namespace edgepipe::testing {
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "edgepipe/picture.h"
-#include "edgepipe/picture_lease.h"
 #include "edgepipe/status.h"
 #include "media/sources/v4l2_calls.h"
 
