@@ -22,13 +22,8 @@
 namespace edgepipe::conformance {
 
 /// A device and all that it stands on, for one test.
-class DeviceUnderTest {
+class DeviceUnderTest : public UnderTest {
  public:
-  DeviceUnderTest() = default;
-  DeviceUnderTest(const DeviceUnderTest&) = delete;
-  DeviceUnderTest& operator=(const DeviceUnderTest&) = delete;
-  virtual ~DeviceUnderTest() = default;
-
   [[nodiscard]] virtual Device& device() = 0;
 };
 

@@ -46,6 +46,15 @@ namespace edgepipe::conformance {
 ::testing::AssertionResult same(std::span<const std::int8_t> found,
                                 std::span<const std::int8_t> expected);
 
+/// One implementation and all that it stands on, for one test. Each suite derives from it.
+class UnderTest {
+ public:
+  UnderTest() = default;
+  UnderTest(const UnderTest&) = delete;
+  UnderTest& operator=(const UnderTest&) = delete;
+  virtual ~UnderTest() = default;
+};
+
 /// Promises that an implementation breaks, by the test's name, with the reason.
 using Deviations = std::map<std::string, std::string>;
 

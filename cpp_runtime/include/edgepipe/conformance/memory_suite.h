@@ -22,13 +22,8 @@
 namespace edgepipe::conformance {
 
 /// A memory, and how the accelerator sees it, for one test.
-class MemoryUnderTest {
+class MemoryUnderTest : public UnderTest {
  public:
-  MemoryUnderTest() = default;
-  MemoryUnderTest(const MemoryUnderTest&) = delete;
-  MemoryUnderTest& operator=(const MemoryUnderTest&) = delete;
-  virtual ~MemoryUnderTest() = default;
-
   [[nodiscard]] virtual DeviceMemory& memory() = 0;
   [[nodiscard]] virtual AcceleratorView& accelerator() = 0;
 };

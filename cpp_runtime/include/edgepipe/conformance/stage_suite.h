@@ -29,13 +29,8 @@ namespace edgepipe::conformance {
 using Tensors = std::vector<std::vector<std::byte>>;
 
 /// A stage and what it is to compute, for one test.
-class StageUnderTest {
+class StageUnderTest : public UnderTest {
  public:
-  StageUnderTest() = default;
-  StageUnderTest(const StageUnderTest&) = delete;
-  StageUnderTest& operator=(const StageUnderTest&) = delete;
-  virtual ~StageUnderTest() = default;
-
   /// A new stage: no slot of it is bound.
   [[nodiscard]] virtual Stage& stage() = 0;
 
