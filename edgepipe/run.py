@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from edgepipe import media, scratch
 from edgepipe.bundle import storage
-from edgepipe.errors import MediaError, RuntimeFailure
+from edgepipe.errors import FAULT, MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
 from edgepipe.loading import load
 from edgepipe.media import Picture, SourcePicture
@@ -223,7 +223,7 @@ def _require_equal(one: FrameResult, other: FrameResult) -> None:
         if array.tobytes() != other.outputs[name].tobytes():
             raise RuntimeFailure(
                 f"frame {one.frame}: output {name} differs between a serial and a pipelined run",
-                hint="this is a bug in edgepipe: report it together with the bundle",
+                hint=FAULT,
             )
 
 

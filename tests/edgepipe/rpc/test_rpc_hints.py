@@ -1,0 +1,88 @@
+"""What errors of RPC sessions tell a user to do, each hint by its text."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from needs import rpcd
+
+from edgepipe import resources, rpc
+from edgepipe.errors import RpcError
+from edgepipe.rpc import server as rpc_server
+from edgepipe.rpc.link import Link, RpcServer
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[rpc.LocalServer]:
+    with rpc.LocalServer.start(rpcd()) as running:
+        yield running
+
+
+def hint_of(fail: Callable[[], object]) -> str:
+    with pytest.raises(RpcError) as caught:
+        fail()
+    return caught.value.hint
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def test_a_server_that_does_not_listen() -> None:
+    port = closed_port()
+    assert hint_of(lambda: rpc.connect(port)) == (
+        "check that edgepipe-rpcd is running there with the same key"
+    )
+    assert hint_of(lambda: Link(RpcServer(port=port))) == (
+        "check that the server is running there with the same key, and is free"
+    )
+
+
+def test_a_program_that_does_not_start(tmp_path: Path) -> None:
+    for program in (tmp_path / "none", Path("/bin/true")):
+        assert hint_of(lambda program=program: rpc.LocalServer.start(program)) == (
+            "check that edgepipe-rpcd of this version is there, or name another"
+        )
+
+
+def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(resources, "folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(rpc_server.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert hint_of(rpc.find_program) == (
+        "it is built only if TVM's runtime libraries are installed: install edgepipe again"
+    )
+
+
+def test_a_bundle_runs_at_least_once(server: rpc.LocalServer, tmp_path: Path) -> None:
+    with rpc.connect(server.port) as session:
+        assert hint_of(lambda: session.run_golden(tmp_path, repeat=0)) == "run it at least once"
+
+
+def test_a_closed_session_is_opened_again(server: rpc.LocalServer) -> None:
+    with rpc.connect(server.port) as session:
+        session.info()
+    assert hint_of(session.info) == "connect again"
+
+
+def test_a_forked_child_opens_its_own_session(server: rpc.LocalServer) -> None:
+    with rpc.connect(server.port) as session:
+        reader, writer = os.pipe()
+        if (child := os.fork()) == 0:
+            try:
+                session.info()
+            except RpcError as error:
+                os.write(writer, error.hint.encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as answer:
+            assert answer.read() == "connect in the process that uses the session"
+        os.waitpid(child, 0)
