@@ -192,7 +192,7 @@ class Connection(Closing):
             reason = one_line(result.stderr)
             raise DeployError(
                 f"{self.target.host}: no tunnel to port {far_port} ({reason})",
-                hint="let sshd on the board forward ports (AllowTcpForwarding yes)",
+                hint=f"another program on this machine may have taken port {near_port}: try again",
             )
 
     def _ssh(self, *options: str) -> list[str]:

@@ -166,5 +166,6 @@ def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: floa
     except tvm_adapter.RPC_ERRORS as cause:
         raise RpcError(
             f"{host}:{port}: no RPC session ({last_line(cause)})",
-            hint="check that edgepipe-rpcd is running there with the same key",
+            hint="check that edgepipe-rpcd is running there with the same key; through SSH, "
+            "sshd on the board must forward ports (AllowTcpForwarding yes)",
         ) from cause

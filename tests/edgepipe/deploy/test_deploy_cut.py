@@ -72,17 +72,18 @@ def test_the_link_or_the_power_cut_as_a_step_begins(board, make_bundle, options,
         if what == "power":
             board.reboot()
 
-    said = ""
+    said = hint = ""
     try:
         deploy(board, make_bundle(kernels=b"2"), options, CutAt(cut, step))
     except DeployError as error:
-        said = str(error)
+        said, hint = str(error), error.hint
     board.link.mend()
     if step == "remove old releases":
         assert not said or "release 2 is current" in said  # it may have finished before the cut
         assert current_is_whole(board) == 2
     elif step.startswith("switch"):
         assert "either release 2 is current, or release 1 is still current" in said
+        assert hint == "list the releases on the board to see which"
         assert current_is_whole(board) in (1, 2)
     else:
         assert said

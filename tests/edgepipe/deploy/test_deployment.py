@@ -247,8 +247,9 @@ def test_a_full_disk_in_the_middle_of_the_upload_leaves_the_old_release(
 ):
     board = make_board(most_file_bytes=1_000_000)
     deploy(board, make_bundle(), options)
-    with pytest.raises(DeployError, match=r"receive: .*; release 1 is still current"):
+    with pytest.raises(DeployError, match=r"receive: .*; release 1 is still current") as caught:
         deploy(board, make_bundle(big=os.urandom(2_000_000)), options)
+    assert caught.value.hint == "an examination shows what the board lacks"
     assert current(board) == "releases/1"
     assert numbers(board) == ["1"]
     assert deploy(board, make_bundle(kernels=b"small"), options).release == 2
@@ -284,7 +285,10 @@ def test_an_unknown_host_key_is_refused_with_the_remedy(board, make_bundle, opti
     (board.folder / "known_hosts").write_text("")
     with pytest.raises(DeployError, match=r"board: cannot connect .*[Hh]ost key") as caught:
         deploy(board, make_bundle(), options)
-    assert "ssh-keygen -R" in caught.value.hint
+    assert caught.value.hint == (
+        "log in once with `ssh board` and compare the key that it shows with the board's key; "
+        "after a new SD card, remove the old key with `ssh-keygen -R`"
+    )
 
 
 def test_a_changed_host_key_is_refused(board, make_bundle, options):

@@ -39,7 +39,8 @@ def closed_port() -> int:
 def test_a_server_that_does_not_listen() -> None:
     port = closed_port()
     assert hint_of(lambda: rpc.connect(port)) == (
-        "check that edgepipe-rpcd is running there with the same key"
+        "check that edgepipe-rpcd is running there with the same key; through SSH, sshd on the "
+        "board must forward ports (AllowTcpForwarding yes)"
     )
     assert hint_of(lambda: Link(RpcServer(port=port))) == (
         "check that the server is running there with the same key, and is free"
