@@ -133,7 +133,9 @@ function showStatistics(now) {
   show("slots", pipeline.slots);
   show("accounting", `${pipeline.submitted} submitted = ${pipeline.delivered} delivered + ` +
     `${pipeline.dropped} dropped + ${pipeline.failed} failed + ${pipeline.in_flight} in flight` +
-    (source.reconnects ? `; camera reconnected ${source.reconnects} ×` : ""));
+    (source.silences ? `; source silent ${source.silences} ×` : "") +
+    (source.reconnects ? `; source opened again ${source.reconnects} ×` : "") +
+    (source.outage_s ? `; no picture for ${source.outage_s.toFixed(0)} s (${source.fault})` : ""));
   const rows = pipeline.stages.map((stage, index) => {
     const last = old.pipeline.stages[index].busy;
     const busy_ms = stage.busy.count * stage.busy.mean_ms - last.count * last.mean_ms;

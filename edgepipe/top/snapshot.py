@@ -22,11 +22,20 @@ _STALLED_S = 2.0  # published four times a second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The picture source of an edgepipe-cam; ``lost`` counts pictures not taken in time."""
+    """The picture source of an edgepipe-cam; ``lost`` counts pictures not taken in time.
+
+    ``silences`` counts the times that it gave no picture within its time limit, ``reconnects`` the
+    times that it was opened again. ``outage_s`` is the time since the last picture of a source that
+    failed, 0 while it works, and ``fault`` what the last outage began with, "" if there was none.
+    """
 
     description: str
     captured: int
     lost: int
+    silences: int
+    reconnects: int
+    outage_s: float
+    fault: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +156,11 @@ def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
             description=source["description"],
             captured=source["captured"],
             lost=source["dropped"] + source["missed"],
+            reconnects=source["reconnects"],
+            # A board's older runtime does not have these.
+            silences=source.get("silences", 0),
+            outage_s=source.get("outage_s", 0.0),
+            fault=source.get("fault", ""),
         ),
         record=record,
     )

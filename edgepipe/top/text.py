@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from edgepipe.report.table import format_table
 from edgepipe.runtime.statistics import Durations, StageStatistics
-from edgepipe.top.snapshot import Rates, Snapshot
+from edgepipe.top.snapshot import Rates, Snapshot, Source
 
 
 def paragraphs(found: Sequence[tuple[Snapshot, Rates]]) -> list[str]:
@@ -25,7 +25,8 @@ def line(snapshot: Snapshot, rates: Rates) -> str:
         f"{snapshot.program}[{snapshot.pid}] {snapshot.network}: {statistics.delivered} frames, "
         f"{rates.frames_per_second:.2f}/s, latency {statistics.latency.median_ms:.2f} ms (median) "
         f"{statistics.latency.p99_ms:.2f} ms (p99), "
-        f"{statistics.in_flight} of {statistics.slots} in flight; {stages}{_stall(snapshot)}"
+        f"{statistics.in_flight} of {statistics.slots} in flight; {stages}"
+        f"{_outage(snapshot.source)}{_stall(snapshot)}"
     )
 
 
@@ -42,7 +43,7 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
     if snapshot.source:
         lines.append(
             f"source: {snapshot.source.description}: {snapshot.source.captured} captured, "
-            f"{snapshot.source.lost} dropped"
+            f"{snapshot.source.lost} dropped{_reopened(snapshot.source)}{_outage(snapshot.source)}"
         )
     header = ["stage (ms)", "core", "frames", "min", "median", "p95", "p99", "busy", "waiting"]
     rows = [
@@ -73,6 +74,17 @@ def _recovered(stage: StageStatistics) -> str:
     if not stage.fault:
         return ""
     return f", {stage.retries} run again, {stage.fallback_frames} on its fallback"
+
+
+def _reopened(source: Source) -> str:
+    counts = {"silences": source.silences, "reconnects": source.reconnects}
+    return "".join(f", {count} {name}" for name, count in counts.items() if count)
+
+
+def _outage(source: Source | None) -> str:
+    if source is None or source.outage_s == 0:
+        return ""
+    return f"; no picture for {source.outage_s:.0f} s ({source.fault})"
 
 
 def _stall(snapshot: Snapshot) -> str:

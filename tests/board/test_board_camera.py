@@ -66,7 +66,8 @@ def account(text):
     """Return submitted, delivered, dropped and failed, and the camera's counters."""
     frames = re.search(r"(\d+) submitted = (\d+) delivered \+ (\d+) dropped \+ (\d+) failed", text)
     source = re.search(
-        r"source: (\d+) captured, (\d+) taken .* (\d+) dropped, (\d+) missed, (\d+) reconnects",
+        r"source: (\d+) captured, (\d+) taken .* (\d+) dropped, (\d+) missed, \d+ silences, "
+        r"(\d+) reconnects",
         text,
     )
     assert frames, text

@@ -10,11 +10,17 @@
 //
 // A source that can wait (files, videos, a pipe) does so while the pipeline is busy; one that
 // cannot (a camera) drops its oldest picture and counts it.
+//
+// A source that falls silent has failed (SilencePolicy): one that can be opened again (a camera, a
+// FIFO) is closed and reopened until it delivers, which counters() and fault() show. Others end
+// with kDeadline.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,7 +35,21 @@ struct SourceCounters {
   std::uint64_t taken = 0;       // given out by next()
   std::uint64_t dropped = 0;     // replaced by a newer one before they were taken
   std::uint64_t missed = 0;      // gaps in the driver's sequence, or marked as damaged
-  std::uint64_t reconnects = 0;  // times that the device reappeared
+  std::uint64_t silences = 0;    // times that no picture came within the time limit
+  std::uint64_t reconnects = 0;  // times that it was opened again
+  // Grows while the source makes progress as configured: with pictures, waits for the next
+  // picture's time, and attempts to open it again; without a time limit also while it is silent.
+  std::uint64_t steps = 0;
+  std::chrono::milliseconds outage{0};  // since the last picture of a source that failed; 0: works
+};
+
+/// What a source does about silence.
+struct SilencePolicy {
+  std::chrono::milliseconds limit{0};    // without a picture, the source has failed; 0: never
+  std::chrono::milliseconds give_up{0};  // of an outage; then next() returns kDevice; 0: never
+
+  /// Is told when an outage begins and when it ends; on any thread, must not block.
+  std::function<void(const std::string& text)> on_fault = {};
 };
 
 class PictureSource {
@@ -45,6 +65,9 @@ class PictureSource {
 
   /// For any thread.
   [[nodiscard]] virtual SourceCounters counters() const = 0;
+
+  /// What the present outage, or the last one, began with; "" if there was none. For any thread.
+  [[nodiscard]] virtual std::string fault() const { return ""; }
 
   /// Whether the source continues after a damaged picture.
   [[nodiscard]] virtual bool live() const { return false; }
@@ -68,15 +91,19 @@ bool is_picture_path(const std::filesystem::path& path);
 
 /// The pictures of a video file in any format that ffmpeg decodes, kRgb. ffmpeg runs as a
 /// separate process; kUnsupported if it is not installed, kCorrupt with its message if it fails.
-/// Blocks until the first picture or `stop`.
+/// kDeadline if it decodes nothing for the policy's limit. Blocks until the first picture or
+/// `stop`.
 Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
                                                        const Pace& pace,
-                                                       const std::atomic<bool>& stop);
+                                                       const std::atomic<bool>& stop,
+                                                       const SilencePolicy& policy = {});
 
-/// Consecutive raw pictures without padding, from a file or standard input ("-"). A pipe
-/// that ends inside a picture is kCorrupt.
+/// Consecutive raw pictures without padding, from a file, a FIFO or standard input ("-"). Input
+/// that ends inside a picture is kCorrupt. A FIFO never ends: after its writer has gone or fallen
+/// silent, it is opened again for the next one, and a picture that had begun is dropped.
 Result<std::unique_ptr<PictureSource>> open_picture_pipe(const std::filesystem::path& path,
-                                                         PixelFormat format, int width, int height);
+                                                         PixelFormat format, int width, int height,
+                                                         const SilencePolicy& policy = {});
 
 /// Moving discs on a slow gradient, kRgb, identical on every machine, without end.
 std::unique_ptr<PictureSource> make_synthetic_pictures(int width, int height, const Pace& pace);

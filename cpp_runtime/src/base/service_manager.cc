@@ -68,12 +68,13 @@ void ServiceManager::ready(std::string_view status) {
   fed_ = told_ = Clock::now();
 }
 
-void ServiceManager::alive(const std::function<std::string()>& status) {
+void ServiceManager::alive(std::uint64_t steps, const std::function<std::string()>& status) {
   if (!socket_.valid()) return;
   const Clock::time_point now = Clock::now();
-  if (watchdog_.count() > 0 && now - fed_ >= watchdog_ / 4) {
+  if (watchdog_.count() > 0 && now - fed_ >= watchdog_ / 4 && steps != steps_) {
     send("WATCHDOG=1");
     fed_ = now;
+    steps_ = steps;
   }
   if (now - told_ >= kStatusInterval) {
     send("STATUS=" + status());

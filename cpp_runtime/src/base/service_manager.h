@@ -3,12 +3,13 @@
 //
 //   Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
 //   manager->ready("nanodet: 0 frames");
-//   while (...) manager->alive([] { return "nanodet: 812 frames"; });
+//   while (...) manager->alive(frames, [] { return "nanodet: 812 frames"; });
 //
 // Without a service manager, all functions do nothing. Not thread-safe.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,8 +39,9 @@ class ServiceManager {
   void ready(std::string_view status);
 
   /// Reports progress; may be called as often as desired. The watchdog gets four messages per
-  /// period, and `status`, which returns one line, is called at most once a second.
-  void alive(const std::function<std::string()>& status);
+  /// period, but none while `steps` is the same number as at the last one: a service that only
+  /// waits is not alive. `status`, which returns one line, is called at most once a second.
+  void alive(std::uint64_t steps, const std::function<std::string()>& status);
 
   /// Reports that the service is ending on request.
   void stopping();
@@ -52,8 +54,9 @@ class ServiceManager {
 
   FileDescriptor socket_;  // invalid: no manager
   std::chrono::microseconds watchdog_;
-  Clock::time_point fed_{};   // when the watchdog was last notified
-  Clock::time_point told_{};  // when the status was last sent
+  Clock::time_point fed_{};             // when the watchdog was last notified
+  std::optional<std::uint64_t> steps_;  // at that time
+  Clock::time_point told_{};            // when the status was last sent
 };
 
 }  // namespace edgepipe

@@ -29,11 +29,13 @@ Status feed(Pipeline& pipeline, const FrameLoop& loop, const std::atomic<bool>& 
 
 Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
   Clock::time_point progress = Clock::now();
+  std::uint64_t taken = 0;
   for (;;) {
     Result<OutputFrame> frame = pipeline.next(Clock::now() + kPatience);
     if (frame.ok()) {
       if (Status status = loop.take(*frame); !status.ok()) return status;
-      if (loop.alive) loop.alive();
+      ++taken;
+      if (loop.alive) loop.alive(taken);
       progress = Clock::now();
       continue;
     }
@@ -41,7 +43,7 @@ Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
     if (status.code() == Code::kClosed) return {};
     if (status.code() != Code::kDeadline) return status;
     if (pipeline.statistics().in_flight == 0) {
-      if (loop.alive) loop.alive();
+      if (loop.alive) loop.alive(taken);
       progress = Clock::now();
     }
     if (Clock::now() - progress > loop.deadline) return status;

@@ -28,8 +28,9 @@ struct FrameLoop {
   std::function<Status(const OutputFrame& frame)> take;
 
   /// Optional; called on the same thread, about ten times a second or more often, while frames
-  /// complete or none is in flight. Not called while a stage or the accelerator hangs.
-  std::function<void()> alive;
+  /// complete or none is in flight. Not called while a stage or the accelerator hangs. `taken` is
+  /// the number of frames so far.
+  std::function<void(std::uint64_t taken)> alive;
 
   std::chrono::milliseconds deadline{30'000};  // for one frame on its way through the stages
 };

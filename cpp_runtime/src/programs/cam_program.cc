@@ -1,5 +1,7 @@
 // What edgepipe-cam does: a bundle on a camera, with a live page, JSON lines and recording.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -42,6 +44,8 @@ struct Options : SessionOptions {
   std::optional<std::string> jsonl;
   std::optional<std::filesystem::path> record;
   std::uint64_t frames = UINT64_MAX;
+  double source_timeout_s = -1;  // -1: the source's default
+  double give_up_s = 0;
 };
 
 // ---- arguments
@@ -83,8 +87,8 @@ OptionTable option_table(Options& options) {
              to_text(options.camera))
       .value("--source", "SOURCE",
              "synthetic, a video file (decoded by ffmpeg), a folder of .ppm .pgm .jpg pictures or "
-             "one of them, or - for raw pictures from standard input. All of these wait for the "
-             "pipeline and drop nothing",
+             "one of them, a FIFO of raw pictures, or - for raw pictures from standard input. All "
+             "of these wait for the pipeline and drop nothing",
              to_text(options.source))
       .value("--format", "F",
              "rgb, bgr, gray, yuyv, nv12 or jpeg (default: the camera's first format; for "
@@ -97,7 +101,17 @@ OptionTable option_table(Options& options) {
              "pictures per second of a synthetic source (default: 30), a video or a folder "
              "(default: as fast as the pipeline takes them)",
              to_number(options.pace.pictures_per_second, 0.01, 1e6, "pictures per second"))
-      .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop));
+      .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop))
+      .value(
+          "--source-timeout", "S",
+          "a source that gives no picture for S seconds has failed. A camera or a FIFO (default: "
+          "5) is then closed and opened again; with standard input or ffmpeg (default: 30) the "
+          "run ends. 0 waits as long as it takes",
+          to_number(options.source_timeout_s, 0.0, 1e6, "seconds, or 0"))
+      .value("--give-up", "S",
+             "end the run when a camera or a FIFO has given no picture for S seconds, although it "
+             "was opened again (default: 0, never)",
+             to_number(options.give_up_s, 0.0, 1e6, "seconds, or 0"));
   table.section("where results go")
       .value("--http", "ADDR:PORT",
              "address of the page (default: 127.0.0.1:8080; port 0: any free one). The page has no "
@@ -136,18 +150,37 @@ PixelFormat own_format(const Preprocess& preprocess) {
                                      : PixelFormat::kRgb;
 }
 
+void report(const std::string& text) { std::fprintf(stderr, "%s: %s\n", kProgram, text.c_str()); }
+
+/// `default_s` is the time limit of a source that the user did not give one.
+SilencePolicy silence_policy(const Options& options, double default_s) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1e3)));
+  };
+  return {
+      .limit = milliseconds(options.source_timeout_s < 0 ? default_s : options.source_timeout_s),
+      .give_up = milliseconds(options.give_up_s),
+      .on_fault = report};
+}
+
 Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
                                                    const Preprocess& preprocess) {
-  const bool pipe = options.source == "-";
+  constexpr double kReopenedAfter_s = 5;
+  constexpr double kEndedAfter_s = 30;
+  std::error_code error;
+  const bool fifo = options.source && std::filesystem::is_fifo(*options.source, error);
+  const bool pipe = fifo || options.source == "-";
   const int width = options.width > 0 ? options.width : pipe ? preprocess.width : 640;
   const int height = options.height > 0 ? options.height : pipe ? preprocess.height : 480;
   if (options.camera) {
-    return V4l2Camera::open(
-        {.path = *options.camera,
-         .stream = {.format = options.format, .width = width, .height = height}});
+    return V4l2Camera::open({.path = *options.camera,
+                             .stream = {.format = options.format, .width = width, .height = height},
+                             .silence = silence_policy(options, kReopenedAfter_s)});
   }
   if (pipe) {
-    return open_picture_pipe("-", options.format.value_or(own_format(preprocess)), width, height);
+    return open_picture_pipe(*options.source, options.format.value_or(own_format(preprocess)),
+                             width, height,
+                             silence_policy(options, fifo ? kReopenedAfter_s : kEndedAfter_s));
   }
   Pace pace = options.pace;
   if (options.source == "synthetic") {
@@ -155,9 +188,8 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
     return make_synthetic_pictures(width, height, pace);
   }
   const std::filesystem::path path = *options.source;
-  std::error_code error;
   if (std::filesystem::is_regular_file(path, error) && !is_picture_path(path)) {
-    return open_video_file(path, pace, interrupted);
+    return open_video_file(path, pace, interrupted, silence_policy(options, kEndedAfter_s));
   }
   return open_picture_folder(path, pace);
 }
@@ -245,7 +277,10 @@ std::string statistics_json(Session& session, const PictureSource& source) {
                    {"taken", counters.taken},
                    {"dropped", counters.dropped},
                    {"missed", counters.missed},
-                   {"reconnects", counters.reconnects}};
+                   {"silences", counters.silences},
+                   {"reconnects", counters.reconnects},
+                   {"outage_s", static_cast<double>(counters.outage.count()) / 1e3},
+                   {"fault", source.fault()}};
   return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -286,7 +321,9 @@ int run(const Options& options) {
   loop.frames = options.frames;
   loop.fill = [&](const InputFrame& frame) { return pictures.lend(frame, interrupted); };
   loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
-  loop.alive = [&] { manager->alive([&] { return session.status_line(); }); };
+  loop.alive = [&](std::uint64_t taken) {
+    manager->alive(taken + source.counters().steps, [&] { return session.status_line(); });
+  };
   manager->ready(session.status_line());
   Status status = run_frames(session.pipeline(), loop, interrupted);
   pictures.release_waiting();
@@ -298,10 +335,11 @@ int run(const Options& options) {
   const SourceCounters counters = source.counters();
   std::fprintf(stderr,
                "source: %llu captured, %llu taken (%llu of them damaged), %llu dropped, "
-               "%llu missed, %llu reconnects\n",
+               "%llu missed, %llu silences, %llu reconnects\n",
                static_cast<Count>(counters.captured), static_cast<Count>(counters.taken),
                static_cast<Count>(results.damaged()), static_cast<Count>(counters.dropped),
-               static_cast<Count>(counters.missed), static_cast<Count>(counters.reconnects));
+               static_cast<Count>(counters.missed), static_cast<Count>(counters.silences),
+               static_cast<Count>(counters.reconnects));
   return status.ok() ? kOk : report_failure(kProgram, status);
 }
 

@@ -2,7 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -45,6 +48,7 @@ struct Options : SessionOptions {
   std::optional<std::filesystem::path> tensors;
   std::optional<std::uint64_t> frames;
   double timeout_s = 30;
+  double input_timeout_s = 30;
   bool golden = false;
   bool json = false;
   bool quiet = false;
@@ -90,7 +94,12 @@ OptionTable option_table(Options& options) {
              "Handovers are faster, but the core is busy (default: 0)",
              to_number<std::uint32_t>(pipeline.spin, 0, 1'000'000, "0 to 1000000"))
       .value("--timeout", "S", "time limit for one frame, in seconds (default: 30)",
-             to_number(options.timeout_s, 0.001, 1e6, "seconds, at least 0.001"));
+             to_number(options.timeout_s, 0.001, 1e6, "seconds, at least 0.001"))
+      .value(
+          "--input-timeout", "S",
+          "time limit for the input to deliver a frame, in seconds (default: 30). 0 waits as long "
+          "as it takes",
+          to_number(options.input_timeout_s, 0.0, 1e6, "seconds, or 0"));
   add_session_options(table, options);
   table.section("results")
       .value("--output", "FILE", "write the lines of JSON to FILE (default: -, standard output)",
@@ -171,9 +180,16 @@ FrameSource::Format format_of(const Options& options) {
                                                     : FrameSource::Format::kRaw;
 }
 
-Status run_input(Session& session, const Options& options, Results& results, FrameLoop loop) {
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+/// `steps` grows with the progress of the input.
+Status run_input(Session& session, const Options& options, Results& results, FrameLoop loop,
+                 std::atomic<std::uint64_t>& steps) {
   Result<FrameSource> source =
-      FrameSource::open(*options.input, format_of(options), session.bundle().manifest().preprocess);
+      FrameSource::open(*options.input, format_of(options), session.bundle().manifest().preprocess,
+                        {.limit = milliseconds(options.input_timeout_s), .steps = &steps});
   if (!source.ok()) return source.status();
   const std::size_t inputs = session.pipeline().graph().inputs.size();
   loop.frames = options.frames.value_or(UINT64_MAX);
@@ -237,11 +253,14 @@ int run(const Options& options) {
       {});
   Results results(**session, options, *std::move(output));
   FrameLoop loop;
-  loop.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
-  loop.alive = [&] { manager->alive([&] { return (*session)->status_line(); }); };
+  loop.deadline = milliseconds(options.timeout_s);
+  std::atomic<std::uint64_t> steps{0};
+  loop.alive = [&](std::uint64_t taken) {
+    manager->alive(taken + steps, [&] { return (*session)->status_line(); });
+  };
   manager->ready((*session)->status_line());
   Status status = options.golden ? run_golden(**session, options, results, loop)
-                                 : run_input(**session, options, results, loop);
+                                 : run_input(**session, options, results, loop, steps);
   manager->stopping();
   results.end_progress();
   const PipelineStatistics statistics = (*session)->pipeline().statistics();

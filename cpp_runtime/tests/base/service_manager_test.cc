@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 namespace edgepipe {
@@ -65,7 +66,7 @@ TEST_P(ServiceManagerAt, HearsThatAServiceIsReadyAliveAndStopping) {
   Result<ServiceManager> manager = ServiceManager::connect({.socket = name, .watchdog = 1us});
   ASSERT_TRUE(manager.ok()) << manager.status().message();
   manager->ready("nanodet: started");
-  manager->alive([] { return "nanodet: 1 frame"; });
+  manager->alive(1, [] { return "nanodet: 1 frame"; });
   manager->stopping();
   EXPECT_THAT(listener.heard(),
               ElementsAre("READY=1\nSTATUS=nanodet: started", "WATCHDOG=1", "STOPPING=1"));
@@ -79,16 +80,29 @@ TEST(ServiceManager, TellsTheStatusBeforeItIsKnownAndThenNotMoreThanOnceASecond)
   const Listener listener(name);
   Result<ServiceManager> manager = ServiceManager::connect({.socket = name});
   for (int frame = 0; frame < 100; ++frame) {
-    manager->alive([&] { return std::to_string(frame) + " frames"; });
+    manager->alive(1, [&] { return std::to_string(frame) + " frames"; });
   }
   EXPECT_THAT(listener.heard(), ElementsAre("STATUS=0 frames")) << "and no watchdog was asked for";
+}
+
+TEST(ServiceManager, FeedsTheWatchdogOnlyWithNewSteps) {
+  const std::string name = unused_name("@");
+  const Listener listener(name);
+  Result<ServiceManager> manager = ServiceManager::connect({.socket = name, .watchdog = 1us});
+  manager->ready("");
+  for (const std::uint64_t steps : {0, 0, 0, 1, 1, 2}) {
+    manager->alive(steps, [] { return std::string(); });
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_THAT(listener.heard(),
+              ElementsAre("READY=1\nSTATUS=", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"));
 }
 
 TEST(ServiceManager, DoesNothingWithoutAManager) {
   Result<ServiceManager> manager = ServiceManager::connect({});
   ASSERT_TRUE(manager.ok());
   manager->ready("");
-  manager->alive([]() -> std::string {
+  manager->alive(1, []() -> std::string {
     ADD_FAILURE() << "nobody asked";
     return {};
   });

@@ -2,9 +2,12 @@
 
 import http.client
 import json
+import os
+import re
 import signal
 import subprocess
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -123,6 +126,105 @@ def test_without_ffmpeg_a_video_is_an_error_that_names_the_package(bundle, tmp_p
     done = cam.run(bundle, ["--source", str(CLIP)], environment={"PATH": str(tmp_path)})
     assert done.returncode == 1
     assert "which is not installed here; install the package ffmpeg" in done.stderr.decode()
+
+
+@contextmanager
+def silent_after(content):
+    """Yield standard input for a program: ``content``, and then nothing, without an end."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, content)
+        yield reader
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        ("edgepipe-cam", ["--source", "-", "--headless", "--source-timeout", "0.5"]),
+        ("edgepipe-run", ["--input", "-", "--input-timeout", "0.5"]),
+    ],
+)
+def test_standard_input_that_falls_silent_ends_the_run_with_an_error(bundle, program, options):
+    with silent_after(bytes(768 + 5)) as stdin:
+        done = subprocess.run(
+            [needs.built(program), bundle, "--no-pin", *options],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1, "the frame before"
+    *_, error, hint = done.stderr.splitlines()
+    assert error == f"{program}: error: standard input: frame 1: incomplete after 0.5 s"
+    assert hint == "hint: check the program that writes it"
+
+
+def test_a_decoder_that_falls_silent_ends_the_run_with_an_error(bundle, tmp_path):
+    decoder = tmp_path / "ffmpeg"
+    decoder.write_text("#!/bin/sh\nprintf 'P6 16 16 255 '\nexec sleep 1000\n")
+    decoder.chmod(0o755)
+    options = ["--source", str(CLIP), "--headless", "--source-timeout", "0.5"]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = cam.run(bundle, options, environment=os.environ | {"PATH": path})
+    assert done.returncode == 1
+    *_, error, hint = done.stderr.decode().splitlines()
+    assert error == f"edgepipe-cam: error: {CLIP}: no picture from ffmpeg within 0.5 s"
+    assert hint == (
+        "hint: check that the file can be read at its place, and that ffmpeg decodes it"
+    )
+
+
+def statistics(events, wanted):
+    """Return the first statistics of the page that ``wanted`` accepts."""
+    for line in events:
+        if line == b"event: statistics\n":
+            figures = json.loads(next(events).removeprefix(b"data: "))
+            if wanted(figures["source"]):
+                return figures["source"]
+    raise AssertionError("the page has ended")
+
+
+def test_a_fifo_that_falls_silent_is_opened_again_counted_and_shown(bundle, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    options = ["--source", str(fifo), "--source-timeout", "0.5"]
+    with cam.serving(bundle, options) as (url, process):
+        with fifo.open("wb", buffering=0) as silent:
+            silent.write(bytes(768 + 5))
+            with urllib.request.urlopen(f"{url}events", timeout=20) as events:
+                found = statistics(events, lambda source: source["silences"] and source["outage_s"])
+                assert (found["captured"], found["fault"]) == (1, f"{fifo}: no picture for 0.5 s")
+                with fifo.open("wb", buffering=0) as writer:
+                    writer.write(bytes(768))
+                    back = statistics(events, lambda source: source["captured"] == 2)
+        assert back["reconnects"] >= 1
+        assert back["outage_s"] == 0
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    name = f"edgepipe-cam: {fifo}"
+    assert f"{name}: no picture for 0.5 s; closed, to be opened again\n" in said
+    assert f"{name}: delivers pictures again, after " in said
+    assert re.search(r"source: 2 captured, .* [1-9]\d* silences, [1-9]\d* reconnects\n", said)
+
+
+def test_a_source_that_never_comes_back_ends_the_run_when_told_to(bundle, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    options = ["--source", str(fifo), "--source-timeout", "0.2", "--give-up", "0.9", "--headless"]
+    done = cam.run(bundle, options)
+    assert done.returncode == 1
+    *_, error, hint = done.stderr.decode().splitlines()
+    assert re.fullmatch(
+        f"edgepipe-cam: error: {fifo}: no picture for 0.9 s, although it was opened again "
+        r"\d+ times",
+        error,
+    )
+    assert hint == ("hint: check the camera and its cable, or the program that writes the pictures")
 
 
 def test_the_trace_has_a_track_for_the_source_and_each_stage(bundle, tmp_path):

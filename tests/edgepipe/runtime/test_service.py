@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
+import time
+from pathlib import Path
 
 import cam_programs
 import pytest
@@ -65,6 +68,53 @@ def test_a_run_reports_too(bundle, manager):
     )
     assert ran.returncode == 0, ran.stderr
     assert manager.recv(512).startswith(b"READY=1\n")
+
+
+def fed_while_silent(manager, program, options):
+    """Return how often the watchdog is fed in two seconds while the program gets no frame."""
+    process = subprocess.Popen(
+        [built(program), *options, "--no-pin", "--device", "simulator"],
+        env=environment(manager),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert manager.recv(512).startswith(b"READY=1")
+        manager.recv(512)  # what was under way at that moment
+        end = time.monotonic() + 2
+        fed = 0
+        while (left := end - time.monotonic()) > 0:
+            manager.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                fed += manager.recv(512) == b"WATCHDOG=1"
+        return fed
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "fed"),
+    [
+        ("edgepipe-cam", ["--source", "-", "--headless", "--source-timeout", "60"], False),
+        ("edgepipe-cam", ["--source", "-", "--headless", "--source-timeout", "0"], True),
+        ("edgepipe-run", ["--input", "-", "--input-timeout", "60"], False),
+        ("edgepipe-run", ["--input", "-", "--input-timeout", "0"], True),
+        ("edgepipe-cam", ["--source", "pictures", "--rate", "0.01", "--loop", "--headless"], True),
+        ("edgepipe-cam", ["--source", "fifo", "--headless", "--source-timeout", "60"], False),
+        ("edgepipe-cam", ["--source", "fifo", "--headless", "--source-timeout", "0.1"], True),
+    ],
+)
+def test_a_silent_source_feeds_no_watchdog_unless_silence_is_allowed(
+    bundle, manager, tmp_path, monkeypatch, program, options, fed
+):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo")
+    Path("pictures").mkdir()
+    for number in range(2):
+        Path(f"pictures/{number}.pgm").write_bytes(b"P5 1 1 255 \0")
+    assert bool(fed_while_silent(manager, program, [bundle, *options])) == fed
 
 
 @pytest.mark.parametrize("program", ["edgepipe-run", "edgepipe-cam"])

@@ -45,7 +45,10 @@ SOURCE = {
     "taken": 50,
     "dropped": 30,
     "missed": 10,
+    "silences": 0,
     "reconnects": 0,
+    "outage_s": 0.0,
+    "fault": "",
 }
 
 
@@ -84,6 +87,20 @@ def test_once_prints_one_line_per_pipeline(tmp_path, capsys):
         "4.00 ms (p99), 4 of 5 in flight; arm0 5% (0 waiting), "
         "vta1 95% (3 waiting, 2 run again, 7 on its fallback)\n"
     )
+
+
+def test_a_source_that_fell_silent_is_shown(tmp_path, capsys):
+    fault = {"silences": 2, "reconnects": 1, "outage_s": 12.3, "fault": "cam: no picture for 5 s"}
+    record = publish(tmp_path)
+    publish(tmp_path, live=record["live"] | {"source": SOURCE | fault})
+    assert top(tmp_path, "--once") == 0
+    assert capsys.readouterr().out.endswith("; no picture for 12 s (cam: no picture for 5 s)\n")
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    (page,) = text.paragraphs([(found, snapshot.rates(found, None))])
+    assert (
+        "source: synthetic 640x480: 90 captured, 40 dropped, 2 silences, 1 reconnects; "
+        "no picture for 12 s (cam: no picture for 5 s)\n"
+    ) in page
 
 
 def test_json_is_what_was_published(tmp_path, capsys):

@@ -13,22 +13,28 @@
 namespace edgepipe {
 
 Result<FrameSource> FrameSource::open(const std::filesystem::path& path, Format format,
-                                      const Preprocess& preprocess) {
+                                      const Preprocess& preprocess,
+                                      const ByteStream::Waiting& waiting) {
   if (path == "-") {
-    return FrameSource(FileDescriptor(::dup(STDIN_FILENO)), "standard input", format, preprocess);
+    return FrameSource(ByteStream(FileDescriptor(::dup(STDIN_FILENO)), waiting), "standard input",
+                       format, preprocess);
   }
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a FIFO without a writer is silent, instead of blocking open(2).
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
     return Status(Code::kNotFound,
                   path.string() + ": cannot be opened: " + std::generic_category().message(errno),
                   "check the name and the permissions");
   }
-  return FrameSource(std::move(file), path.string(), format, preprocess);
+  return FrameSource(ByteStream(std::move(file), waiting), path.string(), format, preprocess);
 }
 
-FrameSource::FrameSource(FileDescriptor file, std::string name, Format format,
+FrameSource::FrameSource(ByteStream stream, std::string name, Format format,
                          const Preprocess& preprocess)
-    : stream_(std::move(file)), name_(std::move(name)), format_(format), preprocess_(preprocess) {}
+    : stream_(std::move(stream)),
+      name_(std::move(name)),
+      format_(format),
+      preprocess_(preprocess) {}
 
 Result<bool> FrameSource::read(std::span<std::byte> bytes, const std::atomic<bool>& stop) {
   Result<bool> more =

@@ -24,17 +24,20 @@ class FrameSource {
  public:
   enum class Format { kRaw, kPictures };
 
-  /// Opens `path`, or standard input for "-". kNotFound if it cannot be opened.
+  /// Opens `path`, or standard input for "-". kNotFound if it cannot be opened. Does not wait for
+  /// the writer of a FIFO.
   static Result<FrameSource> open(const std::filesystem::path& path, Format format,
-                                  const Preprocess& preprocess);
+                                  const Preprocess& preprocess,
+                                  const ByteStream::Waiting& waiting = {});
 
   /// Fills `bytes` with the next frame or its next part. False at the end of the input or
-  /// once `stop` is set; an input that ends inside a frame is kCorrupt. Blocks; checks `stop` ten
-  /// times a second. Allocates nothing once warm.
+  /// once `stop` is set; an input that ends inside a frame is kCorrupt, one that is silent for the
+  /// time limit is kDeadline. Blocks; checks `stop` ten times a second. Allocates nothing once
+  /// warm.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
  private:
-  FrameSource(FileDescriptor file, std::string name, Format format, const Preprocess& preprocess);
+  FrameSource(ByteStream stream, std::string name, Format format, const Preprocess& preprocess);
 
   Result<bool> read_picture(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 

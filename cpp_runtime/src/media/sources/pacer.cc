@@ -20,8 +20,10 @@ Pacer::Pacer(const Pace& pace)
 bool Pacer::wait(const std::atomic<bool>& stop) {
   for (Clock::time_point now = Clock::now(); now < due_ && !stop; now = Clock::now()) {
     std::this_thread::sleep_until(std::min(due_, now + kPatience));
+    ++steps_;
   }
   due_ = std::max(due_ + period_, Clock::now());
+  ++steps_;
   return !stop;
 }
 

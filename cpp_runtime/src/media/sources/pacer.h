@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "edgepipe/picture_source.h"
 #include "edgepipe/sync.h"
@@ -16,9 +17,13 @@ class Pacer {
   /// not catch up.
   bool wait(const std::atomic<bool>& stop);
 
+  /// Grows with every wait, and ten times a second during one. For any thread.
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+
  private:
   Clock::duration period_;
   Clock::time_point due_{};
+  std::atomic<std::uint64_t> steps_{0};
 };
 
 }  // namespace edgepipe

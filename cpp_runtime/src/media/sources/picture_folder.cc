@@ -73,7 +73,7 @@ class PictureFolder final : public PictureSource {
   }
 
   [[nodiscard]] SourceCounters counters() const override {
-    return {.captured = taken_, .taken = taken_};
+    return {.captured = taken_, .taken = taken_, .steps = pacer_.steps()};
   }
 
   [[nodiscard]] std::string description() const override {

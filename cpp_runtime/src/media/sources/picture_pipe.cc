@@ -1,21 +1,47 @@
+#include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "edgepipe/picture_source.h"
 #include "media/sources/frame_source.h"
+#include "media/sources/outage.h"
 #include "media/sources/picture_pool.h"
 
 namespace edgepipe {
 namespace {
 
+constexpr std::chrono::milliseconds kPatience{100};
+
+Result<FrameSource> open_raw(const std::filesystem::path& path, ByteStream::Waiting waiting) {
+  return FrameSource::open(path, FrameSource::Format::kRaw, {}, waiting);
+}
+
+std::string name_of(const std::filesystem::path& path) {
+  return path == "-" ? "standard input" : path.string();
+}
+
+std::string description_of(const Picture& shape, const std::string& name) {
+  return "raw " + std::string(name_of(shape.format)) + " pictures, " + std::to_string(shape.width) +
+         "x" + std::to_string(shape.height) + ", from " + name;
+}
+
+/// Ends with its file, or with the writer of its pipe.
 class PicturePipe final : public PictureSource {
  public:
-  PicturePipe(FrameSource bytes, const Picture& shape, std::string name)
-      : bytes_(std::move(bytes)), shape_(shape), name_(std::move(name)) {}
+  PicturePipe(std::filesystem::path path, const Picture& shape)
+      : path_(std::move(path)), shape_(shape) {}
+
+  Status open(const SilencePolicy& policy) {
+    Result<FrameSource> bytes = open_raw(path_, {.limit = policy.limit, .steps = &steps_});
+    if (bytes.ok()) bytes_.emplace(*std::move(bytes));
+    return bytes.ok() ? Status() : bytes.status();
+  }
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
     lease.release();
     PictureLease next = pool_->lend(shape_);
-    Result<bool> more = bytes_.read(PicturePool::writable(next), stop);
+    Result<bool> more = bytes_->read(PicturePool::writable(next), stop);
     if (!more.ok() || !*more) return more;
     ++taken_;
     lease = std::move(next);
@@ -23,18 +49,88 @@ class PicturePipe final : public PictureSource {
   }
 
   [[nodiscard]] SourceCounters counters() const override {
-    return {.captured = taken_, .taken = taken_};
+    return {.captured = taken_, .taken = taken_, .steps = steps_};
   }
 
   [[nodiscard]] std::string description() const override {
-    return "raw " + std::string(name_of(shape_.format)) + " pictures, " +
-           std::to_string(shape_.width) + "x" + std::to_string(shape_.height) + ", from " + name_;
+    return description_of(shape_, name_of(path_));
   }
 
  private:
-  FrameSource bytes_;
+  std::filesystem::path path_;
   Picture shape_;
-  std::string name_;
+  std::atomic<std::uint64_t> steps_{0};
+  std::optional<FrameSource> bytes_;
+  std::shared_ptr<PicturePool> pool_ = std::make_shared<PicturePool>();
+  std::atomic<std::uint64_t> taken_{0};
+};
+
+/// Outlives its writers: when one ends or falls silent, it waits for the next.
+class PictureFifo final : public PictureSource {
+ public:
+  PictureFifo(std::filesystem::path path, const Picture& shape, const SilencePolicy& policy)
+      : path_(std::move(path)), shape_(shape), policy_(policy), outage_(path_.string(), policy) {}
+
+  /// Does not wait for a writer.
+  Status open() {
+    Result<FrameSource> bytes = open_raw(path_, {.limit = policy_.limit, .steps = &waits_});
+    if (bytes.ok()) bytes_.emplace(*std::move(bytes));
+    return bytes.ok() ? Status() : bytes.status();
+  }
+
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
+    lease.release();
+    PictureLease next = pool_->lend(shape_);
+    while (!stop) {
+      if (bytes_) {
+        Result<bool> more = bytes_->read(PicturePool::writable(next), stop);
+        if (stop) break;
+        if (more.ok() && *more) {
+          ++taken_;
+          outage_.delivered();
+          lease = std::move(next);
+          return true;
+        }
+        close(more.ok() ? Status() : more.status());
+      } else {
+        std::this_thread::sleep_for(kPatience);
+      }
+      if (Status status = outage_.given_up(); !status.ok()) return status;
+      outage_.attempted(open().ok());
+    }
+    return false;
+  }
+
+  [[nodiscard]] SourceCounters counters() const override {
+    SourceCounters counters{.captured = taken_, .taken = taken_};
+    outage_.count_in(counters);
+    // A writer that is silent within its time limit, or whose picture is not complete yet.
+    if (policy_.limit.count() == 0) counters.steps += waits_;
+    return counters;
+  }
+
+  [[nodiscard]] std::string fault() const override { return outage_.fault(); }
+
+  [[nodiscard]] std::string description() const override {
+    return description_of(shape_, path_.string());
+  }
+
+ private:
+  void close(const Status& why) {
+    bytes_.reset();
+    if (why.code() == Code::kDeadline) {
+      outage_.failed_silently();
+    } else {
+      outage_.failed(why.ok() ? path_.string() + ": its writer has ended" : why.message());
+    }
+  }
+
+  std::filesystem::path path_;
+  Picture shape_;
+  SilencePolicy policy_;
+  Outage outage_;
+  std::atomic<std::uint64_t> waits_{0};
+  std::optional<FrameSource> bytes_;
   std::shared_ptr<PicturePool> pool_ = std::make_shared<PicturePool>();
   std::atomic<std::uint64_t> taken_{0};
 };
@@ -42,21 +138,26 @@ class PicturePipe final : public PictureSource {
 }  // namespace
 
 Result<std::unique_ptr<PictureSource>> open_picture_pipe(const std::filesystem::path& path,
-                                                         PixelFormat format, int width,
-                                                         int height) {
+                                                         PixelFormat format, int width, int height,
+                                                         const SilencePolicy& policy) {
   if (format == PixelFormat::kJpeg) {
     return Status(Code::kUnsupported,
                   "a raw pipe of jpeg pictures: expected a format of known "
                   "size, rgb, bgr, gray, yuyv or nv12");
   }
-  Result<FrameSource> bytes = FrameSource::open(path, FrameSource::Format::kRaw, {});
-  if (!bytes.ok()) return bytes.status();
   const Picture shape{.format = format,
                       .width = width,
                       .height = height,
                       .row_bytes = packed_row_bytes(format, width)};
-  return std::unique_ptr<PictureSource>(std::make_unique<PicturePipe>(
-      std::move(*bytes), shape, path == "-" ? "standard input" : path.string()));
+  std::error_code error;
+  if (std::filesystem::is_fifo(path, error)) {
+    auto fifo = std::make_unique<PictureFifo>(path, shape, policy);
+    if (Status status = fifo->open(); !status.ok()) return status;
+    return std::unique_ptr<PictureSource>(std::move(fifo));
+  }
+  auto pipe = std::make_unique<PicturePipe>(path, shape);
+  if (Status status = pipe->open(policy); !status.ok()) return status;
+  return std::unique_ptr<PictureSource>(std::move(pipe));
 }
 
 }  // namespace edgepipe

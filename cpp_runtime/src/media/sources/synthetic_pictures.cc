@@ -47,7 +47,7 @@ class SyntheticPictures final : public PictureSource {
   }
 
   [[nodiscard]] SourceCounters counters() const override {
-    return {.captured = number_, .taken = number_};
+    return {.captured = number_, .taken = number_, .steps = pacer_.steps()};
   }
 
   [[nodiscard]] std::string description() const override {

@@ -28,6 +28,7 @@ V4l2Camera::V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> strea
     : options_(options),
       calls_(calls),
       description_(options.path + ", " + stream->description()),
+      outage_(options.path, options.silence),
       stream_(std::move(stream)) {}
 
 V4l2Camera::~V4l2Camera() {
@@ -43,30 +44,46 @@ void V4l2Camera::capture() {
       continue;
     }
     Result<V4l2Stream::Capture> capture = stream_->dequeue(kPatienceMs);
-    if (capture.ok()) {
-      keep(*capture);
-    } else if (capture.status().code() != Code::kDeadline) {
-      // The newest picture stays valid: its lease holds the old stream's memory.
-      stream_.reset();
-      sequence_.reset();
+    const bool good = capture.ok() && !capture->damaged;
+    if (good) outage_.delivered();
+    if (capture.ok()) keep(*capture);
+    if (good) continue;
+    if (!capture.ok() && capture.status().code() != Code::kDeadline) {
+      disconnect();
+      outage_.failed(capture.status().message());
+    } else if (!stream_->can_fill()) {
+      outage_.excused();
+    } else if (outage_.silent()) {
+      disconnect();
+      outage_.failed_silently();
+    } else {
+      outage_.waiting();
     }
   }
 }
 
+/// Closes the device. A driver streams to one opener at a time, and a lease keeps the stream open,
+/// so the newest picture goes, too; the reader's pictures go when they have been read.
+void V4l2Camera::disconnect() {
+  stream_.reset();
+  sequence_.reset();
+  PictureLease picture;  // returned after the lock is released
+  MutexLock lock(mutex_);
+  if (newest_.held()) ++counters_.dropped;
+  std::swap(newest_, picture);
+}
+
 void V4l2Camera::reconnect() {
+  while (!ending_ && Clock::now() < due_) {
+    std::this_thread::sleep_until(
+        std::min(due_, Clock::now() + std::chrono::milliseconds(kPatienceMs)));
+  }
+  if (ending_) return;
+  due_ = Clock::now() + std::chrono::milliseconds(options_.reconnect_ms);
   Result<std::shared_ptr<V4l2Stream>> stream =
       V4l2Stream::open(options_.path, options_.stream, calls_);
-  if (stream.ok()) {
-    stream_ = std::move(*stream);
-    MutexLock lock(mutex_);
-    ++counters_.reconnects;
-    return;
-  }
-  const Clock::time_point due = Clock::now() + std::chrono::milliseconds(options_.reconnect_ms);
-  while (!ending_ && Clock::now() < due) {
-    std::this_thread::sleep_until(
-        std::min(due, Clock::now() + std::chrono::milliseconds(kPatienceMs)));
-  }
+  if (stream.ok()) stream_ = std::move(*stream);
+  outage_.attempted(stream.ok());
 }
 
 /// Makes a picture the newest one and immediately returns the previous one to the driver, unread.
@@ -92,6 +109,7 @@ Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop
   MutexLock lock(mutex_);
   while (!newest_.held()) {
     if (stop) return false;
+    if (Status status = outage_.given_up(); !status.ok()) return status;
     changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(kPatienceMs));
   }
   if (stop) return false;
@@ -101,8 +119,13 @@ Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop
 }
 
 SourceCounters V4l2Camera::counters() const {
-  MutexLock lock(mutex_);
-  return counters_;
+  SourceCounters counters;
+  {
+    MutexLock lock(mutex_);
+    counters = counters_;
+  }
+  outage_.count_in(counters);
+  return counters;
 }
 
 }  // namespace edgepipe

@@ -1,14 +1,15 @@
-// V4l2Camera: the newest picture of a V4L2 device, which may be unplugged and plugged in again.
+// V4l2Camera: the newest picture of a V4L2 device, which may fall silent or be unplugged.
 //
 //   Result<std::unique_ptr<PictureSource>> camera = V4l2Camera::open({.path = "/dev/video0"});
 //   Result<bool> more = (*camera)->next(lease, stop);  // its bytes are the driver's buffer
 //
-//            open             device unplugged           device back (checked twice a second)
+//            open             unplugged or silent        opened again (tried twice a second)
 //   (none) --------> [ streaming ] --------> [ waiting ] --------> [ streaming ] ...
 //
 // A separate thread takes every picture from the driver immediately and keeps the newest. A slow
 // reader gets the newest picture, and the older ones are counted as dropped. While waiting, next()
-// blocks until `stop` is set. A lent picture stays valid even when the device is gone.
+// blocks until `stop` is set, or until the policy gives up. A lent picture stays valid even when
+// the device is gone. Silence counts only while the driver has a buffer to fill.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "base/thread.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/sync.h"
+#include "media/sources/outage.h"
 #include "media/sources/v4l2_stream.h"
 
 namespace edgepipe {
@@ -29,7 +31,8 @@ class V4l2Camera final : public PictureSource {
   struct Options {
     std::string path;
     V4l2Stream::Options stream;
-    int reconnect_ms = 500;  // between checks for a missing device
+    int reconnect_ms = 500;  // between two attempts to open it again
+    SilencePolicy silence;
   };
 
   /// The device must exist now. `calls` must outlive the camera.
@@ -40,20 +43,24 @@ class V4l2Camera final : public PictureSource {
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override
       EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] SourceCounters counters() const override EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] std::string fault() const override { return outage_.fault(); }
   [[nodiscard]] bool live() const override { return true; }
   [[nodiscard]] std::string description() const override { return description_; }
 
  private:
   V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls);
   void capture() EDGEPIPE_EXCLUDES(mutex_);
-  void reconnect() EDGEPIPE_EXCLUDES(mutex_);
+  void reconnect();
+  void disconnect() EDGEPIPE_EXCLUDES(mutex_);
   void keep(const V4l2Stream::Capture& capture) EDGEPIPE_EXCLUDES(mutex_);
 
   Options options_;
   V4l2Calls& calls_;
   std::string description_;
+  Outage outage_;
   std::shared_ptr<V4l2Stream> stream_;     // of the capturing thread; null while waiting
   std::optional<std::uint32_t> sequence_;  // the same; of the last picture
+  Clock::time_point due_{};                // the same; of the next attempt to open it
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -164,6 +164,7 @@ Status V4l2Stream::start() {
     }
     v4l2_buffer buffer = buffer_argument(index);
     if (calls_.ioctl(file_, VIDIOC_QBUF, &buffer) < 0) return failed("refuses a buffer");
+    ++queued_;
   }
   int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   if (calls_.ioctl(file_, VIDIOC_STREAMON, &type) < 0) return failed("does not start");
@@ -183,6 +184,7 @@ Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
     return Status(Code::kDevice, path_ + ": delivers buffer " + std::to_string(buffer.index) +
                                      " of " + std::to_string(buffers_.size()));
   }
+  --queued_;
   Buffer& filled = buffers_[buffer.index];
   filled.used = std::min<std::size_t>(buffer.bytesused, filled.bytes);
   bool damaged = (buffer.flags & V4L2_BUF_FLAG_ERROR) != 0;
@@ -192,6 +194,7 @@ Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
 
 void V4l2Stream::give_back(std::size_t index) {
   v4l2_buffer buffer = buffer_argument(index);
+  ++queued_;  // first: the driver may fill it immediately
   calls_.ioctl(file_, VIDIOC_QBUF, &buffer);
 }
 

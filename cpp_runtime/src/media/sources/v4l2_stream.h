@@ -10,6 +10,7 @@
 // here.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,9 @@ class V4l2Stream final : public PictureOwner {
   /// Returns a buffer to the driver; no effect if the device is gone. For any thread.
   void give_back(std::size_t buffer) override;
 
+  /// Whether the driver has a buffer to fill. For any thread.
+  [[nodiscard]] bool can_fill() const { return queued_ > 0; }
+
   /// The picture in the buffer between dequeue and give_back.
   [[nodiscard]] Picture picture(std::size_t buffer) const;
 
@@ -82,6 +86,7 @@ class V4l2Stream final : public PictureOwner {
   std::string device_name_;
   Picture shape_;  // without bytes
   std::vector<Buffer> buffers_;
+  std::atomic<std::size_t> queued_{0};  // buffers with the driver
 };
 
 }  // namespace edgepipe

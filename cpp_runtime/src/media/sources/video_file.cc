@@ -3,6 +3,7 @@
 
 #include "base/byte_stream.h"
 #include "base/child_process.h"
+#include "base/seconds_text.h"
 #include "edgepipe/picture_source.h"
 #include "media/pictures/pnm_header.h"
 #include "media/sources/pacer.h"
@@ -28,10 +29,11 @@ std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop
 
 class VideoFile final : public PictureSource {
  public:
-  VideoFile(ChildProcess decoder, std::string name, const Pace& pace)
+  VideoFile(ChildProcess decoder, std::string name, const Pace& pace, const SilencePolicy& policy)
       : name_(std::move(name)),
+        limit_(policy.limit),
         decoder_(std::move(decoder)),
-        stream_(decoder_.take_output()),
+        stream_(decoder_.take_output(), {.limit = policy.limit, .steps = &steps_}),
         pacer_(pace) {}
 
   /// Reads the first picture's header, so that a file that is not a video fails immediately.
@@ -60,7 +62,7 @@ class VideoFile final : public PictureSource {
   }
 
   [[nodiscard]] SourceCounters counters() const override {
-    return {.captured = taken_, .taken = taken_};
+    return {.captured = taken_, .taken = taken_, .steps = pacer_.steps() + steps_};
   }
 
   [[nodiscard]] std::string description() const override { return "video file " + name_; }
@@ -83,11 +85,18 @@ class VideoFile final : public PictureSource {
 
   /// Replaces the error of a truncated video by the decoder's own message, if there is one.
   Status lost(const Status& status) {
+    if (status.code() == Code::kDeadline) {
+      return Status(Code::kDeadline,
+                    name_ + ": no picture from ffmpeg within " + seconds_text(limit_),
+                    "check that the file can be read at its place, and that ffmpeg decodes it");
+    }
     const Status told = decoder_.wait(Clock::now() + kPatience);
     return (told.ok() ? status : told).with_context(name_);
   }
 
   std::string name_;
+  std::chrono::milliseconds limit_;      // for a picture
+  std::atomic<std::uint64_t> steps_{0};  // of the stream
   ChildProcess decoder_;
   ByteStream stream_;
   Pacer pacer_;
@@ -100,7 +109,8 @@ class VideoFile final : public PictureSource {
 
 Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
                                                        const Pace& pace,
-                                                       const std::atomic<bool>& stop) {
+                                                       const std::atomic<bool>& stop,
+                                                       const SilencePolicy& policy) {
   Result<ChildProcess> decoder = ChildProcess::start(decoder_of(path, pace.loop));
   if (!decoder.ok()) {
     if (decoder.status().code() != Code::kNotFound) return decoder.status();
@@ -108,7 +118,7 @@ Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::pa
                                           ": decoding a video needs ffmpeg, which is not "
                                           "installed here; install the package ffmpeg");
   }
-  auto video = std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace);
+  auto video = std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace, policy);
   if (Status status = video->begin(stop); !status.ok()) return status;
   return std::unique_ptr<PictureSource>(std::move(video));
 }

@@ -53,6 +53,24 @@ class FrameSourceTest : public ::testing::Test {
   std::atomic<bool> stop_{false};
 };
 
+TEST_F(FrameSourceTest, AnInputThatFallsSilentIsAnErrorAfterItsTimeLimit) {
+  const std::filesystem::path path = scratch_.path() / "fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::atomic<std::uint64_t> steps{0};
+  Result<FrameSource> source =
+      FrameSource::open(path, Format::kRaw, picture("RGB"),
+                        {.limit = std::chrono::milliseconds(150), .steps = &steps});
+  ASSERT_TRUE(source.ok()) << "without a writer, open does not block";
+  const FileDescriptor writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(::write(writer.number(), "abc", 3), 3);
+  std::string frame(kFrameBytes, '?');
+  const Status status = source->read(std::as_writable_bytes(std::span(frame)), stop_).status();
+  EXPECT_EQ(status.code(), Code::kDeadline);
+  EXPECT_THAT(status.message(), HasSubstr("fifo: frame 0: incomplete after 0.15 s"));
+  EXPECT_EQ(status.hint(), "check the program that writes it");
+  EXPECT_EQ(steps, 1U) << "the three bytes";
+}
+
 TEST_F(FrameSourceTest, RawFramesFollowOneAnother) {
   FrameSource source = open("abcdefABCDEF", Format::kRaw);
   EXPECT_EQ(next(source), "abcdef");

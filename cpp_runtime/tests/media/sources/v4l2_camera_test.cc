@@ -1,6 +1,7 @@
 // V4l2Camera against a camera made up behind its system calls.
 #include "media/sources/v4l2_camera.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/videodev2.h>
 
@@ -11,28 +12,35 @@
 #include <deque>
 #include <set>
 #include <thread>
+#include <vector>
 
 namespace edgepipe {
 namespace {
 
+using namespace std::chrono_literals;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
 constexpr std::size_t kBytes = 4 * 2;  // gray, 4x2 pixels
-constexpr int kFile = 1000;            // no descriptor of this process
+constexpr int kFirstFile = 1000;       // no descriptor of this process
 constexpr int kFirstDmaBuf = 2000;     // the same
 constexpr std::size_t kBuffers = 5;
 
-/// A camera of four gray pixels by two. The test decides when it has a picture.
+/// A camera of four gray pixels by two. The test decides when it has a picture. Like a driver, it
+/// streams to one opener at a time.
 class FakeCamera final : public V4l2Calls {
  public:
   int open(const char* /*path*/) override {
     MutexLock lock(mutex_);
     if (!plugged_) return fail(ENOENT);
-    present_ = true;
-    free_.clear();
-    filled_.clear();
-    return kFile;
+    return kFirstFile + opened_++;
   }
 
-  int close(int /*file*/) override { return 0; }
+  int close(int file) override {
+    MutexLock lock(mutex_);
+    if (file == streaming_) streaming_ = kNone;
+    return 0;
+  }
 
   void* map(int /*file*/, std::size_t /*bytes*/, unsigned offset) override {
     MutexLock lock(mutex_);
@@ -45,16 +53,16 @@ class FakeCamera final : public V4l2Calls {
     --mapped_;
   }
 
-  int wait(int /*file*/, int timeout_ms) override {
+  int wait(int file, int timeout_ms) override {
     MutexLock lock(mutex_);
-    if (present_ && filled_.empty()) {
+    if (file == streaming_ && filled_.empty()) {
       changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(timeout_ms));
     }
-    if (!present_) return fail(ENODEV);
+    if (file != streaming_) return fail(ENODEV);
     return filled_.empty() ? 0 : 1;
   }
 
-  int ioctl(int /*file*/, unsigned long request, void* argument) override {
+  int ioctl(int file, unsigned long request, void* argument) override {
     MutexLock lock(mutex_);
     auto* buffer = static_cast<v4l2_buffer*>(argument);
     switch (request) {
@@ -76,6 +84,13 @@ class FakeCamera final : public V4l2Calls {
         pixels.bytesperline = 4;
         return 0;
       }
+      case VIDIOC_REQBUFS:
+        if (streaming_ != kNone) return fail(EBUSY);
+        streaming_ = file;
+        free_.clear();
+        filled_.clear();
+        static_cast<v4l2_requestbuffers*>(argument)->count = buffers_;
+        return 0;
       case VIDIOC_QUERYBUF:
         buffer->length = kBytes;
         buffer->m.offset = buffer->index;
@@ -87,19 +102,19 @@ class FakeCamera final : public V4l2Calls {
         return 0;
       }
       case VIDIOC_QBUF:
-        if (!present_) return fail(ENODEV);
+        if (file != streaming_) return fail(ENODEV);
         free_.insert(buffer->index);
         changed_.notify();
         return 0;
       case VIDIOC_DQBUF:
-        if (!present_) return fail(ENODEV);
+        if (file != streaming_) return fail(ENODEV);
         if (filled_.empty()) return fail(EAGAIN);
         *buffer = filled_.front();
         filled_.pop_front();
         changed_.notify();
         return 0;
       default:
-        return 0;  // REQBUFS, STREAMON, STREAMOFF
+        return 0;  // STREAMON, STREAMOFF
     }
   }
 
@@ -107,27 +122,31 @@ class FakeCamera final : public V4l2Calls {
   void capture(std::uint8_t value, std::uint32_t sequence, std::uint32_t flags = 0) {
     MutexLock lock(mutex_);
     ASSERT_FALSE(free_.empty()) << "the reader keeps the buffers";
-    v4l2_buffer buffer{};
-    buffer.index = *free_.begin();
-    buffer.bytesused = kBytes;
-    buffer.sequence = sequence;
-    buffer.flags = flags;
-    free_.erase(free_.begin());
-    memory_[buffer.index].fill(value);
-    filled_.push_back(buffer);
-    changed_.notify();
+    fill(value, sequence, flags);
     while (!filled_.empty()) changed_.wait_until(lock, far_future());
+  }
+
+  /// Fills a buffer if the camera is open and has one free.
+  void try_capture(std::uint32_t sequence, std::uint32_t flags) {
+    MutexLock lock(mutex_);
+    if (!free_.empty()) fill(0, sequence, flags);
   }
 
   void unplug() {
     MutexLock lock(mutex_);
-    plugged_ = present_ = false;
+    plugged_ = false;
+    streaming_ = kNone;
     changed_.notify();
   }
 
   void plug() {
     MutexLock lock(mutex_);
     plugged_ = true;
+  }
+
+  void give_buffers(unsigned count) {
+    MutexLock lock(mutex_);
+    buffers_ = count;
   }
 
   void export_buffers() {
@@ -152,6 +171,21 @@ class FakeCamera final : public V4l2Calls {
   }
 
  private:
+  static constexpr int kNone = -1;
+
+  void fill(std::uint8_t value, std::uint32_t sequence, std::uint32_t flags)
+      EDGEPIPE_REQUIRES(mutex_) {
+    v4l2_buffer buffer{};
+    buffer.index = *free_.begin();
+    buffer.bytesused = kBytes;
+    buffer.sequence = sequence;
+    buffer.flags = flags;
+    free_.erase(free_.begin());
+    memory_[buffer.index].fill(value);
+    filled_.push_back(buffer);
+    changed_.notify();
+  }
+
   static int fail(int error) {
     errno = error;
     return -1;
@@ -160,7 +194,9 @@ class FakeCamera final : public V4l2Calls {
   Mutex mutex_;
   CondVar changed_;
   bool plugged_ = true;
-  bool present_ = false;
+  int opened_ = 0;         // times
+  int streaming_ = kNone;  // the file that captures
+  unsigned buffers_ = kBuffers;
   bool exports_ = false;
   int mapped_ = 0;
   std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
@@ -170,9 +206,12 @@ class FakeCamera final : public V4l2Calls {
 
 class V4l2CameraTest : public testing::Test {
  protected:
-  void SetUp() override {
-    Result<std::unique_ptr<PictureSource>> opened =
-        V4l2Camera::open({.path = "fake", .stream = {}, .reconnect_ms = 1}, calls_);
+  void SetUp() override { open({}); }
+
+  void open(const SilencePolicy& silence) {
+    camera_.reset();
+    Result<std::unique_ptr<PictureSource>> opened = V4l2Camera::open(
+        {.path = "fake", .stream = {}, .reconnect_ms = 1, .silence = silence}, calls_);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     camera_ = std::move(*opened);
   }
@@ -182,9 +221,20 @@ class V4l2CameraTest : public testing::Test {
     EXPECT_EQ(calls_.mapped(), 0);
   }
 
+  void expect_faults(const std::string& text) {
+    while (camera_->fault().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(camera_->fault(), text);
+  }
+
   /// Waits until as many pictures have come in, good and bad.
   void expect_pictures(std::uint64_t count) {
     while (camera_->counters().captured + camera_->counters().missed < count) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  void expect_reconnects(std::uint64_t count) {
+    while (camera_->counters().reconnects < count) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -263,9 +313,7 @@ TEST_F(V4l2CameraTest, APictureCarriesItsDmaBufWhereTheDriverExportsIt) {
   calls_.unplug();
   calls_.export_buffers();
   calls_.plug();
-  while (camera_->counters().reconnects == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  expect_reconnects(1);
   calls_.capture(2, 0);
   EXPECT_EQ(next().picture().dma_buf, kFirstDmaBuf);
 }
@@ -284,12 +332,90 @@ TEST_F(V4l2CameraTest, GoesOnWhenTheDeviceComesBack) {
   EXPECT_EQ(next_value(), 1);
   calls_.unplug();
   calls_.plug();
-  while (camera_->counters().reconnects == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  expect_reconnects(1);
   calls_.capture(7, 0);
   EXPECT_EQ(next_value(), 7);
   EXPECT_EQ(camera_->counters().missed, 0U);
+}
+
+TEST_F(V4l2CameraTest, OneThatFallsSilentIsClosedOpenedAgainAndCounted) {
+  Mutex mutex;
+  std::vector<std::string> told;
+  open({.limit = 50ms, .on_fault = [&](const std::string& text) {
+          MutexLock lock(mutex);
+          told.push_back(text);
+        }});
+  calls_.capture(1, 0);
+  PictureLease lease = next();  // the driver is busy while it is read
+  expect_faults("fake: no picture for 0.05 s");
+  EXPECT_GT(camera_->counters().outage, 0ms);
+  lease.release();
+  expect_reconnects(1);
+  EXPECT_GE(camera_->counters().silences, 1U);
+  calls_.capture(7, 0);
+  EXPECT_EQ(next_value(), 7);
+  EXPECT_EQ(camera_->counters().outage, 0ms);
+  EXPECT_EQ(camera_->counters().missed, 0U);
+  camera_.reset();  // which tells nothing any more
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_EQ(told[0], "fake: no picture for 0.05 s; closed, to be opened again");
+  EXPECT_THAT(told[1], StartsWith("fake: delivers pictures again, after 0."));
+}
+
+TEST_F(V4l2CameraTest, PicturesMarkedAsDamagedAreSilence) {
+  open({.limit = 50ms});
+  const auto deadline = Clock::now() + 20s;
+  for (std::uint32_t number = 0; camera_->counters().silences == 0; ++number) {
+    ASSERT_LT(Clock::now(), deadline);
+    calls_.try_capture(number, V4L2_BUF_FLAG_ERROR);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+TEST_F(V4l2CameraTest, WithoutATimeLimitSilenceIsProgress) {
+  const std::uint64_t steps = camera_->counters().steps;
+  std::this_thread::sleep_for(400ms);
+  EXPECT_GT(camera_->counters().steps, steps);
+  EXPECT_EQ(camera_->counters().silences, 0U);
+}
+
+TEST_F(V4l2CameraTest, WithinItsTimeLimitSilenceIsNoProgressButAnAttemptIs) {
+  open({.limit = 600ms});
+  calls_.capture(1, 0);
+  expect_pictures(1);
+  const std::uint64_t steps = camera_->counters().steps;
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(camera_->counters().steps, steps);
+  expect_reconnects(1);
+  EXPECT_GT(camera_->counters().steps, steps);
+}
+
+TEST_F(V4l2CameraTest, SilenceDoesNotCountWhileTheReaderHoldsEveryBuffer) {
+  calls_.give_buffers(3);
+  open({.limit = 50ms});
+  calls_.capture(1, 0);
+  const PictureLease first = next();
+  calls_.capture(2, 1);
+  PictureLease second = next();
+  calls_.capture(3, 2);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(camera_->counters().silences, 0U);
+  second.release();
+  while (camera_->counters().silences == 0) std::this_thread::sleep_for(1ms);
+}
+
+TEST_F(V4l2CameraTest, GivesUpAfterTheTimeAskedFor) {
+  open({.limit = 20ms, .give_up = 300ms});
+  calls_.unplug();
+  PictureLease lease;
+  const std::atomic<bool> stop{false};
+  const Status status = camera_->next(lease, stop).status();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_THAT(status.message(),
+              MatchesRegex("fake: no picture for 0.3 s, although it was opened again .* times"));
+  EXPECT_EQ(status.hint(),
+            "check the camera and its cable, or the program that writes the pictures");
+  EXPECT_EQ(camera_->fault(), "fake: is gone: No such device");
 }
 
 TEST_F(V4l2CameraTest, StopEndsTheWaitForAPicture) {
