@@ -13,6 +13,7 @@ from edgepipe.names import suggest
 
 BUNDLED_LABELS = "labels.txt"
 POSTPROCESS_KINDS = ("classify", "nanodet", "none")
+_MOST_STRIDE = 1_000_000  # as the C++ runtime's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,11 @@ class Postprocess:
                     f"{len(self.distances)} distances and {self.bins} bins, expected as many "
                     "scores and distances as strides, and at least 2 bins"
                 )
+            for stride in self.strides:
+                if not 1 <= stride <= _MOST_STRIDE:
+                    raise FrontendError(
+                        f"postprocess: stride {stride}, expected 1 to {_MOST_STRIDE} pixels"
+                    )
 
     def in_bundle(self) -> Postprocess:
         """Return a copy with the path of the labels inside a bundle."""

@@ -1,9 +1,13 @@
-"""Names that users type: sanitised operator names, and suggestions for unknown ones."""
+"""Names that users type and read: suggestions for unknown ones, and text that is safe to print."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+
+from vta_stages.printable import escapes, printable
+
+__all__ = ["escapes", "printable", "suggest"]
 
 
 def suggest(name: str, known: Sequence[str], *, most: int = 5) -> str:

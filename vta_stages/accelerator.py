@@ -8,6 +8,10 @@ from vta_stages.errors import AcceleratorError
 
 REVISIONS = ("0.0.1", "0.0.2")
 
+# The limits of Accelerator::validate() in the C++ runtime.
+_MOST_BLOCK = 256
+_MOST_BUFFER_LOG2 = 28
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
@@ -43,10 +47,29 @@ class Accelerator:
                 f"accelerator: block_in {self.block_in} differs from block_out {self.block_out}",
                 hint="a layer's output feeds the next layer's input, so both blocks must be equal",
             )
-        for name in ("batch", "block_in", "clock_hz", "acc_hazard_steps", "command_queue_depth"):
+        for name in ("clock_hz", "acc_hazard_steps", "command_queue_depth", "token_queue_depth"):
             if getattr(self, name) < 1:
                 raise AcceleratorError(
                     f"accelerator: {name} is {getattr(self, name)}, expected >= 1"
+                )
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        for name in ("batch", "block_in"):
+            found = getattr(self, name)
+            if not 1 <= found <= _MOST_BLOCK or found & (found - 1):
+                raise AcceleratorError(
+                    f"accelerator: {name} is {found}, expected a power of two up to {_MOST_BLOCK}"
+                )
+        for name in ("uop", "inp", "wgt", "acc"):
+            log2, element = (
+                getattr(self, f"{name}_buffer_bytes_log2"),
+                getattr(self, f"{name}_bytes"),
+            )
+            if not 0 <= log2 <= _MOST_BUFFER_LOG2 or 1 << log2 < element:
+                raise AcceleratorError(
+                    f"accelerator: {name} buffer of 2^{log2} bytes, expected at least one element "
+                    f"of {element} bytes and at most 2^{_MOST_BUFFER_LOG2}"
                 )
 
     @property

@@ -33,6 +33,7 @@ from vta_stages.isa.instructions import (
     Store,
     Token,
 )
+from vta_stages.printable import printable
 from vta_stages.program import Program
 
 DRAM = "dram"
@@ -59,9 +60,12 @@ class Listing:
 
         def region_at(index: int) -> str:
             region = int(program.relocations[index])
-            return DRAM if region == NO_REGION else program.regions[region].name
+            return DRAM if region == NO_REGION else printable(program.regions[region].name)
 
-        return Listing(program.table, region_at=region_at, layer_at=program.layer_at)
+        def layer_at(index: int) -> str:
+            return printable(program.layer_at(index))
+
+        return Listing(program.table, region_at=region_at, layer_at=layer_at)
 
     def layer(self, index: int) -> str:
         """Return the name of the layer that instruction ``index`` belongs to, ``-`` if none."""
@@ -180,13 +184,14 @@ def summarize(program: Program) -> str:
         "",
         f"{'region':32} {'kind':8} {'bytes':>12}",
     ]
-    lines += [f"{r.name:32} {r.kind:8} {r.bytes:12}" for r in program.regions]
+    lines += [f"{printable(r.name):32} {r.kind:8} {r.bytes:12}" for r in program.regions]
     lines += ["", f"{'layer':32} {'first':>8} {'count':>8} {'gemm':>8} {'alu':>8} {'moves':>8}"]
     for layer in program.layers:
         opcodes = table.opcode[layer.first : layer.first + layer.count]
         gemm, alu = int((opcodes == Opcode.GEMM).sum()), int((opcodes == Opcode.ALU).sum())
         moves = int(np.isin(opcodes, [Opcode.LOAD, Opcode.STORE]).sum())
-        lines.append(f"{layer.name:32} {layer.first:8} {layer.count:8} {gemm:8} {alu:8} {moves:8}")
+        counts = f"{layer.first:8} {layer.count:8} {gemm:8} {alu:8} {moves:8}"
+        lines.append(f"{printable(layer.name):32} {counts}")
     return "\n".join(lines) + "\n"
 
 

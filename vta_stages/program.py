@@ -269,7 +269,7 @@ class _Json:
         """Read a file that holds a JSON object."""
         try:
             content = json.loads(_read(path))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProgramError(f"{path}: is not valid JSON ({error})") from error
         return _Json.of(str(path), content)
 

@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -19,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/console.h"
 #include "stage/arm_stage.h"
 #include "stage/core_team.h"
 
@@ -99,7 +99,7 @@ Status run(const std::string& folder, std::size_t frames, std::size_t threads,
   }
   const auto median = times_us.begin() + static_cast<std::ptrdiff_t>(times_us.size() / 2);
   std::nth_element(times_us.begin(), median, times_us.end());
-  std::cout << *median << "\n";
+  print_line(stdout, std::to_string(*median));
   return {};
 }
 
@@ -119,12 +119,12 @@ int main(int argc, char** argv) {
   }
   const std::size_t frames = arguments.size() > 1 ? whole(arguments[1]) : 0;
   if (arguments.size() < 3 || frames == 0 || threads == 0) {
-    std::cerr << "usage: edgepipe-arm-stage [--threads N] FOLDER FRAMES INPUT... OUTPUT...\n";
+    print_line(stderr, "usage: edgepipe-arm-stage [--threads N] FOLDER FRAMES INPUT... OUTPUT...");
     return kWrongUse;
   }
   const Status status =
       run(arguments[0], frames, threads, {arguments.begin() + 2, arguments.end()});
-  if (!status.ok()) std::cerr << "edgepipe-arm-stage: " << status.message() << "\n";
+  if (!status.ok()) print_line(stderr, "edgepipe-arm-stage: " + status.message());
   return status.ok() ? 0 : kFailed;
 }
 

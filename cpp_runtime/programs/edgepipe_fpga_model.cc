@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/failure.h"
+#include "base/console.h"
 #include "device/vta_registers.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"
@@ -45,7 +45,7 @@ std::optional<Arguments> parse(int argc, char** argv) {
     if (name == "fault") {
       Result<edgepipe::Fault> fault = edgepipe::parse_fault(value);
       if (!fault.ok()) {
-        std::fprintf(stderr, "%s\n", fault.status().message().c_str());
+        edgepipe::print_line(stderr, fault.status().message());
         return std::nullopt;
       }
       arguments.faults.push_back(*fault);
@@ -99,8 +99,8 @@ Status serve(const Arguments& arguments) {
   edgepipe::FpgaModel model(
       **simulator, std::span(*registers, edgepipe::vta::kBytesWithReset), **interrupt,
       {.faults = arguments.faults,
-       .on_event = [](const std::string& event) { std::fprintf(stderr, "%s\n", event.c_str()); }});
-  std::fprintf(stderr, "ready: %s\n", accelerator->configuration().c_str());
+       .on_event = [](const std::string& event) { edgepipe::print_line(stderr, event); }});
+  edgepipe::print_line(stderr, "ready: " + accelerator->configuration());
   Pace pace;
   while ((*interrupt)->open()) {
     Result<bool> worked = model.step();
@@ -108,8 +108,7 @@ Status serve(const Arguments& arguments) {
     if (!worked.ok()) return worked.status();
     pace.wait(*worked);
   }
-  std::fprintf(stderr, "%llu runs; QEMU has ended\n",
-               static_cast<unsigned long long>(model.runs()));
+  edgepipe::print_line(stderr, std::to_string(model.runs()) + " runs; QEMU has ended");
   return {};
 }
 
@@ -118,7 +117,7 @@ Status serve(const Arguments& arguments) {
 int main(int argc, char** argv) {
   const std::optional<Arguments> arguments = parse(argc, argv);
   if (!arguments) {
-    std::fputs(kUsage, stderr);
+    edgepipe::print_lines(stderr, kUsage);
     return 2;
   }
   const Status status = serve(*arguments);

@@ -7,6 +7,7 @@
 // Every run starts from the same image and must leave the same memory, which is written to OUTPUT.
 // One JSON object with the counts is printed to stdout. Exit codes: 0 success (missed deadlines are
 // counted but not fatal), 1 failure or differing runs, 2 wrong use.
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "base/failure.h"
+#include "base/console.h"
 #include "device/uio_device.h"
 #include "isa/image_relocation.h"
 
@@ -116,12 +117,15 @@ Status run(const Values& values) {
   const std::chrono::duration<double, std::micro> elapsed =
       std::chrono::steady_clock::now() - began;
   const edgepipe::HardwareDevice::Statistics statistics = (*device)->statistics();
-  std::printf(
+  std::array<char, 512> line{};
+  std::snprintf(
+      line.data(), line.size(),
       "{\"runs\": %ld, \"ended\": %llu, \"late\": %llu, \"different\": %llu, \"stale_done\": %llu, "
-      "\"lost_interrupts\": %llu, \"resets\": %llu, \"mean_us\": %.1f}\n",
+      "\"lost_interrupts\": %llu, \"resets\": %llu, \"mean_us\": %.1f}",
       runs, Count(ended), Count(late), Count(different), Count(statistics.stale_done),
       Count(statistics.lost_interrupts), Count(statistics.resets),
       runs > 0 ? elapsed.count() / double(runs) : 0.0);
+  edgepipe::print_line(stdout, line.data());
   if (different > 0) return {Code::kDevice, "runs of the same program differ"};
   if (!result) return {Code::kDeadline, "no run ended within its deadline"};
   std::ofstream output(values.at("output"), std::ios::binary);
@@ -135,7 +139,7 @@ Status run(const Values& values) {
 int main(int argc, char** argv) {
   const std::optional<Values> values = parse(argc, argv);
   if (!values) {
-    std::fputs(kUsage, stderr);
+    edgepipe::print_lines(stderr, kUsage);
     return 2;
   }
   const Status status = run(*values);

@@ -9,9 +9,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/console.h"
 #include "server.h"
 
 namespace {
+
+using edgepipe::print_line;
+using edgepipe::print_lines;
 
 constexpr int kOk = 0;
 constexpr int kFailed = 1;
@@ -56,12 +60,13 @@ bool parse_address(const std::string& text, std::string& host, std::uint16_t& po
 }
 
 int wrong_use(const std::string& text) {
-  std::fprintf(stderr, "edgepipe-rpcd: %s\nhint: edgepipe-rpcd --help\n", text.c_str());
+  print_line(stderr, "edgepipe-rpcd: " + text);
+  print_line(stderr, "hint: edgepipe-rpcd --help");
   return kWrongUse;
 }
 
 int failed(const std::string& text) {
-  std::fprintf(stderr, "edgepipe-rpcd: %s\n", text.c_str());
+  print_line(stderr, "edgepipe-rpcd: " + text);
   return kFailed;
 }
 
@@ -76,7 +81,7 @@ int main(int argc, char** argv) {
   for (int index = 1; index < argc; ++index) {
     const std::string name = argv[index];
     if (name == "--help" || name == "-h") {
-      std::fputs(kHelp, stdout);
+      print_lines(stdout, kHelp);
       return kOk;
     }
     if (name == "--until-eof") {
@@ -108,9 +113,7 @@ int main(int argc, char** argv) {
     if (!good) return wrong_use(std::string(name).append(": found '").append(value).append("'"));
   }
   if (!tracker.host.empty()) options.tracker = tracker;
-  options.log = [](const std::string& text) {
-    std::fprintf(stderr, "edgepipe-rpcd: %s\n", text.c_str());
-  };
+  options.log = [](const std::string& text) { print_line(stderr, "edgepipe-rpcd: " + text); };
 
   int ends[2];
   if (::pipe(ends) != 0) return failed("cannot create a pipe");
@@ -121,7 +124,7 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // a lost client is reported as a failed write
   auto server = edgepipe::rpc::Server::create(std::move(options));
   if (!server.ok()) return failed(server.status().message());
-  std::printf("listening on 127.0.0.1:%u\n", static_cast<unsigned>((*server)->port()));
+  print_line(stdout, "listening on 127.0.0.1:" + std::to_string((*server)->port()));
   std::fflush(stdout);
   const edgepipe::Status status = (*server)->run();
   return status.ok() ? kOk : failed(status.message());

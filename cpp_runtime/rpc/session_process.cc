@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/console.h"
 #include "session_functions.h"
 #include "socket.h"
 
@@ -20,7 +21,7 @@ bool serve_session(int descriptor, const std::filesystem::path& folder, std::chr
     tvm::ffi::Function::GetGlobalRequired("rpc.ServerLoop")(descriptor);
     return true;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "edgepipe-rpcd: session: %s\n", error.what());
+    print_lines(stderr, std::string("edgepipe-rpcd: session: ") + error.what() + "\n");
     return false;
   }
 }
@@ -29,7 +30,8 @@ void return_error(int descriptor, const std::string& text) {
   try {
     tvm::ffi::Function::GetGlobalRequired("rpc.ReturnException")(descriptor, text);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "edgepipe-rpcd: could not report to the client: %s\n", error.what());
+    print_lines(stderr, std::string("edgepipe-rpcd: could not report to the client: ") +
+                            error.what() + "\n");
   }
 }
 

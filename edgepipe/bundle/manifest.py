@@ -105,6 +105,14 @@ class FileEntry:
     bytes: int
     xxh3_128: str
 
+    def __post_init__(self) -> None:
+        parts = self.path.split("/")
+        if {"", ".", ".."} & {*parts} or any(letter < " " for letter in self.path):
+            raise BundleError(
+                f"manifest.json: files: {self.path!r} is not a plain relative path",
+                hint="do not use this bundle: it is not from `edgepipe build`",
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:

@@ -13,7 +13,7 @@ from typing import Any
 from edgepipe import boards
 from edgepipe.bitstream import check, install, manifest, parts
 from edgepipe.bitstream.check import BitstreamFile
-from edgepipe.cli.console import ConsoleProgress
+from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import BitstreamError
 from edgepipe.report.table import format_table
@@ -172,7 +172,7 @@ def _print_file(file: BitstreamFile) -> None:
         if known.note:
             lines.append(("", known.note))
     for label, text in lines:
-        print(f"{label:<10}{text}")
+        print_line(f"{label:<10}{text}")
 
 
 def _as_json(file: BitstreamFile, mismatches: tuple[check.Mismatch, ...]) -> dict[str, Any]:

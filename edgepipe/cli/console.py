@@ -1,17 +1,88 @@
-"""Progress on a terminal: one line per step with its time, and a counter redrawn in place."""
+"""What the command prints: only text that is safe on a terminal, progress, and errors.
+
+``PrintableStream`` stands in place of standard output and error, so that everything that Python
+prints passes through it. Only the sequences of this module's ``draw`` control the terminal.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TextIO
+from collections.abc import Iterable
+from typing import Any, TextIO, cast
+
+from edgepipe.names import escapes, printable
+
+_ESCAPES = escapes(kept="\n")
+_ERASE_LINE = "\r\x1b[K"
+_ERASE_SCREEN = "\x1b[H\x1b[J"
+
+
+class PrintableStream:
+    """A text stream that escapes characters that control a terminal, except line breaks and tabs.
+
+    Everything but writing is passed on to ``stream``.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    @staticmethod
+    def around(stream: TextIO) -> TextIO:
+        """Return ``stream`` if it escapes already, otherwise a stream that does."""
+        escaping = isinstance(stream, PrintableStream)
+        return stream if escaping else cast(TextIO, PrintableStream(stream))
+
+    def write(self, text: str) -> int:
+        """Write ``text`` with escapes; return the number of characters written."""
+        return self.stream.write(text.translate(_ESCAPES))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write every text of ``lines``."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def escape_standard_streams() -> None:
+    """Make standard output and error of this process escape what controls a terminal."""
+    sys.stdout = PrintableStream.around(sys.stdout)
+    sys.stderr = PrintableStream.around(sys.stderr)
+
+
+def print_line(text: str) -> None:
+    """Print one line, whatever is in ``text``: its line breaks are escaped, too."""
+    print(printable(text), flush=True)
+
+
+def print_error(text: str, hint: str) -> None:
+    """Print a line of error and a line of hint to standard error."""
+    print(f"edgepipe: error: {_one_line(text)}", file=sys.stderr)
+    print(f"hint: {_one_line(hint)}", file=sys.stderr)
+
+
+def redraw_screen(text: str) -> None:
+    """Replace what the terminal shows by ``text``."""
+    _draw(sys.stdout, _ERASE_SCREEN)
+    print(text, flush=True)
+
+
+def _draw(stream: TextIO, sequence: str) -> None:
+    target = stream.stream if isinstance(stream, PrintableStream) else stream
+    target.write(sequence)
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(printable(line.strip()) for line in text.split("\n") if line.strip())
 
 
 class ConsoleProgress:
     """Prints steps to stderr; redraws counters only on a terminal, so that logs stay short."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._stream = PrintableStream.around(stream or sys.stderr)
         self._terminal = self._stream.isatty()
         self._text = ""
         self._began = 0.0
@@ -47,4 +118,5 @@ class ConsoleProgress:
 
     def _write(self, text: str) -> None:
         if self._terminal:
-            print(f"\r\x1b[K{text}", end="", file=self._stream, flush=True)
+            _draw(self._stream, _ERASE_LINE)
+            print(text, end="", file=self._stream, flush=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
-from edgepipe.cli.console import ConsoleProgress
+from edgepipe.cli.console import ConsoleProgress, print_error, print_line
 from edgepipe.cli.hints import hint_of
 from edgepipe.cli.logs_command import show_logs
 from edgepipe.deploy import deployment, fleet
@@ -167,16 +167,15 @@ def print_outcomes(outcomes: tuple[HostOutcome, ...], options: argparse.Namespac
     else:
         for outcome in outcomes:
             for line in outcome.outcome.lines if outcome.outcome else ():
-                print(f"{outcome.host}: {line}")
+                print_line(f"{outcome.host}: {line}")
         if len(outcomes) > len(failed) or len(outcomes) > 1:
             header = ["host", "result", "release", "unit", "files sent", "KiB", "s"]
             print(format_table(header, [_row(outcome) for outcome in outcomes]))
     if len(outcomes) == 1 and outcomes[0].error is not None:
         raise outcomes[0].error
     for outcome in failed:
-        print(f"edgepipe: error: {outcome.error}", file=sys.stderr)
         if outcome.error:
-            print(f"hint: {hint_of(outcome.error, options)}", file=sys.stderr)
+            print_error(str(outcome.error), hint_of(outcome.error, options))
     return 1 if failed else 0
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
-from edgepipe.errors import BundleError
+from edgepipe.cli.console import print_line
+from edgepipe.errors import BundleError, advise
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
@@ -58,8 +59,10 @@ def run(options: argparse.Namespace) -> int:
 def print_summary(path: Path, manifest: Manifest) -> None:
     """Print the stages, the operators that are not on the VTA, with reasons, and the totals."""
     fingerprint = manifest.fingerprint
-    print(f"{path}: {manifest.name} for {manifest.board} ({', '.join(manifest.architectures)})")
-    print(
+    print_line(
+        f"{path}: {manifest.name} for {manifest.board} ({', '.join(manifest.architectures)})"
+    )
+    print_line(
         f"accelerator {fingerprint.configuration}, encoding revision {fingerprint.revision}, "
         f"{fingerprint.clock_hz / 1e6:.0f} MHz, "
         f"bitstream {fingerprint.bitstream or 'none published'}"
@@ -87,7 +90,7 @@ def print_summary(path: Path, manifest: Manifest) -> None:
     print()
     print("not on the VTA:")
     for reason, operators in _reasons(manifest).items():
-        print(f"  {_short(', '.join(operators), 60)}: {reason}")
+        print_line(f"  {_short(', '.join(operators), 60)}: {reason}")
     total = sum(f.bytes for f in manifest.files)
     print(f"\n{len(manifest.files)} files, {total / 1024:.0f} KiB, digests correct")
 
@@ -122,11 +125,13 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
 def print_timing(path: Path, manifest: Manifest) -> None:
     """Print the modelled cycles of every VTA stage, by layer and module.
 
+    Only verified programs are timed: others may never end, or move more data than there is.
     The timing model is that of the bundle's board, or the default one for a board that edgepipe
     does not know.
     """
     from edgepipe.bundle.stages import read_program
     from vta_stages.timing.timing_model import ModuleTiming, time_program
+    from vta_stages.verification.verifier import verify
 
     vta = [stage for stage in manifest.stages if stage.kind == "vta"]
     if not vta:
@@ -137,10 +142,13 @@ def print_timing(path: Path, manifest: Manifest) -> None:
     known = manifest.board in boards.names()
     cost = boards.load(manifest.board).timing if known else CostModel()
     for stage in vta:
-        timing = time_program(read_program(path, manifest, stage), cost)
+        program = read_program(path, manifest, stage)
+        with advise("the program is damaged: build or copy the bundle again"):
+            verify(program)
+        timing = time_program(program, cost)
         milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
         busy = 100 * timing.gemm_steps / max(timing.cycles, 1)
-        print(
+        print_line(
             f"{stage.name}: {timing.cycles} cycles, {milliseconds:.2f} ms at "
             f"{manifest.accelerator.clock_hz / 1e6:.0f} MHz, GEMM steps in {busy:.1f} % of them"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.console import print_line
 from edgepipe.deploy import deployment, fleet, logs
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import EdgepipeError
@@ -67,7 +68,7 @@ def show_logs(targets: Sequence[Target], unit: str, *, lines: int, follow: bool)
         before = f"{target.host}: " if len(targets) > 1 else ""
         try:
             for line in logs.read(target, unit, lines, follow=follow):
-                print(before + line, flush=True)
+                print_line(before + line)
         except EdgepipeError as error:
             errors.append(error)
 

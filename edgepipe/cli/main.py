@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 
 from edgepipe import __version__, resources
+from edgepipe.cli import console
 from edgepipe.cli.hints import hint_of
 from edgepipe.errors import EdgepipeError, FingerprintError
 
@@ -113,27 +114,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_process() -> None:
-    """Make SIGTERM clean up like Ctrl-C, allow any file name in output, and silence OpenCV."""
+    """Make SIGTERM clean up like Ctrl-C, allow any name in output, and silence OpenCV."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    console.escape_standard_streams()
     os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # AV_LOG_QUIET of libavutil/log.h
 
 
 def _print_error(text: str, hint: str) -> None:
-    print(f"{_line_start()}edgepipe: error: {_one_line(text)}", file=sys.stderr)
-    print(f"hint: {_one_line(hint)}", file=sys.stderr)
-
-
-def _line_start() -> str:
-    """Return the text that ends a progress line, which a terminal may be showing."""
-    return "\n" if sys.stderr.isatty() else ""
-
-
-def _one_line(text: str) -> str:
-    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    if sys.stderr.isatty():  # which may be showing a line of progress
+        print(file=sys.stderr)
+    console.print_error(text, hint)
 
 
 def _abandon_standard_output() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.console import print_line
 from edgepipe.report.table import format_table
 from edgepipe.rpc.server import KEY, PROGRAM
 
@@ -113,8 +114,8 @@ def run_golden(options: argparse.Namespace) -> int:
     print(format_table(["stage", "kind", "runs", "min us", "median us", "max us"], rows))
     for time in report.stages:
         if time.fault:
-            print(f"{time.name}: {time.fallback_runs} runs on its fallback: {time.fault}")
-    print(
+            print_line(f"{time.name}: {time.fallback_runs} runs on its fallback: {time.fault}")
+    print_line(
         f"{report.network}: golden output bit-equal on {machine['host']} ({machine['machine']}); "
         f"VTA stages ran on: {report.device}"
     )

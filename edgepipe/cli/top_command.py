@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli.console import print_line, redraw_screen
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.errors import RuntimeFailure
 from edgepipe.top import snapshot, text
@@ -109,9 +110,7 @@ def _watch(read: Callable[[], Reading], options: argparse.Namespace, place: str)
         if not found and (draw or before != {}):
             notes += (f"{place}: no pipeline is running; waiting for one (Ctrl-C exits)",)
         if draw:
-            print(
-                "\x1b[H\x1b[J" + "\n\n".join([place, *text.paragraphs(found), *notes]), flush=True
-            )
+            redraw_screen("\n\n".join([place, *text.paragraphs(found), *notes]))
         else:
             _print_notes([note for note in notes if note not in told])
             _print_lines(found, options)
@@ -126,4 +125,4 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 def _print_lines(found: Found, options: argparse.Namespace) -> None:
     for one, rates in found:
-        print(json.dumps(one.record) if options.json else text.line(one, rates), flush=True)
+        print_line(json.dumps(one.record) if options.json else text.line(one, rates))

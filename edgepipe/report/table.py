@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgepipe.names import printable
+
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; columns that contain only numbers are aligned to the right."""
+    """Return a table; columns that contain only numbers are aligned to the right.
+
+    Cells may hold any text; characters that control a terminal are escaped.
+    """
+    header, *rows = [[printable(cell) for cell in row] for row in (header, *rows)]
     columns = list(zip(*([header, *rows]), strict=True)) if rows else [(h,) for h in header]
     widths = [max(len(cell) for cell in column) for column in columns]
     numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]

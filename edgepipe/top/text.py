@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgepipe.names import printable
 from edgepipe.report.table import format_table
 from edgepipe.runtime.statistics import Durations, StageStatistics
 from edgepipe.top.snapshot import Rates, Snapshot, Source
@@ -62,7 +63,9 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
         for stage in statistics.stages
         if stage.fault
     ]
-    return "\n".join([*lines, "", format_table(header, rows), *faults])
+    return "\n".join(
+        [*map(printable, lines), "", format_table(header, rows), *map(printable, faults)]
+    )
 
 
 def _times(times: Durations) -> list[str]:

@@ -98,7 +98,7 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
     before = 0
     for span in program.layers:
         end = span.first + span.count
-        done = max(before, *machine.ends[span.first : end])
+        done = max([before, *machine.ends[span.first : end]])
         layers.append(
             LayerTiming(
                 name=span.name,

@@ -105,6 +105,10 @@ std::vector<std::int64_t> JsonReader::integers(const char* key) {
       fail(key, "found " + excerpt(item) + ", expected an integer");
       return {};
     }
+    if (item.is_number_unsigned() && item.get<std::uint64_t>() > INT64_MAX) {
+      fail(key, "found " + excerpt(item) + ", expected an integer of 64 bits");
+      return {};
+    }
     integers.push_back(item.get<std::int64_t>());
   }
   return integers;

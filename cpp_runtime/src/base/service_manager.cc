@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/console.h"
+
 namespace edgepipe {
 namespace {
 
@@ -64,7 +66,7 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
 }
 
 void ServiceManager::ready(std::string_view status) {
-  send("READY=1\nSTATUS=" + std::string(status));
+  send("READY=1\nSTATUS=" + printable(status));
   fed_ = told_ = Clock::now();
 }
 
@@ -77,7 +79,7 @@ void ServiceManager::alive(std::uint64_t steps, const std::function<std::string(
     steps_ = steps;
   }
   if (now - told_ >= kStatusInterval) {
-    send("STATUS=" + status());
+    send("STATUS=" + printable(status()));
     told_ = now;
   }
 }

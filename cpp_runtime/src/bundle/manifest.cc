@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostSlots = 1024;
+constexpr int kMostPixels = 1'000'000;  // of a side, and of other small numbers
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
     {{"uint8", 1}, {"int8", 1}, {"int32", 4}, {"float32", 4}}};
 constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
@@ -40,9 +41,9 @@ std::string one_of(JsonReader& reader, const char* key,
 /// A whole number that fits in an int and is at least `least`.
 int small_whole(JsonReader& reader, const char* key, int least) {
   const std::uint64_t found = reader.whole(key);
-  if (found > 1'000'000 || static_cast<int>(found) < least) {
+  if (found > kMostPixels || static_cast<int>(found) < least) {
     reader.fail(key, "found " + std::to_string(found) + ", expected " + std::to_string(least) +
-                         " to 1000000");
+                         " to " + std::to_string(kMostPixels));
     return least;
   }
   return static_cast<int>(found);
@@ -185,6 +186,12 @@ void read_nanodet(JsonReader& item, const Manifest& manifest, Postprocess& postp
   postprocess.score_threshold = item.number("score_threshold");
   postprocess.iou_threshold = item.number("iou_threshold");
   if (!item.status().ok()) return;
+  for (const std::int64_t stride : postprocess.strides) {
+    if (stride < 1 || stride > kMostPixels) {
+      item.fail("strides", "found " + std::to_string(stride) + ", expected 1 to " +
+                               std::to_string(kMostPixels));
+    }
+  }
   const std::size_t count = postprocess.strides.size();
   if (count == 0 || postprocess.scores.size() != count || postprocess.distances.size() != count) {
     item.fail("strides", "expected as many strides, scores and distances, and at least one");

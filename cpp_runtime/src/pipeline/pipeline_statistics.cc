@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/console.h"
+
 namespace edgepipe {
 namespace {
 
@@ -63,7 +65,7 @@ std::string PipelineStatistics::json() const {
                              {"fallback_frames", stage.fallback_frames},
                              {"fault", stage.fault}});
   }
-  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string PipelineStatistics::table() const {
@@ -71,14 +73,14 @@ std::string PipelineStatistics::table() const {
   append(text, "%-24s %4s %8s %9s %9s %9s %9s %9s %6s\n", "stage (ms)", "core", "frames", "min",
          "median", "p95", "p99", "max", "busy");
   for (const StageStatistics& stage : stages) {
-    append_row(text, stage.name, core_text(stage.cores).c_str(), stage.busy);
+    append_row(text, printable(stage.name), core_text(stage.cores).c_str(), stage.busy);
     append(text, " %5.1f%%\n", stage.utilisation * 100);
   }
   append_row(text, "submit to result", "", latency);
   for (const StageStatistics& stage : stages) {
     if (stage.fault.empty()) continue;
-    text += "\n" + stage.name + ": " + std::to_string(stage.retries) + " frames run again, " +
-            std::to_string(stage.fallback_frames) + " on its fallback\n";
+    text += "\n" + printable(stage.name) + ": " + std::to_string(stage.retries) +
+            " frames run again, " + std::to_string(stage.fallback_frames) + " on its fallback\n";
   }
   append(text, "\n%llu submitted = %llu delivered + %llu dropped + %llu failed",
          static_cast<unsigned long long>(submitted), static_cast<unsigned long long>(delivered),

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/console.h"
 #include "base/service_manager.h"
 #include "edgepipe/programs.h"
 #include "edgepipe/session.h"
@@ -150,7 +151,7 @@ PixelFormat own_format(const Preprocess& preprocess) {
                                      : PixelFormat::kRgb;
 }
 
-void report(const std::string& text) { std::fprintf(stderr, "%s: %s\n", kProgram, text.c_str()); }
+void report(const std::string& text) { print_line(stderr, std::string(kProgram) + ": " + text); }
 
 /// `default_s` is the time limit of a source that the user did not give one.
 SilencePolicy silence_policy(const Options& options, double default_s) {
@@ -281,7 +282,7 @@ std::string statistics_json(Session& session, const PictureSource& source) {
                    {"reconnects", counters.reconnects},
                    {"outage_s", static_cast<double>(counters.outage.count()) / 1e3},
                    {"fault", source.fault()}};
-  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 int run(const Options& options) {
@@ -313,9 +314,9 @@ int run(const Options& options) {
     if (!started.ok()) return report_failure(kProgram, started.status());
     page = std::move(*started);
     results.show_on(page.get());
-    std::fprintf(stderr, "page: %s\n", page->url().c_str());
+    print_line(stderr, "page: " + page->url());
   }
-  std::fprintf(stderr, "source: %s\n", source.description().c_str());
+  print_line(stderr, "source: " + source.description());
 
   FrameLoop loop;
   loop.frames = options.frames;
@@ -331,15 +332,14 @@ int run(const Options& options) {
   page.reset();
   status = write_trace(status, session, options);
 
-  std::fputs(session.pipeline().statistics().table().c_str(), stderr);
+  print_lines(stderr, session.pipeline().statistics().table());
   const SourceCounters counters = source.counters();
-  std::fprintf(stderr,
-               "source: %llu captured, %llu taken (%llu of them damaged), %llu dropped, "
-               "%llu missed, %llu silences, %llu reconnects\n",
-               static_cast<Count>(counters.captured), static_cast<Count>(counters.taken),
-               static_cast<Count>(results.damaged()), static_cast<Count>(counters.dropped),
-               static_cast<Count>(counters.missed), static_cast<Count>(counters.silences),
-               static_cast<Count>(counters.reconnects));
+  print_line(stderr,
+             "source: " + std::to_string(counters.captured) + " captured, " +
+                 std::to_string(counters.taken) + " taken (" + std::to_string(results.damaged()) +
+                 " of them damaged), " + std::to_string(counters.dropped) + " dropped, " +
+                 std::to_string(counters.missed) + " missed, " + std::to_string(counters.silences) +
+                 " silences, " + std::to_string(counters.reconnects) + " reconnects");
   return status.ok() ? kOk : report_failure(kProgram, status);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/console.h"
 #include "base/service_manager.h"
 #include "edgepipe/programs.h"
 #include "edgepipe/session.h"
@@ -136,7 +137,8 @@ class Results {
     const auto now = Clock::now();
     if (show_progress_ && now - shown_ > std::chrono::milliseconds(200)) {
       shown_ = now;
-      std::fprintf(stderr, "\r%llu frames", static_cast<unsigned long long>(frames_));
+      draw(stderr, "\r");
+      print_lines(stderr, std::to_string(frames_) + " frames");
     }
     return status;
   }
@@ -147,7 +149,7 @@ class Results {
   }
 
   void end_progress() const {
-    if (show_progress_) std::fprintf(stderr, "\r\033[K");
+    if (show_progress_) draw(stderr, "\r\033[K");
   }
 
  private:
@@ -222,8 +224,8 @@ Status run_golden(Session& session, const Options& options, Results& results, Fr
   Status status = run_frames(session.pipeline(), loop, interrupted);
   results.end_progress();
   if (status.ok() && !options.quiet) {
-    std::fprintf(stderr, "golden: %llu frames x %zu outputs are bit-equal\n",
-                 static_cast<unsigned long long>(equal), golden->outputs());
+    print_line(stderr, "golden: " + std::to_string(equal) + " frames x " +
+                           std::to_string(golden->outputs()) + " outputs are bit-equal");
   }
   return status;
 }
@@ -265,8 +267,8 @@ int run(const Options& options) {
   results.end_progress();
   const PipelineStatistics statistics = (*session)->pipeline().statistics();
   if (!options.quiet) {
-    std::fputs(statistics.table().c_str(), stderr);
-    std::fprintf(stderr, "VTA stages ran on: %s\n", std::string((*session)->device_name()).c_str());
+    print_lines(stderr, statistics.table());
+    print_line(stderr, "VTA stages ran on: " + std::string((*session)->device_name()));
   }
   if (options.json && status.ok()) {
     status = results.write_line("{\"statistics\":" + statistics.json() + "}");

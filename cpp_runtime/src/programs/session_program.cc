@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-#include "base/failure.h"
+#include "base/console.h"
 #include "bundle/fingerprint.h"
 #include "programs/interruption.h"
 
@@ -31,7 +31,7 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
     return text == "--help" || text == "-h";
   };
   if (std::ranges::any_of(arguments, asks_for_help)) {
-    std::fputs(table.help().c_str(), stdout);
+    print_lines(stdout, table.help());
     return kOk;
   }
   const std::string& name = table.program();
@@ -39,12 +39,12 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
   if (error.empty()) error = check();
   if (error.empty()) error = check_session_options(options);
   if (!error.empty()) {
-    std::fprintf(stderr, "%s: error: %s\nhint: %s --help\n", name.c_str(), error.c_str(),
-                 name.c_str());
+    print_line(stderr, name + ": error: " + error);
+    print_line(stderr, "hint: " + name + " --help");
     return kWrongUse;
   }
   options.session.pipeline.on_fault = [&name](const std::string& what) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), what.c_str());
+    print_line(stderr, name + ": " + what);
   };
   // A closed pipe and a file size limit show as failed writes.
   signal(SIGPIPE, SIG_IGN);
@@ -53,7 +53,7 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "%s: out of memory\n", name.c_str());
+    print_line(stderr, name + ": out of memory");
     return 1;
   }
 }

@@ -121,7 +121,7 @@ std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult
                                  {"probability", found.probability}});
     }
   }
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace edgepipe

@@ -208,6 +208,8 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               HasSubstr("stages[0].threads: found 3, expected 1 to 2, one on each core"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["cores"] = {1024}; }),
               HasSubstr("stages[0].cores: found 1024, expected 0 to 1023"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["cores"] = {UINT64_MAX}; }),
+              HasSubstr("cores: found 18446744073709551615, expected an integer of 64 bits"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["realtime_priority"] = 100; }),
               HasSubstr("stages[0].realtime_priority: found 100, expected 0 to 99"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = "12"; }),
@@ -230,6 +232,21 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               HasSubstr("golden: 'golden/x.bin' is not in files"));
   EXPECT_THAT(message([](json& m) { m.erase("preprocess"); }), HasSubstr("preprocess: is missing"));
   EXPECT_THAT(message([](json& m) { m["stages"] = json::array(); }), HasSubstr("stages: is empty"));
+}
+
+TEST_F(BundleTest, AStrideBeyondItsTypeIsRefused) {
+  for (const std::int64_t stride :
+       {(std::int64_t{1} << 32) + 8, std::int64_t{INT32_MAX}, std::int64_t{0}, std::int64_t{-8}}) {
+    const Status status = open_edited([stride](json& m) {
+      const json names = {m["tensors"][0]["name"]};
+      m["postprocess"] = {{"kind", "nanodet"},      {"labels", ""},         {"strides", {stride}},
+                          {"scores", names},        {"distances", names},   {"bins", 8},
+                          {"score_threshold", 0.4}, {"iou_threshold", 0.5}, {"top", 5}};
+    });
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_THAT(status.message(), HasSubstr("manifest.json: postprocess.strides: found " +
+                                            std::to_string(stride) + ", expected 1 to 1000000"));
+  }
 }
 
 TEST(DigestTest, IsTheOneThatTheManifestRecords) {
