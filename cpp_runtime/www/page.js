@@ -3,9 +3,12 @@
 
 const element = (id) => document.getElementById(id);
 const show = (id, text) => { element(id).textContent = text; };
+// The page's own address, without a user name and password, which fetch() refuses.
+const address = (path) => new URL(path, location.origin + location.pathname).href;
 const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
 const kHistory = 240;  // most frames in the latency graph
 const kLeastHistory = 40;  // minimum width of the graph in frames, so that the first few do not jump
+const kRetryMs = 5000;  // after a refusal, e.g. of one reader too many
 
 let pending = null;  // the newest result that is not drawn yet
 let drawing = false;
@@ -22,7 +25,7 @@ async function drawNewest() {
     const result = pending;
     pending = null;
     try {
-      const reply = await fetch(`picture/${result.frame}`);
+      const reply = await fetch(address(`picture/${result.frame}`));
       if (reply.ok) draw(await createImageBitmap(await reply.blob()), result);
     } catch {
       // The server is gone; the event stream reports it.
@@ -176,13 +179,34 @@ function setConnection(text, on) {
   element("connection").classList.toggle("off", !on);
 }
 
-const events = new EventSource("events");
-events.onopen = () => { before = null; setConnection("live", true); };
-events.onerror = () => setConnection("no connection", false);  // the browser tries again
-events.addEventListener("statistics", (event) => showStatistics(JSON.parse(event.data)));
-events.addEventListener("result", (event) => {
-  pending = JSON.parse(event.data);
-  latencies.push(pending.latency_ms);
+function showResult(result) {
+  pending = result;
+  latencies.push(result.latency_ms);
   if (latencies.length > kHistory) latencies.shift();
   drawNewest();
-});
+}
+
+function connect() {
+  const events = new EventSource(address("events"));
+  events.onopen = () => { before = null; setConnection("live", true); };
+  events.onerror = () => {
+    setConnection("no connection", false);
+    // The browser tries again by itself, except after a refusal.
+    if (events.readyState === EventSource.CLOSED) explainRefusal();
+  };
+  events.addEventListener("statistics", (event) => showStatistics(JSON.parse(event.data)));
+  events.addEventListener("result", (event) => showResult(JSON.parse(event.data)));
+}
+
+async function explainRefusal() {
+  setTimeout(connect, kRetryMs);
+  try {
+    const reply = await fetch(address("events"));
+    if (reply.ok) reply.body.cancel();
+    else setConnection(await reply.text(), false);
+  } catch {
+    // The server is gone.
+  }
+}
+
+connect();

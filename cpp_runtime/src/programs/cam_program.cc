@@ -32,6 +32,7 @@ namespace {
 using Count = unsigned long long;  // printf's type for a std::uint64_t
 
 constexpr const char* kProgram = "edgepipe-cam";
+constexpr int kMostReaders = 10000;
 
 struct Options : SessionOptions {
   std::optional<std::string> camera;
@@ -41,6 +42,9 @@ struct Options : SessionOptions {
   int height = 0;
   Pace pace{.pictures_per_second = -1, .loop = false};  // -1: the source's default
   HttpServer::Options http;
+  PageAccess::Options access{.advice =
+                                 "To allow a name, start edgepipe-cam with --allow-host NAME.\n"};
+  std::optional<std::filesystem::path> token_file;
   bool headless = false;
   std::optional<std::string> jsonl;
   std::optional<std::filesystem::path> record;
@@ -115,9 +119,24 @@ OptionTable option_table(Options& options) {
              to_number(options.give_up_s, 0.0, 1e6, "seconds, or 0"));
   table.section("where results go")
       .value("--http", "ADDR:PORT",
-             "address of the page (default: 127.0.0.1:8080; port 0: any free one). The page has no "
-             "password: 0.0.0.0 shows it to the whole network",
+             "address of the page (default: 127.0.0.1:8080; port 0: any free one). 0.0.0.0 shows "
+             "it to the whole network: give it a password with --http-token-file",
              [&options](const std::string& value) { return set_http(value, options); })
+      .value("--http-readers", "N",
+             "how many may follow the page at the same time (default: 100); more are told to try "
+             "again later",
+             to_number(options.http.readers, 1, kMostReaders, "1 to 10000 readers"))
+      .value("--http-token-file", "FILE",
+             "the page's password is the first line of FILE: 16 to 256 letters and digits. Without "
+             "it, everybody who reaches the page may read it",
+             to_text(options.token_file))
+      .value("--allow-host", "NAME",
+             "serve the page under this host name too, e.g. that of a reverse proxy; may be "
+             "repeated. Its address, localhost and this machine's own name are always allowed",
+             [&options](const std::string& value) {
+               options.access.names.push_back(value);
+               return std::string();
+             })
       .flag("--headless", "no page; lines of JSON go to standard output", to_true(options.headless))
       .value("--jsonl", "FILE", "write one line of JSON per frame; - is standard output",
              to_text(options.jsonl))
@@ -285,6 +304,30 @@ std::string statistics_json(Session& session, const PictureSource& source) {
   return all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Preprocess& preprocess,
+                                             LivePage::Statistics statistics) {
+  PageAccess::Options access_options = options.access;
+  if (options.token_file) {
+    Result<std::string> token = read_token_file(*options.token_file);
+    if (!token.ok()) return token.status();
+    access_options.token = *std::move(token);
+  }
+  Result<PageAccess> access = PageAccess::create(std::move(access_options));
+  if (!access.ok()) return access.status();
+  const PixelFormat format = own_format(preprocess);
+  const LivePage::Shape shape{.format = format,
+                              .width = preprocess.width,
+                              .height = preprocess.height,
+                              .row_bytes = packed_row_bytes(format, preprocess.width)};
+  Result<std::unique_ptr<LivePage>> page =
+      LivePage::start(shape, options.http, *std::move(access), std::move(statistics));
+  if (!page.ok()) return page.status();
+  const bool is_open = !options.token_file && !options.http.address.starts_with("127.");
+  constexpr const char* kOpen = " without a password: everybody who reaches it may read it";
+  print_line(stderr, "page: " + (*page)->url() + (is_open ? kOpen : ""));
+  return page;
+}
+
 int run(const Options& options) {
   // Before all else: a service that cannot report is not worth starting.
   Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
@@ -305,16 +348,10 @@ int run(const Options& options) {
   const auto live = LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
-    const PixelFormat format = own_format(preprocess);
-    const LivePage::Shape shape{.format = format,
-                                .width = preprocess.width,
-                                .height = preprocess.height,
-                                .row_bytes = packed_row_bytes(format, preprocess.width)};
-    Result<std::unique_ptr<LivePage>> started = LivePage::start(shape, options.http, figures);
+    Result<std::unique_ptr<LivePage>> started = start_page(options, preprocess, figures);
     if (!started.ok()) return report_failure(kProgram, started.status());
-    page = std::move(*started);
+    page = *std::move(started);
     results.show_on(page.get());
-    print_line(stderr, "page: " + page->url());
   }
   print_line(stderr, "source: " + source.description());
 

@@ -1,107 +1,64 @@
 #include "web/http_server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <system_error>
 #include <utility>
 
-#include "edgepipe/sync.h"
+#include "web/http_request.h"
 
 namespace edgepipe {
 namespace {
 
-constexpr int kPatienceMs = 100;
-constexpr std::size_t kMostRequestBytes = 16384;
-constexpr std::chrono::seconds kRequestTime{2};  // browsers open connections in advance
-constexpr std::chrono::seconds kWriteTime{10};
+using std::chrono::milliseconds;
 
-std::string_view reason(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    default:
-      return "Error";
-  }
-}
+constexpr milliseconds kRound{16};       // least time between two rounds of events
+constexpr int kRest = 3;                 // times the length of a round, before the next one
+constexpr milliseconds kIdleRound{125};  // most time between two rounds
+constexpr milliseconds kCheck{100};      // between two looks for overdue readers
+constexpr int kNiceness = 10;            // gives way to the pipeline
+constexpr int kSendBufferBytes = 65536;  // a reader that stops is noticed soon
+constexpr int kReservedFiles = 64;       // for the rest of the program
 
-std::string head(int code, std::string_view type) {
-  return "HTTP/1.1 " + std::to_string(code) + " " + std::string(reason(code)) +
-         "\r\nContent-Type: " + std::string(type) +
-         "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n";
-}
+constexpr unsigned kReadable = EPOLLIN;
+constexpr unsigned kWritable = EPOLLOUT;
 
-bool is_ready(int socket, short events) {
-  pollfd waiting{.fd = socket, .events = events, .revents = 0};
-  return ::poll(&waiting, 1, kPatienceMs) > 0;
-}
+// epoll's data for what is not a connection.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kWake = 1;
+constexpr std::uint64_t kFirstConnection = 2;
 
-/// The request up to its empty line; empty if it does not arrive in time or is too long.
-std::string read_request(int socket, const std::atomic<bool>& ending) {
-  std::string request;
-  const Clock::time_point deadline = Clock::now() + kRequestTime;
-  while (!ending && Clock::now() < deadline && request.size() < kMostRequestBytes) {
-    if (!is_ready(socket, POLLIN)) continue;
-    char piece[2048];
-    const ssize_t count = ::recv(socket, piece, sizeof(piece), 0);
-    if (count <= 0) return {};
-    request.append(piece, static_cast<std::size_t>(count));
-    if (request.find("\r\n\r\n") != std::string::npos) return request;
-  }
-  return {};
+std::string system_text() { return std::generic_category().message(errno); }
+
+/// Checks that there are descriptors for all connections.
+Status check_open_files(int readers) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t needed =
+      static_cast<rlim_t>(readers) + HttpServer::kOtherConnections + kReservedFiles;
+  if (limit.rlim_cur >= needed) return {};
+  return {Code::kInvalidArgument,
+          std::to_string(readers) + " readers of the page need " + std::to_string(needed) +
+              " open files, but this process may have " + std::to_string(limit.rlim_cur),
+          "allow fewer readers, or raise the limit of open files (ulimit -n, or LimitNOFILE= in a "
+          "systemd unit)"};
 }
 
 }  // namespace
 
-bool HttpReply::write_all(std::string_view bytes) {
-  const Clock::time_point deadline = Clock::now() + kWriteTime;
-  while (!bytes.empty()) {
-    if (ending_ || Clock::now() > deadline) return false;
-    if (!is_ready(socket_, POLLOUT)) continue;
-    const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-bool HttpReply::send(int code, std::string_view type, std::string_view body) {
-  return write_all(head(code, type) + "Content-Length: " + std::to_string(body.size()) +
-                   "\r\n\r\n") &&
-         write_all(body);
-}
-
-bool HttpReply::send(int code, std::string_view type, std::span<const std::byte> body) {
-  return send(code, type,
-              std::string_view(reinterpret_cast<const char*>(body.data()), body.size()));
-}
-
-bool HttpReply::start_stream(std::string_view type) { return write_all(head(200, type) + "\r\n"); }
-
-bool HttpReply::write(std::string_view piece) {
-  // If the reader has closed its end, the socket is readable and returns 0 bytes.
-  pollfd waiting{.fd = socket_, .events = POLLIN, .revents = 0};
-  char byte = 0;
-  if (::poll(&waiting, 1, 0) > 0 && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-    return false;
-  }
-  return write_all(piece);
-}
-
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Handler handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, PageAccess access,
+                                                      HttpContent& content) {
   const std::string name = options.address + ":" + std::to_string(options.port);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -109,84 +66,238 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Ha
   if (::inet_pton(AF_INET, options.address.c_str(), &address.sin_addr) != 1) {
     return Status(Code::kInvalidArgument, name + ": expected an IPv4 address and a port");
   }
+  if (Status status = check_open_files(options.readers); !status.ok()) return status;
   FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int yes = 1;
   ::setsockopt(listener.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  // Accepted sockets inherit both.
+  ::setsockopt(listener.number(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
+               sizeof(kSendBufferBytes));
+  ::setsockopt(listener.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   socklen_t bytes = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (!listener.valid() || ::bind(listener.number(), generic, bytes) != 0 ||
-      ::listen(listener.number(), 16) != 0 ||
+      ::listen(listener.number(), SOMAXCONN) != 0 ||
       ::getsockname(listener.number(), generic, &bytes) != 0) {
-    return Status(Code::kNotFound,
-                  name + ": cannot be bound: " + std::generic_category().message(errno),
+    return Status(Code::kNotFound, name + ": cannot be bound: " + system_text(),
                   "choose another port, or stop the program that uses it");
   }
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(listener), options.address,
-                                                    ntohs(address.sin_port), std::move(handler)));
-  for (int index = 0; index < options.connections; ++index) {
-    Result<Thread> thread = Thread::start({.name = "http", .cores = {}},
-                                          [raw = server.get()] { raw->accept_connections(); });
-    if (!thread.ok()) return thread.status();
-    server->threads_.push_back(std::move(*thread));
-  }
+  std::unique_ptr<HttpServer> server(new HttpServer(options, std::move(access), content,
+                                                    std::move(listener), ntohs(address.sin_port)));
+  if (Status status = server->open(); !status.ok()) return status.with_context(name);
   return server;
 }
 
-HttpServer::HttpServer(FileDescriptor listener, std::string address, int port, Handler handler)
-    : listener_(std::move(listener)),
-      address_(std::move(address)),
+HttpServer::HttpServer(Options options, PageAccess access, HttpContent& content,
+                       FileDescriptor listener, int port)
+    : options_(std::move(options)),
+      access_(std::move(access)),
+      content_(content),
+      listener_(std::move(listener)),
       port_(port),
-      handler_(std::move(handler)) {}
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      next_number_(kFirstConnection) {}
+
+Status HttpServer::open() {
+  const auto watches = [this](const FileDescriptor& file, Number number) {
+    epoll_event event{};
+    event.events = kReadable;
+    event.data.u64 = number;
+    return file.valid() && ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, file.number(), &event) == 0;
+  };
+  if (!watches(listener_, kListener) || !watches(wake_, kWake) || !reserve_.valid()) {
+    return {Code::kOutOfMemory, "cannot wait for readers: " + system_text()};
+  }
+  Result<Thread> thread = Thread::start({.name = "http", .cores = {}}, [this] { serve(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = *std::move(thread);
+  return {};
+}
 
 HttpServer::~HttpServer() {
   ending_ = true;
-  threads_.clear();
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.number(), &one, sizeof(one)));  // full: it wakes up anyway
 }
 
 std::string HttpServer::url() const {
-  return "http://" + address_ + ":" + std::to_string(port_) + "/";
+  return "http://" + options_.address + ":" + std::to_string(port_) + "/";
 }
 
-/// Each thread waits for connections and answers one at a time.
-void HttpServer::accept_connections() {
+void HttpServer::wake() {
+  if (!wanted_.load(std::memory_order_relaxed) || !wanted_.exchange(false)) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.number(), &one, sizeof(one)));
+}
+
+// ---- the loop
+
+void HttpServer::serve() {
+  // On Linux, this is the niceness of the calling thread only.
+  static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceness));
   while (!ending_) {
-    if (!is_ready(listener_.number(), POLLIN)) continue;
-    const FileDescriptor socket(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket.valid()) answer(socket.number());  // otherwise another thread accepted it
+    try {
+      serve_ready();
+      const Clock::time_point now = Clock::now();
+      if (streams_ > 0 && now >= next_round()) run_round(now);
+      if (now >= next_check_) close_overdue(now);
+    } catch (const std::bad_alloc&) {
+      readers_.clear();  // they come back; the pipeline continues
+      streams_ = 0;
+    }
   }
 }
 
-bool HttpServer::host_allowed(std::string_view request) const {
-  if (!address_.starts_with("127.")) return true;
-  std::string lower(request);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; });
-  constexpr std::string_view kField = "\r\nhost:";
-  const std::size_t found = lower.find(kField);
-  if (found == std::string::npos) return false;
-  std::string_view host = std::string_view(lower).substr(found + kField.size());
-  host = host.substr(0, host.find('\r'));
-  host.remove_prefix(std::min(host.find_first_not_of(' '), host.size()));
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" || host == address_;
+Clock::time_point HttpServer::next_round() const {
+  return has_news_ ? next_news_ : last_round_ + kIdleRound;
 }
 
-void HttpServer::answer(int socket) {
-  const std::string request = read_request(socket, ending_);
-  if (request.empty()) return;
-  HttpReply reply(socket, ending_);
-  const std::size_t space = request.find(' ');
-  const std::size_t end = request.find_first_of(" ?\r", space + 1);
-  if (space == std::string::npos || end == std::string::npos || request[space + 1] != '/') {
-    reply.send(400, "text/plain", "not an HTTP request\n");
-  } else if (request.compare(0, space, "GET") != 0) {
-    reply.send(405, "text/plain", "only GET is supported\n");
-  } else if (!host_allowed(request)) {
-    reply.send(403, "text/plain", "use localhost or " + address_ + "\n");
-  } else {
-    handler_(request.substr(space + 1, end - space - 1), reply);
+int HttpServer::wait_ms() const {
+  if (readers_.empty()) return 10000;
+  Clock::time_point until = next_check_;
+  if (streams_ > 0) until = std::min(until, next_round());
+  const Clock::duration left = until - Clock::now();
+  return left <= Clock::duration::zero()
+             ? 0
+             : static_cast<int>(std::chrono::ceil<milliseconds>(left).count());
+}
+
+void HttpServer::serve_ready() {
+  epoll_event ready[64];
+  const int count = ::epoll_wait(epoll_.number(), ready, std::size(ready), wait_ms());
+  for (int index = 0; index < count; ++index) {
+    const Number number = ready[index].data.u64;
+    if (number == kListener) {
+      accept_all();
+    } else if (number == kWake) {
+      std::uint64_t times = 0;
+      static_cast<void>(!::read(wake_.number(), &times, sizeof(times)));
+      has_news_ = true;
+    } else if (const auto found = readers_.find(number); found != readers_.end()) {
+      const bool has_input = (ready[index].events & ~kWritable) != 0;
+      if ((has_input && !found->second.connection.receive()) || !advance(*found)) close(found);
+    }
   }
-  ::shutdown(socket, SHUT_WR);
+}
+
+/// Offers the newest events to every stream.
+void HttpServer::run_round(Clock::time_point now) {
+  has_news_ = false;
+  wanted_ = true;  // before the events are read, so that no later one is missed
+  newest_ = content_.newest_events();
+  for (auto reader = readers_.begin(); reader != readers_.end();) {
+    const auto current = reader++;
+    if (current->second.connection.is_stream() && !advance(*current)) close(current);
+  }
+  const Clock::time_point end = Clock::now();
+  last_round_ = now;
+  next_news_ = end + std::max<Clock::duration>(kRound, kRest * (end - now));
+}
+
+void HttpServer::close_overdue(Clock::time_point now) {
+  next_check_ = now + kCheck;
+  for (auto reader = readers_.begin(); reader != readers_.end();) {
+    const auto current = reader++;
+    if (!current->second.connection.is_overdue(now)) continue;
+    current->second.connection.discard_output();
+    close(current);
+  }
+}
+
+// ---- connections
+
+void HttpServer::accept_all() {
+  constexpr int kAtOnce = 64;  // the readers that are here are served in between
+  for (int count = 0; count < kAtOnce && accept_one(); ++count) {
+  }
+}
+
+/// False if no connection waits.
+bool HttpServer::accept_one() {
+  constexpr int kFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+  FileDescriptor socket(::accept4(listener_.number(), nullptr, nullptr, kFlags));
+  if (!socket.valid() && (errno == EMFILE || errno == ENFILE)) {
+    // A connection that stays in the queue would wake the loop again at once.
+    reserve_ = FileDescriptor();
+    socket = FileDescriptor(::accept4(listener_.number(), nullptr, nullptr, kFlags));
+    const bool found = socket.valid();
+    socket = FileDescriptor();
+    reserve_ = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return found;
+  }
+  if (!socket.valid()) return errno == EINTR || errno == ECONNABORTED;
+  if (!make_room()) return true;
+  const Readers::iterator reader =
+      readers_
+          .emplace(next_number_++,
+                   Reader{.connection = HttpConnection(std::move(socket), options_.patience)})
+          .first;
+  // Mostly, the request is already here.
+  if (!reader->second.connection.receive() || !advance(*reader)) close(reader);
+  return true;
+}
+
+/// Makes room for a connection, if need be by closing the oldest one without a whole request: more
+/// connections than these cannot keep a reader out by sending theirs slowly.
+bool HttpServer::make_room() {
+  if (static_cast<int>(readers_.size()) - streams_ < kOtherConnections) return true;
+  const auto oldest = std::ranges::find_if(
+      readers_, [](const auto& entry) { return entry.second.connection.is_waiting(); });
+  if (oldest == readers_.end()) return false;
+  close(oldest);
+  return true;
+}
+
+void HttpServer::close(Readers::iterator reader) {
+  if (reader->second.connection.is_stream()) --streams_;
+  readers_.erase(reader);
+}
+
+/// Tells epoll what to wait for. While an answer is under way, further requests wait in the socket.
+bool HttpServer::watch(Readers::value_type& entry) {
+  Reader& reader = entry.second;
+  unsigned events = reader.connection.wants_input() ? kReadable : 0U;
+  if (reader.connection.has_output()) events |= kWritable;
+  if (events == reader.watched) return true;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = entry.first;
+  const int operation = reader.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  reader.watched = events;
+  return ::epoll_ctl(epoll_.number(), operation, reader.connection.socket(), &event) == 0;
+}
+
+/// Writes and answers as far as possible without waiting. False if the reader is gone.
+bool HttpServer::advance(Readers::value_type& entry) {
+  HttpConnection& connection = entry.second.connection;
+  using State = HttpConnection::State;
+  while (connection.flush()) {
+    if (connection.state() == State::kStreaming && connection.offer(newest_)) continue;
+    if (connection.state() != State::kReading) return watch(entry);
+    const HttpParse parse = parse_http_request(connection.received());
+    if (parse.state == HttpParse::State::kIncomplete) return watch(entry);
+    if (parse.state == HttpParse::State::kRefused) {
+      connection.answer(text_reply(parse.code, std::string(parse.reason) + "\n"),
+                        connection.received().size(), false);
+    } else {
+      connection.answer(reply_to(parse.request), parse.bytes, parse.request.keep_alive);
+    }
+    if (!connection.is_stream()) continue;
+    ++streams_;
+    has_news_ = true;  // the new reader gets the newest events at once
+    next_news_ = {};
+  }
+  return false;
+}
+
+HttpReply HttpServer::reply_to(const HttpRequest& request) {
+  if (std::optional<HttpReply> refusal = access_.refuse(request)) return *std::move(refusal);
+  HttpReply reply = content_.answer(request.path);
+  if (!reply.is_stream || streams_ < options_.readers) return reply;
+  return text_reply(503, "this page has " + std::to_string(options_.readers) +
+                             " readers, more are not allowed; try again later\n");
 }
 
 }  // namespace edgepipe

@@ -1,7 +1,9 @@
 #include "web/live_page.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "media/pictures/bitmap.h"
@@ -13,103 +15,119 @@ namespace {
 constexpr int kJpegQuality = 85;
 constexpr std::chrono::milliseconds kStatisticsPeriod{250};
 
+enum Topic : std::size_t { kResult, kStatistics, kTopics };
+
+SharedText event(std::string_view name, std::string_view data) {
+  std::string text = "event: ";
+  text.append(name).append("\ndata: ").append(data).append("\n\n");
+  return std::make_shared<const std::string>(std::move(text));
+}
+
+SharedText shared(std::span<const std::byte> bytes) {
+  return std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()),
+                                             bytes.size());
+}
+
 }  // namespace
 
 LivePage::LivePage(const Shape& shape, Statistics statistics)
-    : shape_(shape), statistics_(std::move(statistics)) {
+    : shape_(shape), statistics_(std::move(statistics)), events_(kTopics) {
   Result<JpegCodec> codec = JpegCodec::create();
-  if (codec.ok()) jpeg_ = std::move(*codec);
-  for (Shown& shown : kept_) {
-    shown.pixels.resize(packed_bytes(shape.format, shape.width, shape.height));
-  }
+  if (codec.ok()) jpeg_ = *std::move(codec);
+  const std::size_t bytes = packed_bytes(shape.format, shape.width, shape.height);
+  newest_.pixels.resize(bytes);
+  for (Announced& announced : announced_) announced.shown.pixels.resize(bytes);
 }
 
 Result<std::unique_ptr<LivePage>> LivePage::start(const Shape& shape,
                                                   const HttpServer::Options& http,
-                                                  Statistics statistics) {
+                                                  PageAccess access, Statistics statistics) {
   std::unique_ptr<LivePage> page(new LivePage(shape, std::move(statistics)));
-  Result<std::unique_ptr<HttpServer>> server = HttpServer::start(
-      http,
-      [raw = page.get()](const std::string& path, HttpReply& reply) { raw->answer(path, reply); });
+  Result<std::unique_ptr<HttpServer>> server = HttpServer::start(http, std::move(access), *page);
   if (!server.ok()) return server.status();
-  page->server_ = std::move(*server);
+  page->server_ = *std::move(server);
   return page;
 }
 
 void LivePage::publish(std::uint64_t frame, std::span<const std::byte> pixels,
                        std::string_view json) {
-  MutexLock lock(mutex_);
-  Shown& shown = kept_[place_of(frame)];
-  shown.frame = frame;
-  shown.pixels.assign(pixels.begin(), pixels.end());
-  shown.json = json;
-  published_ = frame + 1;
-  changed_.notify();
-}
-
-void LivePage::answer(const std::string& path, HttpReply& reply) {
-  constexpr std::string_view kPicture = "/picture/";
-  std::uint64_t frame = 0;
-  if (path == "/events") {
-    send_events(reply);
-  } else if (const PageFile* file = page_file(path); file != nullptr) {
-    reply.send(200, file->type, file->content);
-  } else if (path.starts_with(kPicture) &&
-             std::from_chars(path.data() + kPicture.size(), path.data() + path.size(), frame).ptr ==
-                 path.data() + path.size()) {
-    send_picture(frame, reply);
-  } else {
-    reply.send(404, "text/plain", "there is no " + path + "\n");
-  }
-}
-
-void LivePage::send_picture(std::uint64_t frame, HttpReply& reply) {
-  std::vector<std::byte> pixels;
   {
     MutexLock lock(mutex_);
-    const Shown& shown = kept_[place_of(frame)];
-    if (frame < published_ && shown.frame == frame) pixels = shown.pixels;
+    newest_.frame = frame;
+    newest_.pixels.assign(pixels.begin(), pixels.end());
+    newest_.json = json;
+    is_new_ = true;
   }
-  if (pixels.empty()) {
-    reply.send(404, "text/plain", "frame " + std::to_string(frame) + " is no longer available\n");
-    return;
-  }
-  Picture picture = shape_;
-  picture.bytes = pixels;
-  std::vector<std::byte> encoded;
-  bool is_jpeg = false;
-  {
-    MutexLock lock(jpeg_mutex_);
-    if (jpeg_) {
-      Result<std::span<const std::byte>> bytes = jpeg_->encode(picture, kJpegQuality);
-      is_jpeg = bytes.ok();
-      if (is_jpeg) encoded.assign(bytes->begin(), bytes->end());
-    }
-  }
-  if (!is_jpeg) encoded = encode_bitmap(picture);
-  reply.send(200, is_jpeg ? "image/jpeg" : "image/bmp", encoded);
+  server_->wake();
 }
 
-void LivePage::send_events(HttpReply& reply) {
-  if (!reply.start_stream("text/event-stream")) return;
-  std::uint64_t sent = 0;  // number of the frame after the last one sent
-  Clock::time_point due{};
-  for (;;) {
-    std::string event;
-    {
-      MutexLock lock(mutex_);
-      if (published_ == sent) changed_.wait_until(lock, Clock::now() + kStatisticsPeriod);
-      if (published_ > sent) {
-        sent = published_;
-        event = "event: result\ndata: " + kept_[place_of(sent - 1)].json + "\n\n";
-      }
-    }
-    if (Clock::now() >= due) {
-      event += "event: statistics\ndata: " + statistics_() + "\n\n";
-      due = Clock::now() + kStatisticsPeriod;
-    }
-    if (!reply.write(event)) return;
+HttpReply LivePage::answer(const std::string& path) {
+  constexpr std::string_view kPicture = "/picture/";
+  if (path == "/events") {
+    HttpReply stream;
+    stream.type = "text/event-stream";
+    stream.is_stream = true;
+    return stream;
   }
+  if (const PageFile* file = page_file(path); file != nullptr) {
+    HttpReply reply = text_reply(200, std::string(file->content));
+    reply.type = file->type;
+    return reply;
+  }
+  if (path.starts_with(kPicture)) {
+    std::uint64_t frame = 0;
+    const char* end = path.data() + path.size();
+    const auto [read, error] = std::from_chars(path.data() + kPicture.size(), end, frame);
+    if (read == end && error == std::errc()) return picture(frame);
+  }
+  return text_reply(404, "there is no " + path + "\n");
+}
+
+const std::vector<SharedText>& LivePage::newest_events() {
+  Announced& next = announced_[next_announced_];
+  bool is_new = false;
+  {
+    // Only exchanges the buffers: publish() hardly ever waits.
+    MutexLock lock(mutex_);
+    is_new = std::exchange(is_new_, false);
+    if (is_new) std::swap(newest_, next.shown);
+  }
+  if (is_new) {
+    next.is_set = true;
+    next.encoded.reset();
+    next_announced_ = (next_announced_ + 1) % announced_.size();
+    events_[kResult] = event("result", next.shown.json);
+  }
+  if (const Clock::time_point now = Clock::now(); now >= statistics_due_) {
+    statistics_due_ = std::max(statistics_due_ + kStatisticsPeriod, now);
+    events_[kStatistics] = event("statistics", statistics_());
+  }
+  return events_;
+}
+
+HttpReply LivePage::picture(std::uint64_t frame) {
+  const auto found = std::ranges::find_if(announced_, [frame](const Announced& announced) {
+    return announced.is_set && announced.shown.frame == frame;
+  });
+  if (found == announced_.end()) {
+    return text_reply(404, "frame " + std::to_string(frame) + " is no longer available\n");
+  }
+  if (!found->encoded) found->encoded = encode(found->shown);
+  HttpReply reply;
+  reply.type = found->encoded->starts_with("BM") ? "image/bmp" : "image/jpeg";
+  reply.body = found->encoded;
+  return reply;
+}
+
+SharedText LivePage::encode(const Shown& shown) {
+  ++encoded_;
+  Picture picture = shape_;
+  picture.bytes = shown.pixels;
+  if (jpeg_) {
+    const Result<std::span<const std::byte>> bytes = jpeg_->encode(picture, kJpegQuality);
+    if (bytes.ok()) return shared(*bytes);
+  }
+  return shared(encode_bitmap(picture));
 }
 
 }  // namespace edgepipe

@@ -1,17 +1,20 @@
 // LivePage: the page of edgepipe-cam, with live pictures, results and statistics.
 //
-//   Result<std::unique_ptr<LivePage>> page = LivePage::start({.frame = ...}, http, statistics);
+//   Result<std::unique_ptr<LivePage>> page =
+//       LivePage::start(shape, http, *std::move(access), statistics);
 //   page->publish(frame.id(), frame.tensor(input), json_line);  // for every finished frame
 //
 //   GET /            the page, with /page.css and /page.js
 //   GET /events      server-sent events: "result" with a frame's JSON line, "statistics" 4 per
-//   second GET /picture/N   frame N as JPEG, or as BMP if libturbojpeg is missing
+//                    second
+//   GET /picture/N   frame N as JPEG, or as BMP if libturbojpeg is missing
 //
-// The last frames are kept unencoded and are encoded on request. A slow browser skips frames; it
-// never delays the pipeline.
+// The frames that events announced last are kept unencoded. Each is encoded at most once, on
+// request, on the server's thread. Slow readers skip frames; they never delay the pipeline.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "edgepipe/picture.h"
@@ -29,24 +33,28 @@
 
 namespace edgepipe {
 
-class LivePage {
+class LivePage : private HttpContent {
  public:
   /// The frames' shape; without bytes.
   using Shape = Picture;
 
-  /// Returns one JSON object; called on the server's threads.
+  /// Returns one JSON object; called on the server's thread.
   using Statistics = std::function<std::string()>;
 
+  /// Errors as HttpServer::start.
   static Result<std::unique_ptr<LivePage>> start(const Shape& shape,
-                                                 const HttpServer::Options& http,
+                                                 const HttpServer::Options& http, PageAccess access,
                                                  Statistics statistics);
 
-  /// Shows a finished frame. Copies; does not wait for any browser. One thread at a time.
+  /// Shows a finished frame. Copies; does not wait for any reader. One thread at a time.
   void publish(std::uint64_t frame, std::span<const std::byte> pixels, std::string_view json)
       EDGEPIPE_EXCLUDES(mutex_);
 
   [[nodiscard]] std::string url() const { return server_->url(); }
   [[nodiscard]] int port() const { return server_->port(); }
+
+  /// Pictures encoded so far. Any thread.
+  [[nodiscard]] std::uint64_t encoded() const { return encoded_; }
 
  private:
   struct Shown {
@@ -54,25 +62,32 @@ class LivePage {
     std::vector<std::byte> pixels;
     std::string json;
   };
+  struct Announced {
+    bool is_set = false;
+    Shown shown;
+    SharedText encoded;  // null: not yet requested
+  };
 
   LivePage(const Shape& shape, Statistics statistics);
-  void answer(const std::string& path, HttpReply& reply);
-  void send_picture(std::uint64_t frame, HttpReply& reply);
-  void send_events(HttpReply& reply);
+  HttpReply answer(const std::string& path) override;
+  const std::vector<SharedText>& newest_events() override EDGEPIPE_EXCLUDES(mutex_);
+  HttpReply picture(std::uint64_t frame);
+  SharedText encode(const Shown& shown);
 
-  Shape shape_;
-  Statistics statistics_;
+  const Shape shape_;
+  const Statistics statistics_;
   Mutex mutex_;
-  CondVar changed_;
-  static constexpr std::size_t kKept = 8;
-  static std::size_t place_of(std::uint64_t frame) {
-    return static_cast<std::size_t>(frame % kKept);
-  }
+  Shown newest_ EDGEPIPE_GUARDED_BY(mutex_);
+  bool is_new_ EDGEPIPE_GUARDED_BY(mutex_) = false;  // newest_ is not announced yet
+  std::atomic<std::uint64_t> encoded_{0};
 
-  std::array<Shown, kKept> kept_ EDGEPIPE_GUARDED_BY(mutex_);  // each frame at its place_of
-  std::uint64_t published_ EDGEPIPE_GUARDED_BY(mutex_) = 0;    // number of the next frame
-  Mutex jpeg_mutex_;
-  std::optional<JpegCodec> jpeg_ EDGEPIPE_GUARDED_BY(jpeg_mutex_);
+  // Only the server's thread uses these.
+  std::array<Announced, 8> announced_;
+  std::size_t next_announced_ = 0;
+  std::vector<SharedText> events_;
+  Clock::time_point statistics_due_{};
+  std::optional<JpegCodec> jpeg_;
+
   std::unique_ptr<HttpServer> server_;  // destroyed first
 };
 

@@ -41,9 +41,9 @@ def serving(bundle: Path, options: Sequence[str]) -> Iterator[tuple[str, subproc
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        found = re.match(r"page: (http://127\.0\.0\.1:\d+/)", process.stderr.readline())
+        found = re.match(r"page: http://[\d.]+:(\d+)/", process.stderr.readline())
         assert found
-        yield found.group(1), process
+        yield f"http://127.0.0.1:{found.group(1)}/", process
     finally:
         process.kill()
         process.communicate()
