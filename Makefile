@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-pipeline bench-sim bench-vta bench-runtime bench-deploy docs packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
+	@echo "make bench-page      frames per second while 50 and 200 readers follow the live page"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
@@ -138,6 +139,11 @@ bench-counts: $(VENV)/.installed $(AARCH64)/.built
 
 bench-deploy: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m bench.deploy
+
+bench-page: $(VENV)/.installed
+	cmake -S . -B $(HOST) > $(HOST).log
+	cmake --build $(HOST) --target edgepipe-cam
+	$(PYTHON) -m bench.page
 
 bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	cross/packages.sh bench
