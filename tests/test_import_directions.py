@@ -99,7 +99,7 @@ def test_what_everyone_imports_imports_nobody() -> None:
 
 def test_the_compiler_of_programs_needs_numpy_alone() -> None:
     names = {name.partition(".")[0] for file in PACKAGES["vta_stages"] for name in imported(file)}
-    assert not names & {"edgepipe", "tvm", "onnx", "onnxruntime", "cv2", "xxhash"}
+    assert not names & {"edgepipe", "tvm", "onnx", "onnxruntime", "cv2"}
 
 
 def test_the_compilers_table_lists_its_rooms() -> None:

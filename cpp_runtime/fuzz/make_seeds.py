@@ -28,7 +28,7 @@ def pipeline_seed() -> bytes:
     stage = {"cores": [1, 2], "inputs": ["a"], "outputs": ["b"]}
     return json.dumps(
         {
-            "format": 3,
+            "format": 4,
             "name": "graph",
             "tensors": [tensor | {"name": name} for name in "abc"],
             "inputs": ["a"],

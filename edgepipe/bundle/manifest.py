@@ -15,7 +15,7 @@ from edgepipe.errors import BundleError
 from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.accelerator import Accelerator
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +99,11 @@ class Golden:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """A file of the bundle: its size and the XXH3 128-bit digest of its content, as hex."""
+    """A file of the bundle: its size and the SHA-256 digest of its content, as hex."""
 
     path: str
     bytes: int
-    xxh3_128: str
+    sha256: str
 
     def __post_init__(self) -> None:
         parts = self.path.split("/")
@@ -118,12 +118,14 @@ class FileEntry:
 class Manifest:
     """The contents of ``manifest.json``.
 
+    ``version`` is chosen at the build and grows with every release; 0 means none.
     ``slots`` is the default number of frames in flight; 0 means one per stage and two for the
     caller.
     """
 
     format: int
     name: str
+    version: int = 0
     board: str
     board_architecture: str = ""
     architectures: tuple[str, ...]
@@ -161,13 +163,27 @@ def from_json(text: str | bytes, where: str) -> Manifest:
         raise BundleError(
             f"{where}: manifest.json is damaged: {cause}", hint="build the bundle again"
         ) from cause
+    _check_format(table, where)
+    return schema.from_table(Manifest, table, f"{where}: manifest.json", BundleError)
+
+
+def check_format(text: bytes, where: str) -> None:
+    """Raise ``BundleError`` for the manifest of another format; accept anything else, even damage."""
+    try:
+        table: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(table, dict) and isinstance(table.get("format"), int):
+        _check_format(table, where)
+
+
+def _check_format(table: Any, where: str) -> None:
     found = table.get("format") if isinstance(table, dict) else None
     if found != FORMAT:
         raise BundleError(
             f"{where}: bundle format {found}, this edgepipe reads format {FORMAT}",
             hint="build the bundle with this version of edgepipe",
         )
-    return schema.from_table(Manifest, table, f"{where}: manifest.json", BundleError)
 
 
 def tensor_bytes(shape: tuple[int, ...], dtype: str, layout: str, accelerator: Accelerator) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -9,8 +10,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-import xxhash
 
 from edgepipe import scratch
 from edgepipe.bundle import manifest as manifest_format
@@ -25,11 +24,8 @@ _TEMPORARY = ".edgepipe."
 
 
 def digest(content: bytes) -> str:
-    """Return the XXH3 128-bit digest of ``content`` as 32 hex digits.
-
-    The digest detects damage and distinguishes versions. It does not protect against forgery.
-    """
-    return xxhash.xxh3_128_hexdigest(content)
+    """Return the SHA-256 digest of ``content`` as 64 hex digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def write(
@@ -44,7 +40,7 @@ def write(
     one. Raises ``BundleError`` if ``path`` exists and is not a bundle, or cannot be written.
     """
     entries = tuple(
-        FileEntry(path=name, bytes=len(files[name]), xxh3_128=digest(files[name]))
+        FileEntry(path=name, bytes=len(files[name]), sha256=digest(files[name]))
         for name in sorted(files)
     )
     manifest = make_manifest(entries)
@@ -164,7 +160,10 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
 def read_manifest(path: Path) -> Manifest:
     """Read the manifest of the bundle at ``path`` and check its digest, but not the other files."""
     text = _read_member(path, MANIFEST)
-    if _read_member(path, MANIFEST_DIGEST) != _digest_line(text):
+    recorded, expected = _read_member(path, MANIFEST_DIGEST), _digest_line(text)
+    if recorded != expected:
+        if len(recorded) != len(expected):  # as another format has it
+            manifest_format.check_format(text, str(path))
         raise BundleError(
             f"{path}: {MANIFEST} does not have the digest that {MANIFEST_DIGEST} records",
             hint="the bundle was modified; build or copy it again",
@@ -180,7 +179,7 @@ def read_file(path: Path, entry: FileEntry) -> bytes:
             f"{path}: {entry.path} has {len(content)} bytes, the manifest says {entry.bytes}",
             hint="the bundle was truncated or modified; build or copy it again",
         )
-    if digest(content) != entry.xxh3_128:
+    if digest(content) != entry.sha256:
         raise BundleError(
             f"{path}: {entry.path} does not have the digest that the manifest records",
             hint="the bundle was modified; build or copy it again",

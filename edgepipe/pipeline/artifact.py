@@ -31,7 +31,7 @@ from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 from edgepipe.runtime.ports import Port
 
-FORMAT = 3
+FORMAT = 4
 DESCRIPTION_FILE = "pipeline.json"
 
 
@@ -194,7 +194,7 @@ def load(folder: str | Path) -> BuiltPipeline:
                 hint="export the pipeline again with this edgepipe",
             )
         for entry in found["files"]:
-            if digest((root / entry["path"]).read_bytes()) != entry["xxh3_128"]:
+            if digest((root / entry["path"]).read_bytes()) != entry["sha256"]:
                 raise PipelineError(
                     f"{root / entry['path']}: is not the file that was exported",
                     hint="export the pipeline again",
@@ -271,7 +271,7 @@ def _write_description(root: Path, description: dict[str, Any]) -> None:
     (root / DESCRIPTION_FILE).unlink(missing_ok=True)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     description["files"] = [
-        {"path": str(path.relative_to(root)), "xxh3_128": digest(path.read_bytes())}
+        {"path": str(path.relative_to(root)), "sha256": digest(path.read_bytes())}
         for path in files
     ]
     (root / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1) + "\n")

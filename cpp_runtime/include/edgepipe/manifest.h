@@ -1,4 +1,4 @@
-// Manifest: the contents of a bundle's manifest.json (format 1).
+// Manifest: the contents of a bundle's manifest.json (format 2).
 //
 //   Result<Manifest> manifest = parse_manifest(content);
 //
@@ -75,11 +75,12 @@ struct Fingerprint {
 struct FileEntry {
   std::string path;
   std::uint64_t bytes;
-  std::string xxh3_128;  // 32 hex digits
+  std::string sha256;  // 64 hex digits
 };
 
 struct Manifest {
   std::string name;
+  std::uint64_t version = 0;  // of the bundle, grows with every release; 0: none
   std::string board;
   std::string board_architecture;  // empty: unknown
   std::vector<std::string> architectures;
@@ -102,5 +103,8 @@ struct Manifest {
 /// Parses and checks the text of manifest.json. kCorrupt for damage, with the field and its value;
 /// kUnsupported for another format version. Ignores unknown keys.
 Result<Manifest> parse_manifest(std::span<const std::byte> text);
+
+/// kUnsupported for the manifest of another format version. OK for anything else, damage included.
+Status check_manifest_format(std::span<const std::byte> text);
 
 }  // namespace edgepipe

@@ -49,7 +49,7 @@ struct PipelineDescription {
   std::vector<std::size_t> outputs;  // the same
   std::vector<StageDescription> stages;
 
-  static constexpr std::uint64_t kFormat = 3;
+  static constexpr std::uint64_t kFormat = 4;
 
   /// kCorrupt, with `where` and the field, for an invalid text; kUnsupported for another format.
   /// Whether the stages form a graph is checked by Graph::validate.

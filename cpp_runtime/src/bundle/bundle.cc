@@ -6,7 +6,7 @@
 
 #include "base/thread.h"
 #include "bundle/bundle_files.h"
-#include "bundle/digest.h"
+#include "bundle/sha256.h"
 #include "bundle/stage_loader.h"
 #include "stage/arm_plan.h"
 
@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kManifest = "manifest.json";
 constexpr std::string_view kManifestDigest = "manifest.digest";
+constexpr std::string_view kSignature = "manifest.sig";
 constexpr const char* kDamaged = "the bundle is truncated or modified: build or copy it again";
 
 Status not_as_recorded(std::string_view file, std::string_view where) {
@@ -28,8 +29,11 @@ Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
   if (!text.ok()) return text;
   const Result<std::span<const std::byte>> recorded = files.content(kManifestDigest);
   if (!recorded.ok()) return recorded.status();
-  const std::string expected = xxh3_128(*text) + "\n";
+  const std::string expected = sha256(*text) + "\n";
   if (!std::ranges::equal(*recorded, std::as_bytes(std::span(expected)))) {
+    if (recorded->size() != expected.size()) {  // as another format has it
+      if (Status status = check_manifest_format(*text); !status.ok()) return status;
+    }
     return not_as_recorded(kManifest, kManifestDigest);
   }
   return text;
@@ -65,7 +69,7 @@ Result<std::span<const std::byte>> Bundle::content(std::string_view path) const 
 }
 
 Status Bundle::check_files() const {
-  std::set<std::string_view> listed = {kManifest, kManifestDigest};
+  std::set<std::string_view> listed = {kManifest, kManifestDigest, kSignature};
   for (const FileEntry& file : manifest_.files) {
     listed.insert(file.path);
     Result<std::span<const std::byte>> found = files_->content(file.path);
@@ -74,7 +78,7 @@ Status Bundle::check_files() const {
       return Status(Code::kCorrupt, file.path + " has " + std::to_string(found->size()) +
                                         " bytes, the manifest says " + std::to_string(file.bytes));
     }
-    if (xxh3_128(*found) != file.xxh3_128) return not_as_recorded(file.path, "the manifest");
+    if (sha256(*found) != file.sha256) return not_as_recorded(file.path, "the manifest");
   }
   for (const std::string& path : files_->paths()) {
     if (!listed.contains(path)) {

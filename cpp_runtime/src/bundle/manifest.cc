@@ -12,7 +12,7 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostSlots = 1024;
 constexpr int kMostPixels = 1'000'000;  // of a side, and of other small numbers
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
@@ -226,7 +226,7 @@ std::vector<GoldenFile> golden_files(JsonReader& reader, const char* key,
 void read_files(JsonReader& reader, Manifest& manifest) {
   std::set<std::string> seen;
   reader.objects("files", [&](JsonReader& item) {
-    FileEntry file{plain_path(item, "path"), item.whole("bytes"), item.text("xxh3_128")};
+    FileEntry file{plain_path(item, "path"), item.whole("bytes"), item.text("sha256")};
     if (!seen.insert(file.path).second) item.fail("path", "'" + file.path + "' comes twice");
     manifest.files.push_back(std::move(file));
   });
@@ -238,6 +238,16 @@ void read_files(JsonReader& reader, Manifest& manifest) {
   for (const GoldenFile& golden : manifest.golden_outputs) require(golden.file, "golden");
 }
 
+Status check_format(JsonReader& reader) {
+  const std::uint64_t format = reader.whole("format");
+  if (!reader.status().ok()) return reader.status();
+  if (format == kFormat) return {};
+  return {Code::kUnsupported,
+          "manifest.json: bundle format " + std::to_string(format) +
+              ", this edgepipe reads format " + std::to_string(kFormat),
+          "build the bundle again with this version of edgepipe"};
+}
+
 }  // namespace
 
 std::optional<std::size_t> Manifest::tensor_index(std::string_view tensor_name) const {
@@ -246,20 +256,22 @@ std::optional<std::size_t> Manifest::tensor_index(std::string_view tensor_name) 
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
+Status check_manifest_format(std::span<const std::byte> text) {
+  Result<nlohmann::json> json = parse_json_object(text, "manifest.json");
+  if (!json.ok()) return {};
+  JsonReader reader(*json, "manifest.json");
+  Status status = check_format(reader);
+  return status.code() == Code::kUnsupported ? status : Status();
+}
+
 Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   Result<nlohmann::json> json = parse_json_object(text, "manifest.json");
   if (!json.ok()) return json.status();
   JsonReader reader(*json, "manifest.json");
-  const std::uint64_t format = reader.whole("format");
-  if (!reader.status().ok()) return reader.status();
-  if (format != kFormat) {
-    return Status(Code::kUnsupported,
-                  "manifest.json: bundle format " + std::to_string(format) +
-                      ", this edgepipe reads format " + std::to_string(kFormat),
-                  "build the bundle again with this version of edgepipe");
-  }
+  if (Status status = check_format(reader); !status.ok()) return status;
   Manifest manifest;
   manifest.name = reader.text("name");
+  manifest.version = reader.whole("version");
   manifest.board = reader.text("board");
   if (reader.has("board_architecture")) {
     manifest.board_architecture = reader.text("board_architecture");

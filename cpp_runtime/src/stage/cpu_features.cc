@@ -24,6 +24,17 @@ bool has_leaf1_ecx(unsigned bit) {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit) != 0;
 }
 
+// The SHA extensions (leaf 7, EBX), with the SSE4.1 that code for them also uses.
+bool has_sha() {
+  constexpr unsigned kSha = 1U << 29;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & kSha) != 0 &&
+         __builtin_cpu_supports("sse4.1") != 0;
+}
+
 }  // namespace
 #endif
 
@@ -41,8 +52,10 @@ bool has_cpu_feature(std::string_view name) {
   if (name == "f16c") return has_leaf1_ecx(kF16c);
   if (name == "fma") return __builtin_cpu_supports("fma") != 0;
   if (name == "movbe") return has_leaf1_ecx(kMovbe);
+  if (name == "sha_ni") return has_sha();
 #elif defined(__aarch64__)
   if (name == "asimd") return (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0;
+  if (name == "sha2") return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0;
 #elif defined(__arm__)
   if (name == "neon") return (getauxval(AT_HWCAP) & HWCAP_NEON) != 0;
 #else

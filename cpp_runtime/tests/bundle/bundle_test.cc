@@ -142,6 +142,12 @@ TEST_F(BundleTest, AFileThatTheManifestDoesNotListIsRefused) {
               HasSubstr("stages/0_arm/extra.so is not listed in the manifest"));
 }
 
+TEST_F(BundleTest, ASignatureBelongsToABundle) {
+  Files files = with_manifest(tiny_files(), manifest_of(tiny_files()));
+  files["manifest.sig"] = "not read unless the policy requires it";
+  EXPECT_TRUE(open_folder(files).ok());
+}
+
 TEST_F(BundleTest, ASymbolicLinkInAFolderIsRefused) {
   const auto folder =
       scratch_.write_folder("linked", with_manifest(tiny_files(), manifest_of(tiny_files())));
@@ -151,9 +157,20 @@ TEST_F(BundleTest, ASymbolicLinkInAFolderIsRefused) {
 }
 
 TEST_F(BundleTest, AnotherFormatVersionIsUnsupported) {
-  const Status status = open_edited([](json& manifest) { manifest["format"] = 2; });
+  const Status status = open_edited([](json& manifest) { manifest["format"] = 3; });
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("bundle format 2, this edgepipe reads format 1"));
+  EXPECT_THAT(status.message(), HasSubstr("bundle format 3, this edgepipe reads format 2"));
+  EXPECT_EQ(status.hint(), "build the bundle again with this version of edgepipe");
+}
+
+TEST_F(BundleTest, AnOlderFormatWithOtherDigestsIsUnsupported) {
+  json manifest = manifest_of(tiny_files());
+  manifest["format"] = 1;
+  testing::Files files = with_manifest(tiny_files(), manifest);
+  files["manifest.digest"] = "a3b9e4f0dce9df003ed6da673667c0c8\n";
+  const Status status = open_folder(files);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("bundle format 1, this edgepipe reads format 2"));
   EXPECT_EQ(status.hint(), "build the bundle again with this version of edgepipe");
 }
 
@@ -247,11 +264,6 @@ TEST_F(BundleTest, AStrideBeyondItsTypeIsRefused) {
     EXPECT_THAT(status.message(), HasSubstr("manifest.json: postprocess.strides: found " +
                                             std::to_string(stride) + ", expected 1 to 1000000"));
   }
-}
-
-TEST(DigestTest, IsTheOneThatTheManifestRecords) {
-  // python3 -c 'import xxhash; print(xxhash.xxh3_128_hexdigest(b"edgepipe"))'
-  EXPECT_EQ(xxh3_128(testing::bytes_of("edgepipe")), "a3b9e4f0dce9df003ed6da673667c0c8");
 }
 
 }  // namespace

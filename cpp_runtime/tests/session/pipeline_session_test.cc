@@ -120,7 +120,7 @@ TEST_F(PipelineSessionTest, APathThatLeavesTheFolderIsRefused) {
 TEST_F(PipelineSessionTest, ADescriptionWithAWrongFieldNamesIt) {
   const nlohmann::json good = description_;
   description_["format"] = 1;
-  EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 3"));
+  EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 4"));
   description_ = good;
   description_["outputs"] = {"third.y"};
   EXPECT_THAT(error(), HasSubstr("'third.y' is not in tensors"));

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bundle/digest.h"
 #include "bundle/fingerprint.h"
+#include "bundle/sha256.h"
 #include "support/stock_accelerator.h"
 
 namespace edgepipe::testing {
@@ -55,7 +55,8 @@ inline std::string ustar(const Files& files) {
 /// listed with their digests.
 inline nlohmann::json manifest_of(const Files& files) {
   nlohmann::json manifest = {
-      {"format", 1},
+      {"format", 2},
+      {"version", 0},
       {"name", "tiny"},
       {"board", "host"},
       {"architectures", {"x86_64", "aarch64"}},
@@ -95,7 +96,7 @@ inline nlohmann::json manifest_of(const Files& files) {
   golden("outputs", "scores", "golden/scores.bin");
   for (const auto& [path, content] : files) {
     manifest["files"].push_back(
-        {{"path", path}, {"bytes", content.size()}, {"xxh3_128", xxh3_128(bytes_of(content))}});
+        {{"path", path}, {"bytes", content.size()}, {"sha256", sha256(bytes_of(content))}});
   }
   return manifest;
 }
@@ -112,7 +113,7 @@ inline Files tiny_files() {
 inline Files with_manifest(Files files, const nlohmann::json& manifest) {
   const std::string text = manifest.dump();
   files["manifest.json"] = text;
-  files["manifest.digest"] = xxh3_128(bytes_of(text)) + "\n";
+  files["manifest.digest"] = sha256(bytes_of(text)) + "\n";
   return files;
 }
 

@@ -1,7 +1,9 @@
 """Bundles on disk: complete or absent, equal bytes for equal content, damage is detected."""
 
 import dataclasses
+import json
 import os
+import subprocess
 import tarfile
 
 import pytest
@@ -240,10 +242,33 @@ def test_a_damaged_manifest_and_another_format_are_errors():
         from_json("[" * 100_000, "net")
     with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
         from_json(text[:-10], "net")
-    with pytest.raises(BundleError, match="bundle format 7, this edgepipe reads format 1"):
+    with pytest.raises(BundleError, match="bundle format 7, this edgepipe reads format 2"):
         from_json(to_json(dataclasses.replace(manifest(()), format=7)), "net")
     with pytest.raises(BundleError, match="unknown key 'colour'"):
         from_json(text.replace('"name": "net"', '"colour": 1, "name": "net"', 1), "net")
+
+
+@pytest.mark.parametrize("format_version", [1, 7])
+def test_another_format_is_named_whatever_its_digests(tmp_path, format_version):
+    path = tmp_path / "net"
+    storage.write(path, FILES, manifest)
+    text = json.loads((path / "manifest.json").read_text()) | {"format": format_version}
+    (path / "manifest.json").write_text(json.dumps(text))
+    (path / "manifest.digest").write_text("a3b9e4f0dce9df003ed6da673667c0c8\n")
+    with pytest.raises(BundleError) as caught:
+        storage.read_manifest(path)
+    assert str(caught.value) == (
+        f"{path}: bundle format {format_version}, this edgepipe reads format 2"
+    )
+    assert caught.value.hint == "build the bundle with this version of edgepipe"
+
+
+def test_digests_are_those_of_sha256sum(tmp_path):
+    path = tmp_path / "net"
+    storage.write(path, FILES, manifest)
+    listed = "".join(f"{e.sha256}  {e.path}\n" for e in storage.check(path).files)
+    listed += f"{(path / 'manifest.digest').read_text().strip()}  manifest.json\n"
+    subprocess.run(["sha256sum", "--check", "--quiet"], input=listed.encode(), cwd=path, check=True)
 
 
 def test_tensor_bytes_count_padding_lanes_of_the_accelerators_layout():

@@ -97,7 +97,7 @@ def test_an_altered_or_missing_file_is_reported(exported: Path, tmp_path: Path) 
     with pytest.raises(PipelineError, match=r"libnegate\.so: cannot be read"):
         load(copy)
     (copy / "pipeline.json").write_text('{"format": 7}')
-    with pytest.raises(PipelineError, match="format 7, this edgepipe reads format 3"):
+    with pytest.raises(PipelineError, match="format 7, this edgepipe reads format 4"):
         load(copy)
     (copy / "pipeline.json").write_text("{")
     with pytest.raises(PipelineError, match=r"pipeline\.json: is damaged"):
