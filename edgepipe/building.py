@@ -26,6 +26,8 @@ def build(
     description: PathLike | None = None,
     calibration_frames: int = 64,
     fallback: bool = False,
+    version: int = 0,
+    sign: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -42,6 +44,8 @@ def build(
     ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and wins over ``depthwise``
     (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file
     next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails.
+    ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows with every
+    release, for boards that refuse older ones.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -58,6 +62,8 @@ def build(
         description=Path(description) if description is not None else None,
         calibration_frames=calibration_frames,
         fallback=fallback,
+        version=version,
+        sign=Path(sign) if sign is not None else None,
     )
     build_bundle(options, progress)
     return bundle

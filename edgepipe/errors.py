@@ -58,6 +58,16 @@ class BundleError(EdgepipeError):
     """A bundle that is missing, truncated, altered or of another format version."""
 
 
+class SignatureError(BundleError):
+    """A bundle whose signature is missing or refused; ``exit_code`` says why."""
+
+    def __init__(
+        self, message: str, *, hint: str, exit_code: int, option: str = "", value: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, option=option, value=value)
+        self.exit_code = exit_code
+
+
 class MediaError(EdgepipeError):
     """A picture, video or folder that cannot be read or does not fit the network."""
 
@@ -110,6 +120,7 @@ __all__ = [
     "ProgramError",
     "QuantizeError",
     "RuntimeFailure",
+    "SignatureError",
     "VerificationError",
     "VirtualBoardError",
     "advise",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
 from edgepipe.bundle import manifest as bundle
-from edgepipe.bundle import storage
-from edgepipe.bundle.manifest import FileEntry, Manifest
+from edgepipe.bundle import signature, storage
+from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.description import NetworkDescription
-from edgepipe.errors import FrontendError, PartitionError
+from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame
@@ -42,7 +43,8 @@ class BuildOptions:
     """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model.
 
     ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` wins over it.
-    ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails.
+    ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails. ``sign`` is
+    the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
     """
 
     model: Path
@@ -55,6 +57,15 @@ class BuildOptions:
     description: Path | None = None
     calibration_frames: int = 64
     fallback: bool = False
+    version: int = 0
+    sign: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.version <= MOST_VERSION:
+            raise BundleError(
+                f"version {self.version}: expected 0 (none) to {MOST_VERSION}",
+                hint="give every release a higher version than the one before",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +95,8 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
     """
     progress = progress or Silent()
     storage.check_replaceable(options.output)
+    if options.sign is not None:
+        signature.check_key(options.sign)
     progress.step("reading the network")
     described = describe(options, progress)
     progress.step("quantising to int8")
@@ -101,8 +114,9 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
         options.output,
         bundle_files(compiled, golden, described.labels),
         lambda entries: make_manifest(
-            described, quantized, stages, tensors, compiled, options.board, entries
+            described, quantized, stages, tensors, compiled, options, entries
         ),
+        None if options.sign is None else partial(signature.make_signature, key=options.sign),
     )
 
 
@@ -268,13 +282,15 @@ def make_manifest(
     stages: Sequence[PlannedStage],
     tensors: Mapping[str, bundle.Tensor],
     compiled: Sequence[CompiledStage],
-    board: Board,
+    options: BuildOptions,
     files: tuple[FileEntry, ...],
 ) -> Manifest:
     """Return the manifest of a bundle that holds ``files``."""
+    board = options.board
     return Manifest(
         format=bundle.FORMAT,
         name=described.network.name,
+        version=options.version,
         board=board.name,
         board_architecture=board.architecture,
         architectures=architectures(board),

@@ -16,6 +16,7 @@ from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.accelerator import Accelerator
 
 FORMAT = 2
+MOST_VERSION = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,11 @@ class Manifest:
     golden: Golden
     files: tuple[FileEntry, ...]
 
+    @property
+    def version_text(self) -> str:
+        """The version in words."""
+        return f"version {self.version}" if self.version else "no version"
+
     def tensor(self, name: str) -> Tensor:
         """Return the tensor named ``name``."""
         for tensor in self.tensors:
@@ -168,7 +174,7 @@ def from_json(text: str | bytes, where: str) -> Manifest:
 
 
 def check_format(text: bytes, where: str) -> None:
-    """Raise ``BundleError`` for the manifest of another format; accept anything else, even damage."""
+    """Raise ``BundleError`` for a manifest of another format; accept all else, even damage."""
     try:
         table: Any = json.loads(text)
     except (ValueError, RecursionError):

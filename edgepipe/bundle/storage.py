@@ -19,6 +19,7 @@ from edgepipe.errors import BundleError
 ARCHIVE_SUFFIX = ".edgepipe"
 MANIFEST = "manifest.json"
 MANIFEST_DIGEST = "manifest.digest"
+SIGNATURE = "manifest.sig"
 # Short, so that temporary names also fit next to a name of the maximum length.
 _TEMPORARY = ".edgepipe."
 
@@ -32,20 +33,33 @@ def write(
     path: Path,
     files: Mapping[str, bytes],
     make_manifest: Callable[[tuple[FileEntry, ...]], Manifest],
+    make_signature: Callable[[bytes], bytes] | None = None,
 ) -> Manifest:
     """Write a bundle to ``path``: an archive if it ends in ``.edgepipe``, otherwise a folder.
 
     ``files`` maps paths inside the bundle to contents; ``make_manifest`` receives their entries,
-    sorted by path. The bundle appears at ``path`` only when it is complete, and replaces an older
-    one. Raises ``BundleError`` if ``path`` exists and is not a bundle, or cannot be written.
+    sorted by path, and ``make_signature`` the manifest's text. The bundle appears at ``path`` only
+    when it is complete, and replaces an older one. Raises ``BundleError`` if ``path`` exists and is
+    not a bundle, or cannot be written.
     """
     entries = tuple(
         FileEntry(path=name, bytes=len(files[name]), sha256=digest(files[name]))
         for name in sorted(files)
     )
     manifest = make_manifest(entries)
+    contents = _manifest_files(manifest)
+    if make_signature is not None:
+        contents[SIGNATURE] = make_signature(contents[MANIFEST])
+    replace(path, contents | {entry.path: files[entry.path] for entry in entries})
+    return manifest
+
+
+def replace(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Write all files of a bundle, ``contents`` by path, the manifest first.
+
+    Raises as ``write`` does.
+    """
     check_replaceable(path)
-    contents = manifest_files(manifest) | {entry.path: files[entry.path] for entry in entries}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ARCHIVE_SUFFIX:
@@ -54,10 +68,9 @@ def write(
             _write_folder(path, contents)
     except OSError as cause:
         raise _unwritable(path, cause) from cause
-    return manifest
 
 
-def manifest_files(manifest: Manifest) -> dict[str, bytes]:
+def _manifest_files(manifest: Manifest) -> dict[str, bytes]:
     """Return the two files that describe all others: the manifest and its digest."""
     text = manifest_format.to_json(manifest).encode()
     return {MANIFEST: text, MANIFEST_DIGEST: _digest_line(text)}
@@ -159,8 +172,11 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
 
 def read_manifest(path: Path) -> Manifest:
     """Read the manifest of the bundle at ``path`` and check its digest, but not the other files."""
-    text = _read_member(path, MANIFEST)
-    recorded, expected = _read_member(path, MANIFEST_DIGEST), _digest_line(text)
+    return _parsed_manifest(path, read_member(path, MANIFEST))
+
+
+def _parsed_manifest(path: Path, text: bytes) -> Manifest:
+    recorded, expected = read_member(path, MANIFEST_DIGEST), _digest_line(text)
     if recorded != expected:
         if len(recorded) != len(expected):  # as another format has it
             manifest_format.check_format(text, str(path))
@@ -173,7 +189,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def read_file(path: Path, entry: FileEntry) -> bytes:
     """Return one file's content, checked against size and digest of its manifest entry."""
-    content = _read_member(path, entry.path)
+    content = read_member(path, entry.path)
     if len(content) != entry.bytes:
         raise BundleError(
             f"{path}: {entry.path} has {len(content)} bytes, the manifest says {entry.bytes}",
@@ -189,9 +205,8 @@ def read_file(path: Path, entry: FileEntry) -> bytes:
 
 def pack(path: Path, archive: Path) -> Path:
     """Check the bundle at ``path`` and write it as one archive; return ``archive``."""
-    manifest = read_manifest(path)
-    files = {entry.path: read_file(path, entry) for entry in manifest.files}
-    write(archive, files, lambda _: manifest)
+    _, contents = read_all(path)
+    replace(archive, contents)
     return archive
 
 
@@ -200,15 +215,31 @@ def check(path: Path) -> Manifest:
 
     A file that is not in the manifest counts as damage.
     """
-    manifest = read_manifest(path)
-    for entry in manifest.files:
-        read_file(path, entry)
-    listed = {MANIFEST, MANIFEST_DIGEST} | {entry.path for entry in manifest.files}
-    for name in sorted(_members(path) - listed):
+    return read_all(path)[0]
+
+
+def read_all(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Return the bundle's manifest and the content of all of its files, as ``check`` checks them.
+
+    The manifest's own files come first, the signature among them if there is one.
+    """
+    text = read_member(path, MANIFEST)
+    manifest = _parsed_manifest(path, text)
+    contents = {MANIFEST: text, MANIFEST_DIGEST: _digest_line(text)}
+    signature = read_signature(path)
+    if signature is not None:
+        contents[SIGNATURE] = signature
+    contents |= {entry.path: read_file(path, entry) for entry in manifest.files}
+    for name in sorted(_members(path) - contents.keys()):
         raise BundleError(
             f"{path}: {name} is not listed in the manifest", hint="build or copy it again"
         )
-    return manifest
+    return manifest, contents
+
+
+def read_signature(path: Path) -> bytes | None:
+    """Return the content of ``manifest.sig``, None if the bundle is not signed."""
+    return _find_member(path, SIGNATURE)
 
 
 def _members(path: Path) -> set[str]:
@@ -218,7 +249,17 @@ def _members(path: Path) -> set[str]:
         return {member.name for member in archive.getmembers() if not member.isdir()}
 
 
-def _read_member(path: Path, member: str) -> bytes:
+def read_member(path: Path, member: str) -> bytes:
+    """Return the content of a file, unchecked; raise ``BundleError`` if it cannot be read."""
+    content = _find_member(path, member)
+    if content is None:
+        raise BundleError(
+            f"{path}: {member} is missing from the bundle", hint="build or copy it again"
+        )
+    return content
+
+
+def _find_member(path: Path, member: str) -> bytes | None:
     if not path.exists():
         raise BundleError(f"{path}: no such bundle", hint="create one with `edgepipe build`")
     if not path.is_file() and not path.is_dir():
@@ -234,10 +275,8 @@ def _read_member(path: Path, member: str) -> bytes:
             if stream is None:
                 raise KeyError(member)
             return stream.read()
-    except (FileNotFoundError, KeyError) as cause:
-        raise BundleError(
-            f"{path}: {member} is missing from the bundle", hint="build or copy it again"
-        ) from cause
+    except (FileNotFoundError, KeyError):
+        return None
     except (tarfile.TarError, EOFError) as cause:
         raise BundleError(
             f"{path}: not a bundle, or truncated ({cause})", hint="build or copy it again"

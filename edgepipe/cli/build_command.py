@@ -78,6 +78,16 @@ def add_parser(commands: Any) -> None:
         help="add ARM kernels for the VTA stages, which take over if the accelerator fails",
     )
     parser.add_argument(
+        "--bundle-version",
+        type=arguments.positive,
+        default=0,
+        metavar="N",
+        help="version of the bundle; a board can refuse lower ones than it has had (default: none)",
+    )
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEY", help="sign the bundle with this OpenSSH key"
+    )
+    parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
     parser.add_argument(
@@ -105,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
             description=options.description,
             calibration_frames=options.calib_frames,
             fallback=options.fallback,
+            version=options.bundle_version,
+            sign=options.sign,
         ),
         progress=progress,
     )

@@ -7,12 +7,14 @@ import argparse
 from edgepipe.errors import EdgepipeError
 
 FLAGS = {
+    "allowed_signers": "--allowed-signers",
     "bundle": "--bundle",
     "calibration": "--calib",
     "description": "--description",
     "fpga_model": "--fpga-model",
     "host": "--host",
     "keep": "--keep",
+    "key": "--key",
     "output": "--output",
     "placement": "--place",
     "port": "--port",

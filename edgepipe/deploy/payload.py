@@ -48,9 +48,7 @@ class ReleaseRecord:
 
 def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
     """Read the bundle at ``path``, check its digests, and return its files under ``bundle/``."""
-    manifest = storage.read_manifest(path)
-    contents = storage.manifest_files(manifest)
-    contents |= {entry.path: storage.read_file(path, entry) for entry in manifest.files}
+    manifest, contents = storage.read_all(path)
     for name in contents:
         if (
             name.startswith("/")

@@ -271,8 +271,7 @@ def _write_description(root: Path, description: dict[str, Any]) -> None:
     (root / DESCRIPTION_FILE).unlink(missing_ok=True)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     description["files"] = [
-        {"path": str(path.relative_to(root)), "sha256": digest(path.read_bytes())}
-        for path in files
+        {"path": str(path.relative_to(root)), "sha256": digest(path.read_bytes())} for path in files
     ]
     (root / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1) + "\n")
 
