@@ -1,13 +1,13 @@
-"""Names that users type and read: suggestions for unknown ones, and text that is safe to print."""
+"""Names: unique ones, suggestions for unknown ones, and text that is safe to print."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from vta_stages.printable import escapes, printable
 
-__all__ = ["escapes", "printable", "suggest"]
+__all__ = ["escapes", "printable", "suggest", "unique_name"]
 
 
 def suggest(name: str, known: Sequence[str], *, most: int = 5) -> str:
@@ -18,3 +18,12 @@ def suggest(name: str, known: Sequence[str], *, most: int = 5) -> str:
         return f"did you mean: {', '.join(near)}"
     rest = f" and {len(known) - most} more" if len(known) > most else ""
     return f"known names: {', '.join(known[:most])}{rest}"
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """Return ``name``, or the first of ``name_2``, ``name_3``, ... that is not taken."""
+    unique, count = name, 1
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique

@@ -22,6 +22,8 @@ import tvm_ffi
 from numpy.typing import NDArray
 from tvm import relax
 
+from edgepipe.names import unique_name
+
 if TYPE_CHECKING:
     IRModule: TypeAlias = Any
 else:
@@ -154,12 +156,8 @@ def _unique_names(function: Any) -> dict[Any, str]:
     names: dict[Any, str] = {}
     taken: set[str] = set()
     for var in variables:
-        name, count = str(var.name), 1
-        while name in taken:
-            count += 1
-            name = f"{var.name}_{count}"
-        taken.add(name)
-        names[var] = name
+        names[var] = unique_name(str(var.name), taken)
+        taken.add(names[var])
     return names
 
 

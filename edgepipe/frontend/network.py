@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.onnx_passes import fold_pads, inline_constants
+from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
     ImporterError,
     IRModule,
@@ -105,12 +106,8 @@ def operator_names(values: Sequence[str]) -> dict[str, str]:
     for value in values:
         short = re.sub(r"(:0|_output_0)$", "", value)
         name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_.]", "_", short)).strip("_") or "value"
-        unique, count = name, 1
-        while unique in taken:
-            count += 1
-            unique = f"{name}_{count}"
-        taken.add(unique)
-        names[value] = unique
+        names[value] = unique_name(name, taken)
+        taken.add(names[value])
     return names
 
 
