@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
+from vta_stages.layers.check import pool_padding
 from vta_stages.layers.records import (
     Concat,
     Conv,
@@ -335,20 +336,14 @@ def _max_pool(chain: _Chain) -> Layer:
     chain.end()
     source, output = chain.spec(call.args[0]), chain.spec(chain.output)
     kernel, stride = call.attributes["pool_size"], call.attributes["strides"]
-    padding = list(call.attributes["padding"])
-    if call.attributes["ceil_mode"]:
-        # Rounding the output up is the same as more padding at the end.
-        sizes = ((source.height, output.height), (source.width, output.width))
-        for axis, (had, made) in enumerate(sizes):
-            needed = (made - 1) * stride[axis] + kernel[axis] - had - padding[axis]
-            padding[2 + axis] = max(padding[2 + axis], needed)
+    sizes = ((source.height, output.height), (source.width, output.width))
     return MaxPool(
         name=chain.output,
         input=source,
         output=output,
         kernel=kernel,
         stride=stride,
-        padding=(padding[0], padding[1], padding[2], padding[3]),
+        padding=pool_padding(call.attributes["padding"], sizes, kernel, stride),
     )
 
 

@@ -19,6 +19,7 @@ from edgepipe.quantize.graph import (
 )
 from edgepipe.quantize.resampling import resize_matrices
 from edgepipe.tvm_adapter import Binding
+from vta_stages.layers.check import pool_padding
 
 MAX_POOL_WINDOW = 4096
 
@@ -33,18 +34,13 @@ def max_pool(call: Call) -> Node | str:
         dy, dx = attributes["dilation"]
         return f"its window is dilated {dy}x{dx}; the accelerator's windows have no gaps"
     kernel, stride = attributes["pool_size"], attributes["strides"]
-    padding = list(attributes["padding"])
-    for axis in range(2):
-        # Rounding the size up is more padding at the end, and padding never wins.
-        had, made = call.shapes[tensor][2 + axis], call.shape[2 + axis]
-        needed = (made - 1) * stride[axis] + kernel[axis] - had - padding[axis]
-        padding[2 + axis] = max(padding[2 + axis], needed)
+    sizes = tuple(zip(call.shapes[tensor][2:], call.shape[2:], strict=True))
     return MaxPoolNode(
         name=call.name,
         input=tensor,
         kernel=kernel,
         stride=stride,
-        padding=(padding[0], padding[1], padding[2], padding[3]),
+        padding=pool_padding(attributes["padding"], sizes, kernel, stride),
     )
 
 

@@ -96,6 +96,24 @@ def conv_extent(extent: int, kernel: int, stride: int, dilation: int, pads: int)
     return (extent + pads - (kernel - 1) * dilation - 1) // stride + 1
 
 
+def pool_padding(
+    padding: tuple[int, int, int, int],
+    extents: Sequence[tuple[int, int]],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+) -> tuple[int, int, int, int]:
+    """Return (top, left, bottom, right) of a max pooling, enough for outputs that are rounded up.
+
+    ``extents`` are the pixels of input and output, of the rows and of the columns. Rounding up is
+    the same as more padding at the end, and padding never is the maximum.
+    """
+    top, left, *ends = padding
+    for axis, (had, made) in enumerate(extents):
+        needed = (made - 1) * stride[axis] + kernel[axis] - had - padding[axis]
+        ends[axis] = max(ends[axis], needed)
+    return top, left, ends[0], ends[1]
+
+
 def _check_projections(layer: Conv) -> None:
     for projection in layer.projections:
         tensor, (sy, sx) = projection.tensor, projection.stride
