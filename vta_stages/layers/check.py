@@ -11,6 +11,7 @@ from vta_stages.errors import LayerError
 from vta_stages.layers.records import (
     Concat,
     Conv,
+    Convolution,
     Epilogue,
     Layer,
     MaxPool,
@@ -70,7 +71,7 @@ def _check_terms(layer: Layer, terms: Sequence[Term]) -> None:
         _expect(layer, "shape of a factor", term.factor.shape, (layer.output.channels,))
 
 
-def _check_groups(layer: Conv | TransposedConv, out_channels: int, in_channels: int) -> None:
+def _check_groups(layer: Convolution, out_channels: int, in_channels: int) -> None:
     if layer.groups < 1 or out_channels % layer.groups or in_channels % layer.groups:
         raise LayerError(
             f"{layer.name}: {in_channels} input and {out_channels} output channels in "
@@ -79,7 +80,7 @@ def _check_groups(layer: Conv | TransposedConv, out_channels: int, in_channels: 
 
 
 def _check_geometry(
-    layer: Conv | TransposedConv | MaxPool, kernel: tuple[int, int], least_padding: int
+    layer: Convolution | MaxPool, kernel: tuple[int, int], least_padding: int
 ) -> None:
     if min(*kernel, *layer.stride) < 1 or min(layer.padding) < least_padding:
         raise LayerError(

@@ -90,12 +90,10 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv:
-    """Convolution with fused residual terms, projections and epilogue.
+class Convolution:
+    """What convolutions of both directions have: weights, residual terms and an epilogue.
 
-    ``weight`` is int8[out_channels, in_channels / groups, kernel_h, kernel_w]; ``padding`` is
-    (top, left, bottom, right) of zeros; ``stride`` and ``dilation`` are (y, x).
-    A dense layer is a 1x1 Conv on a 1x1 picture; average pooling is a depthwise Conv of constants.
+    ``padding`` is (top, left, bottom, right) of zeros; ``stride`` is (y, x).
     """
 
     name: str
@@ -105,28 +103,29 @@ class Conv:
     epilogue: Epilogue
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv(Convolution):
+    """Convolution with fused residual terms, projections and epilogue.
+
+    ``weight`` is int8[out_channels, in_channels / groups, kernel_h, kernel_w]; ``dilation`` is
+    (y, x).
+    A dense layer is a 1x1 Conv on a 1x1 picture; average pooling is a depthwise Conv of constants.
+    """
+
+    dilation: tuple[int, int] = (1, 1)
     projections: tuple[Projection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransposedConv:
+class TransposedConv(Convolution):
     """Transposed convolution; ``weight`` is int8[in_channels, out_channels / groups, kh, kw].
 
     ``out[co, y*sy - pad_top + dy, x*sx - pad_left + dx] += in[ci, y, x] * weight[ci, co, dy, dx]``.
     """
-
-    name: str
-    input: TensorSpec
-    output: TensorSpec
-    weight: Int8Array
-    epilogue: Epilogue
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    groups: int = 1
-    terms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
