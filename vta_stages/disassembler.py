@@ -27,6 +27,7 @@ from vta_stages.isa.instructions import (
     Gemm,
     Instruction,
     Load,
+    LoopedInstruction,
     MemoryType,
     Module,
     Opcode,
@@ -145,7 +146,7 @@ def _extent(rows: int, elements: int, stride: int) -> str:
     return f", {rows} x {elements} stride {stride}" if rows > 1 else ""
 
 
-def _loops(step: Gemm | Alu, factors: dict[str, tuple[int, int]]) -> str:
+def _loops(step: LoopedInstruction, factors: dict[str, tuple[int, int]]) -> str:
     text = f"uops {step.uop_bgn}:{step.uop_end}"
     if (step.iter_out, step.iter_in) == (1, 1):
         return text

@@ -83,8 +83,22 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load(Instruction):
-    """Copy ``y_size`` rows of ``x_size`` elements, ``x_stride`` apart, from DRAM into a buffer.
+class Transfer(Instruction):
+    """What LOAD and STORE have in common: ``y_size`` rows of ``x_size`` elements.
+
+    In DRAM the rows are ``x_stride`` elements apart.
+    """
+
+    sram_base: int
+    dram_base: int
+    x_size: int
+    y_size: int = 1
+    x_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load(Transfer):
+    """Copy rows from DRAM into a buffer.
 
     On chip, a row is ``x_pad_0 + x_size + x_pad_1`` elements wide, with ``y_pad_0`` rows of zeros
     before and ``y_pad_1`` after the rows. Loads of WGT and UOP ignore the pads, a load of UOP reads
@@ -92,11 +106,6 @@ class Load(Instruction):
     """
 
     memory_type: MemoryType
-    sram_base: int
-    dram_base: int
-    x_size: int
-    y_size: int = 1
-    x_stride: int = 0
     y_pad_0: int = 0
     y_pad_1: int = 0
     x_pad_0: int = 0
@@ -104,19 +113,13 @@ class Load(Instruction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store(Instruction):
-    """Copy ``y_size`` rows of ``x_size`` elements of the out buffer to DRAM, ``x_stride`` apart."""
-
-    sram_base: int
-    dram_base: int
-    x_size: int
-    y_size: int = 1
-    x_stride: int = 0
+class Store(Transfer):
+    """Copy rows of the out buffer to DRAM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gemm(Instruction):
-    """``acc[dst] += inp[src] @ wgt[wgt].T`` for every uop in both loops, or ``acc[dst] = 0``.
+class LoopedInstruction(Instruction):
+    """The two loops of GEMM and ALU.
 
     For each ``o < iter_out``, ``i < iter_in`` and uop in ``[uop_bgn, uop_end)``, an index is that
     of the uop plus ``o * factor_out + i * factor_in``.
@@ -131,30 +134,27 @@ class Gemm(Instruction):
     dst_factor_in: int = 0
     src_factor_out: int = 0
     src_factor_in: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemm(LoopedInstruction):
+    """``acc[dst] += inp[src] @ wgt[wgt].T`` for every uop in both loops, or ``acc[dst] = 0``."""
+
     wgt_factor_out: int = 0
     wgt_factor_in: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alu(Instruction):
-    """``acc[dst] = op(acc[dst], imm or acc[src])`` lane by lane, in the loops of :class:`Gemm`.
+class Alu(LoopedInstruction):
+    """``acc[dst] = op(acc[dst], imm or acc[src])`` lane by lane, for every uop in both loops.
 
     SHR uses the low 5 bits of its operand as a signed number: the longest right shift is 15, and a
     negative operand shifts left.
     """
 
     alu_opcode: AluOp
-    uop_bgn: int
-    uop_end: int
     use_imm: bool = False
     imm: int = 0
-    reset: bool = False
-    iter_out: int = 1
-    iter_in: int = 1
-    dst_factor_out: int = 0
-    dst_factor_in: int = 0
-    src_factor_out: int = 0
-    src_factor_in: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
