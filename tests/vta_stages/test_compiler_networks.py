@@ -16,16 +16,7 @@ from compiler_support import (
 )
 
 from vta_stages.compiler import compile_program
-from vta_stages.layers.records import (
-    Concat,
-    Layer,
-    MaxPool,
-    Projection,
-    Resize,
-    Sum,
-    TensorSpec,
-    Term,
-)
+from vta_stages.layers import records
 from vta_stages.program import RegionKind
 
 each_accelerator = pytest.mark.parametrize(
@@ -33,13 +24,13 @@ each_accelerator = pytest.mark.parametrize(
 )
 
 
-def term(source: TensorSpec, factor: int) -> Term:
-    return Term(tensor=source, factor=np.full(source.channels, factor, np.int32))
+def term(source: records.TensorSpec, factor: int) -> records.Term:
+    return records.Term(tensor=source, factor=np.full(source.channels, factor, np.int32))
 
 
-def add(rng, name, *sources: TensorSpec) -> Sum:
+def add(rng, name, *sources: records.TensorSpec) -> records.Sum:
     first = sources[0]
-    return Sum(
+    return records.Sum(
         name=name,
         output=tensor(f"{name}.out", first.channels, first.height, first.width),
         terms=tuple(term(source, 64) for source in sources),
@@ -47,10 +38,10 @@ def add(rng, name, *sources: TensorSpec) -> Sum:
     )
 
 
-def concat(name: str, *parts: TensorSpec) -> Concat:
+def concat(name: str, *parts: records.TensorSpec) -> records.Concat:
     channels = sum(part.channels for part in parts)
     output = tensor(f"{name}.out", channels, parts[0].height, parts[0].width)
-    return Concat(name=name, inputs=parts, output=output)
+    return records.Concat(name=name, inputs=parts, output=output)
 
 
 @pytest.mark.parametrize(("channels", "extent", "stride"), [(20, 15, 2), (48, 8, 1)])
@@ -62,7 +53,7 @@ def test_projections_add_into_the_same_accumulator(
     source = tensor("x", channels, extent, extent)
     first = conv(rng, "first", source, 40, 3, stride=stride, pad=1)
     second = conv(rng, "second", first.output, 36, 3, pad=1, low=0)
-    projection = Projection(
+    projection = records.Projection(
         tensor=source,
         weight=rng.integers(-128, 128, (36, channels)).astype(np.int8),
         stride=(stride, stride),
@@ -86,8 +77,8 @@ def linear_matrix(extent_out: int, extent_in: int) -> np.ndarray:
     return matrix
 
 
-def resize(name: str, source: TensorSpec, extent: int) -> Resize:
-    return Resize(
+def resize(name: str, source: records.TensorSpec, extent: int) -> records.Resize:
+    return records.Resize(
         name=name,
         input=source,
         output=tensor(f"{name}.out", source.channels, extent, extent),
@@ -97,9 +88,9 @@ def resize(name: str, source: TensorSpec, extent: int) -> Resize:
     )
 
 
-def pool(name: str, source: TensorSpec) -> MaxPool:
+def pool(name: str, source: records.TensorSpec) -> records.MaxPool:
     extent = (source.height - 1) // 2 + 1
-    return MaxPool(
+    return records.MaxPool(
         name=name,
         input=source,
         output=tensor(f"{name}.out", source.channels, extent, extent),
@@ -152,7 +143,7 @@ def test_concats_that_share_parts(accelerator) -> None:
     a, b = (conv(rng, name, x, 32, 1) for name in "ab")
     inner = concat("inner", a.output, x, a.output)
     outer = concat("outer", inner.output, b.output, a.output)
-    layers: list[Layer] = [a, b, inner, outer, conv(rng, "c", outer.output, 16, 1)]
+    layers: list[records.Layer] = [a, b, inner, outer, conv(rng, "c", outer.output, 16, 1)]
     check_program(accelerator, layers, ["x"], ["b.out", "outer.out", "c.out"])
 
 
@@ -170,13 +161,13 @@ def test_detector_head(accelerator) -> None:
     down = resize("down", top.output, 7)
     low = add(rng, "low", coarse.output, down.output)
     heads = [conv(rng, f"head{i}", s.output, 124, 1) for i, s in enumerate((top, low))]
-    layers: list[Layer] = [stem, pooled, fine, coarse, up, top, down, low, *heads]
+    layers: list[records.Layer] = [stem, pooled, fine, coarse, up, top, down, low, *heads]
     check_program(accelerator, layers, ["x"], [head.output.name for head in heads])
 
 
 def test_scratch_is_reused() -> None:
     rng = np.random.default_rng(6)
-    layers: list[Layer] = []
+    layers: list[records.Layer] = []
     source = tensor("x", 16, 20, 20)
     for index in range(6):
         layers.append(conv(rng, f"c{index}", source, 16, 3, pad=1))

@@ -12,24 +12,15 @@ from vta_stages.disassembler import (
     disassemble_words,
     summarize,
 )
+from vta_stages.isa import instructions as isa
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import (
-    Alu,
-    AluOp,
-    Finish,
-    Gemm,
-    Instruction,
-    Load,
-    MemoryType,
-    Store,
-)
 
 ROWS = "2 x 3 stride 9, pads 1 0 1 2"
 PADS = {"y_pad_0": 1, "y_pad_1": 0, "x_pad_0": 1, "x_pad_1": 2}
 
 
-def padded(memory_type: MemoryType) -> Load:
-    return Load(
+def padded(memory_type: isa.MemoryType) -> isa.Load:
+    return isa.Load(
         memory_type=memory_type, sram_base=8, dram_base=4, y_size=2, x_size=3, x_stride=9, **PADS
     )
 
@@ -37,44 +28,52 @@ def padded(memory_type: MemoryType) -> Load:
 @pytest.mark.parametrize(
     ("revision", "instruction", "text"),
     [
-        ("0.0.1", padded(MemoryType.INP), f"load    inp[8:26] <- dram[4], {ROWS}"),
-        ("0.0.1", padded(MemoryType.ACC), f"compute acc[8:14] <- dram[4], {ROWS}"),
-        ("0.0.2", padded(MemoryType.ACC), f"compute acc[8:26] <- dram[4], {ROWS}"),
-        ("0.0.2", padded(MemoryType.UOP), "compute uop[8:11] <- dram[4]"),
+        ("0.0.1", padded(isa.MemoryType.INP), f"load    inp[8:26] <- dram[4], {ROWS}"),
+        ("0.0.1", padded(isa.MemoryType.ACC), f"compute acc[8:14] <- dram[4], {ROWS}"),
+        ("0.0.2", padded(isa.MemoryType.ACC), f"compute acc[8:26] <- dram[4], {ROWS}"),
+        ("0.0.2", padded(isa.MemoryType.UOP), "compute uop[8:11] <- dram[4]"),
         (
             "0.0.1",
-            Load(memory_type=MemoryType.WGT, sram_base=0, dram_base=2, x_size=9, push_next=True),
+            isa.Load(
+                memory_type=isa.MemoryType.WGT, sram_base=0, dram_base=2, x_size=9, push_next=True
+            ),
             "load    wgt[0:9] <- dram[2]; push compute",
         ),
         (
             "0.0.1",
-            Store(sram_base=4, dram_base=0, y_size=2, x_size=8, x_stride=16, pop_prev=True),
+            isa.Store(sram_base=4, dram_base=0, y_size=2, x_size=8, x_stride=16, pop_prev=True),
             "store   out[4:20] -> dram[0], 2 x 8 stride 16; pop compute",
         ),
         (
             "0.0.1",
-            Gemm(uop_bgn=0, uop_end=9, reset=True, iter_in=4, dst_factor_in=9, pop_prev=True),
+            isa.Gemm(uop_bgn=0, uop_end=9, reset=True, iter_in=4, dst_factor_in=9, pop_prev=True),
             "compute gemm acc = 0, uops 0:9 x 1 x 4, dst 0,9; pop load",
         ),
         (
             "0.0.1",
-            Gemm(uop_bgn=2, uop_end=4, iter_out=3, src_factor_out=5, wgt_factor_out=7),
+            isa.Gemm(uop_bgn=2, uop_end=4, iter_out=3, src_factor_out=5, wgt_factor_out=7),
             "compute gemm acc += inp wgt, uops 2:4 x 3 x 1, src 5,0, wgt 7,0",
         ),
         (
             "0.0.1",
-            Alu(alu_opcode=AluOp.SHR, uop_bgn=0, uop_end=1, use_imm=True, imm=-3, push_next=True),
+            isa.Alu(
+                alu_opcode=isa.AluOp.SHR, uop_bgn=0, uop_end=1, use_imm=True, imm=-3, push_next=True
+            ),
             "compute alu shr acc, -3, uops 0:1; push store",
         ),
         (
             "0.0.1",
-            Alu(alu_opcode=AluOp.MAX, uop_bgn=0, uop_end=1, iter_out=2, src_factor_out=1),
+            isa.Alu(alu_opcode=isa.AluOp.MAX, uop_bgn=0, uop_end=1, iter_out=2, src_factor_out=1),
             "compute alu max acc, acc, uops 0:1 x 2 x 1, src 1,0",
         ),
-        ("0.0.1", Finish(pop_next=True, push_prev=True), "compute finish; pop store, push load"),
+        (
+            "0.0.1",
+            isa.Finish(pop_next=True, push_prev=True),
+            "compute finish; pop store, push load",
+        ),
     ],
 )  # fmt: skip
-def test_the_text_of_an_instruction(revision: str, instruction: Instruction, text: str) -> None:
+def test_the_text_of_an_instruction(revision: str, instruction: isa.Instruction, text: str) -> None:
     target = Accelerator(revision=revision)
     words = encode(target, [instruction])
     assert disassemble_words(target, words) == f"     0 {text}\n"
@@ -82,7 +81,7 @@ def test_the_text_of_an_instruction(revision: str, instruction: Instruction, tex
 
 def test_a_token_without_a_queue_is_shown() -> None:
     target = Accelerator()
-    words = encode(target, [Store(sram_base=0, dram_base=0, x_size=1, pop_next=True)])
+    words = encode(target, [isa.Store(sram_base=0, dram_base=0, x_size=1, pop_next=True)])
     assert disassemble_words(target, words).endswith("; pop nothing\n")
 
 

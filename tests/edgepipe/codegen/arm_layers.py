@@ -12,25 +12,13 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers.records import (
-    Concat,
-    Conv,
-    Epilogue,
-    Leaky,
-    LeakySum,
-    MaxPool,
-    Resize,
-    Sum,
-    TensorSpec,
-    Term,
-    TransposedConv,
-)
+from vta_stages.layers import records
 
 CHANNELS = st.sampled_from([1, 3, 4, 8, 10, 16, 20, 24, 33])
 
 
 def spec(name, channels, height, width):
-    return TensorSpec(name=name, channels=channels, height=height, width=width)
+    return records.TensorSpec(name=name, channels=channels, height=height, width=width)
 
 
 def module_of(layers, inputs):
@@ -106,8 +94,8 @@ def epilogues(channels):
         leaky = None
         if draw(st.booleans()):
             offset = rng.integers(0, 200, channels).astype(np.int32)
-            leaky = Leaky(offset=offset, steps=draw(st.sampled_from(STEPS)))
-        return Epilogue(
+            leaky = records.Leaky(offset=offset, steps=draw(st.sampled_from(STEPS)))
+        return records.Epilogue(
             bias=rng.integers(-4000, 4000, channels).astype(np.int32),
             shift=rng.integers(0, 12, channels).astype(np.int32),
             low=low,
@@ -118,7 +106,7 @@ def epilogues(channels):
     return build()
 
 
-_NOTHING, _TO_BRANCH, _TO_VALUE = LeakySum
+_NOTHING, _TO_BRANCH, _TO_VALUE = records.LeakySum
 STEPS = (
     ((1, _TO_BRANCH), (4, _NOTHING)),
     ((3, _NOTHING),),
@@ -133,7 +121,7 @@ def terms(draw, channels, height, width, least=0):
     count = draw(st.integers(least, 2))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     return tuple(
-        Term(
+        records.Term(
             tensor=spec(f"t{i}", channels, height, width),
             factor=(rng.integers(-127, 128, channels) << rng.integers(0, 4)).astype(np.int32),
         )
@@ -166,7 +154,7 @@ def convolutions(draw):
         (size + padding[i] + padding[i + 2] - spans[i]) // stride[i] + 1
         for i, size in enumerate((height, width))
     ]
-    return Conv(
+    return records.Conv(
         name="y",
         input=spec("x", inputs, height, width),
         output=spec("y", outputs, *sizes),
@@ -194,7 +182,7 @@ def transposed_convolutions(draw):
         max(1, (size - 1) * stride[i] + kernel[i] - padding[i] - padding[i + 2])
         for i, size in enumerate((height, width))
     ]
-    return TransposedConv(
+    return records.TransposedConv(
         name="y",
         input=spec("x", inputs, height, width),
         output=spec("y", outputs, *sizes),
@@ -210,7 +198,7 @@ def transposed_convolutions(draw):
 @st.composite
 def sums(draw):
     channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    return Sum(
+    return records.Sum(
         name="y",
         output=spec("y", channels, height, width),
         terms=draw(terms(channels, height, width, least=1)),
@@ -228,7 +216,7 @@ def max_pools(draw):
         (size + padding[i] + padding[i + 2] - kernel[i]) // stride[i] + 1
         for i, size in enumerate((height, width))
     ]
-    return MaxPool(
+    return records.MaxPool(
         name="y",
         input=spec("x", channels, height, width),
         output=spec("y", channels, *sizes),
@@ -251,7 +239,7 @@ def resizes(draw):
             row[first : first + 2] = rng.integers(-5, 12, row[first : first + 2].size)
         return found
 
-    return Resize(
+    return records.Resize(
         name="y",
         input=spec("x", channels, height, width),
         output=spec("y", channels, *sizes),
@@ -266,7 +254,7 @@ def concats(draw):
     height, width = draw(st.integers(1, 7)), draw(st.integers(1, 7))
     parts = draw(st.lists(CHANNELS, min_size=1, max_size=4))
     inputs = tuple(spec(f"x{i}", channels, height, width) for i, channels in enumerate(parts))
-    return Concat(name="y", inputs=inputs, output=spec("y", sum(parts), height, width))
+    return records.Concat(name="y", inputs=inputs, output=spec("y", sum(parts), height, width))
 
 
 def inputs_of(layer):
@@ -288,12 +276,12 @@ def first_convolution(kernel, channels):
     rng = np.random.default_rng(kernel)
     pad = kernel // 2
     features = spec("features", 16, 9, 13)
-    layer = Conv(
+    layer = records.Conv(
         name="features",
         input=spec("image", channels, 17, 25),
         output=features,
         weight=rng.choice([-127, 127, 5], (16, channels, kernel, kernel)).astype(np.int8),
-        epilogue=Epilogue(
+        epilogue=records.Epilogue(
             bias=rng.integers(-4000, 4000, 16).astype(np.int32),
             shift=rng.integers(12, 15, 16).astype(np.int32),
             low=-128,

@@ -14,19 +14,7 @@ from edgepipe.partition.operators import input_table, match_operators
 from edgepipe.quantize import normal_forms
 from edgepipe.quantize.leaky import leaky
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
-from vta_stages.layers.records import (
-    Concat,
-    Conv,
-    Epilogue,
-    Layer,
-    MaxPool,
-    Projection,
-    Resize,
-    Sum,
-    TensorSpec,
-    Term,
-    TransposedConv,
-)
+from vta_stages.layers import records
 
 
 def assert_equal(found: Any, expected: Any) -> None:
@@ -46,7 +34,7 @@ def assert_equal(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def module_of(layer: Layer) -> IRModule:
+def module_of(layer: records.Layer) -> IRModule:
     """Return a stage module whose parameters are the layer's int8 inputs."""
     builder = ModuleBuilder()
     specs = [layer.input] if hasattr(layer, "input") else list(getattr(layer, "inputs", ()))
@@ -59,11 +47,11 @@ def module_of(layer: Layer) -> IRModule:
 
 
 @st.composite
-def epilogues(draw: st.DrawFn, channels: int) -> Epilogue:
+def epilogues(draw: st.DrawFn, channels: int) -> records.Epilogue:
     random = np.random.default_rng(draw(st.integers(0, 99)))
     shift = random.integers(0, 16, channels).astype(np.int32)
     low = draw(st.sampled_from([-128, -5, 0]))
-    return Epilogue(
+    return records.Epilogue(
         bias=random.integers(-(2**20), 2**20, channels).astype(np.int32),
         shift=shift,
         low=low,
@@ -75,7 +63,7 @@ def epilogues(draw: st.DrawFn, channels: int) -> Epilogue:
 
 
 @st.composite
-def convs(draw: st.DrawFn) -> Conv:
+def convs(draw: st.DrawFn) -> records.Conv:
     groups = draw(st.sampled_from([1, 2, 3]))
     channels, filters = groups * draw(st.integers(1, 3)), groups * draw(st.integers(1, 4))
     kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
@@ -83,13 +71,15 @@ def convs(draw: st.DrawFn) -> Conv:
     padding = tuple(draw(st.integers(0, 2)) for _ in range(4))
     size = (9, 8)
     made = [(size[a] + padding[a] + padding[a + 2] - kernel[a]) // stride[a] + 1 for a in range(2)]
-    output = TensorSpec(name="y.0", channels=filters, height=made[0], width=made[1])
+    output = records.TensorSpec(name="y.0", channels=filters, height=made[0], width=made[1])
     random = np.random.default_rng(draw(st.integers(0, 99)))
     other = dataclasses.replace(output, name="r")
     count = draw(st.integers(0, 2))
-    picture = TensorSpec(name="p", channels=3, height=2 * output.height - 1, width=2 * output.width)
+    picture = records.TensorSpec(
+        name="p", channels=3, height=2 * output.height - 1, width=2 * output.width
+    )
     projections = tuple(
-        Projection(
+        records.Projection(
             tensor=picture,
             weight=random.integers(-128, 128, (filters, 3)).astype(np.int8),
             stride=(2, 2),
@@ -97,23 +87,23 @@ def convs(draw: st.DrawFn) -> Conv:
         for _ in range(draw(st.integers(0, 2)))
     )
     factors = random.integers(-127, 128, (2, filters)).astype(np.int32)
-    return Conv(
+    return records.Conv(
         name="y.0",
-        input=TensorSpec(name="x", channels=channels, height=size[0], width=size[1]),
+        input=records.TensorSpec(name="x", channels=channels, height=size[0], width=size[1]),
         output=output,
         weight=random.integers(-128, 128, (filters, channels // groups, *kernel)).astype(np.int8),
         epilogue=draw(epilogues(filters)),
         stride=stride,
         padding=padding,  # type: ignore[arg-type]
         groups=groups,
-        terms=tuple(Term(tensor=other, factor=factors[i]) for i in range(count)),
+        terms=tuple(records.Term(tensor=other, factor=factors[i]) for i in range(count)),
         projections=projections,
     )
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(convs())
-def test_convolutions_read_back_equal(layer: Conv) -> None:
+def test_convolutions_read_back_equal(layer: records.Conv) -> None:
     (operator,) = match_operators(module_of(layer))
     assert (operator.kind, operator.name, operator.output) == ("conv", "y.0", "y.0")
     added = (*(("p",) if layer.projections else ()), *(("r",) if layer.terms else ()))
@@ -121,42 +111,42 @@ def test_convolutions_read_back_equal(layer: Conv) -> None:
     assert_equal(operator.layer, layer)
 
 
-def plain(channels: int) -> Epilogue:
+def plain(channels: int) -> records.Epilogue:
     ones = np.ones(channels, np.int32)
-    return Epilogue(bias=ones, shift=3 * ones, low=-128, high=127)
+    return records.Epilogue(bias=ones, shift=3 * ones, low=-128, high=127)
 
 
-X = TensorSpec(name="x", channels=4, height=6, width=6)
-HALF = TensorSpec(name="y", channels=4, height=3, width=3)
-DOUBLE = TensorSpec(name="y", channels=4, height=12, width=12)
+X = records.TensorSpec(name="x", channels=4, height=6, width=6)
+HALF = records.TensorSpec(name="y", channels=4, height=3, width=3)
+DOUBLE = records.TensorSpec(name="y", channels=4, height=12, width=12)
 UP = np.kron(np.eye(6, dtype=np.int32), np.ones((2, 1), np.int32))
-OTHERS: dict[str, Layer] = {
-    "transposed_conv": TransposedConv(
+OTHERS: dict[str, records.Layer] = {
+    "transposed_conv": records.TransposedConv(
         name="y",
         input=X,
-        output=TensorSpec(name="y", channels=2, height=12, width=12),
+        output=records.TensorSpec(name="y", channels=2, height=12, width=12),
         weight=np.arange(128, dtype=np.int8).reshape(4, 2, 4, 4),
         epilogue=plain(2),
         stride=(2, 2),
         padding=(1, 1, 1, 1),
     ),
-    "sum": Sum(
+    "sum": records.Sum(
         name="y",
         output=dataclasses.replace(X, name="y"),
         terms=(
-            Term(tensor=X, factor=np.array([1, 2, 3, -4], np.int32)),
-            Term(
+            records.Term(tensor=X, factor=np.array([1, 2, 3, -4], np.int32)),
+            records.Term(
                 tensor=dataclasses.replace(X, name="z"),
                 factor=np.array([5, 6, 7, 8], np.int32),
             ),
         ),
         epilogue=plain(4),
     ),
-    "max_pool": MaxPool(
+    "max_pool": records.MaxPool(
         name="y", input=X, output=HALF, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)
     ),
-    "resize": Resize(name="y", input=X, output=DOUBLE, rows=UP, cols=UP, shift=0),
-    "concat": Concat(
+    "resize": records.Resize(name="y", input=X, output=DOUBLE, rows=UP, cols=UP, shift=0),
+    "concat": records.Concat(
         name="y",
         inputs=(X, dataclasses.replace(X, name="z", channels=3)),
         output=dataclasses.replace(X, name="y", channels=7),

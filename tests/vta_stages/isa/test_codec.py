@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError
+from vta_stages.isa import instructions as isa
 from vta_stages.isa.codec import (
     NO_REGION,
     decode,
@@ -23,23 +24,6 @@ from vta_stages.isa.codec import (
 )
 from vta_stages.isa.fields import instruction_fields, uop_fields
 from vta_stages.isa.instruction_buffer import InstructionBuffer, encode
-from vta_stages.isa.instructions import (
-    FIELD_TYPES,
-    RECORDS,
-    TOKEN_FLAGS,
-    Alu,
-    AluOp,
-    Finish,
-    Gemm,
-    Instruction,
-    Load,
-    MemoryType,
-    Module,
-    Opcode,
-    Store,
-    Token,
-    Uop,
-)
 
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
 
@@ -59,32 +43,34 @@ each_accelerator = pytest.mark.parametrize(
 )
 
 
-def record_strategy(target: Accelerator, opcode: Opcode) -> st.SearchStrategy[Instruction]:
+def record_strategy(target: Accelerator, opcode: isa.Opcode) -> st.SearchStrategy[isa.Instruction]:
     """Draw an instruction of an opcode with all fields within their bounds."""
-    values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in TOKEN_FLAGS}
+    values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in isa.TOKEN_FLAGS}
     for field in instruction_fields(target)[opcode]:
         if field.constant is None:
             values[field.name] = st.integers(field.minimum, field.maximum)
-    for name, kind in FIELD_TYPES.items():
+    for name, kind in isa.FIELD_TYPES.items():
         if name in values and kind is bool:
             values[name] = st.booleans()
-    if opcode is Opcode.LOAD:
-        values["memory_type"] = st.sampled_from([m for m in MemoryType if m is not MemoryType.OUT])
-    if opcode is Opcode.ALU:
-        values["alu_opcode"] = st.sampled_from(list(AluOp))
-    return st.builds(RECORDS[opcode], **values)
+    if opcode is isa.Opcode.LOAD:
+        values["memory_type"] = st.sampled_from(
+            [m for m in isa.MemoryType if m is not isa.MemoryType.OUT]
+        )
+    if opcode is isa.Opcode.ALU:
+        values["alu_opcode"] = st.sampled_from(list(isa.AluOp))
+    return st.builds(isa.RECORDS[opcode], **values)
 
 
 any_program = st.sampled_from(ACCELERATORS).flatmap(
     lambda target: st.tuples(
         st.just(target),
-        st.lists(st.one_of([record_strategy(target, opcode) for opcode in Opcode]), max_size=6),
+        st.lists(st.one_of([record_strategy(target, opcode) for opcode in isa.Opcode]), max_size=6),
     )
 )
 
 
 @given(any_program)
-def test_records_survive_a_round_trip(case: tuple[Accelerator, list[Instruction]]) -> None:
+def test_records_survive_a_round_trip(case: tuple[Accelerator, list[isa.Instruction]]) -> None:
     target, program = case
     words = encode(target, program)
     assert words.shape == (len(program), 2)
@@ -100,7 +86,7 @@ def test_uops_survive_a_round_trip(data: st.DataObject) -> None:
     encoded = encode_uops(target, rows)
     assert encoded.dtype == np.uint32
     assert (decode_uops(target, encoded) == rows).all()
-    records = [Uop(dst=d, src=s, wgt=w) for d, s, w in rows.tolist()]
+    records = [isa.Uop(dst=d, src=s, wgt=w) for d, s, w in rows.tolist()]
     assert (encode_uops(target, records) == encoded).all()
 
 
@@ -115,26 +101,28 @@ def test_fields_fill_the_words_without_gaps_or_overlaps(target: Accelerator) -> 
 
 
 @each_accelerator
-@pytest.mark.parametrize("opcode", list(Opcode))
-def test_each_field_is_where_the_table_says(target: Accelerator, opcode: Opcode) -> None:
+@pytest.mark.parametrize("opcode", list(isa.Opcode))
+def test_each_field_is_where_the_table_says(target: Accelerator, opcode: isa.Opcode) -> None:
     zero = {f.name: 0 for f in instruction_fields(target)[opcode] if f.constant is None}
-    plain = encode(target, [RECORDS[opcode](**zero)])[0]
+    plain = encode(target, [isa.RECORDS[opcode](**zero)])[0]
     for name in zero:
         field = next(f for f in instruction_fields(target)[opcode] if f.name == name)
-        changed = encode(target, [RECORDS[opcode](**{**zero, name: 1})])[0]
+        changed = encode(target, [isa.RECORDS[opcode](**{**zero, name: 1})])[0]
         flipped = [int(a ^ b) for a, b in zip(plain, changed, strict=True)]
         assert flipped[field.word] == 1 << field.low_bit
         assert flipped[1 - field.word] == 0
 
 
 # Bits written out by hand from the field lists of hw_spec.h.
-LOAD = Load(
-    memory_type=MemoryType.ACC, sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7,
+LOAD = isa.Load(
+    memory_type=isa.MemoryType.ACC, sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7,
     y_pad_0=1, y_pad_1=2, x_pad_0=3, x_pad_1=4, pop_next=True,
 )  # fmt: skip
-STORE = Store(sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7, push_prev=True)
-ALU = Alu(alu_opcode=AluOp.SHR, uop_bgn=1, uop_end=2, use_imm=True, imm=-2, iter_out=3, iter_in=4)
-GEMM = Gemm(uop_bgn=1, uop_end=2, reset=True, dst_factor_out=1, wgt_factor_in=1, pop_prev=True)
+STORE = isa.Store(sram_base=5, dram_base=9, x_size=3, y_size=2, x_stride=7, push_prev=True)
+ALU = isa.Alu(
+    alu_opcode=isa.AluOp.SHR, uop_bgn=1, uop_end=2, use_imm=True, imm=-2, iter_out=3, iter_in=4
+)
+GEMM = isa.Gemm(uop_bgn=1, uop_end=2, reset=True, dst_factor_out=1, wgt_factor_in=1, pop_prev=True)
 SIZES = 2 | 3 << 16 | 7 << 32
 PADS = 1 << 48 | 2 << 52 | 3 << 56 | 4 << 60
 LOOPS = 1 << 8 | 2 << 21 | 3 << 35 | 4 << 49
@@ -150,10 +138,10 @@ LOOPS = 1 << 8 | 2 << 21 | 3 << 35 | 4 << 49
         ("0.0.2", ALU, 4 | LOOPS, 3 << 44 | 1 << 47 | 0xFFFE << 48),
         ("0.0.1", ALU, 4 | LOOPS, 3 << 44 | 1 << 46 | 0xFFFE << 47),
         ("0.0.2", GEMM, 2 | 1 << 3 | 1 << 7 | 1 << 8 | 2 << 21 | 1 << 35 | 1 << 49, 1 | 1 << 54),
-        ("0.0.1", Finish(push_next=True), 3 | 1 << 6, 0),
+        ("0.0.1", isa.Finish(push_next=True), 3 | 1 << 6, 0),
     ],
 )
-def test_known_bits(revision: str, instruction: Instruction, low: int, high: int) -> None:
+def test_known_bits(revision: str, instruction: isa.Instruction, low: int, high: int) -> None:
     words = encode(Accelerator(revision=revision), [instruction])
     assert [hex(int(w)) for w in words[0]] == [hex(low), hex(high)]
 
@@ -166,13 +154,13 @@ def test_the_recorded_vectors_decode_and_encode_to_the_same_bits(revision: str) 
     for path in files:
         words = np.load(path)["insns"]
         instructions = decode(target, words)
-        assert isinstance(instructions[-1], Finish)
+        assert isinstance(instructions[-1], isa.Finish)
         assert (encode(target, instructions) == words).all(), path.name
 
 
 @each_accelerator
-@pytest.mark.parametrize("opcode", [o for o in Opcode if o is not Opcode.FINISH])
-def test_a_value_beyond_its_field_is_refused(target: Accelerator, opcode: Opcode) -> None:
+@pytest.mark.parametrize("opcode", [o for o in isa.Opcode if o is not isa.Opcode.FINISH])
+def test_a_value_beyond_its_field_is_refused(target: Accelerator, opcode: isa.Opcode) -> None:
     fields = [f for f in instruction_fields(target)[opcode] if f.constant is None]
     zero = {field.name: 0 for field in fields}
     for field in fields:
@@ -180,12 +168,12 @@ def test_a_value_beyond_its_field_is_refused(target: Accelerator, opcode: Opcode
             bound = "at least" if value < 0 else "at most"
             message = rf"instruction 1 \({opcode.name}\): {field.name} is {value}, expected {bound}"
             with pytest.raises(EncodingError, match=message):
-                encode(target, [Finish(), RECORDS[opcode](**{**zero, field.name: value})])
+                encode(target, [isa.Finish(), isa.RECORDS[opcode](**{**zero, field.name: value})])
 
 
 def test_a_uop_beyond_its_field_is_refused() -> None:
     with pytest.raises(EncodingError, match=r"uop 1: wgt is 1024, expected 0 to 1023 \(10 bits\)"):
-        encode_uops(Accelerator(), [Uop(dst=1), Uop(dst=0, wgt=1024)])
+        encode_uops(Accelerator(), [isa.Uop(dst=1), isa.Uop(dst=0, wgt=1024)])
 
 
 def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
@@ -220,32 +208,36 @@ def test_the_wrong_shape_is_refused() -> None:
 def test_an_instruction_buffer_encodes_what_records_encode() -> None:
     target = Accelerator()
     buffer = InstructionBuffer(target)
-    buffer.load(MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1, region=4)
+    buffer.load(isa.MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1, region=4)
     buffer.gemm(0, 9, iter_out=2, iter_in=3, dst_factors=(3, 1), wgt_factors=(0, 4))
-    buffer.alu(AluOp.MAX, 9, 10, imm=-128, tokens=Token.PUSH_NEXT)
-    buffer.alu(AluOp.ADD, 9, 10, src_factors=(2, 1))
-    last = buffer.store(sram_base=0, dram_base=8, x_size=16, tokens=Token.POP_PREV, region=5)
-    buffer.add_tokens(last, Token.PUSH_PREV)
-    assert buffer.finish(tokens=Token.POP_NEXT) == 5
+    buffer.alu(isa.AluOp.MAX, 9, 10, imm=-128, tokens=isa.Token.PUSH_NEXT)
+    buffer.alu(isa.AluOp.ADD, 9, 10, src_factors=(2, 1))
+    last = buffer.store(sram_base=0, dram_base=8, x_size=16, tokens=isa.Token.POP_PREV, region=5)
+    buffer.add_tokens(last, isa.Token.PUSH_PREV)
+    assert buffer.finish(tokens=isa.Token.POP_NEXT) == 5
     assert decode(target, buffer.encode()) == [
-        Load(memory_type=MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1),
-        Gemm(uop_bgn=0, uop_end=9, iter_out=2, iter_in=3, dst_factor_out=3, dst_factor_in=1,
-             wgt_factor_in=4),
-        Alu(alu_opcode=AluOp.MAX, uop_bgn=9, uop_end=10, use_imm=True, imm=-128, push_next=True),
-        Alu(alu_opcode=AluOp.ADD, uop_bgn=9, uop_end=10, src_factor_out=2, src_factor_in=1),
-        Store(sram_base=0, dram_base=8, x_size=16, pop_prev=True, push_prev=True),
-        Finish(pop_next=True),
+        isa.Load(memory_type=isa.MemoryType.INP, sram_base=1, dram_base=2, x_size=3, x_pad_0=1),
+        isa.Gemm(uop_bgn=0, uop_end=9, iter_out=2, iter_in=3, dst_factor_out=3, dst_factor_in=1,
+                 wgt_factor_in=4),
+        isa.Alu(alu_opcode=isa.AluOp.MAX, uop_bgn=9, uop_end=10, use_imm=True, imm=-128,
+                push_next=True),
+        isa.Alu(alu_opcode=isa.AluOp.ADD, uop_bgn=9, uop_end=10, src_factor_out=2, src_factor_in=1),
+        isa.Store(sram_base=0, dram_base=8, x_size=16, pop_prev=True, push_prev=True),
+        isa.Finish(pop_next=True),
     ]  # fmt: skip
     none = NO_REGION
     assert buffer.relocations.tolist() == [4, none, none, none, 5, none]
-    assert buffer.tokens(last) == Token.POP_PREV | Token.PUSH_PREV
+    assert buffer.tokens(last) == isa.Token.POP_PREV | isa.Token.PUSH_PREV
 
 
 def test_the_modules_of_a_table() -> None:
-    loads = [Load(memory_type=m, sram_base=0, dram_base=0, x_size=1) for m in list(MemoryType)[:4]]
-    program = [*loads, STORE, GEMM, ALU, Finish()]
+    loads = [
+        isa.Load(memory_type=m, sram_base=0, dram_base=0, x_size=1)
+        for m in list(isa.MemoryType)[:4]
+    ]
+    program = [*loads, STORE, GEMM, ALU, isa.Finish()]
     target = Accelerator()
     modules = decode_table(target, encode(target, program)).modules
-    compute, load = Module.COMPUTE, Module.LOAD
-    expected = [compute, load, load, compute, Module.STORE, compute, compute, compute]
+    compute, load = isa.Module.COMPUTE, isa.Module.LOAD
+    expected = [compute, load, load, compute, isa.Module.STORE, compute, compute, compute]
     assert modules.tolist() == expected

@@ -13,18 +13,8 @@ from small_programs import STOCK, changed, make_program, product_instructions, p
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError, VerificationError
+from vta_stages.isa import instructions as isa
 from vta_stages.isa.codec import NO_REGION, decode_table
-from vta_stages.isa.instructions import (
-    Alu,
-    AluOp,
-    Finish,
-    Gemm,
-    Instruction,
-    Load,
-    MemoryType,
-    Opcode,
-    Uop,
-)
 from vta_stages.program import Program, Region, RegionKind
 from vta_stages.verification.verifier import verify
 
@@ -42,7 +32,7 @@ def with_changes(changes: Mapping[int, Mapping[str, Any]], **options: Any) -> Pr
 
 
 def assemble(
-    instructions: Sequence[Instruction], uops: Sequence[Uop] | None = None, **options: Any
+    instructions: Sequence[isa.Instruction], uops: Sequence[isa.Uop] | None = None, **options: Any
 ) -> Program:
     return make_program(instructions, product_uops() if uops is None else uops, **options)
 
@@ -139,7 +129,7 @@ def test_a_transfer_must_use_a_permitted_region(regions: Mapping[int, str], mess
 
 
 def test_acc_loads_with_pads_are_refused_in_both_revisions() -> None:
-    load = Load(memory_type=MemoryType.ACC, sram_base=0, dram_base=0, x_size=16)
+    load = isa.Load(memory_type=isa.MemoryType.ACC, sram_base=0, dram_base=0, x_size=16)
     without = [product_instructions()[LOAD_UOP], load, *product_instructions()[SHIFT:]]
     for revision in ("0.0.1", "0.0.2"):
         target = Accelerator(revision=revision)
@@ -155,8 +145,8 @@ def test_exactly_one_finish_ends_a_program() -> None:
     body = product_instructions()
     refuse(assemble([]), "program: no instructions, expected at least a FINISH")
     refuse(assemble(body[:FINISH]), "FINISH at none, expected exactly one, at 6")
-    refuse(assemble([*body, Finish()]), "FINISH at 7, 8, expected exactly one, at 8")
-    refuse(assemble([Finish(), *body[:FINISH]]), "FINISH at 0, expected exactly one, at 7")
+    refuse(assemble([*body, isa.Finish()]), "FINISH at 7, 8, expected exactly one, at 8")
+    refuse(assemble([isa.Finish(), *body[:FINISH]]), "FINISH at 0, expected exactly one, at 7")
 
 
 def test_an_instruction_that_does_not_decode_is_refused() -> None:
@@ -170,18 +160,20 @@ def test_an_instruction_that_does_not_decode_is_refused() -> None:
 # acc hazards.
 
 
-def hazard_program(uops: Sequence[Uop], *, target: Accelerator = STOCK, **loops: int) -> Program:
+def hazard_program(
+    uops: Sequence[isa.Uop], *, target: Accelerator = STOCK, **loops: int
+) -> Program:
     """Return a program with a product of 16 entries, then a GEMM with ``uops``."""
     body = product_instructions()
     count = len(uops)
     body[LOAD_UOP] = replace(body[LOAD_UOP], x_size=16 + count)  # type: ignore[call-arg]
-    body[PRODUCT] = Gemm(uop_bgn=16, uop_end=16 + count, **loops)
+    body[PRODUCT] = isa.Gemm(uop_bgn=16, uop_end=16 + count, **loops)
     return assemble(body, [*product_uops(), *uops], accelerator=target)
 
 
 def test_steps_that_touch_one_acc_entry_keep_their_distance() -> None:
-    far = [Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 7, 0)]
-    near = [Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 0)]
+    far = [isa.Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 7, 0)]
+    near = [isa.Uop(dst=i) for i in (0, 1, 2, 3, 4, 5, 6, 0)]
     verify(hazard_program(far))
     message = "uops 0 and 7 touch the same acc entry 7 steps apart, expected at least 8"
     refuse(hazard_program(near), message)
@@ -189,7 +181,7 @@ def test_steps_that_touch_one_acc_entry_keep_their_distance() -> None:
 
 
 def test_the_distance_counts_across_loop_iterations() -> None:
-    eight = [Uop(dst=i) for i in range(8)]
+    eight = [isa.Uop(dst=i) for i in range(8)]
     seven = eight[:7]
     verify(hazard_program(eight, iter_out=2, iter_in=3))
     refuse(hazard_program(seven, iter_in=2), "uops 0 and 0 touch the same acc entry 7 steps apart")
@@ -200,10 +192,10 @@ def test_the_distance_counts_across_loop_iterations() -> None:
 
 def vector_alu(pairs: Sequence[tuple[int, int]], **loops: int) -> Program:
     body = product_instructions()
-    uops = [Uop(dst=dst, src=src) for dst, src in pairs]
+    uops = [isa.Uop(dst=dst, src=src) for dst, src in pairs]
     body[LOAD_UOP] = replace(body[LOAD_UOP], x_size=16 + len(uops))  # type: ignore[call-arg]
-    body[SHIFT] = Alu(
-        alu_opcode=AluOp.ADD, uop_bgn=16, uop_end=16 + len(uops), push_next=True, **loops
+    body[SHIFT] = isa.Alu(
+        alu_opcode=isa.AluOp.ADD, uop_bgn=16, uop_end=16 + len(uops), push_next=True, **loops
     )
     return assemble(body, [*product_uops(), *uops])
 
@@ -276,7 +268,7 @@ def test_a_deadlock_through_a_full_command_queue_is_refused() -> None:
 def test_a_deadlock_through_a_full_token_queue_is_refused() -> None:
     body = product_instructions()
     loads = [replace(body[LOAD_INP], push_next=True)] * 4 + [body[LOAD_WGT]]
-    wait = Alu(alu_opcode=AluOp.MAX, uop_bgn=0, uop_end=16, use_imm=True, pop_prev=True)
+    wait = isa.Alu(alu_opcode=isa.AluOp.MAX, uop_bgn=0, uop_end=16, use_imm=True, pop_prev=True)
     last = replace(body[PRODUCT], pop_prev=True)  # type: ignore[call-arg]
     program = [body[LOAD_UOP], *loads, body[RESET], *[wait] * 3, last, *body[SHIFT:]]
     # fetch reaches the first pop once five loads are queued or done: two queued, three done
@@ -345,7 +337,7 @@ def two_tiles(*, second_inp: int, second_out: int, tokens: bool) -> Program:
     first = product_instructions()[:FINISH]
     second = list(first[LOAD_INP:])
     second[0] = replace(second[0], sram_base=second_inp)  # type: ignore[call-arg]
-    uops = [*product_uops(), *(Uop(dst=second_out + i, src=second_inp + i) for i in range(16))]
+    uops = [*product_uops(), *(isa.Uop(dst=second_out + i, src=second_inp + i) for i in range(16))]
     first[LOAD_UOP] = replace(first[LOAD_UOP], x_size=32)  # type: ignore[call-arg]
     for at in (RESET - 1, PRODUCT - 1, SHIFT - 1):
         second[at] = replace(second[at], uop_bgn=16, uop_end=32)  # type: ignore[call-arg]
@@ -356,7 +348,7 @@ def two_tiles(*, second_inp: int, second_out: int, tokens: bool) -> Program:
         second[RESET - 1] = replace(second[RESET - 1], pop_next=True)
     else:
         first[STORE] = replace(first[STORE], push_prev=False)
-    return assemble([*first, *second, Finish(pop_next=True)], uops)
+    return assemble([*first, *second, isa.Finish(pop_next=True)], uops)
 
 
 def test_a_buffer_is_reused_only_after_a_token_says_so() -> None:
@@ -398,14 +390,14 @@ def through_memory(*, tokens: bool, initialised: bool = True) -> Program:
     first = product_instructions()[:FINISH]
     second = list(first[LOAD_INP:])
     if tokens:  # store -> compute -> load
-        first.append(Alu(alu_opcode=AluOp.MAX, uop_bgn=0, uop_end=1, use_imm=True,
+        first.append(isa.Alu(alu_opcode=isa.AluOp.MAX, uop_bgn=0, uop_end=1, use_imm=True,
                          pop_next=True, push_prev=True))  # fmt: skip
         second[0] = replace(second[0], pop_next=True)
     else:
         second[RESET - 1] = replace(second[RESET - 1], pop_next=True)
         first[PRODUCT] = replace(first[PRODUCT], push_prev=True)
         second[0] = replace(second[0], pop_next=True)
-    body = [*first, *second, Finish(pop_next=True)]
+    body = [*first, *second, isa.Finish(pop_next=True)]
     load = len(first)
     regions = {STORE: "scratch", load: "scratch" if initialised else "result"}
     return assemble(body, regions=regions)
@@ -441,8 +433,8 @@ def test_the_recorded_vectors_are_accepted_except_three_with_a_race(revision: st
         image = vector["dram_before"].tobytes()
         table = decode_table(target, vector["insns"])
         relocations = np.full(len(table), NO_REGION, np.uint8)
-        relocations[table.positions[Opcode.LOAD]] = 0
-        relocations[table.positions[Opcode.STORE]] = 1
+        relocations[table.positions[isa.Opcode.LOAD]] = 0
+        relocations[table.positions[isa.Opcode.STORE]] = 1
         program = Program(
             accelerator=target,
             instructions=vector["insns"],
