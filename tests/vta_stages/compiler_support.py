@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from accelerators import FOUR_BY_EIGHT
+from accelerators import FOUR_BY_EIGHT, HALF_BUFFERS, ONE_BY_THIRTYTWO, SECOND_REVISION
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
@@ -21,15 +21,10 @@ from vta_stages.program import Program
 STOCK = Accelerator()
 ACCELERATORS = (
     STOCK,
-    Accelerator(revision="0.0.2"),
+    SECOND_REVISION,
     FOUR_BY_EIGHT,
-    Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20),
-    Accelerator(
-        uop_buffer_bytes_log2=14,
-        inp_buffer_bytes_log2=14,
-        wgt_buffer_bytes_log2=17,
-        acc_buffer_bytes_log2=16,
-    ),
+    ONE_BY_THIRTYTWO,
+    HALF_BUFFERS,
     Accelerator(inp_buffer_bytes_log2=13, acc_hazard_steps=16),
 )
 

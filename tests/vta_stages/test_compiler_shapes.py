@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from accelerators import HALF_BUFFERS, ONE_BY_THIRTYTWO, SECOND_REVISION
 from compiler_support import STOCK, check_program, conv, tensor
 from layer_shapes import SHAPES, layer
 
@@ -20,16 +21,7 @@ def test_shapes_of_the_old_test_suite(shape: str) -> None:
 @pytest.mark.parametrize("name", ["C2", "C8", "C11"])
 @pytest.mark.parametrize(
     "accelerator",
-    [
-        Accelerator(revision="0.0.2"),
-        Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20),
-        Accelerator(
-            uop_buffer_bytes_log2=14,
-            inp_buffer_bytes_log2=14,
-            wgt_buffer_bytes_log2=17,
-            acc_buffer_bytes_log2=16,
-        ),
-    ],
+    [SECOND_REVISION, ONE_BY_THIRTYTWO, HALF_BUFFERS],
     ids=["0.0.2", "1x32", "half the buffers"],
 )
 def test_other_accelerators(accelerator: Accelerator, name: str) -> None:
