@@ -318,12 +318,8 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
     Raises ``FingerprintError`` when ``board`` contradicts the published bitstream that it names.
     """
     check_board(board, bitstream_manifest.load())
-    return bundle.Fingerprint(
-        configuration=board.accelerator.configuration,
-        revision=board.accelerator.revision,
-        clock_hz=board.accelerator.clock_hz,
-        bitstream=board.bitstream,
-        builder_version=__version__,
+    return bundle.Fingerprint.of(
+        board.accelerator, bitstream=board.bitstream, builder_version=__version__
     )
 
 

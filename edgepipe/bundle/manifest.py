@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -80,6 +80,17 @@ class Fingerprint:
     clock_hz: int
     bitstream: str
     builder_version: str
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, *, bitstream: str, builder_version: str) -> Self:
+        """Return the fingerprint of boards with ``accelerator``."""
+        return cls(
+            configuration=accelerator.configuration,
+            revision=accelerator.revision,
+            clock_hz=accelerator.clock_hz,
+            bitstream=bitstream,
+            builder_version=builder_version,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,7 @@ def write(path, kind, slots=0):
             board="ultra96",
             architectures=("aarch64",),
             accelerator=accelerator,
-            fingerprint=Fingerprint(
-                configuration=accelerator.configuration,
-                revision=accelerator.revision,
-                clock_hz=accelerator.clock_hz,
-                bitstream="",
-                builder_version="0.1.0",
-            ),
+            fingerprint=Fingerprint.of(accelerator, bitstream="", builder_version="0.1.0"),
             tensors=tuple(
                 Tensor(name=name, dtype="int8", shape=(1, 16, 8, 8), layout="vta", bytes=1024)
                 for name in ("x", "y")
