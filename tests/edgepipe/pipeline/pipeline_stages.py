@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,8 @@ Array = NDArray[Any]
 Start = Callable[..., Pipeline]  # what the fixture `start` is
 SHAPE = (1, 8)
 VECTOR = ("int32", SHAPE)
-INCLUDE = Path(__file__).resolve().parents[3] / "cpp_runtime" / "include"
+ROOT = Path(__file__).resolve().parents[3]
+INCLUDE = ROOT / "cpp_runtime" / "include"
 
 
 def vector(number: int) -> Array:
@@ -162,3 +165,16 @@ def convolution() -> tuple[Any, Array]:
     builder.param("x", (1, 4, 4, 4), "int8")
     write_layer(builder, conv)
     return builder.finish(["conv"]), rng.integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
+
+
+def printed_by_another_process(program: str, exported: Path) -> str:
+    """Run a Python program with the folder of an exported pipeline; return what it prints."""
+    paths = [str(ROOT), str(Path(__file__).parent)]
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(exported)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout

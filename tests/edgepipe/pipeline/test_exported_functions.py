@@ -38,15 +38,7 @@ with load(sys.argv[1]).start() as pipeline:
 
 def elsewhere(folder: Path) -> Any:
     """Run an exported pipeline in another process on 0 to 7; return what it computes."""
-    paths = [str(ROOT), str(Path(made.__file__).parent)]
-    found = subprocess.run(
-        [sys.executable, "-c", RUN, str(folder)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    return json.loads(made.printed_by_another_process(RUN, folder))
 
 
 def built(function: Callable[..., Any]) -> BuiltPipeline:

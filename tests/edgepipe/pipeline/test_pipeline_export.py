@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pipeline_stages as made
@@ -16,8 +13,6 @@ from pipeline_stages import vector
 
 from edgepipe.errors import PipelineError, RuntimeFailure
 from edgepipe.pipeline import PipelineConfig, library_stage, load, python_stage
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def full_config(folder: Path) -> PipelineConfig:
@@ -70,15 +65,7 @@ def test_another_process_loads_it(exported: Path) -> None:
         "    pipeline.run(data=np.full((1, 8), 50, np.int32))\n"
         "    print(pipeline.next().outputs[0][0, 0])\n"
     )
-    paths = [str(ROOT), str(Path(made.__file__).parent)]
-    found = subprocess.run(
-        [sys.executable, "-c", program, str(exported)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout == "-110\n"
+    assert made.printed_by_another_process(program, exported) == "-110\n"
 
 
 def test_nothing_in_the_folder_names_another_place(exported: Path) -> None:
