@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -222,29 +223,17 @@ class _Lowering:
         self._append(node.name, *made)
 
     def max_pool(self, node: MaxPoolNode) -> None:
-        source = self._int8_form(node.input)
-        output = self._spec(node.name)
-        layer = MaxPool(
-            name=output.name,
-            input=source.spec,
-            output=output,
-            kernel=node.kernel,
-            stride=node.stride,
-            padding=node.padding,
-        )
-        self._append(node.name, layer, source.scale)
+        pool = partial(MaxPool, kernel=node.kernel, stride=node.stride, padding=node.padding)
+        self._keep_scale(node, pool)
 
     def resize(self, node: ResizeNode) -> None:
+        self._keep_scale(node, partial(Resize, rows=node.rows, cols=node.cols, shift=node.shift))
+
+    def _keep_scale(self, node: MaxPoolNode | ResizeNode, make: Callable[..., Layer]) -> None:
+        """Append a layer whose output has the scale of its only input."""
         source = self._int8_form(node.input)
         output = self._spec(node.name)
-        layer = Resize(
-            name=output.name,
-            input=source.spec,
-            output=output,
-            rows=node.rows,
-            cols=node.cols,
-            shift=node.shift,
-        )
+        layer = make(name=output.name, input=source.spec, output=output)
         self._append(node.name, layer, source.scale)
 
     def concat(self, node: ConcatNode) -> None:
