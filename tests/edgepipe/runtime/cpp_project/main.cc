@@ -1,11 +1,6 @@
-// own-parts: a stage, a device and an allocator that edgepipe does not know.
-//
-//   own-parts pipeline            runs a pipeline of own stages in memory of its own
-//   own-parts run BUNDLE ...      is edgepipe-run, with a device called "counted"
-#include <edgepipe/device_registry.h>
+// own-parts: runs a pipeline of stages and in memory that edgepipe does not know.
 #include <edgepipe/memory.h>
 #include <edgepipe/pipeline.h>
-#include <edgepipe/programs.h>
 #include <edgepipe/stage.h>
 
 #include <atomic>
@@ -27,11 +22,7 @@ using edgepipe::Buffer;
 using edgepipe::BufferView;
 using edgepipe::Clock;
 using edgepipe::Code;
-using edgepipe::Device;
-using edgepipe::DeviceGroup;
 using edgepipe::DeviceMemory;
-using edgepipe::DeviceRegistry;
-using edgepipe::DeviceRequest;
 using edgepipe::Result;
 using edgepipe::Status;
 
@@ -106,38 +97,6 @@ class AddOne final : public edgepipe::Stage {
   std::vector<std::pair<BufferView, BufferView>> slots_;
 };
 
-/// Another device, with a count of its runs.
-class CountedDevice final : public Device {
- public:
-  explicit CountedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
-  ~CountedDevice() override { std::fprintf(stderr, "counted: %d runs\n", runs_.load()); }
-
-  const edgepipe::Accelerator& accelerator() const override { return inner_->accelerator(); }
-  DeviceMemory& memory() override { return inner_->memory(); }
-  Status prepare(const edgepipe::Submission& submission) override {
-    return inner_->prepare(submission);
-  }
-  Status run(const edgepipe::Submission& submission) override {
-    ++runs_;
-    return inner_->run(submission);
-  }
-
- private:
-  std::unique_ptr<Device> inner_;
-  std::atomic<int> runs_{0};
-};
-
-Result<DeviceGroup> open_counted(const DeviceRequest& request) {
-  const auto simulator = DeviceRegistry::instance().find("simulator");
-  if (!simulator.ok()) return simulator.status();
-  Result<DeviceGroup> group = simulator->open(request);
-  if (!group.ok()) return group;
-  for (std::unique_ptr<Device>& device : group->devices) {
-    device = std::make_unique<CountedDevice>(std::move(device));
-  }
-  return group;
-}
-
 Status run_pipeline() {
   OwnMemory memory;
   edgepipe::Graph graph;
@@ -167,21 +126,11 @@ Status run_pipeline() {
   return {};
 }
 
-int failed(const Status& status) {
-  std::fprintf(stderr, "own-parts: error: %s\n", status.message().c_str());
-  return 1;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  const std::string_view what = argc > 1 ? argv[1] : "";
-  if (what == "pipeline") {
-    const Status status = run_pipeline();
-    return status.ok() ? 0 : failed(status);
-  }
-  const Status status = DeviceRegistry::instance().add(
-      {.name = "counted", .help = "the simulator, with a count of its runs", .open = open_counted});
-  if (!status.ok()) return failed(status);
-  return what == "run" ? edgepipe::programs::run_main(argc - 1, argv + 1) : 2;
+int main() {
+  const Status status = run_pipeline();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "own-parts: error: %s\n", status.message().c_str());
+  return 1;
 }
