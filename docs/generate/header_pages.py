@@ -135,15 +135,17 @@ def split(text: str) -> Iterator[Declaration]:
 def public_part(code: str) -> str:
     """Return a declaration without the private members of its class and without bodies."""
     lines: list[str] = []
-    hidden = False
+    end = ""  # how the line begins that ends the hidden part: the brace of its class
     for line in code.splitlines():
-        if re.fullmatch(r"\s*(private|protected|public):", line):
-            hidden = line.strip() == "private:"
-            if hidden:
+        if label := re.fullmatch(r"(\s*) (private|protected|public):", line):
+            end = label[1] + "}" if label[2] == "private" else ""
+            if end:
                 while lines and not lines[-1].strip():
                     lines.pop()
                 continue
-        if not hidden or line.startswith("}"):
+        if end and line.startswith(end):
+            end = ""
+        if not end:
             lines.append(line)
     return _without_bodies("\n".join(lines))
 

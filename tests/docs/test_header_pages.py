@@ -76,6 +76,29 @@ def test_private_members_and_bodies_are_left_out() -> None:
     assert [member.name for member in members(lamp.code)] == ["Lamp", "Lamp", "toggle", "name"]
 
 
+def test_what_follows_a_nested_class_is_public() -> None:
+    code = """\
+class Turns {
+ public:
+  class Turn {
+   public:
+    ~Turn();
+
+   private:
+    Turns* turns_;
+  };
+
+  Turn take();
+
+ private:
+  bool taken_ = false;
+};"""
+    assert public_part(code) == (
+        "class Turns {\n public:\n  class Turn {\n   public:\n    ~Turn();\n  };\n\n"
+        "  Turn take();\n};"
+    )
+
+
 def test_a_page_begins_with_the_headers_own_comment() -> None:
     assert summary(HEADER) == "Lamp: a light that can be on or off."
     page = render(HEADER, "edgepipe/lamp.h")
