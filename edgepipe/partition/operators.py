@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -279,41 +280,42 @@ def _projections(chain: _Chain) -> tuple[Projection, ...]:
 
 
 def _conv(chain: _Chain) -> Layer:
-    output = chain.spec(chain.output)
-    epilogue = _epilogue(chain, output.channels)
-    terms = _terms(chain, output.channels, to_start=False)
+    tail = _convolution_tail(chain)
     projections = _projections(chain)
     call = _take_conv2d(chain)
-    chain.end()
-    return Conv(
-        name=chain.output,
-        input=chain.spec(call.args[0]),
-        output=output,
-        weight=_constant(call.args[1], "int8"),
-        epilogue=epilogue,
-        stride=call.attributes["strides"],
-        padding=call.attributes["padding"],
-        dilation=call.attributes["dilation"],
-        groups=call.attributes["groups"],
-        terms=terms,
-        projections=projections,
-    )
+    dilation = call.attributes["dilation"]
+    make = partial(Conv, dilation=dilation, projections=projections)
+    return _convolution(make, chain, call, tail)
 
 
 def _transposed_conv(chain: _Chain) -> Layer:
-    output = chain.spec(chain.output)
-    epilogue = _epilogue(chain, output.channels)
-    terms = _terms(chain, output.channels, to_start=False)
+    tail = _convolution_tail(chain)
     call = chain.take(
         "nn.conv2d_transpose", out_dtype="int32", data_layout="NCHW", kernel_layout="IOHW"
     )
-    chain.end()
     if call.attributes["dilation"] != (1, 1):
         raise _MismatchError
-    return TransposedConv(
+    return _convolution(TransposedConv, chain, call, tail)
+
+
+def _convolution_tail(chain: _Chain) -> tuple[Epilogue, tuple[Term, ...]]:
+    channels = chain.spec(chain.output).channels
+    return _epilogue(chain, channels), _terms(chain, channels, to_start=False)
+
+
+def _convolution(
+    make: Callable[..., Conv | TransposedConv],
+    chain: _Chain,
+    call: Binding,
+    tail: tuple[Epilogue, tuple[Term, ...]],
+) -> Layer:
+    """Return the record of the convolution that the chain begins with."""
+    chain.end()
+    epilogue, terms = tail
+    return make(
         name=chain.output,
         input=chain.spec(call.args[0]),
-        output=output,
+        output=chain.spec(chain.output),
         weight=_constant(call.args[1], "int8"),
         epilogue=epilogue,
         stride=call.attributes["strides"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,20 +93,12 @@ def integer_conv(
     epilogue = _epilogue(node, scale, shift, bias, weight_sums, terms, options)
     own_rows, *projected_rows = np.split(rows, borders, axis=1)
     weight = as_weight(node, own_rows)
-    if node.transposed:
-        transposed = TransposedConv(
-            name=output.name,
-            input=inputs.source.spec,
-            output=output,
-            weight=weight,
-            epilogue=epilogue,
-            stride=node.stride,
-            padding=node.padding,
-            groups=node.groups,
-            terms=terms,
-        )
-        return transposed, scale
-    conv = Conv(
+    projections = tuple(
+        Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
+        for form, part, w in zip(inputs.projections, node.projections, projected_rows, strict=True)
+    )
+    make: Callable[..., Layer] = partial(Conv, dilation=node.dilation, projections=projections)
+    conv = (TransposedConv if node.transposed else make)(
         name=output.name,
         input=inputs.source.spec,
         output=output,
@@ -113,15 +106,8 @@ def integer_conv(
         epilogue=epilogue,
         stride=node.stride,
         padding=node.padding,
-        dilation=node.dilation,
         groups=node.groups,
         terms=terms,
-        projections=tuple(
-            Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
-            for form, part, w in zip(
-                inputs.projections, node.projections, projected_rows, strict=True
-            )
-        ),
     )
     return conv, scale
 
