@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from edgepipe.quantize import normal_forms
-from edgepipe.quantize.integers import (
-    ChannelSlice,
-    Copied,
-    InputTable,
-    IntegerNetwork,
-    Lookup,
-    Operation,
-    Reshape,
-    ToFloat,
-    ToInt8,
-)
+from edgepipe.quantize import integers, normal_forms
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
 
 
@@ -32,11 +21,11 @@ class WriteRelax:
 
     source: IRModule = field(repr=False)
 
-    def requires(self, before: IntegerNetwork) -> Iterator[str]:
+    def requires(self, before: integers.IntegerNetwork) -> Iterator[str]:
         """Nothing but a well-formed network."""
         return iter(())
 
-    def apply(self, before: IntegerNetwork) -> IRModule:
+    def apply(self, before: integers.IntegerNetwork) -> IRModule:
         """Return an integer Relax module; several outputs are returned as a tuple."""
         builder = ModuleBuilder()
         builder.param(before.input, before.frame_shape, "uint8")
@@ -44,7 +33,7 @@ class WriteRelax:
             self._write(builder, operation)
         return builder.finish(tuple(before.outputs), returns_tuple=len(before.outputs) > 1)
 
-    def ensures(self, before: IntegerNetwork, after: IRModule) -> Iterator[str]:
+    def ensures(self, before: integers.IntegerNetwork, after: IRModule) -> Iterator[str]:
         """The outputs are float32 in the float network's shapes; scaled tensors are int8."""
         main = read_main(after)
         if main.outputs != tuple(before.outputs):
@@ -58,27 +47,27 @@ class WriteRelax:
             if name not in made or made[name].dtype != "int8":
                 yield f"{name} has a scale, but is not an int8 tensor"
 
-    def _write(self, builder: ModuleBuilder, operation: Operation) -> None:
+    def _write(self, builder: ModuleBuilder, operation: integers.Operation) -> None:
         name = operation.name
         match operation:
-            case InputTable():
+            case integers.InputTable():
                 normal_forms.write_input_table(builder, name, operation.frame, operation.table)
-            case ToInt8():
+            case integers.ToInt8():
                 normal_forms.write_quantize(
                     builder, name, operation.tensor, operation.step, reshape=operation.shape
                 )
-            case ToFloat():
+            case integers.ToFloat():
                 normal_forms.write_dequantize(
                     builder, name, operation.tensor, operation.step, reshape=operation.shape
                 )
-            case Lookup():
+            case integers.Lookup():
                 normal_forms.write_table(builder, name, operation.tensor, operation.table)
-            case ChannelSlice():
+            case integers.ChannelSlice():
                 cut = ([1], [operation.begin], [operation.end])
                 builder.emit(name, "strided_slice", operation.tensor, *cut)
-            case Reshape():
+            case integers.Reshape():
                 builder.emit(name, "reshape", operation.tensor, operation.shape)
-            case Copied():
+            case integers.Copied():
                 builder.copy(operation.binding, name, operation.renamed, self.source)
             case _:
                 normal_forms.write_layer(builder, operation)

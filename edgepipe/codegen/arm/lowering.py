@@ -26,24 +26,12 @@ from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operators import Operator, input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
-from vta_stages.layers.records import (
-    Concat,
-    Conv,
-    Epilogue,
-    Int8Array,
-    Layer,
-    MaxPool,
-    Resize,
-    Sum,
-    TensorSpec,
-    Term,
-    TransposedConv,
-)
+from vta_stages.layers import records
 
 
-def _has_projections(layer: Layer | None) -> bool:
+def _has_projections(layer: records.Layer | None) -> bool:
     """Tell what own kernels do not compute: such an operator is compiled as a generic one."""
-    return isinstance(layer, Conv) and bool(layer.projections)
+    return isinstance(layer, records.Conv) and bool(layer.projections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +56,7 @@ class Lowering:
     _symbols: dict[Kernel, str] = field(default_factory=dict)
     _placed: dict[str, list[Placed]] = field(default_factory=dict)
     _outputs: dict[str, Placed] = field(default_factory=dict)
-    _tables: dict[str, tuple[str, Int8Array]] = field(default_factory=dict)
+    _tables: dict[str, tuple[str, records.Int8Array]] = field(default_factory=dict)
     _shapes: dict[str, Tensor] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -141,7 +129,7 @@ class Lowering:
         self._placed[name].append(Placed(copied, target))
         return copied
 
-    def _target(self, spec: TensorSpec) -> tuple[Operand, View]:
+    def _target(self, spec: records.TensorSpec) -> tuple[Operand, View]:
         """Return where an operator's picture is to be written: the output itself if it can be."""
         output = self._outputs.get(spec.name)
         if output is not None and output.view is not None and output.view.is_vectorisable:
@@ -197,14 +185,14 @@ class Lowering:
         if len(layers) == 1 and operator.output not in self._outputs:
             layer = layers[0]
             if (
-                isinstance(layer, Conv | TransposedConv)
+                isinstance(layer, records.Conv | records.TransposedConv)
                 and not _has_projections(layer)
                 and all(term.tensor.name != operator.output for term in layer.terms)
             ):
                 self._tables[operator.output] = (frame, table)
                 return
         operand, view = self._picture(frame)
-        spec = TensorSpec(
+        spec = records.TensorSpec(
             name=operator.output, channels=view.channels, height=view.height, width=view.width
         )
         target, target_view = self._target(spec)
@@ -222,7 +210,7 @@ class Lowering:
         return [operand], view, False
 
     def _tail(
-        self, epilogue: Epilogue, terms: Sequence[Term], output: View
+        self, epilogue: records.Epilogue, terms: Sequence[records.Term], output: View
     ) -> tuple[Tail, list[Operand]]:
         views = tuple(self._picture(term.tensor.name)[1] for term in terms)
         args = [
@@ -234,13 +222,13 @@ class Lowering:
     def _constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Operand:
         return self.plan.add_constant(array)
 
-    def lower_conv(self, layer: Conv | TransposedConv) -> None:
+    def lower_conv(self, layer: records.Conv | records.TransposedConv) -> None:
         """Add the kernel of a convolution: depthwise, or by runs of taps."""
         sources, view, is_camera = self._source(layer.input.name)
         target, target_view = self._target(layer.output)
         tail, tail_args = self._tail(layer.epilogue, layer.terms, target_view)
         kernel: Kernel
-        if isinstance(layer, Conv) and is_depthwise(layer):
+        if isinstance(layer, records.Conv) and is_depthwise(layer):
             kernel, weights = depthwise(layer, view, tail, is_camera=is_camera)
             constants = [self._constant(weights)]
         else:
@@ -249,14 +237,14 @@ class Lowering:
         self._call(layer.name, kernel, [*sources, *constants, *tail_args, target])
         self._finish(layer.output.name, target, target_view)
 
-    def lower_sum(self, layer: Sum) -> None:
+    def lower_sum(self, layer: records.Sum) -> None:
         """Add the kernel of a sum of pictures."""
         target, target_view = self._target(layer.output)
         tail, args = self._tail(layer.epilogue, layer.terms, target_view)
         self._call(layer.name, SumKernel(tail=tail), [*args, target])
         self._finish(layer.output.name, target, target_view)
 
-    def lower_max_pool(self, layer: MaxPool) -> None:
+    def lower_max_pool(self, layer: records.MaxPool) -> None:
         """Add the kernel of a max pool."""
         source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
@@ -270,7 +258,7 @@ class Lowering:
         self._call(layer.name, kernel, [source, target])
         self._finish(layer.output.name, target, target_view)
 
-    def lower_resize(self, layer: Resize) -> None:
+    def lower_resize(self, layer: records.Resize) -> None:
         """Add the kernel of a resize, with its weights as constants."""
         source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
@@ -279,7 +267,7 @@ class Lowering:
         self._call(layer.name, kernel, args)
         self._finish(layer.output.name, target, target_view)
 
-    def lower_concat(self, layer: Concat) -> None:
+    def lower_concat(self, layer: records.Concat) -> None:
         """Add the kernel that copies pictures behind each other, by channel."""
         sources = [self._picture(spec.name) for spec in layer.inputs]
         target, target_view = self._target(layer.output)
@@ -317,11 +305,11 @@ class Lowering:
         return output.operand if is_c_order else None
 
 
-_LOWER: dict[type[Layer], Callable[[Lowering, Layer], None]] = {
-    Conv: Lowering.lower_conv,  # type: ignore[dict-item]
-    TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
-    Sum: Lowering.lower_sum,  # type: ignore[dict-item]
-    MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]
-    Resize: Lowering.lower_resize,  # type: ignore[dict-item]
-    Concat: Lowering.lower_concat,  # type: ignore[dict-item]
+_LOWER: dict[type[records.Layer], Callable[[Lowering, records.Layer], None]] = {
+    records.Conv: Lowering.lower_conv,  # type: ignore[dict-item]
+    records.TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
+    records.Sum: Lowering.lower_sum,  # type: ignore[dict-item]
+    records.MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]
+    records.Resize: Lowering.lower_resize,  # type: ignore[dict-item]
+    records.Concat: Lowering.lower_concat,  # type: ignore[dict-item]
 }
