@@ -24,6 +24,7 @@ using ::testing::AllOf;
 using testing::Buffers;
 using testing::chain;
 using testing::FunctionStage;
+using testing::Gate;
 using ::testing::HasSubstr;
 using testing::number;
 using testing::soon;
@@ -31,25 +32,6 @@ using testing::submit;
 using ::testing::UnorderedElementsAre;
 using testing::value;
 using namespace std::chrono_literals;
-
-/// Blocks its stage until opened.
-class Gate {
- public:
-  void open() {
-    open_ = true;
-    open_.notify_all();
-  }
-  void pass() {
-    ++waiting_;
-    waiting_.notify_all();
-    open_.wait(false);
-  }
-  void wait_until_reached() { waiting_.wait(0); }
-
- private:
-  std::atomic<bool> open_{false};
-  std::atomic<int> waiting_{0};
-};
 
 class PipelineTest : public testing::PipelineModeTest {
  protected:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -43,6 +44,25 @@ inline Graph chain(std::vector<FunctionStage::Body> bodies) {
   graph.outputs = {bodies.size()};
   return graph;
 }
+
+/// Blocks its stage until opened.
+class Gate {
+ public:
+  void open() {
+    open_ = true;
+    open_.notify_all();
+  }
+  void pass() {
+    ++waiting_;
+    waiting_.notify_all();
+    open_.wait(false);
+  }
+  void wait_until_reached() { waiting_.wait(0); }
+
+ private:
+  std::atomic<bool> open_{false};
+  std::atomic<int> waiting_{0};
+};
 
 inline std::unique_ptr<HostMemory> host_memory() {
   return std::move(*HostMemory::create({.arena_bytes = std::size_t{1} << 24}));
