@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <span>
+#include <vector>
 
+#include "edgepipe/conformance/product_program.h"
 #include "edgepipe/instruction.h"
 #include "support/foreign_test_driver.h"
 
 namespace edgepipe {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Device> open(const char* revision) {
@@ -35,6 +39,36 @@ INSTANTIATE_TEST_SUITE_P(Revisions, ForeignDevice, ::testing::Values("0.0.1", "0
                          [](const auto& revision) {
                            return std::string(revision.param) == "0.0.1" ? "First" : "Second";
                          });
+
+// vta_phy_addr_t has 32 bits: without the check, the driver would run the program at the address
+// that is left of a longer one.
+TEST_P(ForeignDevice, GivesTheDriverNoAddressOutsideItsMemory) {
+  const auto device = open(GetParam());
+  conformance::ProductProgram program(*device);
+  ASSERT_TRUE(program.run().ok());
+  Submission submission = program.submission();
+  submission.address += std::uint64_t{1} << 32;
+  const Status status = device->run(submission);
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_THAT(status.message(), HasSubstr("instructions: memory: "));
+  EXPECT_THAT(status.message(), HasSubstr("are not in any allocation"));
+}
+
+// The driver rounds allocations up to pages, so it would copy what lies behind one.
+TEST_P(ForeignDevice, CopiesNothingFromOutsideAnAllocation) {
+  const auto device = open(GetParam());
+  DeviceMemory& memory = device->memory();
+  const Buffer buffer = *memory.allocate(100);
+  std::vector<std::byte> longer(101, std::byte{7});
+  const BufferView view{
+      .data = longer.data(), .device_address = buffer.device_address(), .bytes = longer.size()};
+  memory.flush(view);
+  memory.invalidate(view);
+  EXPECT_THAT(longer, Each(std::byte{7})) << "invalidate copied from behind the allocation";
+  memory.invalidate(buffer.view());
+  EXPECT_THAT(std::span(buffer.data(), buffer.bytes()), Each(std::byte{0}))
+      << "flush copied behind the allocation";
+}
 
 TEST(ForeignDriver, SaysHowMuchMemoryTheDriverDidNotGive) {
   const auto device = open("0.0.1");
