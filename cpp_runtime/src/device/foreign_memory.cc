@@ -77,12 +77,16 @@ std::uint64_t ForeignMemory::generation() const {
   return generation_;
 }
 
+std::byte* ForeignMemory::driver_side(const BufferView& view) const {
+  const auto found = find(view.device_address, view.bytes);
+  if (found == blocks_.end()) return nullptr;
+  return found->second.driver_memory + static_cast<std::size_t>(view.device_address - found->first);
+}
+
 void ForeignMemory::flush(const BufferView& view) {
   MutexLock lock(mutex_);
-  const auto found = find(view.device_address, view.bytes);
-  if (found == blocks_.end()) return;
-  std::byte* const target =
-      found->second.driver_memory + static_cast<std::size_t>(view.device_address - found->first);
+  std::byte* const target = driver_side(view);
+  if (target == nullptr) return;
   driver_.functions().mem_copy_from_host(target, view.data, view.bytes);
   driver_.functions().flush_cache(target,
                                   static_cast<ForeignDriver::PhysicalAddress>(view.device_address),
@@ -91,10 +95,8 @@ void ForeignMemory::flush(const BufferView& view) {
 
 void ForeignMemory::invalidate(const BufferView& view) {
   MutexLock lock(mutex_);
-  const auto found = find(view.device_address, view.bytes);
-  if (found == blocks_.end()) return;
-  std::byte* const source =
-      found->second.driver_memory + static_cast<std::size_t>(view.device_address - found->first);
+  std::byte* const source = driver_side(view);
+  if (source == nullptr) return;
   driver_.functions().invalidate_cache(
       source, static_cast<ForeignDriver::PhysicalAddress>(view.device_address),
       static_cast<int>(view.bytes));

@@ -38,6 +38,8 @@ class ForeignMemory final : public DeviceMemory {
   void release(const BufferView& view) noexcept override;
   [[nodiscard]] Blocks::const_iterator find(std::uint64_t address, std::size_t bytes) const
       EDGEPIPE_REQUIRES(mutex_);
+  /// Where the driver has the bytes of `view`; null if they are not inside one allocation.
+  [[nodiscard]] std::byte* driver_side(const BufferView& view) const EDGEPIPE_REQUIRES(mutex_);
 
   const ForeignDriver& driver_;
   mutable Mutex mutex_;  // also guards the driver's functions, which may not be thread-safe
