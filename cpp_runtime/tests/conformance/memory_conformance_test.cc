@@ -79,8 +79,7 @@ class Zocl final : public MemoryUnderTest {
  private:
   testing::EmulatedZocl driver_{kArenaBytes};
   std::unique_ptr<ZoclMemory> memory_ = *ZoclMemory::open(driver_.options());
-  testing::FileView view_{driver_.buffer_file().string(), testing::EmulatedZocl::kOffset,
-                          testing::EmulatedZocl::kAddress};
+  testing::EmulatedZocl::View view_{driver_};
 };
 
 class DmaHeap final : public MemoryUnderTest {

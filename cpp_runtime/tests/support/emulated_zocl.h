@@ -1,18 +1,25 @@
 // EmulatedZocl: the driver zocl of XRT: its ioctls are answered here, its buffer object is a file.
+//
+// The accelerator has a copy of its own, which only SYNC_BO updates, as if a cache lay between.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
+#include "edgepipe/conformance/accelerator_view.h"
 #include "memory/zocl_ioctl.h"
 #include "memory/zocl_memory.h"
 
@@ -30,6 +37,7 @@ class EmulatedZocl {
     std::filesystem::create_directories(root / "dev/dri");
     add_node("renderD128", "lima");
     add_node("renderD129", "zocl-drm");
+    file_ = FileDescriptor(::open(buffer_file().c_str(), O_RDWR | O_CLOEXEC));
   }
   ~EmulatedZocl() { std::filesystem::remove_all(root); }
   EmulatedZocl(const EmulatedZocl&) = delete;
@@ -75,13 +83,33 @@ class EmulatedZocl {
     if (request == zocl::kSyncBo) {
       const std::lock_guard lock(mutex_);  // a driver's ioctls come from any thread
       synced.push_back(*static_cast<zocl::SyncBo*>(argument));
-      return 0;
+      return copy(synced.back());
     }
     return -1;
   }
 
   /// The file behind its buffer object, from kOffset on.
   [[nodiscard]] std::filesystem::path buffer_file() const { return root / "dev/dri/renderD129"; }
+
+  /// What the accelerator sees of the buffer object. Borrows this object.
+  class View final : public conformance::AcceleratorView {
+   public:
+    explicit View(EmulatedZocl& driver) : driver_(driver) {}
+
+    Status read(std::uint64_t address, std::span<std::byte> to) override {
+      const std::lock_guard lock(driver_.mutex_);
+      std::copy_n(driver_.seen(address), to.size(), to.data());
+      return {};
+    }
+    Status write(std::uint64_t address, std::span<const std::byte> from) override {
+      const std::lock_guard lock(driver_.mutex_);
+      std::ranges::copy(from, driver_.seen(address));
+      return {};
+    }
+
+   private:
+    EmulatedZocl& driver_;
+  };
 
   const std::filesystem::path root =
       std::filesystem::path(::testing::TempDir()) / ("zocl_test_" + std::to_string(::getpid()));
@@ -92,8 +120,22 @@ class EmulatedZocl {
   std::vector<zocl::SyncBo> synced;
 
  private:
-  std::mutex mutex_;  // guards synced
+  /// SYNC_BO: copies a window between the file and what the accelerator sees.
+  int copy(const zocl::SyncBo& window) {
+    std::byte* const seen = accelerators_.data() + window.offset;
+    const auto place = static_cast<off_t>(kOffset + window.offset);
+    const bool written = window.direction == zocl::kToDevice;
+    const ssize_t copied = written ? ::pread(file_.number(), seen, window.bytes, place)
+                                   : ::pwrite(file_.number(), seen, window.bytes, place);
+    return copied == static_cast<ssize_t>(window.bytes) ? 0 : -1;
+  }
+
+  std::byte* seen(std::uint64_t address) { return accelerators_.data() + (address - kAddress); }
+
+  std::mutex mutex_;  // guards synced and accelerators_
   const std::size_t arena_bytes_;
+  std::vector<std::byte> accelerators_ = std::vector<std::byte>(arena_bytes_, std::byte{'y'});
+  FileDescriptor file_;
 };
 
 }  // namespace edgepipe::testing
