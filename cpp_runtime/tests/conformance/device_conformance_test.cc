@@ -9,6 +9,7 @@
 #include "emulation/timed_device.h"
 #include "memory/non_coherent_memory.h"
 #include "simulator/simulator.h"
+#include "support/accelerators.h"
 #include "support/emulated_fpga.h"
 #include "support/foreign_test_driver.h"
 
@@ -71,13 +72,6 @@ CreatedDevice foreign(const char* revision) {
 }
 
 const Accelerator kSecondRevision{.revision = Revision::k0_0_2};
-const Accelerator kFourByEight{.batch = 4,
-                               .block_in = 8,
-                               .block_out = 8,
-                               .uop_buffer_bytes_log2 = 15,
-                               .inp_buffer_bytes_log2 = 16,
-                               .wgt_buffer_bytes_log2 = 16,
-                               .acc_buffer_bytes_log2 = 18};
 const Deviations kForeign{
     {"EndsAtItsTimeLimitAndRunsAgain", "vta/driver.h takes a number of polls, not a time"}};
 
@@ -90,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         DeviceImplementation{.name = "SimulatorOfTheSecondRevision",
                              .create = [] { return simulator(kSecondRevision); }},
         DeviceImplementation{.name = "SimulatorOfFourByEight",
-                             .create = [] { return simulator(kFourByEight); }},
+                             .create = [] { return simulator(testing::four_by_eight()); }},
         DeviceImplementation{.name = "Timed",
                              .create = timed,
                              .deviations = {{"DoesNotWaitForTheModelledTime",

@@ -9,25 +9,17 @@
 
 #include "simulator/alu.h"
 #include "simulator/gemm_kernel.h"
+#include "support/accelerators.h"
 #include "support/vta_program.h"
 
 namespace edgepipe {
 namespace {
 
+using ::edgepipe::testing::four_by_eight;
 using ::edgepipe::testing::VtaProgram;
 using ::testing::HasSubstr;
 
 Accelerator stock() { return {}; }
-
-Accelerator four_by_eight() {
-  return {.batch = 4,
-          .block_in = 8,
-          .block_out = 8,
-          .uop_buffer_bytes_log2 = 15,
-          .inp_buffer_bytes_log2 = 16,
-          .wgt_buffer_bytes_log2 = 16,
-          .acc_buffer_bytes_log2 = 18};
-}
 
 void fill_randomly(std::int8_t* begin, std::size_t bytes, std::uint32_t seed) {
   std::mt19937 random(seed);
