@@ -7,11 +7,22 @@
 // files, so in a child the object is left as it is; the end of the child frees its memory.
 #pragma once
 
+#include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 
 namespace edgepipe::binding {
+
+/// How many forks lie between this process and the one that loaded the library. It is asked in
+/// every call from Python, where getpid would be a system call.
+inline unsigned fork_count() {
+  static std::atomic<unsigned> count{0};
+  [[maybe_unused]] static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  return count.load(std::memory_order_relaxed);
+}
 
 class DeleteHere {
  public:
@@ -21,11 +32,12 @@ class DeleteHere {
   }
 
   /// Whether this is the process that made the object.
-  [[nodiscard]] bool is_here() const { return ::getpid() == process_; }
+  [[nodiscard]] bool is_here() const { return fork_count() == forks_; }
   [[nodiscard]] pid_t process() const { return process_; }
 
  private:
   pid_t process_ = ::getpid();
+  unsigned forks_ = fork_count();
 };
 
 template <typename T>

@@ -106,7 +106,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     ~Use() {
       MutexLock lock(module_.mutex_);
       --module_.users_;
-      module_.changed_.notify();
+      if (module_.closing_) module_.changed_.notify();
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -199,14 +199,22 @@ class PipelineModule final : public Methods<PipelineModule> {
         expected, kWithdrawn);
   }
 
-  void await_slot(double timeout_s) {
-    const Use use(*this);
-    const bool is_owned = owned(send_of(next_.load()));
-    check(use->pipeline().await_slot(is_owned, after(timeout_s)));
+  /// What a wait returns: false for a deadline, unless it is the last one of the caller's wait.
+  static bool waited(const Status& status, bool is_last) {
+    if (status.code() == Code::kDeadline && !is_last) return false;
+    check(status);
+    return true;
   }
 
-  void await_frame(std::int64_t frame, double timeout_s) {
-    check(Use(*this)->pipeline().await_frame(static_cast<std::uint64_t>(frame), after(timeout_s)));
+  bool await_slot(double timeout_s, bool is_last) {
+    const Use use(*this);
+    const bool is_owned = owned(send_of(next_.load()));
+    return waited(use->pipeline().await_slot(is_owned, after(timeout_s)), is_last);
+  }
+
+  bool await_frame(std::int64_t frame, double timeout_s, bool is_last) {
+    const auto number = static_cast<std::uint64_t>(frame);
+    return waited(Use(*this)->pipeline().await_frame(number, after(timeout_s)), is_last);
   }
 
   void take(ffi::PackedArgs args, ffi::Any* result) {
@@ -249,30 +257,35 @@ class PipelineModule final : public Methods<PipelineModule> {
     last_taken_ = *result;
   }
 
-  void drain(std::int64_t frames, double timeout_s) {
-    check(Use(*this)->pipeline().drain(static_cast<std::uint64_t>(frames), after(timeout_s)));
+  bool drain(std::int64_t frames, double timeout_s, bool is_last) {
+    const auto count = static_cast<std::uint64_t>(frames);
+    return waited(Use(*this)->pipeline().drain(count, after(timeout_s)), is_last);
   }
-  void stop(double timeout_s) { check(Use(*this)->pipeline().stop(after(timeout_s))); }
+  bool stop(double timeout_s, bool is_last) {
+    return waited(Use(*this)->pipeline().stop(after(timeout_s)), is_last);
+  }
   void cancel() { Use(*this)->pipeline().cancel(); }
 
-  void await_end(std::int64_t generation, double timeout_s) {
+  bool await_end(std::int64_t generation, double timeout_s, bool is_last) {
     const Use use(*this);
-    if (generation != generation_) check(use->pipeline().await_end(after(timeout_s)));
+    if (generation == generation_) return true;
+    return waited(use->pipeline().await_end(after(timeout_s)), is_last);
   }
 
-  void restart(std::int64_t generation, double timeout_s) {
+  bool restart(std::int64_t generation, double timeout_s, bool is_last) {
     const Use use(*this);
     MutexLock sending(sending_);
     MutexLock taking(taking_);
-    if (generation == generation_) return;
-    check(use->restart(after(timeout_s)));
+    if (generation == generation_) return true;
+    if (!waited(use->restart(after(timeout_s)), is_last)) return false;
     generation_ = generation;
     next_ = 0;
     sent_ = {};
     last_first_ = kNone;
+    return true;
   }
 
-  void close(double timeout_s) { check(end_within(timeout_s)); }
+  bool close(double timeout_s, bool is_last) { return waited(end_within(timeout_s), is_last); }
 
   void leave() { leave_behind(); }
 

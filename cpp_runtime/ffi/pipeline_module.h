@@ -11,7 +11,8 @@ namespace edgepipe::binding {
 
 /// An array is a tensor in C order or bytes. Waits and effects are apart: the functions with a
 /// `timeout_s` wait that long and change nothing, so that a caller whom a signal has interrupted
-/// asks again; send and take never wait and may be repeated.
+/// asks again; send and take never wait and may be repeated. A wait returns whether it has ended;
+/// with `is_last`, one that has not fails with kDeadline, which says what it waits for.
 ///
 ///   describe() -> str                       JSON: name, device, slots, stages, labels, inputs, ...
 ///   set_input(name, array)                  for one run, and for those after it until another
@@ -25,17 +26,17 @@ namespace edgepipe::binding {
 ///                                           the same for frames of width - 1 arrays each, as far
 ///                                           as slots are free
 ///   withdraw(id)                            drops the result of that one of the last 16
-///   await_slot(timeout_s)                   until send has a slot, or a frame with an owner that
+///   await_slot(timeout_s, is_last) -> bool   until send has a slot, or a frame with an owner that
 ///                                           is finished can be taken
-///   await_frame(frame, timeout_s)           until it is finished or never will be
+///   await_frame(frame, timeout_s, is_last)   until it is finished or never will be
 ///   take(first, most, owned_only, row, tensor...) -> bytes
 ///                                           finished frames from number `first` on, see below
 ///   submitted() -> count                    frames sent since the start
-///   drain(frames, timeout_s)                until the first `frames` frames are finished
-///   stop(timeout_s), cancel()
-///   await_end(generation, timeout_s)        until the stages' threads have ended, and
-///   restart(generation, timeout_s)          once for each generation: 1, 2, ...
-///   close(timeout_s), leave()
+///   drain(frames, timeout_s, is_last)        until the first `frames` frames are finished
+///   stop(timeout_s, is_last), cancel()
+///   await_end(generation, timeout_s, is_last) until the stages' threads have ended, and
+///   restart(generation, timeout_s, is_last)  once for each generation: 1, 2, ...
+///   close(timeout_s, is_last), leave()
 ///   statistics() -> str                     JSON
 ///   write_trace(path)
 ///

@@ -124,8 +124,8 @@ class _Transport(Transport):
         content = bytes(self.call("take", first, min(most, self._most_frames), owned_only, 0))
         output_bytes = sum(port.bytes for port in self._outputs)
         return [
-            (found, split_arrays(memoryview(content)[found.end :], self._outputs))
-            for found in read_frames(content, output_bytes)
+            (found, split_arrays(memoryview(content)[offset:], self._outputs))
+            for found, offset in read_frames(content, output_bytes)
         ]
 
     def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:

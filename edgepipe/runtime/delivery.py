@@ -18,8 +18,9 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from itertools import repeat, starmap
+from typing import Protocol
 
-from edgepipe.errors import DeadlinePassed, PipelineEnded
+from edgepipe.errors import DeadlinePassed
 from edgepipe.runtime.frames import TakenFrame
 from edgepipe.runtime.futures import FrameFuture
 from edgepipe.runtime.library import StatusError
@@ -29,6 +30,16 @@ from edgepipe.runtime.transport import Array, Taken, Transport
 
 _DISPATCH_S = 0.1  # how long the dispatcher may overlook a future that has come since
 _ALL = 1 << 62
+
+
+class Owner(Protocol):
+    """Whoever gets the results of frames that are not for anyone; dropped when nobody keeps it."""
+
+    def receive(self, id: int, result: FrameResult) -> None:
+        """Take the result of the frame that was sent with ``id``; may be called twice for one."""
+
+    def lose(self) -> None:
+        """Note that the frames under way were dropped by a restart."""
 
 
 class Delivery:
@@ -45,7 +56,7 @@ class Delivery:
         self._batch: tuple[int, Sequence[Taken]] = (0, ())  # its first frame, and what was taken
         self._ready: deque[FrameResult] = deque()  # for anyone
         self._next_ready = starmap(self._ready.popleft, repeat(()))  # steps without Python code
-        self._futures: dict[int, weakref.ref[FrameFuture]] = {}  # by the id of their frame
+        self._owners: dict[int, weakref.ref[Owner]] = {}  # by the id of their frame
         self._settled: deque[FrameFuture] = deque()  # whose callbacks are to be called
         self._generation = 0
         self._starting = threading.Lock()
@@ -54,10 +65,13 @@ class Delivery:
     # ---- frames in
 
     def send(
-        self, packed: Sequence[object], deadline: float, future: FrameFuture | None = None
+        self, packed: Sequence[object], timeout_s: float, future: FrameFuture | None = None
     ) -> int:
-        """Send a frame and return its number; wait for a slot until ``deadline``."""
-        id = self.begin(packed, future)
+        """Send a frame and return its number; wait up to ``timeout_s`` for a slot."""
+        id = self._transport.begin(packed, future is not None)
+        if future is not None:  # known before its frame can be finished
+            self._owners[id] = weakref.ref(future)
+        deadline = None
         try:
             while True:
                 for number in self._transport.send(id, packed):
@@ -65,19 +79,20 @@ class Delivery:
                         if future is not None:
                             future.frame = number
                         return number
+                if deadline is None:  # there was no slot at once, which is rare
+                    deadline = time.monotonic() + timeout_s
                 if not self.collect_owned():
                     self._transport.wait("await_slot", deadline)
         except BaseException as cause:
-            self._futures.pop(id, None)
+            self._owners.pop(id, None)
             if not isinstance(cause, StatusError):
                 raise
             self._transport.functions.fail(cause)
 
-    def begin(self, packed: Sequence[object], future: FrameFuture | None) -> int:
-        """Return the id to send a frame with; its result will go to the future."""
-        id = self._transport.begin(packed, future is not None)
-        if future is not None:  # known before its frame can be finished
-            self._futures[id] = weakref.ref(future)
+    def begin(self, packed: Sequence[object], owner: weakref.ref[Owner]) -> int:
+        """Return the id to send a frame with whose result will go to ``owner``."""
+        id = self._transport.begin(packed, True)
+        self._owners[id] = owner
         return id
 
     # ---- results out
@@ -93,16 +108,20 @@ class Delivery:
                 pass
         return None
 
-    def next(self, deadline: float) -> FrameResult:
-        """Wait for the next result that is for anyone."""
+    def next(self, timeout_s: float) -> FrameResult:
+        """Wait up to ``timeout_s`` for the next result that is for anyone."""
+        deadline = None
         while True:
-            self._collect(None)
+            if not self._ready:
+                self._collect(None)
             if self._ready:
                 try:
                     for result in self._next_ready:
                         return result
                 except IndexError:  # another thread was first
                     continue
+            if deadline is None:
+                deadline = time.monotonic() + timeout_s
             self._transport.wait("await_frame", deadline, self._received)
 
     def settle(self, future: FrameFuture, deadline: float | None) -> None:
@@ -113,6 +132,15 @@ class Delivery:
                 return
             self._transport.wait("await_frame", deadline, future.frame)
 
+    def settle_frames(self, last: int, timeout_s: float) -> None:
+        """Hand frames up to number ``last`` to their owners; wait for them up to ``timeout_s``."""
+        deadline = time.monotonic() + timeout_s
+        generation = self._generation
+        while self._received <= last and generation == self._generation:
+            self._collect(last)
+            if self._received <= last:
+                self._transport.wait("await_frame", deadline, last)
+
     def cancel(self, future: FrameFuture) -> bool:
         """Mark a future as cancelled unless it has its result."""
         with self._collecting:
@@ -121,6 +149,10 @@ class Delivery:
                 self._settled.append(future)
         self._call_back()
         return future._cancelled
+
+    def collect(self, last: int) -> None:
+        """Hand finished frames up to number ``last`` over. Never waits."""
+        self._collect(last)
 
     def collect_owned(self) -> bool:
         """Hand finished frames to their futures as far as the first of no future's. Never waits.
@@ -137,67 +169,40 @@ class Delivery:
         with self._collecting:
             while not self._ready if until is None else self._received <= until:
                 first, batch = self._batch
-                index = self._received - first
-                if index == len(batch):
-                    most = 1 if until is None else until - self._received + 1
-                    taken = self._transport.take(self._received, most, owned_only)
-                    if not taken:
+                following = self._received
+                if following - first == len(batch):
+                    most = 1 if until is None else until - following + 1
+                    batch = self._transport.take(following, most, owned_only)
+                    if not batch:
                         break
-                    self._batch = (self._received, taken)
-                else:
-                    self._hand_over(*batch[index])
+                    self._batch = (following, batch)
+                    first = following
+                self._hand_over(*batch[following - first])
         if self._settled:
             self._call_back()
 
     def _hand_over(self, found: TakenFrame, arrays: Sequence[Array]) -> None:
         """Give a result to its owner. Needs ``_collecting``."""
-        result = self._result(found, arrays)
-        following = found.frame + 1
-        if found.id & 1:
-            reference = self._futures.get(found.id)
-            future = reference() if reference is not None else None
-            if future is not None and not future._cancelled and future._error is None:
-                future._result = result
-                if future._callbacks:
-                    self._settled.append(future)
-            self._received = following
-            self._futures.pop(found.id, None)
+        frame, latency_ns, id, boxes, classes = found
+        result = FrameResult(frame, latency_ns / 1e6, Named(self._output_names, arrays))
+        if boxes:
+            result.detections = tuple(Detection(*box, self.label(box[-1])) for box in boxes)
+        if classes:
+            result.classes = tuple(
+                ClassScore(score, probability, index, self.label(index))
+                for index, score, probability in classes
+            )
+        if id & 1:
+            reference = self._owners.get(id)
+            owner = reference() if reference is not None else None
+            if owner is not None:
+                owner.receive(id, result)
+            self._received = frame + 1
+            self._owners.pop(id, None)
         else:
             # Without a call in between: both or neither.
             self._ready += (result,)
-            self._received = following
-
-    def _result(self, found: TakenFrame, arrays: Sequence[Array]) -> FrameResult:
-        return FrameResult(
-            frame=found.frame,
-            latency_ms=found.latency_ns / 1e6,
-            outputs=Named(self._output_names, arrays),
-            detections=()
-            if not found.box_count
-            else tuple(
-                Detection(
-                    left=left,
-                    top=top,
-                    right=right,
-                    bottom=bottom,
-                    score=score,
-                    label_index=label_index,
-                    label=self.label(label_index),
-                )
-                for left, top, right, bottom, score, label_index in found.boxes()
-            ),
-            classes=()
-            if not found.class_count
-            else tuple(
-                ClassScore(
-                    score=score,
-                    probability=probability,
-                    label_index=label_index,
-                    label=self.label(label_index),
-                )
-                for label_index, score, probability in found.classes()
-            ),
-        )
+            self._received = frame + 1
 
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number where the bundle has none."""
@@ -220,12 +225,11 @@ class Delivery:
                     if time.monotonic() >= deadline:
                         raise
         with self._collecting:
-            for reference in list(self._futures.values()):
-                future = reference()
-                if future is not None and not future.is_settled:
-                    future._error = PipelineEnded(f"frame {future.frame} was dropped by a restart")
-                    self._settled.append(future)
-            self._futures.clear()
+            for reference in list(self._owners.values()):
+                owner = reference()
+                if owner is not None:
+                    owner.lose()
+            self._owners.clear()
             self._ready.clear()
             self._transport.reset()
             self._batch = (0, ())
@@ -257,6 +261,10 @@ class Delivery:
         """Let the thread that calls callbacks end."""
         if self._watched is not None:
             self._watched.put(None)
+
+    def settled(self, future: FrameFuture) -> None:
+        """Have a future's callbacks called soon."""
+        self._settled.append(future)
 
     def _call_back(self) -> None:
         while self._settled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import RuntimeFailure
-from edgepipe.runtime.futures import FrameFuture
+from edgepipe.errors import DeadlinePassed, PipelineEnded, RuntimeFailure
+from edgepipe.runtime.delivery import Owner
 from edgepipe.runtime.library import StatusError
 from edgepipe.runtime.results import FrameResult
 from edgepipe.runtime.transport import COUNT_BITS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Frame = Array | Sequence[Array] | Mapping[str, Array]
-Unsent = tuple[int, Sequence[object], FrameFuture]  # its id and its inputs
+Unsent = tuple[int, Sequence[object]]  # its id and its inputs
 
 _BURST_S = 0.001  # how long frames and results wait for others to come with them
 
@@ -42,24 +43,39 @@ class FrameMap(Iterator[FrameResult]):
         self._timeout_s = timeout_s
         self._frame: Frame | None = None  # taken from the frames
         self._is_exhausted = False
+        self._reference: weakref.ref[Owner] = weakref.ref(self)
         self._unsent: list[Unsent] = []
         self._sent: tuple[int, list[Unsent]] = (0, [])  # the number of the first, and what was sent
-        self._under_way: deque[FrameFuture] = deque()
+        self._under_way: deque[tuple[int, int]] = deque()  # id and number
+        self._results: dict[int, FrameResult] = {}  # by id
+        self._is_lost = False
 
     def __iter__(self) -> FrameMap:
         return self
 
     def __next__(self) -> FrameResult:
         """Wait for the next result. Raises what ``submit`` and ``FrameFuture.result`` raise."""
-        self._note_sent()
-        if not self._under_way or not self._under_way[0].is_settled:
+        while True:
+            if self._under_way and not self._sent[1]:
+                id = self._under_way[0][0]
+                if id in self._results:
+                    result = self._results[id]
+                    del self._results[id]
+                    del self._under_way[0]
+                    return result
+            self._note_sent()
             self._send_ahead()
             if not self._under_way:
                 raise StopIteration
             self._await_some()
-        result = self._under_way[0].result(timeout_s=self._timeout_s)
-        del self._under_way[0]
-        return result
+
+    def receive(self, id: int, result: FrameResult) -> None:
+        """Take a result; the pipeline calls this."""
+        self._results[id] = result
+
+    def lose(self) -> None:
+        """Note that the frames under way were dropped by a restart; the pipeline calls this."""
+        self._is_lost = True
 
     # Below, statements without a call between them are done together: see delivery.py.
 
@@ -73,7 +89,7 @@ class FrameMap(Iterator[FrameResult]):
             if not unsent:
                 return
             try:
-                for code in self._transport.send_many([(id, packed) for id, packed, _ in unsent]):
+                for code in self._transport.send_many(unsent):
                     count = code & ((1 << COUNT_BITS) - 1)
                     self._sent = (code >> COUNT_BITS, unsent[:count])
                     self._unsent = unsent[count:]
@@ -89,7 +105,8 @@ class FrameMap(Iterator[FrameResult]):
 
     def _fetch(self) -> None:
         """Take frames as far as there are slots for them, and none has waited for long."""
-        room = min(self._pipeline.slots - len(self._under_way), self._transport.most_sent)
+        pipeline = self._pipeline
+        room = min(pipeline.slots - len(self._under_way), self._transport.most_sent)
         end = time.monotonic() + _BURST_S
         while not self._is_exhausted and len(self._unsent) < room:
             if self._frame is None:
@@ -99,33 +116,38 @@ class FrameMap(Iterator[FrameResult]):
                 else:
                     self._is_exhausted = True
                     return
-            arrays, inputs = split(self._frame)
-            packed = self._pipeline._pack(arrays, inputs)
-            future = FrameFuture(self._pipeline)
-            id = self._delivery.begin(packed, future)
-            self._unsent += [(id, packed, future)]
+            packed = pipeline._pack(*split(self._frame))
+            self._unsent += [(self._delivery.begin(packed, self._reference), packed)]
             self._frame = None
             if time.monotonic() > end:
                 return
 
     def _note_sent(self) -> None:
-        """Give what was sent its numbers."""
-        first, sent = self._sent
-        if not sent:
-            return
-        futures = []
-        for number, (_, _, future) in enumerate(sent, first):
-            future.frame = number
-            futures.append(future)
-        self._under_way += futures
-        self._sent = (0, [])
+        """Remember the numbers of what was sent."""
+        number, sent = self._sent
+        if sent:
+            numbered = [(id, number + index) for index, (id, _) in enumerate(sent)]
+            self._under_way += numbered
+            self._sent = (0, [])
 
     def _await_some(self) -> None:
-        """Wait a little for most of the frames."""
-        most = self._under_way[len(self._under_way) * 3 // 4]
-        end = time.monotonic() + min(_BURST_S, self._timeout_s)
+        """Wait a little for most of the frames, then longer for the first."""
+        under_way = self._under_way
+        id, number = under_way[0]
+        most = under_way[len(under_way) * 3 // 4][1]
         with suppress(RuntimeFailure):  # what it says is for the frame that it is about
-            self._delivery.settle(most, end)
+            self._transport.wait_briefly("await_frame", _BURST_S, most)
+            self._delivery.collect(most)
+        if id in self._results:
+            return
+        if self._is_lost:
+            raise PipelineEnded(f"frame {number} was dropped by a restart")
+        try:
+            self._delivery.settle_frames(number, self._timeout_s)
+        except DeadlinePassed as cause:
+            raise DeadlinePassed(
+                f"frame {number} was not finished in {self._timeout_s:g} s: {cause}"
+            ) from cause
 
 
 def split(frame: Frame) -> tuple[Sequence[Array], Mapping[str, Array]]:

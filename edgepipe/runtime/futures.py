@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgepipe.errors import DeadlinePassed, FrameCancelled, RuntimeFailure
+from edgepipe.errors import DeadlinePassed, FrameCancelled, PipelineEnded, RuntimeFailure
 from edgepipe.runtime.results import FrameResult
 
 if TYPE_CHECKING:
@@ -51,6 +51,19 @@ class FrameFuture:
     def is_settled(self) -> bool:
         """Whether the outcome is known here, without a look at the pipeline."""
         return self._result is not None or self._error is not None or self._cancelled
+
+    def receive(self, id: int, result: FrameResult) -> None:
+        """Take the result; the pipeline calls this."""
+        if not self._cancelled and self._error is None:
+            self._result = result
+            if self._callbacks:
+                self._pipeline._delivery.settled(self)
+
+    def lose(self) -> None:
+        """Take a restart's error in place of the result; the pipeline calls this."""
+        if not self.is_settled:
+            self._error = PipelineEnded(f"frame {self.frame} was dropped by a restart")
+            self._pipeline._delivery.settled(self)
 
     def done(self) -> bool:
         """Tell whether ``result`` would return or raise at once. Never waits."""

@@ -40,6 +40,19 @@ class Handle(Closing):
         return self._functions.call(function, *arguments)
 
 
+class _Forks:
+    """How often this process is a fork of the one that began; ``os.getpid`` is a system call."""
+
+    count = 0
+
+    @classmethod
+    def add(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.add)
+
+
 class Functions(dict[str, Function]):
     """A module's functions, each fetched when it is first called; none are left after its end.
 
@@ -57,6 +70,7 @@ class Functions(dict[str, Function]):
     ) -> None:
         super().__init__()
         self._process = os.getpid()
+        self._forks = _Forks.count
         self._origin = origin
         self._what = what
         self._kinds = kinds
@@ -72,8 +86,7 @@ class Functions(dict[str, Function]):
 
     def call(self, function: str, *arguments: object) -> Any:
         """Call a function; raise RuntimeFailure when its status failed."""
-        if os.getpid() != self._process:
-            self.check_process()
+        self.check_process()
         try:
             return self[function](*arguments)
         except StatusError as cause:
@@ -82,11 +95,11 @@ class Functions(dict[str, Function]):
     @property
     def is_here(self) -> bool:
         """Whether this is the process that opened the object."""
-        return os.getpid() == self._process
+        return self._forks == _Forks.count
 
     def check_process(self) -> None:
         """Raise RuntimeFailure in a forked child. Before any lock, which it may never get."""
-        if not self.is_here:
+        if self._forks != _Forks.count:
             raise RuntimeFailure(
                 f"{self._what}: belongs to process {self._process}, this is process {os.getpid()}",
                 hint="open it in the process that uses it",

@@ -329,26 +329,24 @@ class Pipeline(Handle):
         named: Mapping[str, Array],
         future: FrameFuture | None,
     ) -> int:
-        packed = self._pack(arrays, named)
-        return self._delivery.send(packed, time.monotonic() + timeout_s, future)
+        return self._delivery.send(self._pack(arrays, named), timeout_s, future)
 
     def _pack(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[object]:
         """Return checked inputs as the transport takes them, None for what ``set_input`` sets."""
         pack = self._transport.pack
-        if not named and self._fits(arrays):
-            return [pack(array) for array in arrays]
-        given = self._given(arrays, named)
+        if not named and len(arrays) == len(self._input_types):
+            packed: list[object] = []
+            for array, (dtype, shape) in zip(arrays, self._input_types, strict=True):
+                # NumPy has one object for each of its own dtypes.
+                if type(array) is not np.ndarray or array.dtype is not dtype:
+                    break
+                if array.shape != shape:
+                    break
+                packed.append(pack(array))
+            else:
+                return packed
+        given = self._given(arrays, named)  # says what is wrong, if anything is
         return [pack(given[n]) if n in given else None for n in self.inputs.names]
-
-    def _fits(self, arrays: Sequence[Array]) -> bool:
-        """Tell quickly whether these are the inputs; ``_given`` tells what is wrong."""
-        if len(arrays) != len(self._input_types):
-            return False
-        for array, (dtype, shape) in zip(arrays, self._input_types, strict=True):
-            # NumPy has one object for each of its own dtypes.
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
-                return False
-        return True
 
     def _given(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         """Return checked inputs by name; raise PipelineError for a wrong or missing one."""
@@ -405,7 +403,7 @@ class Pipeline(Handle):
 
         Raises DeadlinePassed, PipelineEnded, or a stage's failure.
         """
-        return self._delivery.next(time.monotonic() + timeout_s)
+        return self._delivery.next(timeout_s)
 
     # ---- end and numbers
 

@@ -12,7 +12,7 @@ from edgepipe.runtime.named import Named
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Detection:
     """A box in pixels of a picture, left-top to right-bottom, with its class and score.
 
@@ -39,7 +39,7 @@ class Detection:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClassScore:
     """One of a classifier's best classes: the network's score and its softmax over all classes."""
 
@@ -49,7 +49,7 @@ class ClassScore:
     label: str
 
 
-@dataclass(slots=True, kw_only=True, eq=False)  # not frozen: one is made for each frame
+@dataclass(slots=True, eq=False)  # not frozen: one is made for each frame
 class FrameResult:
     """A finished frame, the same for every pipeline.
 

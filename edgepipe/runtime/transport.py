@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import DeadlinePassed
-from edgepipe.runtime.frames import TakenFrame, read_frames
+from edgepipe.runtime.frames import HEADER, TakenFrame, read_frames
 from edgepipe.runtime.handle import Functions
 from edgepipe.runtime.library import StatusError, as_tensor
 from edgepipe.runtime.named import Named
@@ -56,12 +55,14 @@ class Transport:
         """
         while True:
             left = deadline - time.monotonic()
-            try:
-                self.call(function, *arguments, min(max(left, 0.0), self.slice_s))
+            is_last = left <= self.slice_s
+            if self.call(function, *arguments, max(0.0, min(left, self.slice_s)), is_last):
                 return
-            except DeadlinePassed:
-                if left <= self.slice_s:
-                    raise
+
+    def wait_briefly(self, function: str, timeout_s: float, *arguments: object) -> bool:
+        """Call a function that waits, for less than ``slice_s``; return whether it is done."""
+        done: bool = self.call(function, *arguments, timeout_s, False)
+        return done
 
     def pack(self, array: Array) -> object:
         """Return an input as ``send`` takes it; the array may change after that only once sent."""
@@ -86,9 +87,11 @@ class Transport:
 
         The number is shifted by ``COUNT_BITS``, to leave room for the count.
         """
-        arguments = [part for id, packed in frames for part in (id, *packed)]
-        width = 1 + len(frames[0][1])
-        return starmap(self.functions["send_many"], ((width, *arguments),))
+        arguments: list[object] = [1 + len(frames[0][1])]
+        for id, packed in frames:
+            arguments.append(id)
+            arguments += packed
+        return starmap(self.functions["send_many"], (arguments,))
 
     def take(self, first: int, most: int, owned_only: bool) -> Sequence[Taken]:
         """Return up to ``most`` finished frames from number ``first`` on, with their outputs.
@@ -96,17 +99,20 @@ class Transport:
         May be repeated with the same ``first`` until another one is taken.
         """
         block = self._block
-        if block is None or not block.first <= first < block.first + block.rows:
+        if block is None or not block.first <= first < block.end:
             block = self._block = _Block(first, self._outputs)
-        row = first - block.first
+        row, room = first - block.first, block.end - first
         take = self.functions["take"]
         try:
-            content = take(first, min(most, block.rows - row), owned_only, row, *block.tensors)
+            content = take(first, most if most < room else room, owned_only, row, *block.tensors)
         except StatusError as cause:
             self.functions.fail(cause)
+        if len(content) == HEADER.size:  # one frame without boxes and classes, most often
+            number, latency_ns, id, _, _ = HEADER.unpack(content)
+            return (((number, latency_ns, id, (), ()), [array[row] for array in block.arrays]),)
         return [
-            (found, [array[found.frame - block.first] for array in block.arrays])
-            for found in read_frames(content)
+            (found, [array[found[0] - block.first] for array in block.arrays])
+            for found, _ in read_frames(content)
         ]
 
     def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:
@@ -125,9 +131,10 @@ class _Block:
 
     def __init__(self, first: int, outputs: Named[Port]) -> None:
         frame_bytes = sum(port.bytes for port in outputs)
+        rows = max(1, min(_BLOCK_FRAMES, _BLOCK_BYTES // max(frame_bytes, 1)))
         self.first = first
-        self.rows = max(1, min(_BLOCK_FRAMES, _BLOCK_BYTES // max(frame_bytes, 1)))
+        self.end = first + rows
         self.arrays = [
-            np.empty((self.rows, *array_shape(port)), np.dtype(port.dtype)) for port in outputs
+            np.empty((rows, *array_shape(port)), np.dtype(port.dtype)) for port in outputs
         ]
         self.tensors = [as_tensor(array) for array in self.arrays]

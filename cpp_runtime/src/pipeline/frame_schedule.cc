@@ -54,7 +54,20 @@ Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
   return slot;
 }
 
+// Notifications below come after the mutex is free: a thread that wakes while the other still holds
+// it would go back to sleep at once.
+
 Result<std::uint64_t> FrameSchedule::submit(std::size_t index) {
+  Result<std::uint64_t> frame = add_submitted(index);
+  if (!frame.ok()) return frame;
+  // Only stages without producers can become ready.
+  for (const Stage& stage : options_.stages) {
+    if (stage.producers.empty()) wake_[stage.worker].notify();
+  }
+  return frame;
+}
+
+Result<std::uint64_t> FrameSchedule::add_submitted(std::size_t index) {
   MutexLock lock(mutex_);
   filling_ = false;
   --leases_;
@@ -70,17 +83,17 @@ Result<std::uint64_t> FrameSchedule::submit(std::size_t index) {
   slot.submitted = now;
   spans_.add({.frame = frame, .begin = slot.acquired, .end = now, .kind = Span::Kind::kFill});
   runnable_.store(submitted_, std::memory_order_release);
-  // Only stages without producers can become ready.
-  for (const Stage& stage : options_.stages) {
-    if (stage.producers.empty()) wake_[stage.worker].notify();
-  }
   return frame;
 }
 
 void FrameSchedule::abandon(std::size_t slot) {
-  MutexLock lock(mutex_);
-  filling_ = false;
-  free_slot(slot);
+  {
+    MutexLock lock(mutex_);
+    filling_ = false;
+    slots_[slot].in_use = false;
+    --leases_;
+  }
+  slot_freed_.notify();
 }
 
 Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
@@ -100,18 +113,18 @@ Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
 }
 
 void FrameSchedule::release(std::size_t index) {
-  MutexLock lock(mutex_);
-  if (spans_.enabled()) {
-    const SlotState& slot = slots_[index];
-    spans_.add(
-        {.frame = slot.frame, .begin = slot.taken, .end = Clock::now(), .kind = Span::Kind::kTake});
+  {
+    MutexLock lock(mutex_);
+    SlotState& slot = slots_[index];
+    if (spans_.enabled()) {
+      spans_.add({.frame = slot.frame,
+                  .begin = slot.taken,
+                  .end = Clock::now(),
+                  .kind = Span::Kind::kTake});
+    }
+    slot.in_use = false;
+    --leases_;
   }
-  free_slot(index);
-}
-
-void FrameSchedule::free_slot(std::size_t slot) {
-  slots_[slot].in_use = false;
-  --leases_;
   slot_freed_.notify();
 }
 
@@ -320,6 +333,17 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status&
   if (status.ok()) progress.published.store(frame + 1, std::memory_order_release);
   const Clock::time_point now = Clock::now();
   progress.running.store(false, std::memory_order_relaxed);
+  const bool completes = note_finished(stage, frame, status, started, now);
+  if (!status.ok()) return;
+  for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
+  if (!completes) return;
+  frame_completed_.notify();
+  slot_freed_.notify();  // see await_slot
+}
+
+/// Returns whether every stage has finished the frame.
+bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, const Status& status,
+                                  Clock::time_point started, Clock::time_point now) {
   MutexLock lock(mutex_);
   spans_.add({.frame = frame,
               .begin = started,
@@ -327,15 +351,18 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status&
               .stage = static_cast<std::uint32_t>(stage),
               .kind = Span::Kind::kStage,
               .failed = !status.ok()});
-  if (!status.ok()) return fail(stage, frame, status);
+  if (!status.ok()) {
+    fail(stage, frame, status);
+    return false;
+  }
   StageState& state = stages_[stage];
   state.busy.add(nanoseconds(now - started));
   state.finished = frame + 1;
-  for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
-
   std::uint64_t completed = state.finished;
   for (const StageState& other : stages_) completed = std::min(completed, other.finished);
-  if (completed != completed_) complete(frame, now);
+  if (completed == completed_) return false;
+  complete(frame, now);
+  return true;
 }
 
 /// If several stages fail, the error of the earliest frame counts, then that of the earliest stage,
@@ -356,8 +383,6 @@ void FrameSchedule::complete(std::uint64_t frame, Clock::time_point now) {
   latency_.add(nanoseconds(slot.latency));
   if (completed_ == 1) first_completion_ = now;
   last_completion_ = now;
-  frame_completed_.notify();
-  slot_freed_.notify();  // see await_slot
 }
 
 void FrameSchedule::end_worker() {

@@ -134,7 +134,9 @@ class FrameSchedule {
   void fail(std::size_t stage, std::uint64_t frame, const Status& status) EDGEPIPE_REQUIRES(mutex_);
   void complete(std::uint64_t frame, Clock::time_point now) EDGEPIPE_REQUIRES(mutex_);
   void lower_limit(std::uint64_t limit) EDGEPIPE_REQUIRES(mutex_);
-  void free_slot(std::size_t slot) EDGEPIPE_REQUIRES(mutex_);
+  Result<std::uint64_t> add_submitted(std::size_t index) EDGEPIPE_EXCLUDES(mutex_);
+  bool note_finished(std::size_t stage, std::uint64_t frame, const Status& status,
+                     Clock::time_point started, Clock::time_point now) EDGEPIPE_EXCLUDES(mutex_);
   Status await_workers(MutexLock& lock, Clock::time_point deadline, const char* what)
       EDGEPIPE_REQUIRES(mutex_);
   bool full() const EDGEPIPE_REQUIRES(mutex_);

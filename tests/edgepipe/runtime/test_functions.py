@@ -60,22 +60,22 @@ def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
             assert get("send")(4, frame(2).tobytes()) == 1
             assert get("send")(4, frame(2).tobytes()) == 1, "the same call, not another frame"
             assert get("submitted")() == 2
-            get("drain")(2, 30.0)
-            get("await_frame")(1, 30.0)
+            get("drain")(2, 30.0, True)
+            get("await_frame")(1, 30.0, True)
             output_bytes = json.loads(get("describe")())["outputs"][0]["bytes"]
             taken = [bytes(get("take")(0, 8, False, 0)) for _ in range(2)]
             assert taken[0] == taken[1], "the same call, not other frames"
             results = read_frames(taken[0], output_bytes)
-            assert [(result.frame, result.id) for result in results] == [(0, 2), (1, 4)]
+            assert [(frame, id) for (frame, _, id, *_), _ in results] == [(0, 2), (1, 4)]
             assert get("take")(2, 8, False, 0) == b""
-            found.append([taken[0][r.end : r.end + output_bytes] for r in results])
-            get("stop")(30.0)
+            found.append([taken[0][offset : offset + output_bytes] for _, offset in results])
+            get("stop")(30.0, True)
             assert json.loads(get("statistics")())["delivered"] == 2
             with pytest.raises(Exception, match=r"status 8: .*has been stopped"):
                 get("send")(6, frame(2).tobytes())
-            get("await_end")(1, 30.0)
+            get("await_end")(1, 30.0, True)
             for _ in range(2):
-                get("restart")(1, 30.0)
+                get("restart")(1, 30.0, True)
             with pytest.raises(Exception, match="take: found frame 2, expected frame 0; "):
                 get("take")(2, 8, False, 0)
             get("cancel")()
@@ -86,15 +86,16 @@ def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
 def test_results_go_to_rows_of_tensors_or_follow_the_header(bundle, module):
     for id in (2, 4):
         module.send(id, library.as_tensor(frame()))
-    module.await_frame(1, 30.0)
+    module.await_frame(1, 30.0, True)
     outputs = json.loads(module.describe())["outputs"]
     arrays = [np.zeros((3, output["bytes"]), np.uint8) for output in outputs]
     content = module.take(0, 1, False, 2, *map(library.as_tensor, arrays))
-    (header,) = read_frames(content)
-    assert header.latency_ns > 0
-    assert header.end == len(content)
-    (follows,) = read_frames(module.take(1, 1, False, 0), sum(o["bytes"] for o in outputs))
-    assert follows.content[follows.end :] == b"".join(array[2].tobytes() for array in arrays)
+    (((_, latency_ns, *_), end),) = read_frames(content)
+    assert latency_ns > 0
+    assert end == len(content)
+    follows = module.take(1, 1, False, 0)
+    ((_, offset),) = read_frames(follows, sum(o["bytes"] for o in outputs))
+    assert follows[offset:] == b"".join(array[2].tobytes() for array in arrays)
     assert not any(array[:2].any() for array in arrays)
 
 
@@ -103,13 +104,14 @@ def test_frames_with_an_owner_are_taken_alone_and_withdrawn_ones_are_nobodys(bun
         module.send(id, library.as_tensor(frame()))
     module.withdraw(5)
     module.withdraw(77)
-    module.drain(3, 30.0)
-    module.await_slot(0.0)
+    module.drain(3, 30.0, True)
+    module.await_slot(0.0, True)
     output_bytes = sum(output["bytes"] for output in json.loads(module.describe())["outputs"])
     found = read_frames(module.take(0, 8, True, 0), output_bytes)
-    assert [(taken.frame, taken.id) for taken in found] == [(0, 3), (1, -1)]
+    assert [(frame, id) for (frame, _, id, *_), _ in found] == [(0, 3), (1, -1)]
     assert module.take(2, 8, True, 0) == b""
-    assert [taken.id for taken in read_frames(module.take(2, 8, False, 0), output_bytes)] == [8]
+    (((_, _, id, *_), _),) = read_frames(module.take(2, 8, False, 0), output_bytes)
+    assert id == 8
 
 
 def test_a_read_only_array_is_an_input(bundle):
