@@ -1,10 +1,14 @@
-"""Argument types: a malformed value ends the program with argparse's message and exit code 2."""
+"""Parsers of commands, and types of arguments.
+
+A malformed value ends the program with argparse's message and exit code 2.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from edgepipe.errors import PartitionError
 from edgepipe.partition.placement import DEVICES
@@ -54,3 +58,15 @@ def placement(texts: Sequence[str]) -> dict[str, str]:
                 hint="give one --place for each operator",
             )
     return overrides
+
+
+def add_command(
+    commands: Any, name: str, summary: str, description: str, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """Add a command's parser to ``commands``; its help keeps the lines of ``epilog``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=description, epilog=epilog
+    )
+    if epilog is not None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser

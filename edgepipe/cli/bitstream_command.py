@@ -13,11 +13,17 @@ from typing import Any
 from edgepipe import boards
 from edgepipe.bitstream import check, install, manifest, parts
 from edgepipe.bitstream.check import BitstreamFile
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import BitstreamError
 from edgepipe.report.table import format_table
 
+HELP = "check, convert and install bitstreams"
+DESCRIPTION = (
+    "List the published bitstreams, check a file against them and against a board, convert it "
+    "for Linux's fpga_manager, or program a board with it."
+)
 EPILOG = """\
 examples:
   edgepipe bitstream list
@@ -29,14 +35,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser and its actions."""
-    parser = commands.add_parser(
-        "bitstream",
-        help="check, convert and install bitstreams",
-        description="List the published bitstreams, check a file against them and against a board, "
-        "convert it for Linux's fpga_manager, or program a board with it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "bitstream", HELP, DESCRIPTION, EPILOG)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     action = actions.add_parser("list", help="list the published bitstreams")
     action.add_argument("--json", action="store_true", help="print JSON")

@@ -8,11 +8,14 @@ from typing import Any
 
 from edgepipe import boards
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
 from edgepipe.partition.depthwise import CHOICES
 from edgepipe.recipe import BuildOptions, build_bundle
 
+HELP = "compile a network for a board"
+DESCRIPTION = "Quantise an ONNX network to int8, split it into stages and compile them."
 EPILOG = """\
 The network's description (its preprocessing and the meaning of its outputs) is read from the TOML
 file next to MODEL with the same name, or from the file given with --description. OUT is a folder,
@@ -26,13 +29,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "build",
-        help="compile a network for a board",
-        description="Quantise an ONNX network to int8, split it into stages and compile them.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "build", HELP, DESCRIPTION, EPILOG)
     parser.add_argument("model", metavar="MODEL", type=Path, help="float ONNX network")
     parser.add_argument(
         "--board",

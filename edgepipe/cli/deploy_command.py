@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress, print_error, print_line
 from edgepipe.cli.hints import hint_of
 from edgepipe.cli.logs_command import show_logs
@@ -24,6 +25,10 @@ from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
 from edgepipe.report.table import format_table
 
+HELP = "deploy a bundle to boards over SSH"
+DESCRIPTION = (
+    "Copy a bundle to one or several boards, run its golden input there, then switch to it."
+)
 EPILOG = """\
 A release contains the bundle and the edgepipe-run that was built for the board. Files that the
 board already has, by digest, are linked instead of sent again. The golden input runs on the board
@@ -48,14 +53,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "deploy",
-        help="deploy a bundle to boards over SSH",
-        description="Copy a bundle to one or several boards, run its golden input there, then "
-        "switch to it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "deploy", HELP, DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, nargs="?", help="bundle to deploy")
     parser.add_argument(
         "--host",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.deploy.connection import Target
 from edgepipe.doctor import examination, needs
@@ -17,6 +18,11 @@ from edgepipe.doctor.examination import Examination
 from edgepipe.progress import Silent
 from edgepipe.report.table import format_table
 
+HELP = "examine a board over SSH"
+DESCRIPTION = (
+    "Examine a board over SSH. Each finding is ok, warn or fail and has a remedy. The exit "
+    "code is 1 if any finding is fail."
+)
 EPILOG = """\
 Examines kernel, modules, UIO device, buffers, memory, access rights, bitstream, camera, clocks,
 temperature, power and versions, and changes nothing on the board. If the accelerator can be opened,
@@ -31,14 +37,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "doctor",
-        help="examine a board over SSH",
-        description="Examine a board over SSH. Each finding is ok, warn or fail and has a remedy. "
-        "The exit code is 1 if any finding is fail.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "doctor", HELP, DESCRIPTION, EPILOG)
     parser.add_argument("--host", required=True, metavar="HOST", help="board, as ssh knows it")
     parser.add_argument(
         "--bundle", type=Path, metavar="BUNDLE", help="check what this bundle needs"

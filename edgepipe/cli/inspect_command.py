@@ -11,20 +11,20 @@ from typing import Any
 from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.errors import BundleError, advise
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
 
+HELP = "show what a bundle contains"
+DESCRIPTION = "Check a bundle's digests and show its stages and where each operator runs."
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show what a bundle contains",
-        description="Check a bundle's digests and show its stages and where each operator runs.",
-    )
+    parser = add_command(commands, "inspect", HELP, DESCRIPTION)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument("--operators", action="store_true", help="list every operator's placement")
     parser.add_argument(

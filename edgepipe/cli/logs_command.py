@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.deploy import deployment, fleet, logs
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import EdgepipeError
 
+HELP = "show the logs of pipelines on boards"
+DESCRIPTION = "Show the journal of the systemd unit that runs the current release."
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "logs",
-        help="show the logs of pipelines on boards",
-        description="Show the journal of the systemd unit that runs the current release.",
-    )
+    parser = add_command(commands, "logs", HELP, DESCRIPTION)
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="board (repeatable)"
     )

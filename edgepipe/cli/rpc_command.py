@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.report.table import format_table
 from edgepipe.rpc.server import KEY, PROGRAM
 
+HELP = "run and time stages on a board over TVM RPC"
+DESCRIPTION = "Start the RPC server on a board, connect through an SSH tunnel, and use it."
 EPILOG = """\
 The command copies the server, edgepipe-rpcd, to the board unless the board already has it. The
 server listens only on the board's 127.0.0.1 and is reached through an SSH tunnel. Without --host it
@@ -29,13 +32,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "rpc",
-        help="run and time stages on a board over TVM RPC",
-        description="Start the RPC server on a board, connect through an SSH tunnel, and use it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "rpc", HELP, DESCRIPTION, EPILOG)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     opened = actions.add_parser(
         "open", help="print the server's address; the server ends when standard input closes"

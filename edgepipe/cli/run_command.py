@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
 from edgepipe.runtime.statistics import Statistics
 
+HELP = "run a bundle on a video, a picture or a folder of pictures"
+DESCRIPTION = "Run a bundle's pipeline on this machine."
 EPILOG = """\
 Pictures are resized to the network's input as its description says. Boxes are in pixels of the
 picture. VTA stages run on the simulator and ARM stages as kernels for this machine; both compute
@@ -29,13 +32,7 @@ other programs used the cores during the measurement, so a gain above the bound 
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "run",
-        help="run a bundle on a video, a picture or a folder of pictures",
-        description="Run a bundle's pipeline on this machine.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "run", HELP, DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--input", required=True, type=Path, metavar="SOURCE", help="video, picture or folder"

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.bundle import signature, storage
+from edgepipe.cli.arguments import add_command
 
+HELP = "sign a bundle"
+DESCRIPTION = "Sign a bundle with an OpenSSH key, in place of any signature that it has."
 EPILOG = """\
 The signature covers the manifest, and with it the digest of every file, the bundle's name and its
 version. KEY is an OpenSSH private key, or the public part of one in an agent. For a passphrase,
@@ -22,13 +25,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "sign",
-        help="sign a bundle",
-        description="Sign a bundle with an OpenSSH key, in place of any signature that it has.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "sign", HELP, DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--key", required=True, type=Path, metavar="KEY", help="OpenSSH key that signs"

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line, redraw_screen
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.errors import RuntimeFailure
 from edgepipe.top import snapshot, text
 from edgepipe.top.snapshot import Rates, Reading, Snapshot
 
+HELP = "watch running pipelines"
+DESCRIPTION = "Show frames per second, latency, busy times and queue fill of running pipelines."
 EPILOG = """\
 Every edgepipe-run, edgepipe-cam and Python Pipeline publishes its statistics for this command.
 Frames per second and busy shares cover the time since the last refresh (with --once: the whole
@@ -34,14 +37,7 @@ Found = list[tuple[Snapshot, Rates]]
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "top",
-        help="watch running pipelines",
-        description="Show frames per second, latency, busy times and queue fill of running "
-        "pipelines.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "top", HELP, DESCRIPTION, EPILOG)
     parser.add_argument(
         "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"
     )

@@ -13,10 +13,13 @@ from typing import Any
 
 from edgepipe import boards
 from edgepipe.cli import arguments
+from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.virtual_board.board import VirtualBoard
 from edgepipe.virtual_board.fpga_model import FAULTS, FpgaOptions
 
+HELP = "an emulated Ultra96 to deploy to and test on"
+DESCRIPTION = "Start, stop and use an Ultra96 that QEMU emulates on this machine."
 EPILOG = """\
 The board is QEMU with the Ultra96's device tree, Debian's kernel and a small Debian system. Its
 FPGA is a process on this machine that runs the accelerator's simulator behind registers, DMA and an
@@ -33,13 +36,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser and those of its actions."""
-    parser = commands.add_parser(
-        "virtual-board",
-        help="an emulated Ultra96 to deploy to and test on",
-        description="Start, stop and use an Ultra96 that QEMU emulates on this machine.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "virtual-board", HELP, DESCRIPTION, EPILOG)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--folder",
