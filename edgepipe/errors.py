@@ -87,8 +87,6 @@ class PipelineEnded(RuntimeFailure):
 class FrameCancelled(RuntimeFailure):
     """The result of a frame whose future was cancelled."""
 
-    usual_remedy = "submit the frame again"
-
 
 class PipelineError(EdgepipeError):
     """A pipeline that is put together wrongly, or a frame that does not fit it."""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,13 +31,12 @@ class Text:
 
 def python_texts() -> Iterator[Text]:
     """Yield the texts of all errors that Python sources construct, and of what they advise."""
-    for folder in PYTHON:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    yield from _call_texts(path, node)
-                elif isinstance(node, ast.Assign) and _is_hint_name(node.targets[0]):
-                    yield from _python(path, node.value, is_hint=True)
+    for path, module in _modules():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call):
+                yield from _call_texts(path, node)
+            elif isinstance(node, ast.Assign) and _is_hint_name(node.targets[0]):
+                yield from _python(path, node.value, is_hint=True)
 
 
 def _call_texts(path: Path, call: ast.Call) -> Iterator[Text]:
@@ -51,11 +51,12 @@ def _call_texts(path: Path, call: ast.Call) -> Iterator[Text]:
 
 
 def _is_hint_name(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id.strip("_").lower() in ("hint", "remedy")
+    name = target.id.strip("_").lower() if isinstance(target, ast.Name) else ""
+    return name.endswith(("hint", "hints", "remedy", "remedies"))
 
 
 def _python(path: Path, value: ast.expr, *, is_hint: bool) -> Iterator[Text]:
-    """Yield the text of an expression, or of both sides of a condition."""
+    """Yield the texts of an expression: both sides of a condition, all entries of a table."""
     where = f"{path.relative_to(ROOT)}:{value.lineno}"
     if isinstance(value, ast.IfExp):
         yield from _python(path, value.body, is_hint=is_hint)
@@ -64,13 +65,79 @@ def _python(path: Path, value: ast.expr, *, is_hint: bool) -> Iterator[Text]:
         for side in value.values:
             yield from _python(path, side, is_hint=is_hint)
     elif isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value:
-        yield Text(where=where, parts=(value.value,), is_hint=is_hint)
+        parts = tuple(re.split(r"\{\w+\}", value.value)) if is_hint else (value.value,)
+        yield Text(where=where, parts=parts, is_hint=is_hint)  # {host}: see str.format
     elif isinstance(value, ast.JoinedStr):
-        parts = tuple(p.value for p in value.values if isinstance(p, ast.Constant))
+        parts = tuple(str(p.value) for p in value.values if isinstance(p, ast.Constant) and p.value)
         yield Text(where=where, parts=parts, is_hint=is_hint)
     elif isinstance(value, ast.BinOp):
         for side in (value.left, value.right):
             yield from _python(path, side, is_hint=is_hint)
+    elif isinstance(value, ast.Tuple | ast.List):
+        tables = [e for e in value.elts if isinstance(e, ast.Tuple | ast.List)]
+        for entry in tables or value.elts[-1:]:  # the last of a row is its text
+            yield from _python(path, entry, is_hint=is_hint)
+    elif isinstance(value, ast.Dict):
+        for entry in value.values:
+            yield from _python(path, entry, is_hint=is_hint)
+    elif isinstance(value, ast.Subscript) and is_hint:
+        yield from _python(path, value.value, is_hint=True)
+    elif isinstance(value, ast.Name) and is_hint:
+        for assigned in _constants().get(value.id) or _locals(path).get(value.id, ()):
+            yield from _python(*assigned, is_hint=True)
+    elif isinstance(value, ast.Call) and is_hint:
+        function = value.func
+        if isinstance(function, ast.Attribute):  # remedy.format(host=host)
+            yield from _python(path, function.value, is_hint=True)
+        elif isinstance(function, ast.Name):
+            for returned in _results().get(function.id, ()):
+                yield from _python(*returned, is_hint=True)
+
+
+@cache
+def _modules() -> tuple[tuple[Path, ast.Module], ...]:
+    """Return the parsed sources of both packages."""
+    paths = [path for folder in PYTHON for path in sorted((ROOT / folder).rglob("*.py"))]
+    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
+
+
+@cache
+def _constants() -> dict[str, list[tuple[Path, ast.expr]]]:
+    """Return what is assigned to the constants of all modules, by name."""
+    found: dict[str, list[tuple[Path, ast.expr]]] = {}
+    for path, module in _modules():
+        for node in module.body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.AugAssign):
+                target = node.target
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign | ast.AugAssign):
+                found.setdefault(target.id, []).append((path, node.value))
+    return found
+
+
+@cache
+def _locals(path: Path) -> dict[str, list[tuple[Path, ast.expr]]]:
+    """Return what functions of a module assign to their names, by name."""
+    found: dict[str, list[tuple[Path, ast.expr]]] = {}
+    for node in ast.walk(dict(_modules())[path]):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append((path, node.value))
+    return found
+
+
+@cache
+def _results() -> dict[str, list[tuple[Path, ast.expr]]]:
+    """Return what the functions of all modules return, by the function's name."""
+    found: dict[str, list[tuple[Path, ast.expr]]] = {}
+    for path, module in _modules():
+        for function in module.body:
+            if isinstance(function, ast.FunctionDef):
+                found[function.name] = [
+                    (path, node.value)
+                    for node in ast.walk(function)
+                    if isinstance(node, ast.Return) and node.value is not None
+                ]
+    return found
 
 
 def cpp_texts() -> Iterator[Text]:
@@ -88,3 +155,61 @@ def literals(path: Path) -> Iterator[Text]:
         whole = "".join(re.findall(_LITERAL, found[0]))
         line = source[: found.start()].count("\n") + 1
         yield Text(where=f"{path.relative_to(ROOT)}:{line}", parts=(whole,), is_hint=False)
+
+
+def cpp_hints() -> Iterator[Text]:
+    """Yield the hints that C++ sources give: the third value of a Status, and advised()."""
+    for folder in (*CPP, "cpp_runtime/rpc"):
+        for path in sorted((ROOT / folder).rglob("*.*")):
+            if path.suffix in (".cc", ".h"):
+                source = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+                for match in re.finditer(r"(?:\bStatus|\badvised|\breturn )[({]", source):
+                    arguments = _arguments(source, match.end())
+                    is_advice = "advised" in match[0]
+                    is_status = len(arguments) == 3 and re.search(r"\bcode|Code::", arguments[0])
+                    if is_advice or is_status:
+                        line = source[: match.start()].count("\n") + 1
+                        yield from _cpp_hint(
+                            source, arguments[-1], f"{path.relative_to(ROOT)}:{line}"
+                        )
+
+
+def _cpp_hint(source: str, argument: str, where: str) -> Iterator[Text]:
+    """Yield the text of an expression: its literals, or the constant that it names."""
+    constant = re.fullmatch(r"\s*(k[A-Z]\w*)\s*", argument)
+    if constant and (found := re.search(rf"{constant[1]}\s*=\s*((?:{_LITERAL}\s*)+);", source)):
+        argument = found[1]
+    if re.fullmatch(rf"(?:\s*{_LITERAL})+\s*", argument):
+        parts: tuple[str, ...] = ("".join(re.findall(_LITERAL, argument)),)
+    else:
+        parts = tuple(re.findall(_LITERAL, argument))
+    if parts:
+        yield Text(where=where, parts=parts, is_hint=True)
+
+
+def _arguments(source: str, start: int) -> list[str]:
+    """Return the arguments of a C++ call whose parenthesis ends before ``start``."""
+    depth, begin, found = 0, start, []
+    for token in re.compile(rf"{_LITERAL}|[()\[\]{{}},]").finditer(source, start):
+        if token[0] in "([{":
+            depth += 1
+        elif token[0] in ")]}" and depth:
+            depth -= 1
+        elif token[0] == "," and not depth:
+            found.append(source[begin : token.start()])
+            begin = token.end()
+        elif token[0] in ")]}":
+            return [*found, source[begin : token.start()]]
+    return found
+
+
+def shell_hints() -> Iterator[Text]:
+    """Yield the hints of scripts for boards: the second text of ``fail`` and ``lacks``."""
+    for path in sorted(ROOT.glob("board/*.sh")):
+        source = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        calls = re.findall(rf"\b(?:fail|lacks) {_LITERAL}\s+{_LITERAL}", source)
+        lines = re.findall(r'echo "hint: ([^"]*)"', source)
+        for hint in [hint for _, hint in calls] + lines:
+            plain = hint.replace("\\`", "`")
+            parts = tuple(re.split(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)", plain))
+            yield Text(where=str(path.relative_to(ROOT)), parts=parts, is_hint=True)

@@ -21,7 +21,7 @@ COMMAND = re.compile(r"(?:`|: )edgepipe ([a-z][a-z-]*)((?: +[^`;]*)?)")
 DOCUMENT = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[\w-]+\.(?:md|toml))\b")
 # Programs that are not edgepipe's: their flags are theirs.
 OTHER_PROGRAMS = re.compile(
-    r"(?:apt-get|cmake|v4l2-ctl|cpupower|ssh-keygen|ssh-copy-id|modprobe|ulimit|ls|ninja)\b[^`;,]*"
+    r"(?:apt-get|cmake|sudo|v4l2-ctl|cpupower|ssh-keygen|ssh-copy-id|modprobe|ulimit|ls|ninja)\b[^`;,]*"
 )
 PROGRAMS = ("cpp_runtime/programs", "cpp_runtime/src/programs")
 
@@ -69,6 +69,7 @@ def problems_of(text: Text) -> list[str]:
     rest = COMMAND.sub("", rest)
     allowed: set[str] = set()
     if text.where.startswith("edgepipe/cli/"):
+        allowed |= flags_of("")
         module = Path(text.where.partition(":")[0]).stem.removesuffix("_command")
         shared = module.replace("_", "-") not in names
         for command in names if shared else {module.replace("_", "-")}:

@@ -84,7 +84,7 @@ class FrameFuture:
         """
         self._settle(timeout_s)
         if self._cancelled:
-            raise FrameCancelled(f"frame {self.frame} was cancelled")
+            raise self._cancelled_error()
         if self._error is not None:
             raise self._error
         assert self._result is not None
@@ -102,8 +102,11 @@ class FrameFuture:
         except RuntimeFailure as error:
             return error
         if self._cancelled:
-            return FrameCancelled(f"frame {self.frame} was cancelled")
+            return self._cancelled_error()
         return self._error
+
+    def _cancelled_error(self) -> FrameCancelled:
+        return FrameCancelled(f"frame {self.frame} was cancelled", hint="submit the frame again")
 
     def cancel(self) -> bool:
         """Drop the result and give the slot back as soon as the frame is finished.

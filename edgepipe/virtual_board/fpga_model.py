@@ -76,8 +76,7 @@ class FpgaModel:
             if process.wait_until_gone(0.02):
                 raise VirtualBoardError(
                     f"FPGA model: {program} ended: {host_tools.last_line(log)}",
-                    hint=f"accelerator {options.accelerator.configuration}, "
-                    f"revision {options.accelerator.revision}",
+                    hint=f"its output: {log}",
                 )
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ replaced by programs that record their calls.
 """
 
 import getpass
+import gzip
 import os
 import shutil
 import subprocess
@@ -32,14 +33,14 @@ def board(tmp_path):
     (programs / "modinfo").write_text("#!/bin/sh\n")
     (programs / "modinfo").chmod(0o755)
 
-    def setup(*options, name="ultra96", here=BOARD):
+    def setup(*options, name="ultra96", here=BOARD, path=None):
         command = ["sh", here / "setup.sh", "--board", name, "--user", getpass.getuser()]
         paths = f"{programs}:{Path(needs.installed('dtc', 'device-tree-compiler')).parent}"
         return subprocess.run(
             [*command, "--system", system, "--root", tmp_path / "releases", *options],
             capture_output=True,
             text=True,
-            env=os.environ | {"PATH": f"{paths}:{os.environ['PATH']}"},
+            env=os.environ | {"PATH": path or f"{paths}:{os.environ['PATH']}"},
         )
 
     setup.system, setup.programs, setup.releases = system, programs, tmp_path / "releases"
@@ -103,17 +104,50 @@ def test_missing_parts_of_a_board_are_reported_with_a_remedy(board):
     done = board()
     assert done.returncode == 1
     assert "lacking  kernel module u-dma-buf, and XRT's zocl in its place\n" in done.stdout
-    assert "modprobe u-dma-buf\n" in done.stdout
+    assert (
+        "         build github.com/ikwzm/udmabuf against this kernel's headers, "
+        "then modprobe u-dma-buf\n" in done.stdout
+    )
     assert "lacking  contiguous memory: 16384 KiB of CMA, expected 65536 or more\n" in done.stdout
-    assert "add cma=128M to the kernel's command line" in done.stdout
+    assert (
+        "         add cma=128M to the kernel's command line, in the boot loader or bootargs\n"
+        in done.stdout
+    )
     assert done.stdout.splitlines()[-2].endswith(", 2 lacking")
+
+
+def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board):
+    (board.programs / "modinfo").write_text("#!/bin/sh\nexit 1\n")
+    with gzip.open(board.system / "proc/config.gz", "wb") as config:
+        config.write(b"CONFIG_UIO=y\n")
+    done = board()
+    assert "         use a kernel that has CONFIG_UIO_PDRV_GENIRQ\n" in done.stdout
+    assert (
+        "         merge vta.dtbo into the boot loader's device tree with fdtoverlay "
+        "(docs/guides/board.md)\n" in done.stdout
+    )
+    tools = board.programs.parent / "few"
+    tools.mkdir()
+    for tool in ("sh", "sed", "grep", "id", "getent", "cut", "uname", "dirname", "cat", "cmp"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    for tool in ("mkdir", "cp", "mv", "chmod", "mktemp", "rm", "dtc", "zcat", "gzip"):
+        (tools / tool).symlink_to(needs.installed(tool, "device-tree-compiler"))
+    done = board("--dry-run", path=f"{board.programs}:{tools}")
+    assert "lacking  flock\n         deploy needs it (coreutils, tar, util-linux)\n" in done.stdout
+    (tools / "dtc").unlink()
+    done = board("--dry-run", path=f"{board.programs}:{tools}")
+    assert done.stderr.splitlines()[-1] == (
+        "hint: copy the folder that `make board` writes to build/board, which contains it"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
         (("--board", "kv260"), 1, "error: board kv260: no kv260.toml or no kv260-overlay"),
+        (("--board", "kv260"), 1, "\nhint: known boards: ultra96, pynq-z2\n"),
         (("--user", "nobody-here"), 1, "error: user nobody-here: does not exist"),
+        (("--user", "nobody-here"), 1, "\nhint: name one with --user\n"),
         (("--root", "relative"), 1, "error: --root relative: expected an absolute path"),
         (("--bord", "ultra96"), 2, "sh setup.sh --board ultra96 [--user USER]"),
     ],
@@ -123,6 +157,15 @@ def test_wrong_use_is_reported_in_one_line(board, options, code, says):
     assert done.returncode == code
     assert says in done.stderr
     assert not board.called.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is taken from root's rights")
+def test_a_user_who_is_not_root_is_told_how_to_run_it():
+    script = "uname() { echo aarch64; }; set -- --board ultra96; . ./setup.sh"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=BOARD, user=65534, capture_output=True, text=True
+    )
+    assert done.stderr == "error: must be root\nhint: sudo sh setup.sh ...\n"
 
 
 def test_the_units_are_what_systemd_accepts(board):
@@ -156,10 +199,13 @@ def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_distinguish
     done = subprocess.run(["sh", apply_overlay, board.system], capture_output=True, text=True)
     assert done.returncode == 1
     assert "missing, expected a kernel with CONFIG_OF_CONFIGFS" in done.stderr
+    blob = board.system / "lib/firmware/edgepipe/vta.dtbo"
+    assert done.stderr.endswith(
+        f"hint: merge {blob} into the boot loader's device tree with fdtoverlay\n"
+    )
     overlays = config / "device-tree/overlays"
     overlays.mkdir(parents=True)
     subprocess.run(["sh", apply_overlay, board.system], check=True)
-    blob = board.system / "lib/firmware/edgepipe/vta.dtbo"
     assert (overlays / "vta/dtbo").read_bytes() == blob.read_bytes()
     # The kernel shows what it applied; a second run must not apply it again.
     (board.system / "proc/device-tree/vta@a0000000").mkdir(parents=True)

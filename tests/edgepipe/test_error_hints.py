@@ -336,6 +336,10 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an index out of range": (lambda f: Named(("a", "b"), [1, 2])[7], "there are 2: a, b"),
     "an unknown name": (lambda f: Named(("left", "right"), [1, 2])["lft"], "did you mean: left"),
+    "a name like no other": (
+        lambda f: Named(("left", "right"), [1, 2])["zzz"],
+        "known names: left, right",
+    ),
     "an unknown fault": (
         lambda f: FpgaOptions(accelerator=Accelerator(), faults=("burn=1",)),
         "known: hang=N, lost-interrupt=N, stale-done=N (in every N-th run)",

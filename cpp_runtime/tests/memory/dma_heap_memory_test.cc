@@ -94,7 +94,9 @@ TEST_F(DmaHeap, NamesWhatTheKernelRefuses) {
 TEST_F(DmaHeap, MachineWithoutAContiguousOneHasNone) {
   fs::remove(root / "dev/dma_heap/linux,cma");
   EXPECT_FALSE(DmaHeapMemory::present(options()));
-  EXPECT_EQ(DmaHeapMemory::open(options()).status().code(), Code::kNotFound);
+  const Status status = DmaHeapMemory::open(options()).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_EQ(status.hint(), "use a kernel with CONFIG_DMABUF_HEAPS_CMA");
 }
 
 TEST_F(DmaHeap, AcceleratorUsesItWithoutUdmabufAndZocl) {

@@ -25,6 +25,12 @@ TEST(HostMemory, SaysHowWideItsWidestGapIs) {
   EXPECT_EQ(refused.hint(), "use fewer slots, or give the session more memory");
 }
 
+TEST(HostMemory, RefusesAnArenaThatNoMachineHas) {
+  const Status status = HostMemory::create({.arena_bytes = std::uint64_t{1} << 62}).status();
+  EXPECT_EQ(status.code(), Code::kOutOfMemory);
+  EXPECT_EQ(status.hint(), "free memory on this machine");
+}
+
 TEST(HostMemory, RefusesAMisalignedBase) {
   EXPECT_EQ(HostMemory::create({.base_address = 16}).status().code(), Code::kInvalidArgument);
 }

@@ -84,7 +84,9 @@ TEST_F(Zocl, NamesWhatTheDriverRefuses) {
 TEST_F(Zocl, MachineWithoutTheDriverHasNone) {
   fs::remove_all(root / "class/drm/renderD129");
   EXPECT_FALSE(ZoclMemory::present(options()));
-  EXPECT_EQ(ZoclMemory::open(options()).status().code(), Code::kNotFound);
+  const Status status = ZoclMemory::open(options()).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_EQ(status.hint(), "install XRT");
 }
 
 TEST_F(Zocl, AcceleratorUsesItWithoutUdmabuf) {

@@ -14,9 +14,10 @@ from bit_files import (
 )
 
 from edgepipe import boards
-from edgepipe.bitstream import check, manifest
+from edgepipe.bitstream import check, install, manifest
 from edgepipe.bitstream.manifest import BitstreamManifest, KnownBitstream
 from edgepipe.cli import bitstream_command
+from edgepipe.deploy.connection import Target
 from edgepipe.errors import BitstreamError
 
 ULTRA96_BIT = make_bit(make_stream(ULTRA96_IDCODE), part=ULTRA96_PART)
@@ -114,6 +115,21 @@ def test_convert_gives_the_same_bytes_from_every_form(tmp_path, source, capsys):
     assert output.read_bytes() == swap(make_stream())
     assert f"{output}: 156 bytes for fpga_manager" in capsys.readouterr().out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "vta.bit"]
+
+
+def test_an_intel_file_is_programmed_as_it_is(tmp_path):
+    known = published_as(b"rbf", path="de10nano/vta.rbf")
+    with pytest.raises(BitstreamError, match="not a Xilinx bitstream") as caught:
+        check.converted(check.read(write(tmp_path, b"rbf", "vta.rbf"), known))
+    assert caught.value.hint == "an Intel .rbf file is programmed without conversion"
+
+
+def test_a_file_for_another_board_is_not_installed(tmp_path):
+    file = check.read(write(tmp_path, ULTRA96_BIT), manifest.load())
+    target = Target(host="board", root="edgepipe")
+    with pytest.raises(BitstreamError, match="does not fit board pynq-z2") as caught:
+        install.install(target, file, boards.load("pynq-z2"), operator="tester@host")
+    assert caught.value.hint == "`edgepipe bitstream list` shows which file is for which board"
 
 
 def test_convert_leaves_nothing_behind_when_it_cannot_write(tmp_path):

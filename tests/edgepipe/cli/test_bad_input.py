@@ -234,6 +234,23 @@ def test_a_missing_bundle(project, capsys):
     assert_error(ran.stderr, ran.returncode, f"{path}: no such bundle", "edgepipe build")
 
 
+def test_a_listing_of_a_stage_that_does_not_exist(built, capsys):
+    code = run("inspect", built, "--disassemble", "vta9")
+    assert_fails(capsys, code, "no VTA stage 'vta9'", "VTA stages: ")
+
+
+def test_the_timing_of_a_bundle_without_vta_stages(project, capsys):
+    assert build(project, "--cut", "logits", board="host") == 0
+    capsys.readouterr()
+    code = run("inspect", project / "out", "--timing")
+    assert_fails(
+        capsys,
+        code,
+        "no VTA stage, so there is nothing to time",
+        "`edgepipe inspect --operators` shows why its operators are on arm",
+    )
+
+
 def test_unreadable_inputs(built, project, capsys):
     broken = project / "broken.avi"
     broken.write_bytes(b"RIFF" + bytes(64))

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from edgepipe.cli import arguments
-from edgepipe.cli.hints import COMMANDS, FLAGS, WITHOUT_HINT, hint_of
+from edgepipe.cli.hints import COMMANDS, FLAGS, hint_of
 from edgepipe.cli.main import COMMANDS as ALL_COMMANDS
 from edgepipe.errors import BundleError, EdgepipeError, PartitionError, QuantizeError, advise
 
@@ -41,7 +41,9 @@ def test_what_no_flag_sets_is_a_command_of_its_own() -> None:
 
 
 def test_an_error_without_a_hint_says_how_to_find_out_more() -> None:
-    assert hint_of(EdgepipeError("failed"), None) == WITHOUT_HINT
+    assert hint_of(EdgepipeError("failed"), None) == (
+        "if the text does not help: edgepipe --debug COMMAND ... shows where it failed"
+    )
 
 
 @pytest.mark.parametrize(("option", "flag"), FLAGS.items())

@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "bitstream"))
 import bit_files
 
 ULTRA96 = boards.load("ultra96")
+FPGA_MANAGER = "the board needs a kernel with fpga_manager (from Xilinx, PYNQ or Ubuntu)"
 
 
 @pytest.fixture
@@ -83,14 +84,22 @@ def test_a_kernel_without_the_firmware_file_is_reported_before_anything_is_sent(
     (system / "sys/class/fpga_manager/fpga0/firmware").unlink()
     with pytest.raises(BitstreamError, match="only through device-tree overlays") as caught:
         run()
-    assert "kernel with fpga_manager" in caught.value.hint
+    assert caught.value.hint == FPGA_MANAGER
     assert not (system / "lib").exists()
 
 
 def test_a_board_without_fpga_manager_is_reported(run, system):
     (system / "sys/class/fpga_manager").rename(system / "sys/class/other")
-    with pytest.raises(BitstreamError, match="there is no fpga_manager"):
+    with pytest.raises(BitstreamError, match="there is no fpga_manager") as caught:
         run()
+    assert caught.value.hint == FPGA_MANAGER
+
+
+def test_firmware_that_this_user_cannot_write_is_reported(run, system):
+    (system / "lib").write_text("not a folder")
+    with pytest.raises(BitstreamError, match="cannot create") as caught:
+        run()
+    assert caught.value.hint == "log in as root, or allow the user `sudo -n` on the board"
 
 
 def test_an_accelerator_in_use_is_not_programmed_over(run, system):
@@ -100,8 +109,9 @@ def test_an_accelerator_in_use_is_not_programmed_over(run, system):
     (system / "dev").mkdir()
     with (system / "dev/uio3").open("w") as device:
         fcntl.flock(device, fcntl.LOCK_EX)
-        with pytest.raises(BitstreamError, match=r"a pipeline uses the accelerator \(/dev/uio3\)"):
+        with pytest.raises(BitstreamError, match=r"uses the accelerator \(/dev/uio3\)") as caught:
             run()
+    assert caught.value.hint == "stop the pipeline on the board, then install again"
     assert programmed(system).exists()
 
 

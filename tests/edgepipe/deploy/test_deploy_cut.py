@@ -113,8 +113,11 @@ def test_the_link_cut_at_any_byte(board, make_bundle, options):
 def test_what_an_interrupted_deploy_had_sent_is_not_sent_again(board, make_bundle, options):
     deploy(board, make_bundle(), options)
     bundle = make_bundle(kernels=os.urandom(200_000))
-    with pytest.raises(DeployError, match="connection lost"):
+    with pytest.raises(DeployError, match="connection lost") as caught:
         deploy(board, bundle, options, CutAt(board.link.cut, "golden"))
+    assert caught.value.hint == (
+        "deploy again once the board is reachable; files already sent are not sent again"
+    )
     board.link.mend()
     outcome = deploy(board, bundle, options)
     assert (outcome.result, outcome.sent_files, outcome.release) == ("deployed", 0, 2)

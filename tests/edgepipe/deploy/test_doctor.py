@@ -107,74 +107,113 @@ def test_a_good_board_has_nothing_that_fails(examine):
     assert found["versions"].text == f"edgepipe {__version__} here, no release on the board"
 
 
-REMEDIES = {
-    "registers": (
-        "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
-        "of_id=generic-uio; on a PYNQ image, program the bitstream first",
-        "grant the user access with a udev rule or a group, or log in as a user who has it",
-        "extend the device tree's vta node to all four register blocks",
-    ),
-    "buffers": (
-        "load u-dma-buf with udmabuf0=67108864, or name a buffer in the device tree",
-        "load u-dma-buf with a larger buffer (udmabuf0=BYTES, or its size in the device tree)",
-        "make /sys/class/u-dma-buf/udmabuf0/sync_for_* writable for the user",
-    ),
-    "UIO driver": ("modprobe uio_pdrv_genirq of_id=generic-uio",),
-    "buffer driver": ("build and load the kernel module u-dma-buf",),
-    "FPGA clock": ("set the clock, or build for this one; a faster clock may hang the VTA",),
-    "FPGA manager": ("program the bitstream through fpga_manager",),
-    "bitstream": (
-        "program the FPGA with `edgepipe bitstream install`",
-        "program the FPGA again with `edgepipe bitstream install`",
-    ),
-    "camera": ("add the user to the group video",),
-    "temperature": ("cool the board; the Ultra96's fan can be turned on",),
-    "clocks": ("for steady frame times: cpupower frequency-set -g performance",),
-}
+OVERLAY = (
+    "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
+    "of_id=generic-uio; on a PYNQ image, program the bitstream first"
+)
 
 
 @pytest.mark.parametrize(
-    ("changes", "check", "state", "text"),
+    ("changes", "check", "state", "text", "remedy"),
     [
-        (without("sys/class/uio/uio4/name"), "registers", "fail", "no UIO device named vta"),
-        ({"sys/class/uio/uio4/name": "gpio"}, "registers", "fail", "found gpio"),
-        (without("dev/uio4"), "registers", "fail", "has rights missing, needed rw"),
+        (
+            without("sys/class/uio/uio4/name"),
+            "registers",
+            "fail",
+            "no UIO device named vta",
+            OVERLAY,
+        ),
+        ({"sys/class/uio/uio4/name": "gpio"}, "registers", "fail", "found gpio", OVERLAY),
+        (
+            without("dev/uio4"),
+            "registers",
+            "fail",
+            "has rights missing, needed rw",
+            "grant the user access with a udev rule or a group, or log in as a user who has it",
+        ),
         (
             {"sys/class/uio/uio4/maps/map0/size": "0x1000"},
             "registers",
             "fail",
             "0x1000 bytes, needed 0x4000",
+            "extend the device tree's vta node to all four register blocks",
         ),
         (
             without("sys/class/u-dma-buf/udmabuf0/size"),
             "buffers",
             "fail",
             "no u-dma-buf named udmabuf0",
+            "load u-dma-buf with udmabuf0=67108864, or name a buffer in the device tree",
         ),
-        ({"sys/class/u-dma-buf/udmabuf0/size": "4194304"}, "buffers", "fail", "needs 8.0 MiB"),
+        (
+            {"sys/class/u-dma-buf/udmabuf0/size": "4194304"},
+            "buffers",
+            "fail",
+            "needs 8.0 MiB",
+            "load u-dma-buf with a larger buffer (udmabuf0=BYTES, or its size in the device tree)",
+        ),
         (
             without("sys/class/u-dma-buf/udmabuf0/sync_for_device"),
             "buffers",
             "fail",
             "cache maintenance files are not writable",
+            "make /sys/class/u-dma-buf/udmabuf0/sync_for_* writable for the user",
         ),
-        (without("sys/module/uio_pdrv_genirq/version"), "UIO driver", "warn", "is not loaded"),
-        (without("sys/module/u_dma_buf/version"), "buffer driver", "warn", "is not loaded"),
+        (
+            without("sys/module/uio_pdrv_genirq/version"),
+            "UIO driver",
+            "warn",
+            "is not loaded",
+            "modprobe uio_pdrv_genirq of_id=generic-uio",
+        ),
+        (
+            without("sys/module/u_dma_buf/version"),
+            "buffer driver",
+            "warn",
+            "is not loaded",
+            "build and load the kernel module u-dma-buf",
+        ),
         (
             {"sys/kernel/debug/clk/pl0_ref/clk_rate": "100000000"},
             "FPGA clock",
             "warn",
             "100.0 MHz (pl0_ref), the bundle was built for 333.0 MHz",
+            "set the clock, or build for this one; a faster clock may hang the VTA",
         ),
-        ({"sys/class/fpga_manager/fpga0/state": "unknown"}, "FPGA manager", "warn", "'unknown'"),
-        (without("run/edgepipe/bitstream.json"), "bitstream", "warn", "no record"),
-        ({"run/edgepipe/bitstream.json": "{"}, "bitstream", "warn", "is damaged"),
-        (without("dev/video0"), "camera", "warn", "has no access"),
+        (
+            {"sys/class/fpga_manager/fpga0/state": "unknown"},
+            "FPGA manager",
+            "warn",
+            "'unknown'",
+            "program the bitstream through fpga_manager",
+        ),
+        (
+            without("run/edgepipe/bitstream.json"),
+            "bitstream",
+            "warn",
+            "no record",
+            "program the FPGA with `edgepipe bitstream install`",
+        ),
+        (
+            {"run/edgepipe/bitstream.json": "{"},
+            "bitstream",
+            "warn",
+            "is damaged",
+            "program the FPGA again with `edgepipe bitstream install`",
+        ),
+        (
+            without("dev/video0"),
+            "camera",
+            "warn",
+            "has no access",
+            "add the user to the group video",
+        ),
         (
             {"sys/bus/iio/devices/iio:device0/in_temp1_pl_temp_raw": "24336"},
             "temperature",
             "warn",
             "91.1 C",
+            "cool the board; the Ultra96's fan can be turned on",
         ),
         (  # a converter without an offset
             {
@@ -184,19 +223,21 @@ REMEDIES = {
             "temperature",
             "warn",
             "91.0 C",
+            "cool the board; the Ultra96's fan can be turned on",
         ),
         (
             {"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "299999"},
             "clocks",
             "warn",
             "299 MHz of 1199",
+            "for steady frame times: cpupower frequency-set -g performance",
         ),
     ],
 )
-def test_problems_are_found_with_a_remedy(examine, changes, check, state, text):
+def test_problems_are_found_with_a_remedy(examine, changes, check, state, text, remedy):
     finding = examine(changes)[check]
     assert (finding.state, text in finding.text) == (state, True), finding
-    assert finding.remedy in REMEDIES[check]
+    assert finding.remedy == remedy
 
 
 NO_UDMABUF = without("sys/class/u-dma-buf/udmabuf0/size", "sys/module/u_dma_buf/version")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -15,14 +16,17 @@ import pipeline_stages as made
 import pytest
 import tvm
 from pipeline_stages import VECTOR, chain, vector
+from small_networks import build_small_bundle
 from tvm import relax
 
 import edgepipe
+from edgepipe.bundle import storage
 from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline import (
     PipelineConfig,
     RpcServer,
     arm_stage,
+    bundle_stage,
     library_stage,
     load,
     python_stage,
@@ -93,6 +97,36 @@ def removed_output() -> None:
 def connected_border() -> None:
     config: Any = PipelineConfig()
     config.connect(config.outputs, 0, fork(), "x")
+
+
+def without_output() -> PipelineConfig:
+    config = PipelineConfig()
+    config.inputs["data"] = (fork(), "x")
+    return config
+
+
+def two_accelerators(folder: Path) -> object:
+    """Start a pipeline of two bundles whose accelerators differ."""
+    bundle = build_small_bundle(folder)
+    manifest = storage.read_manifest(bundle)
+    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
+    other = dataclasses.replace(manifest.accelerator, acc_buffer_bytes_log2=16)
+    for name, content in contents.items():
+        if name.endswith("program.json"):
+            table = json.loads(content)
+            table["accelerator"]["acc_buffer_bytes_log2"] = 16
+            contents[name] = json.dumps(table).encode()
+    storage.write(
+        folder / "other",
+        contents,
+        lambda files: dataclasses.replace(manifest, files=files, accelerator=other),
+    )
+    config = PipelineConfig()
+    for name, path in (("one", bundle), ("two", folder / "other")):
+        stage = bundle_stage(path, "vta1", name=name)
+        config.inputs[name] = (stage, stage.inputs[0].name)
+        config.outputs.append((stage, 0))
+    return config.build().start()
 
 
 def exported(folder: Path) -> Path:
@@ -217,6 +251,22 @@ CASES: dict[str, tuple[Fail, str]] = {
     "an input that nothing feeds": (
         lambda _: wired()[0].build(),
         "connect an output of a stage to it, or a pipeline input",
+    ),
+    "a pipeline without input": (
+        lambda _: PipelineConfig().build(),
+        'config.inputs["data"] = (stage, "x")',
+    ),
+    "a pipeline without output": (
+        lambda _: without_output().build(),
+        "config.outputs.append((stage, 0))",
+    ),
+    "stages for two accelerators": (
+        two_accelerators,
+        "build both for one board: the stages of a pipeline share the accelerator",
+    ),
+    "a core that this machine lacks": (
+        lambda _: chain(made.adder("a"), fork(core=1023)).build().start(),
+        "name cores that this machine has",
     ),
     "tensors of two types": (
         lambda _: another_type(),

@@ -165,8 +165,9 @@ def test_a_cancelled_future_drops_its_result(start: Start, stepped: SteppedStage
     first.add_done_callback(called.append)
     assert first.cancel()
     assert first.cancelled() and first.done() and called == [first]
-    with pytest.raises(FrameCancelled, match="frame 0 was cancelled"):
+    with pytest.raises(FrameCancelled, match="frame 0 was cancelled") as caught:
         first.result()
+    assert caught.value.hint == "submit the frame again"
     assert isinstance(first.exception(), FrameCancelled)
     stepped.step()
     assert pipeline.run(data=vector(2), timeout_s=30) == 2, "the slot was given back"

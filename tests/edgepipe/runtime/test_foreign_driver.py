@@ -70,6 +70,7 @@ def test_a_library_that_does_not_exist_is_named(bundle, tmp_path):
     ran = run(bundle, tmp_path / "libvta.so")
     assert ran.returncode == 1
     assert f"driver {tmp_path}/libvta.so: cannot be loaded: " in ran.stderr
+    assert "hint: name a library that has the functions of VTA's driver.h\n" in ran.stderr
 
 
 def test_a_device_without_a_path_is_wrong_use(bundle):

@@ -247,6 +247,13 @@ def test_a_library_that_cannot_be_loaded_is_an_error(monkeypatch, tmp_path):
     assert caught.value.hint == "rebuild it for this machine: ninja -C build/host"
 
 
+def test_a_library_that_was_not_built_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "edgepipe/runtime/library.py"))
+    with pytest.raises(RuntimeFailure, match="was not found") as caught:
+        library.library_path()
+    assert caught.value.hint == "build it: cmake -S . -B build/host -G Ninja && ninja -C build/host"
+
+
 def dynamic_section(file):
     command = ["readelf", "--wide", "--dynamic", str(file)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

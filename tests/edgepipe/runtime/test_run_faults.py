@@ -142,7 +142,9 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     assert "at realtime priority 7 is not allowed, the rtprio limit of this process is 0" in (
         ran.stderr
     )
-    assert "LimitRTPRIO=" in ran.stderr
+    assert "hint: raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf\n" in (
+        ran.stderr
+    )
 
 
 def test_an_accelerator_that_does_not_exist_is_an_error(plain):

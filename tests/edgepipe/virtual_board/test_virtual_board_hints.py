@@ -138,11 +138,14 @@ def test_a_damaged_package(tmp_path: Path) -> None:
     package = tmp_path / "linux-source.deb"
     package.write_bytes(b"!<arch>\n")
     log = tmp_path / "log"
-    damaged = "the download may be damaged: download it again"
-    assert hint_of(lambda: root_file_system.unpack_package(package, tmp_path, log=log)) == damaged
+    assert hint_of(lambda: root_file_system.unpack_package(package, tmp_path, log=log)) == (
+        "the download may be damaged: download it again"
+    )
     unpack = kernel_modules._unpack_kernel_source
     packages = {"linux-source-6.1": package}
-    assert hint_of(lambda: unpack(packages, ["drivers/uio.c"], tmp_path)) == damaged
+    assert hint_of(lambda: unpack(packages, ["drivers/uio.c"], tmp_path)) == (
+        "the download may be damaged: download it again"
+    )
 
 
 def test_a_program_that_fails_has_its_output_in_a_log(tmp_path: Path) -> None:

@@ -106,8 +106,9 @@ def test_model_that_cannot_start_is_reported_with_its_last_words(tmp_path):
     program.write_text("#!/bin/sh\necho 'qtest.sock: No such file or directory' >&2; exit 1\n")
     program.chmod(0o755)
     options = FpgaOptions(accelerator=Accelerator(), program=program)
-    with pytest.raises(VirtualBoardError, match=r"model ended: qtest.sock: No such file"):
+    with pytest.raises(VirtualBoardError, match=r"model ended: qtest.sock: No such file") as caught:
         FpgaModel(tmp_path).start(options, tmp_path / "memory")
+    assert caught.value.hint == f"its output: {tmp_path / 'fpga-model.log'}"
 
 
 def test_recipe_digest_is_stable():
