@@ -1,5 +1,6 @@
 // edgepipe-rpcd: a TVM RPC server on a board, with edgepipe's functions; see session_functions.h.
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -11,6 +12,7 @@
 
 #include "base/console.h"
 #include "server.h"
+#include "session_key.h"
 
 namespace {
 
@@ -20,15 +22,19 @@ using edgepipe::print_lines;
 constexpr int kOk = 0;
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
+constexpr std::size_t kLeastKeyBytes = 16;
 
 constexpr const char* kHelp = R"(usage: edgepipe-rpcd [options]
 
 Serves TVM's RPC protocol on 127.0.0.1, one session at a time, each in a process of
 its own. Reach it from elsewhere through an SSH tunnel. Its first line on standard
-output is "listening on 127.0.0.1:PORT".
+output is "listening on 127.0.0.1:PORT with key KEY".
 
   --port N               default: 0, a free one
-  --key KEY              what clients must say (default: edgepipe)
+  --key KEY              what clients must say, 16 characters or more; other users see
+                         it in the list of processes (default: a random key). With
+                         --tracker: the name under which clients ask for this server
+  --allow-root           run although this is root, whose sessions could do anything
   --folder DIR           where sessions keep their files (default: the system's)
   --idle SECONDS         end a session that asks nothing for so long (default: 600)
   --tracker HOST:PORT    offer sessions to this TVM RPC tracker
@@ -44,7 +50,16 @@ int stop_pipe = -1;
 void on_signal(int) {
   const char byte = 0;
   static_cast<void>(!::write(stop_pipe, &byte, 1));
+  static volatile sig_atomic_t stopping = 0;
+  if (stopping != 0) return;
+  stopping = 1;
+  // Should the end take long, such as a look-up of the tracker's name, the program ends without it.
+  // The session's process ends with this one.
+  const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 800'000}};
+  static_cast<void>(::setitimer(ITIMER_REAL, &limit, nullptr));
 }
+
+void on_limit(int) { ::_exit(kOk); }
 
 template <typename Number>
 bool parse_number(std::string_view text, Number& number) {
@@ -75,7 +90,7 @@ int failed(const std::string& text) {
 int main(int argc, char** argv) {
   edgepipe::rpc::Server::Options options;
   edgepipe::rpc::Tracker::Options tracker;
-  options.key = "edgepipe";
+  bool allow_root = false;
   std::error_code error;
   options.folder = std::filesystem::temp_directory_path(error);
   for (int index = 1; index < argc; ++index) {
@@ -83,6 +98,10 @@ int main(int argc, char** argv) {
     if (name == "--help" || name == "-h") {
       print_lines(stdout, kHelp);
       return kOk;
+    }
+    if (name == "--allow-root") {
+      allow_root = true;
+      continue;
     }
     if (name == "--until-eof") {
       options.stop_on.push_back(STDIN_FILENO);
@@ -112,19 +131,33 @@ int main(int argc, char** argv) {
     }
     if (!good) return wrong_use(std::string(name).append(": found '").append(value).append("'"));
   }
-  if (!tracker.host.empty()) options.tracker = tracker;
+  if (!tracker.host.empty()) {
+    options.tracker = tracker;
+    if (options.key.empty()) return wrong_use("--tracker needs --key, the name to offer there");
+  } else if (options.key.empty()) {
+    options.key = edgepipe::rpc::random_key();
+  } else if (options.key.size() < kLeastKeyBytes) {
+    return wrong_use("--key: found " + std::to_string(options.key.size()) +
+                     " characters, expected " + std::to_string(kLeastKeyBytes) + " or more");
+  }
+  if (::geteuid() == 0 && !allow_root) {
+    return failed("this is root, expected a user who may do less: sessions run native code");
+  }
   options.log = [](const std::string& text) { print_line(stderr, "edgepipe-rpcd: " + text); };
 
   int ends[2];
   if (::pipe(ends) != 0) return failed("cannot create a pipe");
   options.stop_on.push_back(ends[0]);
   stop_pipe = ends[1];
+  ::signal(SIGALRM, on_limit);
   ::signal(SIGTERM, on_signal);
   ::signal(SIGINT, on_signal);
   ::signal(SIGPIPE, SIG_IGN);  // a lost client is reported as a failed write
+  const std::string key = options.key;
   auto server = edgepipe::rpc::Server::create(std::move(options));
   if (!server.ok()) return failed(server.status().message());
-  print_line(stdout, "listening on 127.0.0.1:" + std::to_string((*server)->port()));
+  print_line(stdout,
+             "listening on 127.0.0.1:" + std::to_string((*server)->port()) + " with key " + key);
   std::fflush(stdout);
   const edgepipe::Status status = (*server)->run();
   return status.ok() ? kOk : failed(status.message());

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "session_key.h"
 #include "session_process.h"
 
 namespace edgepipe::rpc {
@@ -28,7 +29,7 @@ using std::chrono::milliseconds;
 constexpr std::int32_t kMagic = 0xFF271;
 constexpr std::int32_t kMismatch = kMagic + 2;
 constexpr std::size_t kMostKeyBytes = 4096;
-constexpr milliseconds kGreetingPatience{10'000};
+constexpr milliseconds kGreetingPatience{5'000};  // in all
 
 constexpr milliseconds kTrackerPeriod{2'000};
 constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
@@ -68,6 +69,7 @@ Result<std::unique_ptr<Server>> Server::create(Options options) {
   if (!port.ok()) return port.status();
   if (options.tracker) {
     options.tracker->key = options.key;
+    options.tracker->stop_on = options.stop_on;
     if (options.tracker->advertised_port == 0) options.tracker->advertised_port = *port;
   }
   return std::unique_ptr<Server>(new Server(std::move(options), std::move(*listener), *port));
@@ -91,7 +93,7 @@ Status Server::run() {
     if ((waits[0].revents & POLLIN) == 0) continue;
     FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.valid()) continue;
-    Result<Client> client = greet(Socket(std::move(peer), kGreetingPatience));
+    Result<Client> client = greet(Socket(std::move(peer), kGreetingPatience, options_.stop_on));
     if (!client.ok()) {
       options_.log("client refused: " + client.status().message());
       continue;
@@ -141,7 +143,7 @@ Result<Server::Client> Server::greet(Socket socket) {
   std::string key;
   words >> key;
   const std::string expected = "client:" + (tracker_ ? tracker_->match_key() : options_.key);
-  if (key != expected) {
+  if (!equal_keys(key, expected)) {
     // A client without the key is refused, whether or not the answer reaches it.
     static_cast<void>(socket.write_int(kMismatch).ok());
     return Status(Code::kInvalidArgument, "wrong key");
@@ -170,6 +172,7 @@ Status Server::serve(Client client) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != server) ::_exit(1);
     ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGALRM, SIG_DFL);
     ::signal(SIGINT, SIG_DFL);
     listener_ = FileDescriptor();
     tracker_.reset();

@@ -4,6 +4,8 @@
 //   Result<std::unique_ptr<Server>> server = Server::create(options);
 //   Status ended = (*server)->run();   // until a stop descriptor becomes readable
 //
+// A client must send the key, within 5 s in all; what it sends before is never more than a text.
+//
 // One session at a time, because a board has one accelerator; other clients wait. A session ends,
 // and its process and files are removed, when its client disconnects, is idle for too long or
 // exceeds its time limit, or when the server ends.
@@ -29,7 +31,8 @@ class Server {
  public:
   struct Options {
     std::uint16_t port = 0;  // 0: any free port
-    std::string key;         // clients must send the same; with a tracker, the key offered there
+    std::string key;  // clients must send the same; with a tracker, the key offered there, and each
+                      // client gets a random one from the tracker
     std::filesystem::path folder;  // parent of the sessions' folders
     std::vector<int> stop_on;      // borrowed; the server ends when one becomes readable or closed
     std::chrono::seconds idle{600};  // how long a session may be idle

@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -23,24 +24,23 @@ constexpr int kBacklog = 8;
 std::string reason() { return std::strerror(errno); }
 
 Status transfer_error(const char* what) {
-  if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    return Status(Code::kDeadline, std::string(what) + ": the peer does not answer");
-  }
   return Status(Code::kClosed, std::string(what) + ": " + reason());
 }
 
 }  // namespace
 
-Socket::Socket(FileDescriptor descriptor, std::chrono::milliseconds patience)
-    : descriptor_(std::move(descriptor)) {
-  // If a socket refuses these options, its reads and writes fail too, and that is reported.
+Socket::Socket(FileDescriptor descriptor, std::chrono::milliseconds patience,
+               std::vector<int> stop_on)
+    : descriptor_(std::move(descriptor)),
+      end_(Clock::now() + patience),
+      stop_on_(std::move(stop_on)) {
+  // If a socket refuses the option, its reads and writes fail too, and that is reported.
   const int one = 1;
   setsockopt(number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  static_cast<void>(set_patience(number(), patience).ok());
 }
 
 Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
-                               std::chrono::milliseconds patience) {
+                               std::chrono::milliseconds patience, std::vector<int> stop_on) {
   const std::string address = host + ":" + std::to_string(port);
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
@@ -51,11 +51,21 @@ Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    FileDescriptor descriptor(
-        ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
+    FileDescriptor descriptor(::socket(
+        one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol));
     if (!descriptor.valid()) continue;
-    Socket socket(std::move(descriptor), patience);  // the send timeout also applies to connect()
+    Socket socket(std::move(descriptor), patience, stop_on);
     if (::connect(socket.number(), one->ai_addr, one->ai_addrlen) == 0) return socket;
+    if (errno != EINPROGRESS) continue;
+    if (Status status = socket.wait(POLLOUT, "connect"); !status.ok()) {
+      if (status.code() == Code::kClosed) return status;
+      errno = ETIMEDOUT;
+      continue;
+    }
+    socklen_t bytes = sizeof errno;
+    if (::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &errno, &bytes) == 0 && errno == 0) {
+      return socket;
+    }
   }
   return Status(Code::kNotFound, address + ": cannot connect: " + reason());
 }
@@ -87,11 +97,30 @@ Status Socket::write_text(std::string_view text) {
   return status.ok() ? write_all(text.data(), text.size()) : status;
 }
 
+Status Socket::wait(short events, const char* what) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+    if (left <= 0) return Status(Code::kDeadline, std::string(what) + ": the peer is too slow");
+    std::vector<pollfd> waits = {{number(), events, 0}};
+    for (const int descriptor : stop_on_) waits.push_back({descriptor, POLLIN, 0});
+    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(left));
+    if (ready < 0 && errno != EINTR) return transfer_error("poll");
+    if (ready <= 0) continue;
+    for (std::size_t index = 1; index < waits.size(); ++index) {
+      if (waits[index].revents != 0) {
+        return Status(Code::kClosed, std::string(what) + ": the server is stopping");
+      }
+    }
+    return {};
+  }
+}
+
 Status Socket::read_all(void* data, std::size_t bytes) {
   auto* next = static_cast<char*>(data);
   while (bytes > 0) {
-    const ssize_t count = ::recv(number(), next, bytes, 0);
-    if (count < 0 && errno == EINTR) continue;
+    if (Status status = wait(POLLIN, "read"); !status.ok()) return status;
+    const ssize_t count = ::recv(number(), next, bytes, MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) return transfer_error("read");
     if (count == 0) return Status(Code::kClosed, "read: the peer has closed the connection");
     next += count;
@@ -103,8 +132,9 @@ Status Socket::read_all(void* data, std::size_t bytes) {
 Status Socket::write_all(const void* data, std::size_t bytes) {
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t count = ::send(number(), next, bytes, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
+    if (Status status = wait(POLLOUT, "write"); !status.ok()) return status;
+    const ssize_t count = ::send(number(), next, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) return transfer_error("write");
     next += count;
     bytes -= static_cast<std::size_t>(count);

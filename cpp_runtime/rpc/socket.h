@@ -1,6 +1,8 @@
-// Socket: a connected TCP socket with a time limit for every read and write.
+// Socket: a connected TCP socket whose reads and writes end at a deadline, or when the program
+// stops.
 //
-//   Result<Socket> tracker = Socket::connect("127.0.0.1", 9190, 10s);
+//   Result<Socket> tracker = Socket::connect("127.0.0.1", 9190, 10s, {stop_pipe});
+//   tracker->allow(10s);                                  // for all that follows
 //   Status status = tracker->write_int(kMagic);
 //   Result<std::string> answer = tracker->read_text(4096);
 //
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_descriptor.h"
 #include "edgepipe/status.h"
@@ -21,14 +24,21 @@ namespace edgepipe::rpc {
 
 class Socket {
  public:
-  /// Every function waits at most `patience` for the peer to send or receive data.
-  Socket(FileDescriptor descriptor, std::chrono::milliseconds patience);
+  /// The functions below together wait at most `patience` for the peer, however slowly it sends,
+  /// and not after one of `stop_on` (borrowed descriptors) became readable.
+  Socket(FileDescriptor descriptor, std::chrono::milliseconds patience,
+         std::vector<int> stop_on = {});
 
-  /// Connects to `host`, a name or an address. kNotFound if nobody answers.
+  /// Connects to `host`, a name or an address. kNotFound if nobody answers. Looking up a name may
+  /// take longer than `patience`.
   static Result<Socket> connect(const std::string& host, std::uint16_t port,
-                                std::chrono::milliseconds patience);
+                                std::chrono::milliseconds patience, std::vector<int> stop_on = {});
 
-  /// kDeadline if the peer does not answer in time, kClosed if it has closed the connection.
+  /// Starts the time again: the functions that follow have `patience`.
+  void allow(std::chrono::milliseconds patience) { end_ = Clock::now() + patience; }
+
+  /// kDeadline if the peer does not answer in time, kClosed if it has closed the connection or the
+  /// program stops.
   Result<std::int32_t> read_int();
   Status write_int(std::int32_t value);
 
@@ -39,10 +49,15 @@ class Socket {
   [[nodiscard]] int number() const { return descriptor_.number(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  Status wait(short events, const char* what);
   Status read_all(void* data, std::size_t bytes);
   Status write_all(const void* data, std::size_t bytes);
 
   FileDescriptor descriptor_;
+  Clock::time_point end_;
+  std::vector<int> stop_on_;
 };
 
 /// Listens on 127.0.0.1 only. Port 0: any free port. kDevice if the port is in use.

@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
+
+#include "session_key.h"
 
 namespace edgepipe::rpc {
 namespace {
@@ -20,16 +21,13 @@ constexpr int kPut = 3;
 constexpr int kUpdateInfo = 5;
 constexpr int kGetPendingMatchKeys = 7;
 
-/// A unique key; the tracker uses the part after the last colon itself.
-std::string random_key(const std::string& key) {
-  std::random_device source;
-  return key + ":" + std::to_string(source()) + std::to_string(source());
-}
+/// The key of one client; the tracker uses the part before the colon itself.
+std::string match_key_of(const std::string& key) { return key + ":" + random_key(); }
 
 }  // namespace
 
 Result<Tracker> Tracker::connect(Options options) {
-  Result<Socket> socket = Socket::connect(options.host, options.port, kPatience);
+  Result<Socket> socket = Socket::connect(options.host, options.port, kPatience, options.stop_on);
   if (!socket.ok()) return socket.status().with_context("tracker");
   Tracker tracker(std::move(options), std::move(*socket));
   if (Status status = tracker.socket_.write_int(kTrackerMagic); !status.ok()) return status;
@@ -49,7 +47,7 @@ Result<Tracker> Tracker::connect(Options options) {
 }
 
 Status Tracker::offer() {
-  std::string key = random_key(options_.key);
+  std::string key = match_key_of(options_.key);
   const Json host =
       options_.advertised_host.empty() ? Json(nullptr) : Json(options_.advertised_host);
   const Json message = {kPut, options_.key, {options_.advertised_port, key}, host};
@@ -70,6 +68,7 @@ Result<bool> Tracker::still_offered() {
 }
 
 Result<std::string> Tracker::ask(const std::string& message) {
+  socket_.allow(kPatience);
   Status status = socket_.write_text(message);
   if (!status.ok()) return status.with_context("tracker");
   Result<std::string> answer = socket_.read_text(kMostBytes);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "edgepipe/status.h"
 #include "socket.h"
@@ -26,6 +27,7 @@ class Tracker {
     // is given, such as the near end of a tunnel.
     std::string advertised_host;
     std::uint16_t advertised_port = 0;
+    std::vector<int> stop_on;  // borrowed; waiting for the tracker ends when one becomes readable
   };
 
   /// Connects and registers this server. kNotFound, kDeadline, kClosed or kCorrupt.

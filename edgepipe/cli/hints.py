@@ -7,6 +7,7 @@ import argparse
 from edgepipe.errors import EdgepipeError
 
 FLAGS = {
+    "allow_root": "--allow-root",
     "allowed_signers": "--allowed-signers",
     "bundle": "--bundle",
     "calibration": "--calib",

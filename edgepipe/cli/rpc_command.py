@@ -15,14 +15,16 @@ from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.report.table import format_table
-from edgepipe.rpc.server import KEY, PROGRAM
+from edgepipe.rpc.link import RpcServer
+from edgepipe.rpc.server import PROGRAM
 
 HELP = "run and time stages on a board over TVM RPC"
 DESCRIPTION = "Start the RPC server on a board, connect through an SSH tunnel, and use it."
 EPILOG = """\
 The command copies the server, edgepipe-rpcd, to the board unless the board already has it. The
-server listens only on the board's 127.0.0.1 and is reached through an SSH tunnel. Without --host it
-runs on this machine. It ends with the command, or when the connection is lost.
+server listens only on the board's 127.0.0.1 and is reached through an SSH tunnel, by clients that
+have its key: a random one for every server. Without --host it runs on this machine. It ends with
+the command, or when the connection is lost. It does not run as root, unless --allow-root is given.
 
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
@@ -69,25 +71,36 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", metavar="FILE", help=f"{PROGRAM} to use (default: the one built here)"
     )
+    parser.add_argument(
+        "--allow-root",
+        action="store_true",
+        help="let the server run as root, for boards where only root reaches the accelerator",
+    )
 
 
 @contextlib.contextmanager
-def _server(options: argparse.Namespace) -> Iterator[int]:
+def _server(options: argparse.Namespace) -> Iterator[RpcServer]:
     from edgepipe import rpc  # loads TVM
 
+    root = options.allow_root
     if options.host:
-        program = options.server or ""
-        with rpc.open_board(options.host, ssh_config=options.ssh_config, program=program) as port:
-            yield port
+        with rpc.open_board(
+            options.host,
+            ssh_config=options.ssh_config,
+            program=options.server or "",
+            allow_root=root,
+        ) as server:
+            yield server
     else:
-        with rpc.LocalServer.start(Path(options.server) if options.server else None) as server:
-            yield server.port
+        program = Path(options.server) if options.server else None
+        with rpc.LocalServer.start(program, allow_root=root) as local:
+            yield RpcServer(port=local.port, key=local.key)
 
 
 def run_open(options: argparse.Namespace) -> int:
     """Print the address and keep the server running until standard input ends."""
-    with _server(options) as port:
-        print(f"127.0.0.1:{port} {KEY}", flush=True)
+    with _server(options) as server:
+        print(f"{server.host}:{server.port} {server.key}", flush=True)
         for _ in sys.stdin:
             pass
     return 0
@@ -97,7 +110,7 @@ def run_golden(options: argparse.Namespace) -> int:
     """Run the golden input and print the stages' times."""
     from edgepipe import rpc
 
-    with _server(options) as port, rpc.connect(port) as session:
+    with _server(options) as server, rpc.connect(server.port, key=server.key) as session:
         machine = session.info()
         report = session.run_golden(options.bundle, device=options.device, repeat=options.repeat)
     if options.json:

@@ -1,6 +1,6 @@
 """A whole pipeline at the other end of a session: the functions that run it here, by RPC.
 
-with rpc.connect(port) as session:
+with rpc.connect(port, key=key) as session:
     pipeline = load_on(session, Path("exported"))
     pipeline.set_input("data_0", array)
     pipeline.run()

@@ -10,29 +10,34 @@ from pathlib import Path
 
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.rpc import shipping
+from edgepipe.rpc.link import RpcServer
 from edgepipe.rpc.server import LocalServer
 
 ROOT = "edgepipe"  # the deploy folder on the board
 
 
 @contextlib.contextmanager
-def open_board(host: str, *, ssh_config: Path | None = None, program: str = "") -> Iterator[int]:
-    """Start the server on the board and yield the local port of a tunnel to it.
+def open_board(
+    host: str, *, ssh_config: Path | None = None, program: str = "", allow_root: bool = False
+) -> Iterator[RpcServer]:
+    """Start the server on the board and yield its address: this end of a tunnel, and its key.
 
     ``program`` is its path on the board. If it is empty, the server that was built here for the
     board is uploaded, unless the board already has it. ssh uses its own configuration. Server and
     tunnel end with the block. The server also ends when the connection is lost, because it stops at
-    the end of its standard input. Raises ``RpcError`` if the server does not start, ``DeployError``
-    if the board cannot be reached.
+    the end of its standard input. It does not run as root, unless ``allow_root``. Only clients with
+    its key, which is random and travels over SSH alone, get a session. Raises ``RpcError`` if the
+    server does not start, ``DeployError`` if the board cannot be reached.
     """
     target = Target(host=host, root=ROOT, ssh_config=ssh_config)
     with Connection(target, script=shipping.BOARD_SIDE) as connection:
         program = program or shipping.ship(connection)
-        command = f"exec {shlex.quote(program)} --until-eof"
+        root = " --allow-root" if allow_root else ""
+        command = f"exec {shlex.quote(program)} --until-eof{root}"
         with LocalServer(connection.session_command(command)) as server:
             port = _free_port()
             connection.forward(port, server.port)
-            yield port
+            yield RpcServer(port=port, key=server.key)
 
 
 def _free_port() -> int:

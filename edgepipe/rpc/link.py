@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgepipe import tvm_adapter
 from edgepipe.errors import RpcError
 from edgepipe.rpc.connecting import open_session
 from edgepipe.rpc.exchange import Exchange
 from edgepipe.rpc.failures import last_line
-from edgepipe.rpc.server import KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcServer:
     """Where a TVM RPC server is: ``tvm.exec.rpc_server``, ``edgepipe-rpcd``, or a tracker's.
 
-    With ``tracker``, host and port are those of a TVM RPC tracker, which assigns a server with
-    ``key``. ``timeout_s`` is how long the server may take to answer: when connecting, and for each
-    frame or file.
+    ``key`` is what the server expects: ``edgepipe-rpcd`` prints it, TVM's own has none unless it
+    was started with one. With ``tracker``, host and port are those of a TVM RPC tracker, which
+    assigns a server with ``key``. ``timeout_s`` is how long the server may take to answer: when
+    connecting, and for each frame or file.
     """
 
     port: int
     host: str = "127.0.0.1"
-    key: str = KEY
+    key: str = field(repr=False)
     tracker: bool = False
     timeout_s: float = 10.0
 

@@ -16,9 +16,9 @@ from edgepipe.closing import Closing
 from edgepipe.errors import RpcError
 
 PROGRAM = "edgepipe-rpcd"
-KEY = "edgepipe"  # the program's default
 _START_S = 30.0
-_LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+)\n")
+_LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+) with key (\S+)\n")
+_ROOT = "this is root"
 
 
 def find_program() -> Path:
@@ -37,7 +37,8 @@ def find_program() -> Path:
 class LocalServer(Closing):
     """A running server that ends with this object, or with this process; a context manager.
 
-    ``command`` starts it and passes on its standard streams, so it may be an ssh session.
+    ``command`` starts it and passes on its standard streams, so it may be an ssh session. Clients
+    need its ``port`` and its ``key``, which is random unless the command names one.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -60,12 +61,18 @@ class LocalServer(Closing):
         self._log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, name="rpcd-log", daemon=True)
         self._reader.start()
-        self.port = self._read_port(command[0])
+        self.port, self.key = self._read_address(command[0])
 
     @classmethod
-    def start(cls, program: Path | None = None, options: Sequence[str] = ()) -> Self:
-        """Start the program on this machine, on a free port unless ``options`` name one."""
-        return cls([str(program or find_program()), "--until-eof", *options])
+    def start(
+        cls, program: Path | None = None, options: Sequence[str] = (), *, allow_root: bool = False
+    ) -> Self:
+        """Start the program on this machine, on a free port unless ``options`` name one.
+
+        A server that would run as root does not start, unless ``allow_root``.
+        """
+        root = ["--allow-root"] if allow_root else []
+        return cls([str(program or find_program()), "--until-eof", *root, *options])
 
     @property
     def log(self) -> str:
@@ -85,18 +92,25 @@ class LocalServer(Closing):
             self._process.wait()
         self._reader.join(timeout=10)
 
-    def _read_port(self, name: str) -> int:
+    def _read_address(self, name: str) -> tuple[int, str]:
         assert self._process.stdout is not None
         timer = threading.Timer(_START_S, self._process.kill)
         timer.start()
         try:
             for line in self._process.stdout:
                 if found := _LISTENING.fullmatch(line):
-                    return int(found[1])
+                    return int(found[1]), found[2]
         finally:
             timer.cancel()
         self.close()
         reason = "; ".join(self.log.strip().splitlines()[-3:])
+        if _ROOT in reason:
+            raise RpcError(
+                f"{name}: the RPC server does not run as root ({reason})",
+                hint="log in as the user that setup.sh gave the accelerator, or if only root "
+                "reaches it, allow root",
+                option="allow_root",
+            )
         raise RpcError(
             f"{name}: the RPC server did not start ({reason or 'no reason given'})",
             hint="check that edgepipe-rpcd of this version is there, or name another",

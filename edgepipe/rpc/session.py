@@ -15,7 +15,6 @@ from edgepipe.errors import RpcError
 from edgepipe.rpc.connecting import Opened, open_session
 from edgepipe.rpc.exchange import Exchange
 from edgepipe.rpc.failures import last_line, rpc_error
-from edgepipe.rpc.server import KEY
 
 _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 
@@ -156,10 +155,11 @@ class Session(Closing):
             raise rpc_error(cause) from cause
 
 
-def connect(port: int, *, host: str = "127.0.0.1", key: str = KEY, limit_s: float = 0.0) -> Session:
+def connect(port: int, *, key: str, host: str = "127.0.0.1", limit_s: float = 0.0) -> Session:
     """Open a session with a server; wait while it serves another one.
 
-    ``limit_s``, unless 0, is the server's time limit for the session. Raises ``RpcError``.
+    ``key`` is the server's, such as ``LocalServer.key``. ``limit_s``, unless 0, is the server's
+    time limit for the session. Raises ``RpcError``.
     """
     try:
         return Session(Exchange(open_session(host, port, key, limit_s=limit_s)))

@@ -18,20 +18,20 @@ pytestmark = [pytest.mark.board, pytest.mark.models]
 
 
 @pytest.fixture(scope="module")
-def port(board):
-    """Yield the local port of a tunnel to the server, which was sent to the board."""
-    with rpc.open_board(board.host, ssh_config=board.ssh_config) as opened:
+def server(board):
+    """Yield the address of the server, which was sent to the board, through a tunnel."""
+    with rpc.open_board(board.host, ssh_config=board.ssh_config, allow_root=True) as opened:
         yield opened
 
 
-def test_the_session_is_on_the_board(port, board):
-    with rpc.connect(port) as session:
+def test_the_session_is_on_the_board(server, board):
+    with rpc.connect(server.port, key=server.key) as session:
         info = session.info()
     assert info["machine"] == "aarch64"
     assert info["cores"] == 4
 
 
-def test_a_kernel_of_tvm_is_uploaded_run_and_timed(port, tmp_path):
+def test_a_kernel_of_tvm_is_uploaded_run_and_timed(server, tmp_path):
     a = te.placeholder((1000,), "int32", name="a")
     b = te.compute((1000,), lambda i: a[i] * 3, name="b")
     target = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})
@@ -40,7 +40,7 @@ def test_a_kernel_of_tvm_is_uploaded_run_and_timed(port, tmp_path):
         str(library), cc="aarch64-linux-gnu-g++"
     )
     numbers = np.arange(1000, dtype=np.int32)
-    with rpc.connect(port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         session.remote.upload(str(library))
         module = session.remote.load_module("triple.so")
         device = session.remote.cpu(0)
@@ -51,16 +51,16 @@ def test_a_kernel_of_tvm_is_uploaded_run_and_timed(port, tmp_path):
         assert module.time_evaluator("main", device, number=2, repeat=2)(x, y).mean > 0
 
 
-def test_stages_run_on_the_accelerator_bit_for_bit_and_are_timed(port, resnet8):
-    with rpc.connect(port) as session:
+def test_stages_run_on_the_accelerator_bit_for_bit_and_are_timed(server, resnet8):
+    with rpc.connect(server.port, key=server.key) as session:
         report = session.run_golden(resnet8, device="uio", repeat=2)
     assert report.device == "uio"
     assert {stage.kind for stage in report.stages} == {"arm", "vta"}
     assert all(stage.runs == 2 and 0 < stage.min_us <= stage.max_us for stage in report.stages)
 
 
-def test_one_stage_is_timed_by_tvms_time_evaluator(port, resnet8):
-    with rpc.connect(port) as session:
+def test_one_stage_is_timed_by_tvms_time_evaluator(server, resnet8):
+    with rpc.connect(server.port, key=server.key) as session:
         session.remote.upload(str(resnet8), "net.edgepipe")
         net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "uio")
         net["load_golden"]()
@@ -71,7 +71,7 @@ def test_one_stage_is_timed_by_tvms_time_evaluator(port, resnet8):
         net["check_golden"]()
 
 
-def test_a_test_that_fails_gives_the_board_back(port, resnet8):
+def test_a_test_that_fails_gives_the_board_back(server, resnet8):
     """A killed client leaves neither a process nor the accelerator's lock behind."""
     client = subprocess.Popen(
         [
@@ -79,7 +79,7 @@ def test_a_test_that_fails_gives_the_board_back(port, resnet8):
             "-c",
             textwrap.dedent(f"""
             from edgepipe import rpc
-            session = rpc.connect({port})
+            session = rpc.connect({server.port}, key={server.key!r})
             session.remote.upload({str(resnet8)!r}, "net.edgepipe")
             net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "uio")
             net["load_golden"]()
@@ -94,31 +94,46 @@ def test_a_test_that_fails_gives_the_board_back(port, resnet8):
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    with rpc.connect(port) as session:  # waits for the end of the previous session
+    with rpc.connect(
+        server.port, key=server.key
+    ) as session:  # waits for the end of the previous session
         assert session.info()["process"] != process
         assert session.run_golden(resnet8, device="uio", repeat=1).device == "uio"
 
 
-def test_a_failure_on_the_board_is_reported_and_the_next_session_works(port, tmp_path):
-    with rpc.connect(port) as session:
+def test_a_failure_on_the_board_is_reported_and_the_next_session_works(server, tmp_path):
+    with rpc.connect(server.port, key=server.key) as session:
         session.remote.upload(bytearray(b"no bundle"), "broken.edgepipe")
         with pytest.raises(RpcError, match=r"broken\.edgepipe"):
             session.call("edgepipe.open_bundle", "broken.edgepipe", "uio")
-    with rpc.connect(port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         assert session.info()["process"] > 0
 
 
-def test_the_server_is_sent_once(port, board):
+def test_the_server_is_sent_once(server, board):
     listing = "cd edgepipe/rpc && ls --full-time edgepipe-rpcd libtvm_*.so"
     before = board.run([listing]).stdout
     assert b"edgepipe-rpcd" in before
-    with rpc.open_board(board.host, ssh_config=board.ssh_config) as another, rpc.connect(another):
+    with (
+        rpc.open_board(board.host, ssh_config=board.ssh_config, allow_root=True) as another,
+        rpc.connect(another.port, key=another.key),
+    ):
         assert board.run([listing]).stdout == before
     left = board.run(["ls /proc/*/exe -l 2>/dev/null | grep -c edgepipe-rpcd"])
-    assert left.stdout.strip() == b"1"  # the server of this module's port, without a session
+    assert left.stdout.strip() == b"1"  # the server of this module, without a session
 
 
 def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):
-    command = ["rpc", "run", str(resnet8), "--repeat", "1", "--device", "uio", *board.options]
+    command = [
+        "rpc",
+        "run",
+        str(resnet8),
+        "--repeat",
+        "1",
+        "--device",
+        "uio",
+        "--allow-root",
+        *board.options,
+    ]
     assert main(command) == 0
     assert "VTA stages ran on: uio" in capsys.readouterr().out

@@ -15,8 +15,8 @@ TARGET = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53", 
 
 @pytest.fixture
 def session(tmp_path):
-    command = [*emulated("edgepipe-rpcd"), "--until-eof", "--folder", str(tmp_path)]
-    with rpc.LocalServer(command) as server, rpc.connect(server.port) as session:
+    command = [*emulated("edgepipe-rpcd"), "--until-eof", "--allow-root", "--folder", str(tmp_path)]
+    with rpc.LocalServer(command) as server, rpc.connect(server.port, key=server.key) as session:
         yield session
 
 

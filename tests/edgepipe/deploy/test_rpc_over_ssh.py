@@ -1,5 +1,6 @@
 """RPC sessions through a real sshd: start, tunnel, and end with the connection."""
 
+import os
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from needs import BUILD, rpcd
 
 from edgepipe import rpc
 from edgepipe.cli.main import main
+from edgepipe.errors import RpcError
 
 
 @pytest.fixture
@@ -16,20 +18,50 @@ def program():
 
 
 def test_a_session_through_the_tunnel_sees_the_board(board, program):
-    opened = rpc.open_board(board.name, ssh_config=board.ssh_config, program=program)
-    with opened as port, rpc.connect(port) as session:
+    opened = rpc.open_board(
+        board.name, ssh_config=board.ssh_config, program=program, allow_root=True
+    )
+    with opened as server, rpc.connect(server.port, key=server.key) as session:
         assert session.info()["machine"]
 
 
 def test_a_link_that_is_cut_ends_the_session_s_process_on_the_board(board, program):
-    opened = rpc.open_board(board.name, ssh_config=board.ssh_config, program=program)
-    with opened as port, rpc.connect(port) as session:
+    opened = rpc.open_board(
+        board.name, ssh_config=board.ssh_config, program=program, allow_root=True
+    )
+    with opened as server, rpc.connect(server.port, key=server.key) as session:
         process = session.info()["process"]
         board.link.cut()
         end = time.monotonic() + 20
         while _is_alive(process) and time.monotonic() < end:
             time.sleep(0.05)
         assert not _is_alive(process)
+
+
+def test_only_the_one_who_opened_the_tunnel_has_the_key(board, program):
+    opened = rpc.open_board(
+        board.name, ssh_config=board.ssh_config, program=program, allow_root=True
+    )
+    with opened as server:
+        for guess in ("", "edgepipe"):
+            with pytest.raises(RpcError, match="no RPC session"):
+                rpc.connect(server.port, key=guess)
+        assert server.key not in repr(server) + str(server)
+        commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+        assert not any(server.key.encode() in command for command in commands)
+        with rpc.connect(server.port, key=server.key) as session:
+            assert session.info()["process"] > 0
+
+
+def test_a_login_as_root_is_refused(board, program, capsys):
+    if os.geteuid() != 0:
+        pytest.skip("the test's sshd logs in as the user who runs it, who is not root")
+    arguments = ["--host", board.name, "--ssh-config", str(board.ssh_config)]
+    assert main(["rpc", "open", *arguments, "--server", program]) == 1
+    said = capsys.readouterr().err
+    assert "the RPC server does not run as root" in said
+    assert "hint: log in as the user that setup.sh gave the accelerator" in said
+    assert "--allow-root" in said
 
 
 def test_a_board_without_the_server_is_an_error(board, capsys):

@@ -52,7 +52,10 @@ def test_a_bundle_knows_its_map_and_so_does_the_server(tmp_path: Path) -> None:
         here = pipeline.input_map
         assert here == {pipeline.inputs.names[0]: (("arm0", pipeline.inputs.names[0]),)}
     assert PipelineConfig.from_bundle(bundle).build().input_map == here
-    with rpc.LocalServer.start(rpcd()) as server, rpc.connect(server.port) as session:
+    with (
+        rpc.LocalServer.start(rpcd(), allow_root=True) as server,
+        rpc.connect(server.port, key=server.key) as session,
+    ):
         with load_on(session, bundle) as there:
             assert there.input_map == here
         with load_on(session, exported) as there:

@@ -141,10 +141,13 @@ import pipeline_stages as made
 from edgepipe import rpc
 from edgepipe.pipeline import RpcServer, load_on, remote_stage
 
-with rpc.LocalServer.start() as first, rpc.LocalServer.start() as second:
-    far = remote_stage(made.scaled_stage(), RpcServer(port=first.port))
+with (
+    rpc.LocalServer.start(allow_root=True) as first,
+    rpc.LocalServer.start(allow_root=True) as second,
+):
+    far = remote_stage(made.scaled_stage(), RpcServer(port=first.port, key=first.key))
     pipeline = made.chain(far).build().start()
-    session = rpc.connect(second.port)
+    session = rpc.connect(second.port, key=second.key)
     built = made.chain(made.scaled_stage()).build()
     served = load_on(session, built.folder)
 

@@ -215,7 +215,7 @@ def stage_options(**options: Any) -> Fail:
     return lambda _: fork(**options)
 
 
-SERVER = RpcServer(host="127.0.0.1", port=9090)
+SERVER = RpcServer(host="127.0.0.1", port=9090, key="x")
 ANY: Any = None
 
 CASES: dict[str, tuple[Fail, str]] = {

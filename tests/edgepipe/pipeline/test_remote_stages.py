@@ -40,12 +40,12 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture
 def server() -> Iterator[rpc.LocalServer]:
-    with rpc.LocalServer.start(rpcd()) as running:
+    with rpc.LocalServer.start(rpcd(), allow_root=True) as running:
         yield running
 
 
 def at(server: rpc.LocalServer, **options: Any) -> RpcServer:
-    return RpcServer(port=server.port, **options)
+    return RpcServer(port=server.port, key=server.key, **options)
 
 
 def diamond(where: RpcServer) -> PipelineConfig:
@@ -98,7 +98,7 @@ def test_a_tracker_hands_out_the_server(server):
     tracker = Tracker(host="127.0.0.1", port=19290, port_end=19390)
     try:
         options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
-        with rpc.LocalServer.start(rpc.find_program(), options):
+        with rpc.LocalServer.start(rpc.find_program(), options, allow_root=True):
             check_diamond(RpcServer(port=tracker.port, key="ultra96", tracker=True))
     finally:
         tracker.terminate()
@@ -180,7 +180,9 @@ def test_a_server_killed_in_mid_run_ends_the_run_in_order_and_a_restart_finds_th
         assert found.submitted == 3 == found.delivered + found.dropped + found.failed
         assert found.failed == 1
 
-        with rpc.LocalServer.start(options=["--port", str(server.port)]):
+        with rpc.LocalServer.start(
+            options=["--port", str(server.port), "--key", server.key], allow_root=True
+        ):
             pipeline.restart(timeout_s=30)
             pipeline.run(data=vector(7))
             assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(7))
@@ -235,7 +237,7 @@ def test_an_interrupt_ends_the_start_of_a_pipeline_on_a_server_that_hangs(server
 
 
 def test_a_server_that_does_not_exist_is_an_error_that_names_it():
-    where = RpcServer(port=free_port(), timeout_s=2)
+    where = RpcServer(port=free_port(), key="x", timeout_s=2)
     built = chain(remote_stage(made.scaled_stage(), where)).build()
     with pytest.raises(PipelineError, match=r"RPC server 127.0.0.1:\d+: no session") as caught:
         built.start()
@@ -245,7 +247,7 @@ def test_a_server_that_does_not_exist_is_an_error_that_names_it():
 def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
     built = chain(remote_stage(made.scaled_stage(), at(server, timeout_s=1))).build()
     with (
-        rpc.connect(server.port),
+        rpc.connect(server.port, key=server.key),
         pytest.raises(PipelineError, match="no answer within 1 s"),
     ):
         built.start()
@@ -253,11 +255,11 @@ def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
 
 def test_a_function_cannot_run_on_a_server():
     with pytest.raises(PipelineError, match="'adder': PythonStage cannot run on an RPC server"):
-        remote_stage(made.adder(), RpcServer(port=1))
+        remote_stage(made.adder(), RpcServer(port=1, key="x"))
 
 
 def test_the_checks_are_those_of_local_stages():
-    first = remote_stage(relax_stage(made.two_outputs(), name="first"), RpcServer(port=1))
+    first = remote_stage(relax_stage(made.two_outputs(), name="first"), RpcServer(port=1, key="x"))
     config = PipelineConfig()
     config.inputs["data"] = (first, "x")
     with pytest.raises(PipelineError, match="its output 0 is connected to its own input 'x'"):

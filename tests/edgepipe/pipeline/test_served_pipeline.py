@@ -28,13 +28,13 @@ SHAPE = (1, 8)
 
 @pytest.fixture(scope="module")
 def server():
-    with rpc.LocalServer.start(rpcd()) as running:
+    with rpc.LocalServer.start(rpcd(), allow_root=True) as running:
         yield running
 
 
 @pytest.fixture
 def session(server):
-    with rpc.connect(server.port) as opened:
+    with rpc.connect(server.port, key=server.key) as opened:
         yield opened
 
 

@@ -80,8 +80,8 @@ class Workshop:
 
     def server(self) -> RpcServer:
         if self._server is None:
-            self._server = rpc.LocalServer.start(rpcd())
-        return RpcServer(port=self._server.port)
+            self._server = rpc.LocalServer.start(rpcd(), allow_root=True)
+        return RpcServer(port=self._server.port, key=self._server.key)
 
     def close(self) -> None:
         if self._server is not None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[rpc.LocalServer]:
-    with rpc.LocalServer.start(rpcd()) as running:
+    with rpc.LocalServer.start(rpcd(), allow_root=True) as running:
         yield running
 
 
@@ -38,18 +38,18 @@ def closed_port() -> int:
 
 def test_a_server_that_does_not_listen() -> None:
     port = closed_port()
-    assert hint_of(lambda: rpc.connect(port)) == (
+    assert hint_of(lambda: rpc.connect(port, key="x")) == (
         "check that edgepipe-rpcd is running there with the same key; through SSH, sshd on the "
         "board must forward ports (AllowTcpForwarding yes)"
     )
-    assert hint_of(lambda: Link(RpcServer(port=port))) == (
+    assert hint_of(lambda: Link(RpcServer(port=port, key="x"))) == (
         "check that the server is running there with the same key, and is free"
     )
 
 
 def test_a_program_that_does_not_start(tmp_path: Path) -> None:
     for program in (tmp_path / "none", Path("/bin/true")):
-        assert hint_of(lambda program=program: rpc.LocalServer.start(program)) == (
+        assert hint_of(lambda program=program: rpc.LocalServer.start(program, allow_root=True)) == (
             "check that edgepipe-rpcd of this version is there, or name another"
         )
 
@@ -63,18 +63,18 @@ def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_a_bundle_runs_at_least_once(server: rpc.LocalServer, tmp_path: Path) -> None:
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         assert hint_of(lambda: session.run_golden(tmp_path, repeat=0)) == "run it at least once"
 
 
 def test_a_closed_session_is_opened_again(server: rpc.LocalServer) -> None:
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         session.info()
     assert hint_of(session.info) == "connect again"
 
 
 def test_a_forked_child_opens_its_own_session(server: rpc.LocalServer) -> None:
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         reader, writer = os.pipe()
         if (child := os.fork()) == 0:
             try:

@@ -24,13 +24,13 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[rpc.LocalServer]:
-    with rpc.LocalServer.start(rpcd()) as running:
+    with rpc.LocalServer.start(rpcd(), allow_root=True) as running:
         yield running
 
 
 @pytest.fixture
 def session(server: rpc.LocalServer) -> Iterator[rpc.Session]:
-    with rpc.connect(server.port) as opened:
+    with rpc.connect(server.port, key=server.key) as opened:
         yield opened
 
 
@@ -58,22 +58,22 @@ def test_an_interrupted_upload_leaves_the_session_usable(session, tmp_path):
 
 def test_a_wait_for_a_server_that_is_busy_is_interrupted(server, session):
     with interrupted():
-        rpc.connect(server.port)
+        rpc.connect(server.port, key=server.key)
     assert session.info()["process"] > 0
     session.close()
-    with rpc.connect(server.port) as following:
+    with rpc.connect(server.port, key=server.key) as following:
         assert following.info()["process"] > 0
 
 
 def test_a_session_ends_soon_though_an_interrupted_call_never_does(server):
-    session = rpc.connect(server.port)
+    session = rpc.connect(server.port, key=server.key)
     with paused(session.info()["process"]):
         with interrupted():
             session.info()
         begun = time.monotonic()
         session.close()
         assert time.monotonic() - begun < 5
-    with rpc.connect(server.port) as following:
+    with rpc.connect(server.port, key=server.key) as following:
         assert following.info()["process"] > 0
 
 
@@ -127,7 +127,7 @@ FORKED = """
 import os, sys
 from edgepipe import rpc
 
-session = rpc.connect(int(sys.argv[1]))
+session = rpc.connect(int(sys.argv[1]), key=sys.argv[2])
 process = session.info()["process"]
 child = os.fork()
 if child == 0:
@@ -139,15 +139,17 @@ print("alive")
 
 
 def test_a_forked_child_exits_without_ending_the_session(server):
-    command = [sys.executable, "-c", FORKED, str(server.port)]
+    command = [sys.executable, "-c", FORKED, str(server.port), server.key]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (found.returncode, found.stdout) == (0, "alive\n"), found.stderr
 
 
 def test_a_session_that_nobody_keeps_ends(server):
-    session = rpc.connect(server.port)
+    session = rpc.connect(server.port, key=server.key)
     assert session.info()["process"] > 0
     del session
     gc.collect()
-    with rpc.connect(server.port) as following:  # waits for the end of the one before
+    with rpc.connect(
+        server.port, key=server.key
+    ) as following:  # waits for the end of the one before
         assert following.info()["process"] > 0

@@ -29,7 +29,7 @@ def program():
 
 @pytest.fixture
 def server(program, tmp_path):
-    with rpc.LocalServer.start(program, ["--folder", str(tmp_path)]) as running:
+    with rpc.LocalServer.start(program, ["--folder", str(tmp_path)], allow_root=True) as running:
         yield running
 
 
@@ -43,7 +43,7 @@ def test_a_library_built_by_tvm_is_uploaded_run_and_timed(server, tmp_path):
     b = te.compute((8,), lambda i: a[i] + 1, name="b")
     library = tmp_path / "add.so"
     tvm.compile(te.create_prim_func([a, b]), target="llvm").export_library(str(library))
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         remote = session.remote
         remote.upload(str(library))
         module = remote.load_module("add.so")
@@ -56,7 +56,7 @@ def test_a_library_built_by_tvm_is_uploaded_run_and_timed(server, tmp_path):
 
 
 def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         assert session.info()["cores"] >= 1
         report = session.run_golden(bundle, repeat=3)
     assert report.device == "simulator"
@@ -70,15 +70,18 @@ def test_a_golden_output_that_differs_is_named_and_the_server_keeps_serving(
     altered = with_wrong_golden(bundle, tmp_path / "altered")
     with (
         pytest.raises(RpcError, match=r"differs from the golden output: 1 of \d+ bytes differ"),
-        rpc.connect(server.port) as session,
+        rpc.connect(server.port, key=server.key) as session,
     ):
         session.run_golden(altered)
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         assert session.run_golden(bundle, repeat=1).network == "net"
 
 
 def test_a_file_outside_the_session_is_refused(server):
-    with rpc.connect(server.port) as session, pytest.raises(Exception, match="not inside"):
+    with (
+        rpc.connect(server.port, key=server.key) as session,
+        pytest.raises(Exception, match="not inside"),
+    ):
         session.remote.upload(bytearray(b"x"), "../escaped")
 
 
@@ -91,7 +94,7 @@ def test_anything_but_an_rpc_client_is_refused_and_the_server_keeps_serving(serv
     with socket.create_connection(("127.0.0.1", server.port)) as stranger:
         stranger.sendall(b"GET ")
         assert stranger.recv(1) == b""
-    with rpc.connect(server.port) as session:
+    with rpc.connect(server.port, key=server.key) as session:
         assert session.info()["process"] > 0
 
 
@@ -103,7 +106,7 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
             "-c",
             textwrap.dedent(f"""
             from edgepipe import rpc
-            session = rpc.connect({server.port})
+            session = rpc.connect({server.port}, key={server.key!r})
             session.remote.upload({str(bundle)!r}, "net.edgepipe")
             net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "simulator")
             net["load_golden"]()
@@ -118,7 +121,9 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    with rpc.connect(server.port) as session:  # waits for the end of the previous session
+    with rpc.connect(
+        server.port, key=server.key
+    ) as session:  # waits for the end of the previous session
         assert session.info()["process"] > 0
     server.close()
     assert not list(tmp_path.glob("edgepipe-rpc-*"))
@@ -126,7 +131,7 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
 
 def test_a_session_ends_when_its_time_is_up(server):
     with (
-        rpc.connect(server.port, limit_s=0.2) as session,
+        rpc.connect(server.port, key=server.key, limit_s=0.2) as session,
         pytest.raises(RpcError, match="the session's time limit of 200 ms has passed"),
     ):
         while True:
@@ -137,13 +142,13 @@ def test_a_server_that_cannot_be_reached_is_an_error_with_a_remedy():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(RpcError, match="no RPC session") as caught:
-        rpc.connect(port)
+        rpc.connect(port, key="x")
     assert "edgepipe-rpcd" in caught.value.hint
 
 
 def test_a_taken_port_is_an_error(server, program):
     with pytest.raises(RpcError, match="cannot listen: Address already in use"):
-        rpc.LocalServer.start(program, ["--port", str(server.port)])
+        rpc.LocalServer.start(program, ["--port", str(server.port)], allow_root=True)
 
 
 def test_wrong_use_says_what(program):
@@ -152,7 +157,7 @@ def test_wrong_use_says_what(program):
 
 
 def test_the_command_runs_a_bundle(bundle, capsys):
-    assert main(["rpc", "run", str(bundle), "--repeat", "2"]) == 0
+    assert main(["rpc", "run", str(bundle), "--repeat", "2", "--allow-root"]) == 0
     assert "golden output bit-equal" in capsys.readouterr().out
 
 
@@ -160,7 +165,7 @@ def test_the_tracker_hands_out_one_session_after_another(program):
     tracker = Tracker(host="127.0.0.1", port=19190, port_end=19290)
     try:
         options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
-        with rpc.LocalServer.start(program, options):
+        with rpc.LocalServer.start(program, options, allow_root=True):
             farm = tvm.rpc.connect_tracker("127.0.0.1", tracker.port)
             for _ in range(2):
                 with rpc.Session(farm.request("ultra96", session_timeout=60)) as session:
@@ -174,8 +179,8 @@ def test_the_tracker_serves_a_farm_of_two_at_the_same_time(program, bundle):
     options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", "ultra96"]
     try:
         with (
-            rpc.LocalServer.start(program, options),
-            rpc.LocalServer.start(program, options),
+            rpc.LocalServer.start(program, options, allow_root=True),
+            rpc.LocalServer.start(program, options, allow_root=True),
         ):
             farm = tvm.rpc.connect_tracker("127.0.0.1", tracker.port)
             first, second = (

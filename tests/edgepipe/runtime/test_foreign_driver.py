@@ -96,6 +96,7 @@ def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
         json=False,
         host=None,
         server=str(built("edgepipe-rpcd")),
+        allow_root=True,
     )
     assert rpc_command.run_golden(options) == 0
     shown = capsys.readouterr().out

@@ -47,7 +47,10 @@ def failure(function, *arguments):
 
 
 def test_the_same_calls_give_the_same_results_here_and_over_rpc(bundle, module):
-    with rpc.LocalServer.start(rpcd()) as server, rpc.connect(server.port) as session:
+    with (
+        rpc.LocalServer.start(rpcd(), allow_root=True) as server,
+        rpc.connect(server.port, key=server.key) as session,
+    ):
         session.remote.upload(str(bundle), "net.edgepipe")
         far = session.call("edgepipe.load_pipeline", "net.edgepipe", "{}")
         found = []
