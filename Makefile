@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy docs packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
+	@echo "make soak            a camera's pipeline on the virtual Ultra96 for SOAK_MINUTES (30), with all that may go wrong"
 	@echo "make bench-counts    instructions of a Cortex-A53 for first convolutions, compared with onnxruntime and ncnn"
 	@echo "make bench-sim       the simulator's time for a frame of ResNet-18 on one core"
 	@echo "make bench-vta       bench-build, -sim, -arm and -counts, then modelled VTA cycles compared with published figures"
@@ -144,6 +145,10 @@ bench-page: $(VENV)/.installed
 	cmake -S . -B $(HOST) > $(HOST).log
 	cmake --build $(HOST) --target edgepipe-cam
 	$(PYTHON) -m bench.page
+
+SOAK_MINUTES ?= 30
+soak: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	cross/packages.sh bench

@@ -1,0 +1,143 @@
+"""Run a camera's pipeline for as long as one likes, and account for every frame.
+
+    python -m bench.soak --minutes 30           on the virtual Ultra96 (make soak SOAK_MINUTES=30)
+    python -m bench.soak --minutes 5 --here     on this machine, without deploys
+
+All the time, readers follow the live page and others stop reading, and every 25th run of a VTA
+stage hangs. In turn, the camera is unplugged, and the program is stopped, accounted for and started
+again, on the board after a deploy or a rollback. Ctrl-C ends the run in order, with the figures so
+far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from bench import models
+from bench.figures import Figure, publish
+from bench.soak.ground import Ground, Here, OnBoard
+from bench.soak.life import MOST_GROWTH_KIB, MOST_MORE, Life, Total, wait
+
+LIFE_S = 300.0  # between a start of the program and the next
+CALM_S, UNPLUGGED_S = 15.0, 5.0
+
+
+def soak(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
+    """Run lives of the program until the time is over or Ctrl-C; fill ``total``."""
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            live(ground, min(LIFE_S, max(end - time.monotonic(), 1.0)), folder, total)
+            if ground.deploys and time.monotonic() < end:
+                change_release(ground, total)
+    except KeyboardInterrupt:
+        print("interrupted: the figures so far", flush=True)
+
+
+def live(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
+    """Run one life, with the camera unplugged again and again."""
+    end = time.monotonic() + seconds
+    life = Life(ground, total, folder / "errors.txt")
+    try:
+        while life.alive and (left := end - time.monotonic()) > 0:
+            wait(min(CALM_S, left), life)
+            if end - time.monotonic() > CALM_S + UNPLUGGED_S:
+                ground.unplug()
+                total.unplugged += 1
+                try:
+                    wait(UNPLUGGED_S, life)
+                finally:
+                    ground.plug()
+    finally:
+        life.end()
+    print(
+        f"{total.lives} lives, {total.delivered} frames, {total.run_again} run again after hangs, "
+        f"{total.unplugged} times unplugged, {len(total.violations)} violations",
+        flush=True,
+    )
+
+
+def change_release(ground: Ground, total: Total) -> None:
+    """Deploy another release, or go back to the one before, in turn."""
+    if total.deploys > total.rollbacks:
+        ground.roll_back()
+        total.rollbacks += 1
+    else:
+        ground.deploy(total.deploys + 1)
+        total.deploys += 1
+
+
+def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
+    """Return the table's figures with their limits."""
+
+    def figure(name: str, value: float, unit: str = "", **bar: float) -> Figure:
+        return Figure(name=name, value=value, unit=unit, **bar)
+
+    found = [
+        figure("time", minutes, "min"),
+        figure("lives of the program", total.lives, at_least=1),
+        figure("pictures captured", total.captured, at_least=1),
+        figure("frames delivered", total.delivered, at_least=1),
+        figure("frames dropped at the end of a life", total.dropped),
+        figure("frames failed", total.failed, at_most=0),
+        figure("frames unaccounted for", total.unaccounted, at_most=0),
+        figure("hangs, the frame run again", total.run_again, at_least=1),
+        figure("frames on the fallback", total.on_fallback),
+        figure("camera unplugged", total.unplugged),
+        figure("camera opened again", total.reconnects, at_least=total.unplugged),
+        figure("events that readers of the page got", total.events, at_least=1),
+        figure("pictures that readers of the page got", total.pictures, at_least=1),
+        figure("readers refused", total.refused),
+        figure("samples of the process", total.samples),
+        figure(
+            "growth of resident memory in a life", total.growth_kib, "KiB", at_most=MOST_GROWTH_KIB
+        ),
+        figure("more descriptors in a life", total.more_descriptors, at_most=MOST_MORE),
+        figure("more threads in a life", total.more_threads, at_most=MOST_MORE),
+        figure("other violations", len(total.violations), at_most=0),
+    ]
+    if ground.deploys:
+        found[2:2] = [
+            figure("deploys", total.deploys),
+            figure("rollbacks", total.rollbacks),
+        ]
+    return found
+
+
+def interrupt(*_: object) -> None:
+    """End the run as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Run, print the table; return 1 after any violation."""
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, metavar="N")
+    parser.add_argument("--here", action="store_true", help="on this machine, without deploys")
+    parser.add_argument("--bundle", type=Path, metavar="FILE", help="default: NanoDet")
+    options = parser.parse_args()
+    if options.minutes <= 0:
+        parser.error("--minutes: expected more than 0")
+    signal.signal(signal.SIGTERM, interrupt)
+    bundle = options.bundle or models.build("nanodet_g_coco_416", models.EXAMPLES / "calibration")
+    total = Total()
+    with tempfile.TemporaryDirectory(prefix="edgepipe-soak-") as name:
+        folder = Path(name)
+        ground = Here(bundle.resolve(), folder) if options.here else OnBoard(bundle.resolve())
+        began = time.monotonic()
+        try:
+            soak(ground, options.minutes * 60, folder, total)
+        finally:
+            ground.close()
+        minutes = (time.monotonic() - began) / 60
+    for violation in total.violations:
+        print(f"violation: {violation}")
+    return publish("soak", figures(total, minutes, ground))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
