@@ -6,9 +6,13 @@
 # ROOT/releases/.trash-N/        a release being removed
 # ROOT/lock                      held with flock(1) by the running deploy; contains its holder
 # ROOT/adopting                  held with flock(1) by the step that may change `current`
+# ROOT/paused                    held with flock(1) while a golden run needs the accelerator; the start
+#                                of the unit waits for it
 #
 # Every step either leaves `current` alone or changes it by a single rename, after everything that it
 # points to has been synced. After any loss of connection or power, one complete release is current.
+# The kernel releases a lock when its last holder ends, also after SIGKILL. So a unit whose start waits
+# for `paused` comes back however a step ends.
 # Exit codes: 70 a step failed (reason on stderr), 71 the golden run failed, 72 a failure after the
 # switch, which was undone if there was an earlier release, 73 old releases could not be removed,
 # 75 the lock is held.
@@ -24,8 +28,8 @@ probe() {
     record=$1/run/edgepipe/bitstream.json
     [ ! -r "$record" ] || echo "bitstream $(head -n 1 "$record")"
     echo "machine $(uname -m)"
-    for tool in cat df find flock head ln mkdir mktemp mv readlink rm sha256sum sort sync tail tar \
-        timeout; do
+    for tool in cat df find flock head ln mkdir mktemp mv readlink rm setsid sha256sum sort sync tail \
+        tar timeout; do
         command -v "$tool" >/dev/null || echo "missing $tool"
     done
     folder=$(folder_there "$root")
@@ -114,15 +118,23 @@ receive() {
 }
 
 # golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER and prints the
-# verdict. Terminating it terminates the run.
+# verdict. The run ends with this function, and within a second after the shell that called it.
 golden() {
     cd "$root/releases/$1"
     errors=$(mktemp)
     # Discards the results; the reason of a failure is in the program's messages.
     timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet >/dev/null 2>"$errors" &
-    trap 'kill $! 2>/dev/null || true' TERM
+    run=$!
+    trap 'kill $run 2>/dev/null || true' TERM
+    (
+        exec </dev/null >/dev/null 2>&1 7>&- 8>&-
+        while kill -0 $$; do sleep 1; done
+        kill $run
+    ) &
+    guard=$!
     status=0
-    wait $! || status=$?
+    wait $run || status=$?
+    kill $guard 2>/dev/null || true
     said=$(sed -n 's/^edgepipe-run: error: //p' "$errors" | tail -n 1)
     [ -n "$said" ] || said=$(tail -n 3 "$errors" | tr '\n' ';')
     case $status in
@@ -133,10 +145,11 @@ golden() {
     echo "golden ${said:-exit code $status}"
 }
 
-# await_answer PID: prints the byte that the other side sends after it has seen the verdict. If the
-# other side is gone, the run PID is no longer needed and is killed.
+# await_answer PID SECONDS: prints the byte that the other side sends after it has seen the verdict,
+# which takes at most SECONDS. If the other side is gone, the run PID is no longer needed and is killed.
+# A link that is cut without a word gives no end of input, hence the limit.
 await_answer() {
-    answer=$(head -c 1)
+    answer=$(timeout $(($2 + 30)) head -c 1 || true)
     [ -n "$answer" ] || kill "$1" 2>/dev/null || true
     echo "$answer"
 }
@@ -151,13 +164,48 @@ point() {
     sync
 }
 
-# restart UNIT: (re)starts the current release; fails unless it is still running after two seconds.
-restart() {
-    [ -n "$1" ] || return 0
+# substate UNIT: dead, start-pre, running ...
+substate() {
+    systemctl show -p SubState "$1" | sed 's/^SubState=//'
+}
+
+# waits_for_us UNIT: whether the start of UNIT waits for `paused` (board/edgepipe.service).
+waits_for_us() {
+    systemctl show -p ExecStartPre "$1" | grep -qF "$root/paused "
+}
+
+# pause UNIT: stops UNIT until file descriptor 7, the lock `paused`, is closed. From the first line on,
+# something outside this shell is responsible for the start.
+pause() {
+    # Earlier starts must not count against the limit of starts in a period.
     as_root systemctl reset-failed "$1" 2>/dev/null || true
-    as_root systemctl restart "$1" || return 1
+    if waits_for_us "$1"; then
+        # systemd stops the unit, and its start then waits: one job, which no signal to us can undo.
+        (
+            exec </dev/null >/dev/null 2>&1 7>&- 8>&-
+            as_root systemctl restart "$1"
+        ) &
+        until case $(substate "$1") in start-pre | dead | failed | auto-restart) ;; *) false ;; esac; do
+            kill -0 $! 2>/dev/null || wait $! || return 1
+            sleep 0.1
+        done
+        return 0
+    fi
+    # For other units, a process in a session of its own waits.
+    [ "$(id -u)" = 0 ] && sudo='' || sudo='sudo -n'
+    setsid sh -c "flock -s \"\$0\" true; $sudo systemctl start \"\$1\"" "$root/paused" "$1" \
+        </dev/null >/dev/null 2>&1 7>&- 8>&- &
+    # Until `systemctl stop` has done its work, this holds the lock, even without its parent.
+    (as_root systemctl stop "$1" || exit 1)
+}
+
+# start VERB UNIT: starts or restarts the current release; fails unless it still runs after two seconds.
+start() {
+    [ -n "$2" ] || return 0
+    as_root systemctl reset-failed "$2" 2>/dev/null || true
+    as_root systemctl "$1" "$2" || return 1
     sleep 2
-    [ "$(systemctl is-active "$1")" = active ] || return 1
+    [ "$(systemctl is-active "$2")" = active ] || return 1
 }
 
 # why_not UNIT: the last lines of a unit's journal.
@@ -172,8 +220,8 @@ hook() {
 }
 
 # adopt FOLDER N KEEP SECONDS UNIT COMMAND: runs the golden input in releases/FOLDER. If it passes and
-# a byte on stdin confirms it, makes FOLDER release N and current, restarts UNIT, runs COMMAND and
-# removes old releases. UNIT is stopped meanwhile, because the accelerator serves one process at a
+# a byte on stdin confirms it, makes FOLDER release N and current, starts UNIT, runs COMMAND and
+# removes old releases. UNIT is paused meanwhile, because the accelerator serves one process at a
 # time. However this ends, UNIT runs again: with the new release, or after a failure with the old one.
 adopt() {
     folder=$1 number=$2 keep=$3 seconds=$4 unit=$5 command=$6
@@ -184,11 +232,14 @@ adopt() {
     before=$(readlink "$root/current" || true)
     before=${before#releases/}
     if [ -n "$unit" ]; then
-        trap 'as_root systemctl start "$unit" || true' EXIT
-        as_root systemctl stop "$unit" || fail "cannot stop $unit"
+        exec 7>>"$root/paused"
+        timeout 10 flock 7 || fail "$root/paused: still locked after 10 s, perhaps by a start of $unit"
+        # An orderly end waits until the unit runs; after any other, nobody waits.
+        trap 'exec 7>&-; as_root systemctl start "$unit" || true' EXIT
+        pause "$unit" || fail "cannot stop $unit"
     fi
-    (golden "$folder" "$seconds") 8>&- &
-    answer=$(await_answer $!)
+    (golden "$folder" "$seconds") &
+    answer=$(await_answer $! "$seconds")
     wait $! || true
     [ "$answer" = y ] || exit 71
     sync
@@ -199,11 +250,12 @@ adopt() {
     fi
     point "$number"
     trap - EXIT
-    if ! restart "$unit" || ! said=$(hook "$command"); then
+    exec 7>&-
+    if ! start start "$unit" || ! said=$(hook "$command"); then
         echo "${said:-$unit does not start: $(why_not "$unit")}" >&2 || true
         if [ -n "$before" ]; then
             point "$before"
-            { restart "$unit" && hook "$command"; } >/dev/null 2>&1 || true
+            { start restart "$unit" && hook "$command"; } >/dev/null 2>&1 || true
         fi
         exit 72
     fi
@@ -215,12 +267,12 @@ adopt() {
 verify() {
     trap '' PIPE
     (golden "$1" "$2") &
-    [ "$(await_answer $!)" = y ] || exit 71
+    [ "$(await_answer $! "$2")" = y ] || exit 71
 }
 
 # launch UNIT: starts a unit that is not running.
 launch() {
-    restart "$1" || fail "$1 does not start: $(why_not "$1")"
+    start start "$1" || fail "$1 does not start: $(why_not "$1")"
 }
 
 # logs UNIT LINES [follow]: the last LINES lines of the unit's journal, and with `follow` all new

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from needs import installed
@@ -27,6 +28,7 @@ class Link:
         self.port = self._listener.getsockname()[1]
         self.bytes_to_board = 0
         self._cut_at: int | None = None
+        self._is_silent = False
         self._sockets: list[socket.socket] = []
         self._is_down = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -44,8 +46,13 @@ class Link:
             end.close()
         self._sockets.clear()
 
+    def fall_silent(self) -> None:
+        """Lose everything from now on, without a word to either side, like a pulled cable."""
+        self._is_silent = True
+
     def mend(self) -> None:
         self._cut_at = None
+        self._is_silent = False
         self._is_down = False
 
     def close(self) -> None:
@@ -71,6 +78,8 @@ class Link:
     def _copy(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
+                if self._is_silent:
+                    return
                 if counted:
                     if self._cut_at is not None and self.bytes_to_board + len(data) > self._cut_at:
                         sink.sendall(data[: self._cut_at - self.bytes_to_board])
@@ -82,9 +91,20 @@ class Link:
 
 
 class SshBoard:
-    """An sshd with its own configuration, keys, port and home folder."""
+    """An sshd with its own configuration, keys, port and home folder.
 
-    def __init__(self, folder: Path, name: str, *, most_file_bytes: int | None = None) -> None:
+    ``inside`` is a command that runs another one on the board's machine, if that is not this one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        most_file_bytes: int | None = None,
+        inside: Sequence[str] = (),
+    ) -> None:
+        self._inside = inside
         self._program = installed("sshd", "openssh-server")
         self.name = name
         self.folder = folder
@@ -158,7 +178,7 @@ class SshBoard:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         self._sshd = subprocess.Popen(
-            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
+            [*self._inside, self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
             stderr=self._log,
             preexec_fn=limit,
         )

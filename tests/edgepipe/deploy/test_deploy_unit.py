@@ -1,7 +1,7 @@
 """The systemd unit on a board: stopped for the golden run, running again however a deploy ends.
 
 ``systemctl`` and ``journalctl`` are replaced by test programs that keep a unit's state in a file.
-tests/board/test_board_service.py runs a real systemd.
+test_deploy_killed.py and tests/board/test_board_service.py run a real systemd.
 """
 
 import dataclasses
@@ -18,13 +18,17 @@ from edgepipe.progress import Silent
 
 SYSTEMCTL = """#!/bin/sh
 state=$HOME/unit
-[ "$2" = edgepipe ] || exit 4
+for name; do :; done
+[ "$name" = edgepipe ] || exit 4
+exec 9>>"$HOME/calls"
+flock 9
 case $1 in
 cat) ;;
 is-active) cat "$state" ;;
 reset-failed) ;;
 stop) echo inactive >"$state"; echo "stop" >>"$HOME/done" ;;
 start | restart)
+    [ "$1 $(cat "$state")" != "start active" ] || exit 0
     release=$(readlink "$HOME/edgepipe/current" || true)
     echo "$1 ${release#releases/}" >>"$HOME/done"
     if [ -e "$HOME/edgepipe/current/bundle/stages/0_arm/broken.bin" ]; then
@@ -87,10 +91,10 @@ def test_the_unit_is_stopped_for_the_golden_run_and_runs_the_new_release(
     for number in (1, 2):
         outcome = deploy(unit_board, make_bundle(kernels=bytes([number])), options)
         assert (outcome.release, outcome.unit) == (number, "restarted")
-        assert done(unit_board) == ["stop", f"restart {number}"]
+        assert done(unit_board) == ["stop", f"start {number}"]
         assert state(unit_board) == "active"
     assert deployment.rollback(unit_board.target(), None, options).unit == "restarted"
-    assert done(unit_board) == ["stop", "restart 1"]
+    assert done(unit_board) == ["stop", "start 1"]
 
 
 def test_after_a_failed_golden_run_the_old_release_runs_again(unit_board, make_bundle, options):
@@ -114,7 +118,7 @@ def test_a_release_that_does_not_start_gives_way_to_the_one_before(
     error = caught.value
     assert error.hint == "the journal of edgepipe says why"
     assert (error.option, error.value) == ("journal", "board")
-    assert done(unit_board) == ["stop", "restart 2", "restart 1"]
+    assert list(dict.fromkeys(done(unit_board))) == ["stop", "start 2", "restart 1"]
     assert state(unit_board) == "active"
 
 
@@ -146,7 +150,7 @@ def test_an_unchanged_release_that_runs_is_left_alone_and_a_stopped_one_is_start
     assert done(unit_board) == []
     (unit_board.home / "unit").write_text("failed\n")
     assert deploy(unit_board, make_bundle(), options).unit == "started"
-    assert done(unit_board) == ["restart 1"]
+    assert done(unit_board) == ["start 1"]
 
 
 def test_no_restart_leaves_the_unit_alone(unit_board, make_bundle, runtime, capsys):
