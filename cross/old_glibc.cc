@@ -53,6 +53,8 @@ KEEP(pthread_setspecific, OLDEST, int, (pthread_key_t key, const void* value), (
 KEEP(pthread_rwlock_rdlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_rwlock_wrlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_rwlock_unlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
+KEEP(pthread_condattr_setclock, OLDEST, int, (pthread_condattr_t * attributes, clockid_t clock),
+     (attributes, clock))
 KEEP(pthread_mutex_trylock, OLDEST, int, (pthread_mutex_t * mutex), (mutex))
 // 2.32: moved into libc; the versions in libpthread behave the same.
 KEEP(pthread_attr_setaffinity_np, OLDEST, int,
@@ -94,30 +96,6 @@ unsigned __wrap_arc4random() {
   while (getrandom(&value, sizeof value, 0) != sizeof value) {
   }
   return value;
-}
-
-// 2.30. Like libstdc++ on older systems, this converts a monotonic deadline to the wall clock. It
-// differs only if that clock is set during the wait.
-int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
-                                  clockid_t clock, const timespec* deadline) {
-  using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
-  static const auto wait =
-      reinterpret_cast<Wait>(old_dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
-  if (wait != nullptr) return wait(condition, mutex, clock, deadline);
-  timespec from{};
-  timespec to{};
-  clock_gettime(clock, &from);
-  clock_gettime(CLOCK_REALTIME, &to);
-  to.tv_sec += deadline->tv_sec - from.tv_sec;
-  to.tv_nsec += deadline->tv_nsec - from.tv_nsec;
-  if (to.tv_nsec < 0) {
-    to.tv_nsec += 1'000'000'000;
-    --to.tv_sec;
-  } else if (to.tv_nsec >= 1'000'000'000) {
-    to.tv_nsec -= 1'000'000'000;
-    ++to.tv_sec;
-  }
-  return pthread_cond_timedwait(condition, mutex, &to);
 }
 
 // 2.34: libc runs a program's initialisers. Before that, code linked into the program did, and libc

@@ -1,4 +1,4 @@
-// Mutex, MutexLock and CondVar: the standard types, annotated for clang's -Wthread-safety.
+// Mutex, MutexLock and CondVar, annotated for clang's -Wthread-safety.
 //
 //   mutable Mutex mutex_;
 //   std::uint64_t frames_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
@@ -8,11 +8,16 @@
 //     if (!changed_.wait_until(lock, deadline)) return ...;  // the deadline has passed
 //   }
 //
-// Every wait takes a deadline.
+// Every wait takes a deadline on the monotonic clock: setting the wall clock changes no wait.
 #pragma once
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <cstdint>
+#include <ctime>
+#include <limits>
 #include <mutex>
 
 #if defined(__clang__)
@@ -59,17 +64,38 @@ class EDGEPIPE_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
+/// Like std::condition_variable, which before glibc 2.30 waits for a time of the wall clock: a wait
+/// then ends early, or hangs, if somebody sets that clock.
 class CondVar {
  public:
-  void notify() { condition_.notify_all(); }
+  CondVar() {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic,
+                              CLOCK_MONOTONIC);  // the clock of std::chrono::steady_clock
+    pthread_cond_init(&condition_, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+  }
+  ~CondVar() { pthread_cond_destroy(&condition_); }
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  void notify() { pthread_cond_broadcast(&condition_); }
 
   /// Blocks until notified (or spuriously); false once `deadline` has passed.
   bool wait_until(MutexLock& lock, Clock::time_point deadline) {
-    return condition_.wait_until(lock.lock_, deadline) == std::cv_status::no_timeout;
+    const auto since_start = deadline.time_since_epoch();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(since_start);
+    const auto rest = std::chrono::nanoseconds(since_start - seconds);
+    constexpr std::int64_t kLatest = std::numeric_limits<time_t>::max();  // 2^31 - 1 on armhf
+    const timespec until{static_cast<time_t>(std::min<std::int64_t>(seconds.count(), kLatest)),
+                         static_cast<long>(rest.count())};
+    pthread_cond_timedwait(&condition_, lock.lock_.mutex()->native_handle(), &until);
+    return Clock::now() < deadline;
   }
 
  private:
-  std::condition_variable condition_;
+  pthread_cond_t condition_;
 };
 
 }  // namespace edgepipe

@@ -1,0 +1,82 @@
+// Waits follow the monotonic clock, whatever happens to the wall clock.
+#include "edgepipe/sync.h"
+
+#include <gtest/gtest.h>
+#include <sys/time.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace edgepipe {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Waits until `deadline`, whoever notifies; returns the time that this took.
+Clock::duration wait_until(Clock::time_point deadline) {
+  Mutex mutex;
+  CondVar never;
+  const Clock::time_point start = Clock::now();
+  MutexLock lock(mutex);
+  while (never.wait_until(lock, deadline)) {
+  }
+  return Clock::now() - start;
+}
+
+/// Sets the wall clock `by` seconds ahead of the monotonic one; false without the right to do so.
+bool shift_wall_clock(seconds by) {
+  timeval now{};
+  gettimeofday(&now, nullptr);
+  now.tv_sec += static_cast<time_t>(by.count());
+  return settimeofday(&now, nullptr) == 0;
+}
+
+TEST(SyncTest, AWaitEndsAtItsDeadline) {
+  EXPECT_GE(wait_until(Clock::now() + milliseconds(60)), milliseconds(60));
+  EXPECT_LT(wait_until(Clock::now() - seconds(1)), seconds(5));
+}
+
+TEST(SyncTest, ADeadlineBeforeTheClockBeganHasPassed) {
+  EXPECT_LT(wait_until(Clock::time_point(milliseconds(-1500))), seconds(5));
+}
+
+TEST(SyncTest, NotifyEndsAWaitWithoutADeadlineThatComes) {
+  for (const Clock::time_point deadline : {far_future(), Clock::time_point::max()}) {
+    Mutex mutex;
+    CondVar changed;
+    bool done = false;
+    std::thread notifier([&] {
+      const MutexLock lock(mutex);
+      done = true;
+      changed.notify();
+    });
+    {
+      MutexLock lock(mutex);
+      while (!done) EXPECT_TRUE(changed.wait_until(lock, deadline));
+    }
+    notifier.join();
+  }
+}
+
+// Sets the machine's clock, so it runs only on request: tests/board/test_board_clock.py does so on
+// the virtual board.
+TEST(SyncTest, SettingTheWallClockChangesNoWait) {
+  if (std::getenv("EDGEPIPE_TEST_SETS_CLOCK") == nullptr) {
+    GTEST_SKIP() << "EDGEPIPE_TEST_SETS_CLOCK is not set";
+  }
+  for (const seconds by : {seconds(3600), seconds(-3600)}) {
+    std::thread setter([by] {
+      std::this_thread::sleep_for(milliseconds(300));
+      ASSERT_TRUE(shift_wall_clock(by)) << "needs the right to set the clock";
+    });
+    const Clock::duration waited = wait_until(Clock::now() + seconds(2));
+    setter.join();
+    EXPECT_GE(waited, seconds(2));
+    EXPECT_LT(waited, seconds(20));
+  }
+}
+
+}  // namespace
+}  // namespace edgepipe
