@@ -173,6 +173,16 @@ def test_a_board_without_the_unit_is_deployed_to_all_the_same(unit_board, make_b
     assert done(unit_board) == []
 
 
+def test_lines_of_logs_do_not_control_the_terminal(unit_board, capsys):
+    journal = unit_board.folder / "programs" / "journalctl"
+    journal.write_text("#!/bin/sh\nprintf 'a\\033[2J\\302\\2331A\\342\\200\\256b\\rfake\\n'\n")
+    where = ["--host", unit_board.name, "--ssh-config", str(unit_board.ssh_config)]
+    assert main(["logs", *where]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(r"a\u001b[2J\u009b1A\u202eb")
+    assert not set(shown) & set("\x1b\x9b\u202e\r")
+
+
 def test_logs_are_shown_and_followed_until_the_link_ends(unit_board, capsys):
     where = ["--host", "board", "--ssh-config", str(unit_board.ssh_config)]
     assert main(["logs", *where, "--lines", "7"]) == 0

@@ -103,6 +103,20 @@ def test_a_source_that_fell_silent_is_shown(tmp_path, capsys):
     ) in page
 
 
+def test_names_do_not_control_the_terminal(tmp_path, capsys):
+    evil = "x\x1b[2J\x9b1A\u202e\nfake: 1 frames\r"
+    stages = [stage | {"name": evil} for stage in PIPELINE["stages"]]
+    live = {"network": evil, "device": evil, "pipeline": PIPELINE | {"stages": stages}}
+    publish(tmp_path, program=evil, live=live | {"source": SOURCE | {"description": evil}})
+    assert top(tmp_path, "--once") == 0
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    (page,) = text.paragraphs([(found, snapshot.rates(found, None))])
+    for shown in (capsys.readouterr().out, page):
+        assert r"x\u001b[2J\u009b1A\u202e\u000afake: 1 frames\u000d" in shown
+        assert not set(shown) & set("\x1b\x9b\u202e\r")
+        assert "\nfake" not in shown
+
+
 def test_json_is_what_was_published(tmp_path, capsys):
     record = publish(tmp_path)
     assert top(tmp_path, "--once", "--json") == 0
