@@ -83,7 +83,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer(Instruction):
+class MemoryInstruction(Instruction):
     """What LOAD and STORE have in common: ``y_size`` rows of ``x_size`` elements.
 
     In DRAM the rows are ``x_stride`` elements apart.
@@ -97,7 +97,7 @@ class Transfer(Instruction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load(Transfer):
+class Load(MemoryInstruction):
     """Copy rows from DRAM into a buffer.
 
     On chip, a row is ``x_pad_0 + x_size + x_pad_1`` elements wide, with ``y_pad_0`` rows of zeros
@@ -113,7 +113,7 @@ class Load(Transfer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store(Transfer):
+class Store(MemoryInstruction):
     """Copy rows of the out buffer to DRAM."""
 
 
