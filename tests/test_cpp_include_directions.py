@@ -13,7 +13,6 @@ SOURCES = ROOT / "cpp_runtime" / "src"
 PUBLIC = ROOT / "cpp_runtime" / "include"
 # Public headers without a source of the same name.
 ROOM_OF_HEADER = {
-    "device": "device",
     "frame": "pipeline",
     "memory": "memory",
     "picture_source": "media/sources",

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "edgepipe/conformance/product_program.h"
@@ -542,6 +543,101 @@ TEST_P(DeviceConformance, RefusesInstructionsOutsideOneAllocation) {
   beyond.count += DeviceMemory::kAlignment;
   const Status status = device().run(beyond);
   EXPECT_EQ(status.code(), Code::kDevice) << status.message();
+  expect_product(device());
+}
+
+/// A product that may only access its own memory: micro-ops and weights, inputs, outputs.
+struct FencedIn {
+  explicit FencedIn(Device& device) : program(device) {
+    const std::uint64_t start = program.data.device_address();
+    ranges = {{.address = start, .bytes = ProductProgram::kInpOffset, .access = Access::kConstant},
+              {.address = start + ProductProgram::kInpOffset,
+               .bytes = ProductProgram::kOutOffset - ProductProgram::kInpOffset,
+               .access = Access::kRead},
+              {.address = start + ProductProgram::kOutOffset,
+               .bytes = ProductProgram::kDataBytes - ProductProgram::kOutOffset}};
+    program.fill(1);
+  }
+
+  /// What the device says to it, which is the same before the first run and in it.
+  Status refusal(Device& device) {
+    program.write();
+    Submission submission = program.submission();
+    submission.ranges = ranges;
+    const Status prepared = device.prepare(submission);
+    const Status ran = program.run_written(submission);
+    EXPECT_EQ(prepared.code(), ran.code()) << prepared.message() << " / " << ran.message();
+    return ran;
+  }
+
+  ProductProgram program;
+  std::vector<MemoryRange> ranges;
+};
+
+TEST_P(DeviceConformance, RefusesAccessToMemoryThatIsNotTheProgramsOwn) {
+  // Memory of somebody else, which must stay as it is.
+  const Buffer other = *device().memory().allocate(DeviceMemory::kAlignment);
+  const auto foreign =
+      static_cast<std::uint32_t>(other.device_address() / device().accelerator().out_bytes());
+  FencedIn fenced(device());
+  ASSERT_TRUE(fenced.refusal(device()).ok()) << "the program itself is good";
+  ProductProgram& program = fenced.program;
+  EXPECT_TRUE(same(program.output(), program.product()));
+  poison(program, device());
+
+  struct Case {
+    std::size_t instruction;
+    std::uint32_t dram_base;
+    const char* text;
+  };
+  const std::uint32_t constants = program.element(MemoryType::kOut, ProductProgram::kWgtOffset);
+  const std::uint32_t inputs = program.element(MemoryType::kUop, ProductProgram::kInpOffset);
+  for (const Case& test :
+       {Case{ProductProgram::kStore, 0, "are not in"},
+        Case{ProductProgram::kStore, foreign, "are not inside one of the program's regions"},
+        Case{ProductProgram::kStore, constants, "are in a region that the program may only read"},
+        Case{ProductProgram::kLoadInp, foreign, "are not inside one of the program's regions"},
+        Case{ProductProgram::kLoadUop, inputs, "which are not in a constant region"}}) {
+    Instruction& instruction = program.instructions[test.instruction];
+    const std::uint32_t good = std::exchange(instruction.dram_base, test.dram_base);
+    const Status status = fenced.refusal(device());
+    instruction.dram_base = good;
+    EXPECT_EQ(status.code(), Code::kDevice) << status.message();
+    EXPECT_NE(status.message().find("instruction " + std::to_string(test.instruction)),
+              std::string::npos)
+        << status.message();
+    if (test.dram_base != 0) {
+      EXPECT_NE(status.message().find(test.text), std::string::npos) << status.message();
+    }
+    EXPECT_TRUE(same(program.output(), poisoned(device()))) << "it ran all the same";
+  }
+  device().memory().invalidate(other.view());
+  EXPECT_TRUE(std::all_of(other.data(), other.data() + other.bytes(),
+                          [](std::byte value) { return value == std::byte{0}; }));
+}
+
+TEST_P(DeviceConformance, RefusesAProgramThatBreaksARule) {
+  const auto refusal = [this](auto change) {
+    FencedIn fenced(device());
+    change(fenced.program.instructions);
+    const Status status = fenced.refusal(device());
+    EXPECT_EQ(status.code(), Code::kDevice) << status.message();
+    EXPECT_NE(status.hint(), "");
+    return status.message();
+  };
+  const auto says = [](const std::string& message, const char* text) {
+    return message.find(text) != std::string::npos;
+  };
+  using Instructions = std::vector<Instruction>;
+  std::string message =
+      refusal([](Instructions& i) { i[ProductProgram::kStore].sram_base = 5000; });
+  EXPECT_TRUE(says(message, "the buffer has")) << message;
+  message = refusal([](Instructions& i) { i[ProductProgram::kGemm].uop_end = 7; });
+  EXPECT_TRUE(says(message, "reads uop entry 1, which nothing has written")) << message;
+  message = refusal([](Instructions& i) { i[ProductProgram::kGemm].push_next = 0; });
+  EXPECT_TRUE(says(message, "token")) << message;
+  message = refusal([](Instructions& i) { i[ProductProgram::kFinish].pop_next = 0; });
+  EXPECT_FALSE(message.empty());
   expect_product(device());
 }
 

@@ -46,13 +46,16 @@ class Stopwatch final : public Device {
   // a class derived from DeviceMemory, which says how addresses and caches are handled.
   [[nodiscard]] DeviceMemory& memory() override { return inner_->memory(); }
 
-  // Called once for each program before its first run, so that no frame waits for checks.
-  Status prepare(const Submission& submission) override { return inner_->prepare(submission); }
+ protected:
+  // Called once for each program before its first run, so that no frame waits for the work.
+  Status prepare_checked(const Submission& submission) override {
+    return inner_->prepare(submission);
+  }
 
-  // Runs the program and blocks until it has finished. A real device writes the address and the
-  // count of instructions to its registers and waits for the done flag, at most for the time limit.
-  // Any thread may call it, also during another run.
-  Status run(const Submission& submission) override {
+  // Runs a program that edgepipe has checked, and blocks until it has finished. A real device
+  // writes the address and the count of instructions to its registers and waits for the done flag,
+  // at most for the time limit. Any thread may call it, also during another run.
+  Status run_checked(const Submission& submission) override {
     const Clock::time_point start = Clock::now();
     Status status = inner_->run(submission);
     const Clock::duration elapsed = Clock::now() - start;

@@ -3,6 +3,10 @@
 //   Status status = device.run({.address = insns.device_address(), .count = 812,
 //                               .time_limit = 1s});
 //
+// Every program is checked before a device runs it, whatever the device: prepare() and run() check
+// it and then call prepare_checked() and run_checked(), which derived classes implement. A program
+// that breaks a rule of the accelerator, or that accesses memory other than its own, never runs.
+//
 // conformance/device_suite.h tests these promises on any device.
 //
 // Thread rules: run may be called from any thread; calls are served one at a time, in the order in
@@ -12,26 +16,23 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "edgepipe/accelerator.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
 #include "edgepipe/status.h"
 #include "edgepipe/sync.h"
 
 namespace edgepipe {
 
-/// The instructions [first, first + count) were compiled from the layer `name`.
-struct LayerRange {
-  std::string name;
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
+class ProgramGate;
+struct CheckedProgram;
 
-/// One run of a program. `layers` is borrowed for the call and used only in error texts.
+/// One run of a program. Everything is borrowed for the call; `layers` is used only in error texts.
 struct Submission {
   std::uint64_t address = 0;  // device address of the first instruction, 16-byte aligned
   std::uint32_t count = 0;    // instructions, the last one FINISH
@@ -40,6 +41,12 @@ struct Submission {
   Clock::time_point turn_deadline = Clock::time_point::max();  // to get its turn
   std::span<const LayerRange> layers = {};
   std::chrono::nanoseconds modelled_time{0};  // time on the board by the model; see timed_device.h
+  // What the program may access. Constant ranges keep their content from prepare() on. Empty: every
+  // allocation of the device's memory.
+  std::span<const MemoryRange> ranges = {};
+  // The verdict on this program, set for prepare_checked() and run_checked(). A device that hands
+  // its programs to another one passes it on, so that they are not checked twice.
+  const CheckedProgram* checked = nullptr;
 };
 
 /// Exclusive use of a device, granted in the order of the requests:
@@ -88,27 +95,41 @@ class Turns {
 
 class Device {
  public:
-  Device() = default;
+  Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-  virtual ~Device() = default;
+  virtual ~Device();
 
   [[nodiscard]] virtual const Accelerator& accelerator() const = 0;
 
   /// The memory of this device's instructions and data; valid for the lifetime of the device.
   [[nodiscard]] virtual DeviceMemory& memory() = 0;
 
-  /// Does all work that is possible before the first run of a program, such as checking it, so that
-  /// no frame waits for it. Optional; ignores the time limit. May block and allocate.
-  virtual Status prepare(const Submission& submission) = 0;
+  /// Checks a program and does all other work that is possible before its first run, so that no
+  /// frame waits for it. Ignores the time limit. May block and allocate. kDevice if the
+  /// instructions are not inside one allocation or if the program breaks a rule; names the
+  /// instruction, its layer and the rule.
+  Status prepare(const Submission& submission);
 
   /// Runs a program to its FINISH; blocks until its last store is in memory. Reads instructions and
-  /// micro-ops anew in every run. kDeadline if its turn does not come or its time runs out, with
-  /// the progress that the device can report. kDevice if the instructions are not inside one
-  /// allocation, if the accelerator reports a fault or, in the simulator, if the program breaks a
-  /// rule; another error if it does not end in FINISH. The same program can be run again
-  /// afterwards, unless the error says otherwise.
-  virtual Status run(const Submission& submission) = 0;
+  /// micro-ops anew in every run, and checks them as prepare() does if they are not those that were
+  /// checked. kDeadline if its turn does not come or its time runs out, with the progress that the
+  /// device can report; kDevice if the accelerator reports a fault. The same program can be run
+  /// again afterwards, unless the error says otherwise.
+  Status run(const Submission& submission);
+
+ protected:
+  /// prepare() after the check. Optional.
+  virtual Status prepare_checked(const Submission& submission);
+
+  /// run() after the check.
+  virtual Status run_checked(const Submission& submission) = 0;
+
+ private:
+  template <typename Use>
+  Status admit(const Submission& submission, Use use);
+
+  const std::unique_ptr<ProgramGate> gate_;
 };
 
 /// The devices for the VTA stages of a graph. Several devices of one kind are assigned in turn.

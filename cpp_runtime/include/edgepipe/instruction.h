@@ -59,6 +59,13 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
+/// The instructions [first, first + count) were compiled from the layer `name`.
+struct LayerRange {
+  std::string name;
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
 /// The position of one field: bits [bit, bit + bits) of the low (word 0) or high (word 1) half.
 struct InstructionField {
   std::string_view name;

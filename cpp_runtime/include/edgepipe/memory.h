@@ -31,6 +31,22 @@ struct BufferView {
 
 class DeviceMemory;
 
+/// What a program may do with a range of device memory.
+enum class Access : std::uint8_t {
+  kConstant,   // read it; its content does not change, so micro-ops may be there
+  kRead,       // read it
+  kReadWrite,  // read and write it
+};
+
+/// [address, address + bytes) of device memory.
+struct MemoryRange {
+  std::uint64_t address = 0;
+  std::size_t bytes = 0;
+  Access access = Access::kReadWrite;
+
+  bool operator==(const MemoryRange&) const = default;
+};
+
 /// Owns one allocation and releases it when destroyed. Movable, not copyable.
 class Buffer {
  public:

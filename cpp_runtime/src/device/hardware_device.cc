@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "checker/program_checker.h"
 #include "device/run_fence.h"
 #include "device/vta_registers.h"
 
@@ -45,12 +46,12 @@ HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, cons
       parts_(std::move(parts)),
       fence_(std::move(fence)) {}
 
-Status HardwareDevice::prepare(const Submission& submission) {
+Status HardwareDevice::prepare_checked(const Submission& submission) {
   const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
-  return turn.ok() ? find(submission).status() : turn.status();
+  return turn.ok() ? find(*submission.checked).status() : turn.status();
 }
 
-Status HardwareDevice::run(const Submission& submission) {
+Status HardwareDevice::run_checked(const Submission& submission) {
   const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
   if (!turn.ok()) return turn.status();
   if (broken_) {
@@ -59,7 +60,7 @@ Status HardwareDevice::run(const Submission& submission) {
             "bitstream again",
             kExamine};
   }
-  Result<const FencedProgram*> program = find(submission);
+  Result<const FencedProgram*> program = find(*submission.checked);
   if (!program.ok()) return program.status();
   write_sequence();
   if (parts_.interrupt != nullptr) {
@@ -78,35 +79,22 @@ HardwareDevice::Statistics HardwareDevice::statistics() {
   return statistics_;
 }
 
-Result<const HardwareDevice::FencedProgram*> HardwareDevice::find(const Submission& submission) {
-  const std::size_t bytes = std::size_t{submission.count} * sizeof(InstructionWord);
-  if (submission.address % sizeof(InstructionWord) != 0) {
-    return Status(Code::kDevice, "vta: the instructions' address " +
-                                     std::to_string(submission.address) +
-                                     " is not a multiple of 16");
-  }
-  Result<std::byte*> pointer = parts_.memory->translate(submission.address, bytes);
-  if (!pointer.ok()) return pointer.status().with_context("vta: instructions");
-  const std::span words(reinterpret_cast<const InstructionWord*>(*pointer), submission.count);
-  const auto found = std::find_if(programs_.begin(), programs_.end(), [&](const auto& program) {
-    return program.original.size() == words.size() &&
-           std::memcmp(program.original.data(), words.data(), words.size_bytes()) == 0;
-  });
+Result<const HardwareDevice::FencedProgram*> HardwareDevice::find(const CheckedProgram& checked) {
+  const auto found = std::ranges::find(programs_, checked.number, &FencedProgram::number);
   if (found != programs_.end()) {
     programs_.splice(programs_.begin(), programs_, found);
     return &programs_.front();
   }
-  Result<FencedProgram> fresh = make_fenced(words);
+  Result<FencedProgram> fresh = make_fenced(checked);
   if (!fresh.ok()) return fresh.status();
   if (programs_.size() >= std::max<std::size_t>(options_.kept_programs, 1)) programs_.pop_back();
   programs_.push_front(*std::move(fresh));
   return &programs_.front();
 }
 
-Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(
-    std::span<const InstructionWord> original) {
+Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(const CheckedProgram& program) {
   Result<std::vector<InstructionWord>> fenced =
-      with_fence(codec_, accelerator_, original, fence_.device_address());
+      with_fence(codec_, accelerator_, program.words, fence_.device_address());
   if (!fenced.ok()) return fenced.status().with_context("vta");
   const std::size_t bytes = fenced->size() * sizeof(InstructionWord);
   Result<Buffer> copy = parts_.memory->allocate(bytes);
@@ -118,7 +106,7 @@ Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(
   }
   std::memcpy(copy->data(), fenced->data(), bytes);
   parts_.memory->flush(copy->view());
-  return FencedProgram{.original = {original.begin(), original.end()},
+  return FencedProgram{.number = program.number,
                        .copy = *std::move(copy),
                        .count = static_cast<std::uint32_t>(fenced->size())};
 }

@@ -100,27 +100,28 @@ class HardwareDevice final : public Device {
   [[nodiscard]] const Accelerator& accelerator() const override { return accelerator_; }
   [[nodiscard]] DeviceMemory& memory() override { return *parts_.memory; }
 
-  /// Creates the copy of the program that run starts. kInvalidArgument for a program whose last
-  /// instruction is not a FINISH that waits for the last store; kOutOfMemory.
-  Status prepare(const Submission& submission) override;
-
-  /// See Device. kDeadline describes the hang by registers and memory, and says whether the
-  /// accelerator has been reset. Allocates only for new programs.
-  Status run(const Submission& submission) override;
-
   /// Blocks while a program runs.
   [[nodiscard]] Statistics statistics();
 
+ protected:
+  /// Creates the copy of the program that run starts. kInvalidArgument for a program that no STORE
+  /// precedes its FINISH in; kOutOfMemory.
+  Status prepare_checked(const Submission& submission) override;
+
+  /// See Device. kDeadline describes the hang by registers and memory, and says whether the
+  /// accelerator has been reset. Allocates only for new programs.
+  Status run_checked(const Submission& submission) override;
+
  private:
   struct FencedProgram {
-    std::vector<InstructionWord> original;
+    std::uint64_t number = 0;  // of the checked program
     Buffer copy;
     std::uint32_t count = 0;
   };
 
   HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options, Buffer fence);
-  Result<const FencedProgram*> find(const Submission& submission);
-  Result<FencedProgram> make_fenced(std::span<const InstructionWord> original);
+  Result<const FencedProgram*> find(const CheckedProgram& checked);
+  Result<FencedProgram> make_fenced(const CheckedProgram& program);
   void write_sequence();
   void start(const FencedProgram& program);
   Status wait(const Submission& submission);

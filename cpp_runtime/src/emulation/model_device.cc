@@ -169,8 +169,8 @@ ModelDevice::ModelDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ModelDevice::~ModelDevice() = default;
 const Accelerator& ModelDevice::accelerator() const { return impl_->driver().accelerator(); }
 DeviceMemory& ModelDevice::memory() { return impl_->driver().memory(); }
-Status ModelDevice::prepare(const Submission& s) { return impl_->driver().prepare(s); }
-Status ModelDevice::run(const Submission& s) { return impl_->driver().run(s); }
+Status ModelDevice::prepare_checked(const Submission& s) { return impl_->driver().prepare(s); }
+Status ModelDevice::run_checked(const Submission& s) { return impl_->driver().run(s); }
 HardwareDevice::Statistics ModelDevice::statistics() { return impl_->driver().statistics(); }
 
 }  // namespace edgepipe

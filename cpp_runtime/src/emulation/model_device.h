@@ -39,11 +39,13 @@ class ModelDevice final : public Device {
 
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
-  Status prepare(const Submission& submission) override;
-  Status run(const Submission& submission) override;
 
   /// See HardwareDevice.
   [[nodiscard]] HardwareDevice::Statistics statistics();
+
+ protected:
+  Status prepare_checked(const Submission& submission) override;
+  Status run_checked(const Submission& submission) override;
 
  private:
   class Impl;

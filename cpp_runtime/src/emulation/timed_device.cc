@@ -12,9 +12,11 @@ const Accelerator& TimedDevice::accelerator() const { return inner_->accelerator
 
 DeviceMemory& TimedDevice::memory() { return inner_->memory(); }
 
-Status TimedDevice::prepare(const Submission& submission) { return inner_->prepare(submission); }
+Status TimedDevice::prepare_checked(const Submission& submission) {
+  return inner_->prepare(submission);
+}
 
-Status TimedDevice::run(const Submission& submission) {
+Status TimedDevice::run_checked(const Submission& submission) {
   const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
   if (!turn.ok()) return turn.status();
   const Clock::time_point began = Clock::now();

@@ -22,10 +22,12 @@ class TimedDevice : public Device {
 
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
-  Status prepare(const Submission& submission) override;
+
+ protected:
+  Status prepare_checked(const Submission& submission) override;
 
   /// Like the inner device; kDeadline at the time limit if the modelled time is longer.
-  Status run(const Submission& submission) override;
+  Status run_checked(const Submission& submission) override;
 
  private:
   std::unique_ptr<Device> inner_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simulator/gemm_kernel.h"
+#include "isa/instruction_steps.h"
 
 namespace edgepipe {
 namespace {

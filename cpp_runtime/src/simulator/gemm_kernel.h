@@ -13,6 +13,7 @@
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/instruction.h"
+#include "isa/instruction_steps.h"
 
 namespace edgepipe {
 
@@ -43,42 +44,6 @@ void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel
 
 /// Adds the kernel for Advanced SIMD, which every aarch64 CPU has (gemm_neon.cc).
 void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
-
-/// The two outer loops of a GEMM or ALU instruction: what each iteration adds to the uops' indices.
-///
-///   for (LoopOffsets at(instruction); at.valid(); at.next()) { ... all uops ... }
-class LoopOffsets {
- public:
-  explicit LoopOffsets(const Instruction& instruction) : i_(instruction) {}
-
-  [[nodiscard]] bool valid() const { return out_ < i_.iter_out && i_.iter_in != 0; }
-  void next() {
-    if (++in_ == i_.iter_in) {
-      in_ = 0;
-      ++out_;
-    }
-    dst = out_ * i_.dst_factor_out + in_ * i_.dst_factor_in;
-    src = out_ * i_.src_factor_out + in_ * i_.src_factor_in;
-    wgt = out_ * i_.wgt_factor_out + in_ * i_.wgt_factor_in;
-  }
-
-  std::uint32_t dst = 0, src = 0, wgt = 0;
-
- private:
-  const Instruction& i_;
-  std::uint32_t out_ = 0, in_ = 0;
-};
-
-/// Calls step(dst, src, wgt) for every step of a GEMM or ALU instruction, in the hardware's order.
-template <typename Step>
-void for_each_step(const Instruction& i, const Uop* uops, Step&& step) {
-  const Uop* const end = uops + (i.uop_end - i.uop_begin);
-  for (LoopOffsets at(i); at.valid(); at.next()) {
-    for (const Uop* uop = uops; uop != end; ++uop) {
-      step(uop->dst + at.dst, uop->src + at.src, uop->wgt + at.wgt);
-    }
-  }
-}
 
 /// Calls row(x, w, acc) for every row of inputs of every step of a GEMM instruction: `inp_bytes` of
 /// packed inputs, the step's `wgt_bytes` of packed weights, and block_out sums.

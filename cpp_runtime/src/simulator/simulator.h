@@ -1,11 +1,11 @@
-// Simulator: a VTA in software with bit-exact results and stricter checks than the hardware.
+// Simulator: a VTA in software with bit-exact results.
 //
 //   auto memory = HostMemory::create({});
 //   auto simulator = Simulator::create(accelerator, **memory);
 //   Status status = (*simulator)->run({.address = insns.device_address(), .count = 812});
 //
-// The first run of a program checks it (program_checker.h); later runs of the same instructions and
-// uops reuse the verdict and only compute. SRAM contents are lost after a run.
+// Every device checks its programs (device.h), so a run only computes. SRAM contents are lost after
+// a run.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ namespace edgepipe {
 class Simulator final : public Device {
  public:
   struct Options {
-    std::string kernel;                 // GEMM kernel by name; empty: the fastest
-    std::size_t checked_programs = 64;  // cached verdicts; the least recently used is evicted
+    std::string kernel;  // GEMM kernel by name; empty: the fastest
   };
 
   /// `memory` is borrowed and must outlive the simulator. kInvalidArgument for an invalid
@@ -43,11 +42,9 @@ class Simulator final : public Device {
   [[nodiscard]] const Accelerator& accelerator() const override;
   [[nodiscard]] DeviceMemory& memory() override;
 
-  /// Checks the program unless its verdict is cached. See Device.
-  Status prepare(const Submission& submission) override;
-
-  /// See Device. Allocates only when it checks a new program.
-  Status run(const Submission& submission) override;
+ protected:
+  /// See Device. Allocates nothing.
+  Status run_checked(const Submission& submission) override;
 
  private:
   class Impl;

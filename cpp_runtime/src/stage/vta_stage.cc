@@ -114,9 +114,22 @@ Status VtaStage::bind(std::size_t slot, std::span<const BufferView> inputs,
 
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   slots_[slot] = {.instructions = *std::move(memory),
+                  .ranges = ranges(bases),
                   .inputs = {inputs.begin(), inputs.end()},
                   .outputs = {outputs.begin(), outputs.end()}};
   return device_.prepare(submission(slots_[slot])).with_context("stage " + options_.name);
+}
+
+std::vector<MemoryRange> VtaStage::ranges(std::span<const std::uint64_t> bases) const {
+  std::vector<MemoryRange> ranges;
+  for (const Region& region : program_.regions()) {
+    ranges.push_back({.address = bases[ranges.size()],
+                      .bytes = region.bytes,
+                      .access = region.kind == RegionKind::kConst   ? Access::kConstant
+                                : region.kind == RegionKind::kInput ? Access::kRead
+                                                                    : Access::kReadWrite});
+  }
+  return ranges;
 }
 
 Submission VtaStage::submission(const Slot& slot) const {
@@ -126,7 +139,8 @@ Submission VtaStage::submission(const Slot& slot) const {
           // Stages take turns, and an earlier run may use its whole time limit.
           .turn_deadline = Clock::now() + kTurns * options_.time_limit,
           .layers = program_.layers(),
-          .modelled_time = program_.modelled_time()};
+          .modelled_time = program_.modelled_time(),
+          .ranges = slot.ranges};
 }
 
 Status VtaStage::run(std::size_t slot) {

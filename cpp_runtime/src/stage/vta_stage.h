@@ -40,7 +40,8 @@ class VtaStage final : public Stage {
   [[nodiscard]] std::string_view name() const override { return options_.name; }
 
   /// See Stage. The views must be in the device's memory and at least as large as their regions.
-  /// Binding a slot again replaces its buffers.
+  /// kDevice for a program that breaks a rule of the accelerator or accesses other memory than its
+  /// regions. Binding a slot again replaces its buffers.
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override;
 
@@ -53,6 +54,7 @@ class VtaStage final : public Stage {
  private:
   struct Slot {
     Buffer instructions;
+    std::vector<MemoryRange> ranges;  // the program's regions
     std::vector<BufferView> inputs;
     std::vector<BufferView> outputs;
   };
@@ -62,6 +64,7 @@ class VtaStage final : public Stage {
   Status allocate_regions();
   Status place_tensors(std::span<const BufferView> views, std::span<const std::size_t> regions,
                        std::vector<std::uint64_t>& bases) const;
+  [[nodiscard]] std::vector<MemoryRange> ranges(std::span<const std::uint64_t> bases) const;
   [[nodiscard]] Submission submission(const Slot& slot) const;
 
   Device& device_;

@@ -72,8 +72,6 @@ CreatedDevice foreign(const char* revision) {
 }
 
 const Accelerator kSecondRevision{.revision = Revision::k0_0_2};
-const Deviations kForeign{
-    {"EndsAtItsTimeLimitAndRunsAgain", "vta/driver.h takes a number of polls, not a time"}};
 
 }  // namespace
 
@@ -102,12 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
                                 .driver = {.interrupt_patience = std::chrono::milliseconds(5)}});
                 }},
         DeviceImplementation{.name = "Uio", .create = uio},
-        DeviceImplementation{.name = "ForeignDriver",
-                             .create = [] { return foreign("0.0.1"); },
-                             .deviations = kForeign},
+        DeviceImplementation{.name = "ForeignDriver", .create = [] { return foreign("0.0.1"); }},
         DeviceImplementation{.name = "ForeignDriverOfTheSecondRevision",
-                             .create = [] { return foreign("0.0.2"); },
-                             .deviations = kForeign}),
+                             .create = [] { return foreign("0.0.2"); }}),
     name_of);
 
 }  // namespace edgepipe::conformance

@@ -57,10 +57,10 @@ class TwoSidedSimulator final : public Device {
     return simulator_->accelerator();
   }
   [[nodiscard]] DeviceMemory& memory() override { return cpu_side_; }
-  Status prepare(const Submission& submission) override { return simulator_->prepare(submission); }
-  Status run(const Submission& submission) override { return simulator_->run(submission); }
 
  private:
+  Status run_checked(const Submission& submission) override { return simulator_->run(submission); }
+
   DeviceMemory& cpu_side_;
   std::unique_ptr<Simulator> simulator_;
 };

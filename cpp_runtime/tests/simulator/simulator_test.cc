@@ -63,7 +63,7 @@ TEST(Simulator, ChecksAgainWhenAnAllocationIsGone) {
 }
 
 TEST(Simulator, KeepsItsVerdictWhileOtherAllocationsComeAndGo) {
-  VtaProgram p({}, {.checked_programs = 1});
+  VtaProgram p;
   ASSERT_TRUE(p.run().ok());
   const Buffer other = *p.memory->allocate(100);
   EXPECT_TRUE(p.run().ok());

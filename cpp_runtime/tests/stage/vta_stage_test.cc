@@ -8,7 +8,10 @@
 #include <cstring>
 #include <thread>
 
+#include "device/uio_device.h"
 #include "emulation/timed_device.h"
+#include "support/emulated_fpga.h"
+#include "support/foreign_test_driver.h"
 #include "support/vta_stage_files.h"
 
 namespace edgepipe {
@@ -130,6 +133,33 @@ TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {
   const BufferView view = buffer.view();
   const Status status = (*stage)->bind(0, {&view, 1}, {&view, 1});
   EXPECT_THAT(status.message(), HasSubstr("stage body: instruction 2 (layer dense) LOAD INP"));
+}
+
+// The program of a modified bundle: its STORE goes to an absolute physical address.
+TEST_F(VtaStageTest, NoDeviceRunsAStoreToAnAbsoluteAddress) {
+  files_.relocations[5] = 255;
+  files_.words[5].low |= std::uint64_t{0x1000'0000 / 16} << 25;
+  const auto refusal = [this](Device& device) {
+    files_.description["accelerator"]["clock_hz"] = device.accelerator().clock_hz;
+    auto stage = VtaStage::create(device, *files_.parse(), options());
+    EXPECT_TRUE(stage.ok()) << stage.status().message();
+    const Buffer buffer = *device.memory().allocate(16);
+    const BufferView view = buffer.view();
+    return (*stage)->bind(0, {&view, 1}, {&view, 1});
+  };
+  testing::EmulatedFpga fpga;
+  const auto memory = *open_uio_memory(fpga.options());
+  const auto driver = *open_uio_device({}, *memory, fpga.options());
+  const auto foreign = *testing::open_test_driver("0.0.1");
+  for (Device* const device : {static_cast<Device*>(&*simulator_), static_cast<Device*>(&*driver),
+                               static_cast<Device*>(&*foreign)}) {
+    const Status status = refusal(*device);
+    EXPECT_EQ(status.code(), Code::kDevice);
+    EXPECT_THAT(status.message(), HasSubstr("stage body: instruction 5 (layer dense) STORE OUT"));
+    EXPECT_EQ(status.hint(),
+              "the program breaks a rule of the accelerator: build it again, or report it");
+  }
+  EXPECT_EQ(driver->statistics().runs, 0);
 }
 
 // ---- Program -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import resource
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pipeline_bundles as bundles
 import pytest
 from needs import built, installed
@@ -36,9 +37,12 @@ def run(bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def body_of(ran: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """Return the statistics of the VTA stage, once all frames were bit-equal."""
-    assert ran.returncode == 0, ran.stderr
+def body_of(ran: subprocess.CompletedProcess[str], *, faulty: bool = False) -> dict[str, object]:
+    """Return the statistics of the VTA stage, once all frames were bit-equal.
+
+    If its device was ``faulty``, the golden run fails all the same.
+    """
+    assert ran.returncode == int(faulty), ran.stderr
     assert "are bit-equal" in ran.stderr
     stages = json.loads(ran.stdout.splitlines()[-1])["statistics"]["stages"]
     return next(stage for stage in stages if stage["name"] == "body")
@@ -52,14 +56,19 @@ def test_a_bundle_is_bit_equal_on_memory_without_cache_coherence(plain):
 
 def test_hangs_are_reported_and_their_frames_run_again(plain):
     ran = run(plain, "--frames", "12", "--device", "model", "--fault", "hang=5", *TIME_LIMIT)
-    assert body_of(ran)["retries"] == 2
-    told = [line for line in ran.stderr.splitlines() if "vta: hangs" in line]
+    assert body_of(ran, faulty=True)["retries"] == 2
+    told = [line for line in ran.stderr.splitlines() if line.startswith("edgepipe-run: stage")]
     assert len(told) == 2
     assert told[0].startswith("edgepipe-run: stage 1 'body' at frame 4: stage body: vta: hangs")
     assert "fetch control 0x" in told[0]
     assert told[0].endswith("the accelerator has been reset; running the frame again")
     assert "body: 2 frames run again, 0 on its fallback" in ran.stderr
     assert "12 submitted = 12 delivered + 0 dropped + 0 failed" in ran.stderr
+    assert (
+        "edgepipe-run: error: the outputs are right, but stage 'body' did not run on model without "
+        "a fault (2 frames run again, 0 on its fallback): stage 1 'body' at frame 8: " in ran.stderr
+    )
+    assert "hint: examine the board with `edgepipe doctor`" in ran.stderr
 
 
 def test_stale_done_flags_and_lost_interrupts_change_no_bit(plain):
@@ -69,8 +78,11 @@ def test_stale_done_flags_and_lost_interrupts_change_no_bit(plain):
 
 def test_an_accelerator_that_always_hangs_is_replaced_by_the_bundles_arm_kernels(with_fallback):
     ran = run(with_fallback, "--frames", "8", "--device", "model", "--fault", "hang=1", *TIME_LIMIT)
-    assert body_of(ran)["fallback_frames"] == 8
+    assert body_of(ran, faulty=True)["fallback_frames"] == 8
     assert "its fallback takes over" in ran.stderr
+    assert (
+        "VTA stages ran on: model, but 'body' ran 8 of 8 frames on its ARM fallback" in ran.stderr
+    )
 
 
 def test_without_arm_kernels_the_run_ends_with_stage_and_frame_and_an_account(plain):
@@ -105,6 +117,7 @@ def test_the_camera_program_recovers_and_counts_alike(with_fallback):
     assert "edgepipe-cam: stage 1 'body' at frame 3: stage body: vta: hangs" in ran.stderr
     assert "frames run again, 0 on its fallback" in ran.stderr
     assert "10 submitted = 10 delivered + 0 dropped + 0 failed" in ran.stderr
+    assert "VTA stages ran on: model\n" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -145,6 +158,26 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     assert "hint: raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf\n" in (
         ran.stderr
     )
+
+
+@pytest.mark.parametrize("device", ["simulator", "timed", "model"])
+def test_a_modified_program_is_refused_by_every_device_and_not_replaced(device, files, tmp_path):
+    """The STORE of the program goes to an absolute address, and all digests are right."""
+    network = bundles.make_network()
+    modified = files | bundles.compile_fallback(network)
+    (insns,) = (name for name in modified if name.endswith("insns.bin"))
+    relocations = insns.replace("insns.bin", "relocs.bin")
+    words = np.frombuffer(modified[insns], np.uint64).reshape(-1, 2)
+    store = next(n for n, word in enumerate(words[:, 0]) if word & 7 == 1)
+    modified[relocations] = bytes(
+        255 if n == store else region for n, region in enumerate(modified[relocations])
+    )
+    golden = {"frame": FRAME, "scores": network.run(FRAME)}
+    ran = run(bundles.write_bundle(tmp_path / "net", modified, golden), "--device", device)
+    assert ran.returncode == 1
+    assert f"stage body: instruction {store} " in ran.stderr
+    assert "device address 0x" in ran.stderr or "device memory [0x" in ran.stderr
+    assert "hint: the program breaks a rule of the accelerator: build it again" in ran.stderr
 
 
 def test_an_accelerator_that_does_not_exist_is_an_error(plain):

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "edgepipe/accelerator.h"
-#include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
+#include "edgepipe/status.h"
 
 namespace edgepipe {
 
@@ -34,24 +34,34 @@ struct CheckedProgram {
   };
   std::vector<UopSource> uop_sources;
   std::vector<std::uint32_t> uops;
+  std::vector<MemoryRange> ranges;  // that it may access; empty: every allocation
   std::uint64_t memory_generation = 0;
+  std::uint64_t number = 0;  // the same for equal instructions only
 
   /// True if the verdict still holds: every transfer is inside one allocation (addresses are looked
-  /// up again if allocations changed) and the uops in memory are the checked ones.
+  /// up again if allocations changed) and the uops in memory are the checked ones. Those in
+  /// constant ranges are not compared.
   [[nodiscard]] bool refresh(const Accelerator& accelerator, const DeviceMemory& memory);
 
   [[nodiscard]] bool uops_are_those_in_memory() const;
 };
 
+/// What check_program needs besides the instructions. Everything is borrowed for the call.
+struct ProgramContext {
+  std::span<const LayerRange> layers = {};   // for error texts
+  std::span<const MemoryRange> ranges = {};  // that it may access; empty: every allocation
+  // A checked program or null. A copy of it at other addresses, such as the program of another
+  // slot, is checked in a tenth of the time.
+  const CheckedProgram* like = nullptr;
+};
+
 /// Checks a program: encoding, token balance, deadlock, bounds of every SRAM and DRAM access,
 /// reads of uninitialised SRAM, accesses of two modules that no token orders (SRAM and DRAM),
-/// acc hazards, one FINISH at the end that waits for everything. kDevice names the first
-/// instruction that breaks a rule, its layer, its text and the numbers. `like` is a checked
-/// program or null. A copy of it at other addresses, such as the program of another slot, is
-/// checked in a tenth of the time.
+/// acc hazards, one FINISH at the end that waits for everything. With ranges, also that every
+/// access to device memory is inside one that permits it. kDevice names the first instruction that
+/// breaks a rule, its layer, its text and the numbers.
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
-                                     std::span<const LayerRange> layers,
-                                     const CheckedProgram* like);
+                                     const ProgramContext& context);
 
 }  // namespace edgepipe

@@ -14,10 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "edgepipe/device.h"
+#include "checker/dram_ledger.h"
 #include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
-#include "simulator/dram_ledger.h"
 
 namespace edgepipe {
 

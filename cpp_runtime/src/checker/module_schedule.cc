@@ -1,4 +1,4 @@
-#include "simulator/module_schedule.h"
+#include "checker/module_schedule.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,9 +1,9 @@
-#include "simulator/step_footprints.h"
+#include "checker/step_footprints.h"
 
 #include <algorithm>
 #include <array>
 
-#include "simulator/gemm_kernel.h"
+#include "isa/instruction_steps.h"
 
 namespace edgepipe {
 namespace {

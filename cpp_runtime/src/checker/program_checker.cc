@@ -1,21 +1,24 @@
-#include "simulator/program_checker.h"
+#include "checker/program_checker.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "simulator/dram_ledger.h"
-#include "simulator/dram_span.h"
-#include "simulator/gemm_kernel.h"
-#include "simulator/module_schedule.h"
-#include "simulator/rule_errors.h"
-#include "simulator/step_footprints.h"
+#include "checker/dram_ledger.h"
+#include "checker/dram_span.h"
+#include "checker/module_schedule.h"
+#include "checker/rule_errors.h"
+#include "checker/step_footprints.h"
+#include "isa/instruction_steps.h"
 
 namespace edgepipe {
 namespace {
 
+constexpr const char* kRefused =
+    "the program breaks a rule of the accelerator: build it again, or report it";
 constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
 constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
 constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
@@ -47,12 +50,12 @@ bool is_identity(const Instruction& i) {
 
 class Checker {
  public:
-  Checker(const Accelerator& accelerator, const DeviceMemory& memory,
-          std::span<const LayerRange> layers)
+  Checker(const Accelerator& accelerator, const DeviceMemory& memory, const ProgramContext& context)
       : accelerator_(accelerator),
         codec_(accelerator),
         memory_(memory),
-        errors_(layers, program_),
+        ranges_(context.ranges),
+        errors_(context.layers, program_),
         dram_(accelerator),
         uop_(accelerator.uop_depth()),
         uop_initialised_(accelerator.uop_depth(), 0),
@@ -63,8 +66,7 @@ class Checker {
         footprints_(accelerator) {}
 
   Result<CheckedProgram> run(std::span<const InstructionWord> words) {
-    checked_.words.assign(words.begin(), words.end());
-    checked_.memory_generation = memory_.generation();
+    begin(words);
     checked_.steps.reserve(words.size());
     if (Status status = decode_all(words); !status.ok()) return status;
     const Status status = run_modules(accelerator_, program_,
@@ -80,8 +82,7 @@ class Checker {
                                                  const CheckedProgram& like) {
     if (words.size() != like.words.size() || !decode_all(words).ok()) return std::nullopt;
     checked_ = like;
-    checked_.words.assign(words.begin(), words.end());
-    checked_.memory_generation = memory_.generation();
+    begin(words);
     std::size_t visited = 0;
     bool is_copy = true;
     Status status = run_modules(accelerator_, program_, [&](const ScheduledInstruction& at) {
@@ -101,6 +102,14 @@ class Checker {
   }
 
  private:
+  void begin(std::span<const InstructionWord> words) {
+    static std::atomic<std::uint64_t> programs{0};
+    checked_.words.assign(words.begin(), words.end());
+    checked_.ranges.assign(ranges_.begin(), ranges_.end());
+    checked_.memory_generation = memory_.generation();
+    checked_.number = ++programs;
+  }
+
   // ---- whole-program rules ---------------------------------------------------------------------
 
   Status decode_all(std::span<const InstructionWord> words) {
@@ -265,6 +274,7 @@ class Checker {
     const DramSpan span = dram_span(accelerator_, i);
     Result<std::byte*> pointer = translate(memory_, span);
     if (!pointer.ok()) return errors_.broken(pointer.status().message());
+    if (Status status = check_range(i, span); !status.ok()) return status;
     step.dram = *pointer;
     for (std::uint32_t y = 0; y < i.y_size; ++y) {
       const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
@@ -273,6 +283,26 @@ class Checker {
                                 ? dram_.write(row, bytes, now_)
                                 : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
       if (conflict) return errors_.dram_conflict(*conflict);
+    }
+    return {};
+  }
+
+  Status check_range(const Instruction& i, const DramSpan& span) const {
+    if (ranges_.empty()) return {};
+    const auto range = std::ranges::find_if(ranges_, [&](const MemoryRange& own) {
+      return span.address >= own.address && span.bytes <= own.bytes &&
+             span.address - own.address <= own.bytes - span.bytes;
+    });
+    const std::string what =
+        std::to_string(span.bytes) + " bytes at device address " + std::to_string(span.address);
+    if (range == ranges_.end()) {
+      return errors_.broken(what + " are not inside one of the program's regions");
+    }
+    if (i.opcode == Opcode::kStore && range->access != Access::kReadWrite) {
+      return errors_.broken(what + " are in a region that the program may only read");
+    }
+    if (i.memory_type == MemoryType::kUop && range->access != Access::kConstant) {
+      return errors_.broken("uops from " + what + ", which are not in a constant region");
     }
     return {};
   }
@@ -433,6 +463,7 @@ class Checker {
   const Accelerator& accelerator_;
   const InstructionCodec codec_;
   const DeviceMemory& memory_;
+  const std::span<const MemoryRange> ranges_;
   std::vector<Instruction> program_;
   RuleErrors errors_;  // refers to program_
   std::array<std::uint32_t, kModules> module_counts_{};
@@ -456,13 +487,12 @@ class Checker {
 
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
-                                     std::span<const LayerRange> layers,
-                                     const CheckedProgram* like) {
-  if (like != nullptr) {
-    auto verdict = Checker(accelerator, memory, layers).run_like(words, *like);
-    if (verdict) return *std::move(verdict);
+                                     const ProgramContext& context) {
+  if (context.like != nullptr) {
+    auto verdict = Checker(accelerator, memory, context).run_like(words, *context.like);
+    if (verdict) return (*std::move(verdict)).advised(kRefused);
   }
-  return Checker(accelerator, memory, layers).run(words);
+  return Checker(accelerator, memory, context).run(words).advised(kRefused);
 }
 
 }  // namespace edgepipe

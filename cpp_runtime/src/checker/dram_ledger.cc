@@ -1,4 +1,4 @@
-#include "simulator/dram_ledger.h"
+#include "checker/dram_ledger.h"
 
 #include <algorithm>
 

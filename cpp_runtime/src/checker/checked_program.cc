@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "simulator/dram_span.h"
-#include "simulator/program_checker.h"
+#include "checker/dram_span.h"
+#include "checker/program_checker.h"
 
 namespace edgepipe {
 
@@ -17,7 +17,7 @@ bool CheckedProgram::refresh(const Accelerator& accelerator, const DeviceMemory&
     }
     memory_generation = generation;
   }
-  return uops_are_those_in_memory();
+  return !ranges.empty() || uops_are_those_in_memory();
 }
 
 bool CheckedProgram::uops_are_those_in_memory() const {

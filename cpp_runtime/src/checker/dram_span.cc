@@ -1,4 +1,4 @@
-#include "simulator/dram_span.h"
+#include "checker/dram_span.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Footprints compared with stepping through all steps one by one.
-#include "simulator/step_footprints.h"
+#include "checker/step_footprints.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "simulator/gemm_kernel.h"
+#include "isa/instruction_steps.h"
 
 namespace edgepipe {
 namespace {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "checker/module_schedule.h"
 #include "edgepipe/accelerator.h"
-#include "simulator/module_schedule.h"
 
 namespace edgepipe {
 

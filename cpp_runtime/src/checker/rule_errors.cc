@@ -1,4 +1,4 @@
-#include "simulator/rule_errors.h"
+#include "checker/rule_errors.h"
 
 namespace edgepipe {
 
@@ -24,8 +24,7 @@ std::string RuleErrors::other_text(Module module, std::uint32_t sequence) const 
 }
 
 Status RuleErrors::broken(const std::string& what) const {
-  return {Code::kDevice, text(index_) + ": " + what,
-          "the program breaks a rule of the accelerator: build it again, or report it"};
+  return {Code::kDevice, text(index_) + ": " + what};
 }
 
 Status RuleErrors::uninitialised(const std::string& buffer, std::uint32_t entry) const {
