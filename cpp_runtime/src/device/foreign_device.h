@@ -3,14 +3,17 @@
 //   Result<std::unique_ptr<Device>> device = open_foreign_device(accelerator, "libvta_driver.so");
 //
 // Upstream's drivers and simulators have this interface, so they can run edgepipe's programs. The
-// interface does not report the accelerator's configuration or encoding revision. A bundle for
-// another accelerator computes wrong results, which only its golden input detects. Time limits are
-// up to the library: VTADeviceRun gets upstream's number of polls, and a call that never returns
-// cannot be ended.
+// interface does not report the accelerator's configuration or encoding revision: whoever names the
+// library says which revision it has, see NamedLibrary. A bundle for another configuration computes
+// wrong results, which only its golden input detects.
+//
+// VTADeviceRun takes a number of polls and not a time. A run that has not returned at its time
+// limit is kDeadline all the same (foreign_runner.h); the next run waits for it as for its turn.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/device.h"
@@ -18,9 +21,20 @@
 
 namespace edgepipe {
 
+/// A library and the encoding revision that it was built for, written as "PATH@0.0.1".
+struct NamedLibrary {
+  std::filesystem::path path;
+  Revision revision = Revision::k0_0_1;
+};
+
+/// Reads "PATH@0.0.1". kInvalidArgument if no known revision is named.
+Result<NamedLibrary> parse_library(const std::string& text);
+
 /// Loads the library and allocates its device. kNotFound if it cannot be loaded, kUnsupported
-/// if functions are missing (all are named), kDevice if it returns no device.
+/// if functions are missing (all are named), kDevice if it returns no device, kOtherRevision if the
+/// accelerator that programs are compiled for has another revision: a program of another revision
+/// would write to other addresses than it should.
 Result<std::unique_ptr<Device>> open_foreign_device(const Accelerator& accelerator,
-                                                    const std::filesystem::path& library);
+                                                    const NamedLibrary& library);
 
 }  // namespace edgepipe

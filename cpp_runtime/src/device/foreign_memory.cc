@@ -8,7 +8,7 @@
 
 namespace edgepipe {
 
-ForeignMemory::~ForeignMemory() = default;
+ForeignMemory::~ForeignMemory() { end_run(); }
 
 Result<Buffer> ForeignMemory::allocate(std::size_t bytes) {
   bytes = std::max<std::size_t>(bytes, 1);
@@ -46,10 +46,36 @@ void ForeignMemory::release(const BufferView& view) noexcept {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(view.device_address);
   if (found == blocks_.end()) return;
-  driver_.functions().mem_free(found->second.driver_memory);
-  std::free(found->second.copy);
-  blocks_.erase(found);
   ++generation_;
+  if (running_) {
+    found->second.released = true;
+    return;
+  }
+  give_back(found->second);
+  blocks_.erase(found);
+}
+
+void ForeignMemory::give_back(const Block& block) {
+  driver_.functions().mem_free(block.driver_memory);
+  std::free(block.copy);
+}
+
+void ForeignMemory::begin_run() {
+  MutexLock lock(mutex_);
+  running_ = true;
+}
+
+void ForeignMemory::end_run() {
+  MutexLock lock(mutex_);
+  running_ = false;
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    if (block->second.released) {
+      give_back(block->second);
+      block = blocks_.erase(block);
+    } else {
+      ++block;
+    }
+  }
 }
 
 ForeignMemory::Blocks::const_iterator ForeignMemory::find(std::uint64_t address,
@@ -59,7 +85,7 @@ ForeignMemory::Blocks::const_iterator ForeignMemory::find(std::uint64_t address,
   --found;
   const std::uint64_t inside = address - found->first;
   const bool fits = inside <= found->second.bytes && bytes <= found->second.bytes - inside;
-  return fits ? found : blocks_.end();
+  return fits && !found->second.released ? found : blocks_.end();
 }
 
 Result<std::byte*> ForeignMemory::translate(std::uint64_t address, std::size_t bytes) const {

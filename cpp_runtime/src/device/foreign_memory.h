@@ -2,7 +2,8 @@
 //
 // vta/driver.h does not guarantee that the CPU may use its memory directly; it only has functions
 // that copy in and out. The CPU therefore uses memory of this process; flush copies to the driver's
-// memory, invalidate copies from it.
+// memory, invalidate copies from it. Memory that is released while the accelerator may write to it
+// stays reserved until the accelerator has stopped.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,18 @@ class ForeignMemory final : public DeviceMemory {
   void flush(const BufferView& view) override;
   void invalidate(const BufferView& view) override;
 
+  /// From now on the accelerator may write to any block: released ones are kept.
+  void begin_run();
+
+  /// The accelerator has stopped: gives the blocks that were released meanwhile back to the driver.
+  void end_run();
+
  private:
   struct Block {
     std::byte* driver_memory = nullptr;  // accessed only by the driver's functions
     std::byte* copy = nullptr;
     std::size_t bytes = 0;
+    bool released = false;  // during a run
   };
   using Blocks = std::map<std::uint64_t, Block>;  // by the address of the first byte
 
@@ -40,11 +48,13 @@ class ForeignMemory final : public DeviceMemory {
       EDGEPIPE_REQUIRES(mutex_);
   /// Where the driver has the bytes of `view`; null if they are not inside one allocation.
   [[nodiscard]] std::byte* driver_side(const BufferView& view) const EDGEPIPE_REQUIRES(mutex_);
+  void give_back(const Block& block) EDGEPIPE_REQUIRES(mutex_);
 
   const ForeignDriver& driver_;
   mutable Mutex mutex_;  // also guards the driver's functions, which may not be thread-safe
   Blocks blocks_ EDGEPIPE_GUARDED_BY(mutex_);
   std::uint64_t generation_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
+  bool running_ EDGEPIPE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace edgepipe

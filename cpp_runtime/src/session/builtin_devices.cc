@@ -73,8 +73,9 @@ Result<DeviceGroup> open_models(const DeviceRequest& request) {
 }
 
 Result<DeviceGroup> open_driver(const DeviceRequest& request) {
-  Result<std::unique_ptr<Device>> device =
-      open_foreign_device(request.accelerator, request.argument);
+  const Result<NamedLibrary> library = parse_library(request.argument);
+  if (!library.ok()) return library.status();
+  Result<std::unique_ptr<Device>> device = open_foreign_device(request.accelerator, *library);
   if (!device.ok()) {
     return device.status().advised("name a library that has the functions of VTA's driver.h");
   }
@@ -103,8 +104,8 @@ std::vector<DeviceKind> builtin_devices() {
        .injects_faults = true,
        .open = open_models},
       {.name = "driver",
-       .help = "a shared library with the functions of VTA's driver.h",
-       .argument = "PATH",
+       .help = "a shared library with the functions of VTA's driver.h, and its encoding revision",
+       .argument = "PATH@REVISION",
        .open = open_driver},
   };
 }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "edgepipe/conformance/product_program.h"
@@ -15,6 +17,7 @@
 namespace edgepipe {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -26,13 +29,76 @@ std::unique_ptr<Device> open(const char* revision) {
 
 class ForeignDevice : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ForeignDevice, SaysWhatTheDriverGaveForAProgramThatFails) {
+TEST_P(ForeignDevice, SaysWhatTheDriverGaveForARunThatFails) {
   const auto device = open(GetParam());
-  const Buffer program = *device->memory().allocate(sizeof(InstructionWord));
-  const Status status = device->run({.address = program.device_address(), .count = 1});
+  conformance::ProductProgram program(*device);
+  ::setenv("EDGEPIPE_TEST_BROKEN", "1", 1);
+  const Status status = program.run();
+  ::unsetenv("EDGEPIPE_TEST_BROKEN");
   EXPECT_EQ(status.code(), Code::kDevice);
-  EXPECT_THAT(status.message(), HasSubstr("VTADeviceRun of 1 instructions at"));
+  EXPECT_THAT(status.message(), HasSubstr("VTADeviceRun of 7 instructions at"));
   EXPECT_THAT(status.message(), HasSubstr("gave 1, expected 0"));
+  EXPECT_TRUE(program.run().ok());
+}
+
+TEST_P(ForeignDevice, ARunThatDoesNotReturnInTimeEndsAtItsLimit) {
+  const auto device = open(GetParam());
+  conformance::ProductProgram program(*device);
+  program.fill(1);
+  program.write();
+  Submission submission = program.submission();
+  submission.time_limit = 30ms;
+  ::setenv("EDGEPIPE_TEST_SLOW_MS", "700", 1);
+  const Clock::time_point began = Clock::now();
+  const Status late = program.run_written(submission);
+  EXPECT_LT(Clock::now() - began, 600ms);
+  EXPECT_EQ(late.code(), Code::kDeadline);
+  EXPECT_THAT(late.message(), HasSubstr("VTADeviceRun of 7 instructions at"));
+  EXPECT_THAT(late.message(), HasSubstr("has not returned in time"));
+  ::unsetenv("EDGEPIPE_TEST_SLOW_MS");
+
+  submission.turn_deadline = Clock::now() + 10ms;
+  const Status behind = program.run_written(submission);
+  EXPECT_EQ(behind.code(), Code::kDeadline);
+  EXPECT_THAT(behind.message(), HasSubstr("VTADeviceRun of an earlier run has not returned"));
+  EXPECT_EQ(behind.hint(), "end this program: a call into a library cannot be ended");
+
+  submission.time_limit = 10s;
+  submission.turn_deadline = Clock::now() + 10s;
+  EXPECT_TRUE(program.run_written(submission).ok());
+}
+
+TEST_P(ForeignDevice, MemoryThatALateRunMayUseStaysReserved) {
+  const auto device = open(GetParam());
+  std::uint64_t released = 0;
+  ::setenv("EDGEPIPE_TEST_SLOW_MS", "300", 1);
+  {
+    conformance::ProductProgram program(*device);
+    program.time_limit = 30ms;
+    EXPECT_EQ(program.run().code(), Code::kDeadline);
+    released = program.data.device_address();
+  }
+  ::unsetenv("EDGEPIPE_TEST_SLOW_MS");
+  EXPECT_FALSE(device->memory().translate(released, 1).ok());
+  const Buffer next = *device->memory().allocate(conformance::ProductProgram::kDataBytes);
+  EXPECT_NE(next.device_address(), released) << "the late run may still write there";
+  EXPECT_TRUE(conformance::ProductProgram(*device).run().ok());
+  const Buffer later = *device->memory().allocate(conformance::ProductProgram::kDataBytes);
+  EXPECT_EQ(later.device_address(), released) << "the driver has it back";
+}
+
+TEST_P(ForeignDevice, ADeviceThatIsStillAtWorkCanBeDestroyed) {
+  const auto began = Clock::now();
+  {
+    const auto device = open(GetParam());
+    ::setenv("EDGEPIPE_TEST_SLOW_MS", "700", 1);
+    conformance::ProductProgram program(*device);
+    program.time_limit = 30ms;
+    EXPECT_EQ(program.run().code(), Code::kDeadline);
+    ::unsetenv("EDGEPIPE_TEST_SLOW_MS");
+  }
+  EXPECT_LT(Clock::now() - began, 600ms);
+  std::this_thread::sleep_until(began + 900ms);  // the library is in use until then
 }
 
 INSTANTIATE_TEST_SUITE_P(Revisions, ForeignDevice, ::testing::Values("0.0.1", "0.0.2"),
@@ -76,8 +142,10 @@ TEST(ForeignDriver, SaysHowMuchMemoryTheDriverDidNotGive) {
               HasSubstr("VTAMemAlloc of 536870912 bytes failed"));
 }
 
+NamedLibrary library(const char* path) { return {.path = path, .revision = Revision::k0_0_1}; }
+
 TEST(ForeignDriver, NamesEveryFunctionThatALibraryLacks) {
-  const Status status = open_foreign_device({}, EDGEPIPE_TEST_INCOMPLETE_DRIVER).status();
+  const Status status = open_foreign_device({}, library(EDGEPIPE_TEST_INCOMPLETE_DRIVER)).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(
       status.message(),
@@ -86,11 +154,36 @@ TEST(ForeignDriver, NamesEveryFunctionThatALibraryLacks) {
 }
 
 TEST(ForeignDriver, SaysWhichLibraryCannotBeLoadedAndWhichGivesNoDevice) {
-  EXPECT_THAT(open_foreign_device({}, "missing/libvta.so").status().message(),
+  EXPECT_THAT(open_foreign_device({}, library("missing/libvta.so")).status().message(),
               HasSubstr("driver missing/libvta.so: cannot be loaded: "));
   unsetenv("EDGEPIPE_TEST_ACCELERATOR");
-  EXPECT_THAT(open_foreign_device({}, EDGEPIPE_TEST_DRIVER).status().message(),
+  EXPECT_THAT(open_foreign_device({}, library(EDGEPIPE_TEST_DRIVER)).status().message(),
               HasSubstr("VTADeviceAlloc returned no device"));
+}
+
+TEST(ForeignDriver, RefusesProgramsOfAnotherRevision) {
+  const Status status =
+      open_foreign_device({}, {.path = "libvta.so", .revision = Revision::k0_0_2}).status();
+  EXPECT_EQ(status.code(), Code::kOtherRevision);
+  EXPECT_EQ(
+      status.message(),
+      "driver libvta.so: its encoding revision is 0.0.2, the programs are compiled for 0.0.1");
+  EXPECT_EQ(status.hint(), "build the bundle for a board of that revision, or use another library");
+}
+
+TEST(ForeignDriver, MustBeNamedWithItsRevision) {
+  const Result<NamedLibrary> named = parse_library("a@b/libvta.so@0.0.2");
+  ASSERT_TRUE(named.ok());
+  EXPECT_EQ(named->path, "a@b/libvta.so");
+  EXPECT_EQ(named->revision, Revision::k0_0_2);
+  for (const char* text : {"libvta.so", "libvta.so@", "libvta.so@0.0.3", "@0.0.1"}) {
+    const Status status = parse_library(text).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+    EXPECT_THAT(status.message(),
+                HasSubstr("found no encoding revision, expected PATH@0.0.1 or PATH@0.0.2"));
+    EXPECT_EQ(status.hint(),
+              "name the revision of the hardware or simulator that the library was built for");
+  }
 }
 
 }  // namespace

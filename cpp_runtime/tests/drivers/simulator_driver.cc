@@ -1,14 +1,17 @@
 // A third-party driver: the functions of vta/driver.h around a simulator.
 //
 // EDGEPIPE_TEST_ACCELERATOR describes the accelerator in JSON; the interface itself does not. With
-// EDGEPIPE_TEST_BROKEN set, no run succeeds. The CPU cannot access its memory without copying:
+// EDGEPIPE_TEST_BROKEN set, no run succeeds. With EDGEPIPE_TEST_SLOW_MS, a run first waits so long.
+// The CPU cannot access its memory without copying:
 // VTAMemAlloc returns physical addresses.
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/memory.h"
@@ -83,6 +86,9 @@ EXPORT void VTADeviceFree(void* handle) { delete static_cast<edgepipe::Simulator
 EXPORT int VTADeviceRun(void* handle, std::uint32_t address, std::uint32_t count,
                         std::uint32_t /*wait_cycles*/) {
   if (std::getenv("EDGEPIPE_TEST_BROKEN") != nullptr) return 1;
+  if (const char* slow = std::getenv("EDGEPIPE_TEST_SLOW_MS"); slow != nullptr) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
+  }
   const auto status =
       static_cast<edgepipe::Simulator*>(handle)->run({.address = address, .count = count});
   return status.ok() ? 0 : 1;

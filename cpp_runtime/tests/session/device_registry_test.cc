@@ -45,7 +45,7 @@ TEST(DeviceRegistryTest, AChoiceThatCannotBeReadListsTheKinds) {
                 StartsWith(std::string("found device '") + text +
                            "', expected auto, simulator, timed, uio, model"))
         << text;
-    EXPECT_THAT(choice.status().message(), HasSubstr("driver:PATH")) << text;
+    EXPECT_THAT(choice.status().message(), HasSubstr("driver:PATH@REVISION")) << text;
   }
 }
 

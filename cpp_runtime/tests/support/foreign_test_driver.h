@@ -21,7 +21,8 @@ inline Result<std::unique_ptr<Device>> open_test_driver(const char* revision) {
   ::setenv("EDGEPIPE_TEST_ACCELERATOR", json.c_str(), 1);
   const Result<Accelerator> accelerator = parse_accelerator(json);
   if (!accelerator.ok()) return accelerator.status();
-  return open_foreign_device(*accelerator, EDGEPIPE_TEST_DRIVER);
+  return open_foreign_device(*accelerator,
+                             *parse_library(std::string(EDGEPIPE_TEST_DRIVER "@") + revision));
 }
 
 }  // namespace edgepipe::testing

@@ -83,7 +83,8 @@ def test_help_lists_a_device_of_its_own(stopwatch):
     assert re.search(r"^ +stopwatch +the simulator, with the time of every run$", text, re.M)
     wrong = run(stopwatch, "b", "--golden", "--device", "other")
     assert wrong.returncode == 2
-    assert "expected auto, simulator, timed, uio, model, driver:PATH or stopwatch" in wrong.stderr
+    devices = "auto, simulator, timed, uio, model, driver:PATH@REVISION or stopwatch"
+    assert f"expected {devices}" in wrong.stderr
 
 
 @pytest.mark.cross

@@ -1,4 +1,4 @@
-"""``--device driver:PATH``: a whole bundle on a library with the functions of vta/driver.h."""
+"""``--device driver:PATH@REVISION``: a bundle on a library with the functions of vta/driver.h."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def driver(name):
     return path if path.is_file() else lacking(f"{path} is missing; `make test` builds it")
 
 
-def run(bundle, library, *options):
+def run(bundle, library, *options, revision=None):
     manifest = json.loads((bundle / "manifest.json").read_text())
+    named = f"{library}@{revision or manifest['accelerator']['revision']}" if library else ""
     return subprocess.run(
-        [built("edgepipe-run"), bundle, "--golden", "--device", f"driver:{library}", *options],
+        [built("edgepipe-run"), bundle, "--golden", "--device", f"driver:{named}", *options],
         capture_output=True,
         text=True,
         timeout=120,
@@ -73,10 +74,33 @@ def test_a_library_that_does_not_exist_is_named(bundle, tmp_path):
     assert "hint: name a library that has the functions of VTA's driver.h\n" in ran.stderr
 
 
+def test_a_bundle_of_another_revision_is_refused(bundle):
+    own = json.loads((bundle / "manifest.json").read_text())["accelerator"]["revision"]
+    other = "0.0.2" if own == "0.0.1" else "0.0.1"
+    ran = run(bundle, driver("simulator_driver"), revision=other)
+    assert ran.returncode == 11
+    assert f"its encoding revision is {other}, the programs are compiled for {own}" in ran.stderr
+
+
+def test_a_library_without_its_revision_is_refused(bundle):
+    ran = run(bundle, driver("simulator_driver"), revision="unknown")
+    assert ran.returncode == 1
+    assert "found no encoding revision, expected PATH@0.0.1 or PATH@0.0.2" in ran.stderr
+    assert "hint: name the revision of the hardware or simulator" in ran.stderr
+
+
+def test_a_library_that_does_not_return_obeys_the_device_timeout(bundle, monkeypatch):
+    monkeypatch.setenv("EDGEPIPE_TEST_SLOW_MS", "60000")
+    ran = run(bundle, driver("simulator_driver"), "--device-timeout", "0.1")
+    assert ran.returncode == 1
+    assert "has not returned in time; running the frame again" in ran.stderr
+    assert "VTADeviceRun of an earlier run has not returned" in ran.stderr
+
+
 def test_a_device_without_a_path_is_wrong_use(bundle):
     ran = run(bundle, "")
     assert ran.returncode == 2
-    assert "expected auto, simulator, timed, uio, model or driver:PATH" in ran.stderr
+    assert "expected auto, simulator, timed, uio, model or driver:PATH@REVISION" in ran.stderr
 
 
 def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
@@ -91,7 +115,7 @@ def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
     monkeypatch.setenv("EDGEPIPE_TEST_BROKEN", "1")
     options = argparse.Namespace(
         bundle=bundle,
-        device=f"driver:{driver('simulator_driver')}",
+        device=f"driver:{driver('simulator_driver')}@0.0.1",
         repeat=3,
         json=False,
         host=None,
