@@ -122,8 +122,8 @@ receive() {
 golden() {
     cd "$root/releases/$1"
     errors=$(mktemp)
-    # Discards the results; the reason of a failure is in the program's messages.
-    timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" --quiet >/dev/null 2>"$errors" &
+    # Discards the results; the device and the reason of a failure are in the program's messages.
+    timeout "$2" bin/edgepipe-run bundle --golden --timeout "$2" >/dev/null 2>"$errors" &
     run=$!
     trap 'kill $run 2>/dev/null || true' TERM
     (
@@ -138,7 +138,7 @@ golden() {
     said=$(sed -n 's/^edgepipe-run: error: //p' "$errors" | tail -n 1)
     [ -n "$said" ] || said=$(tail -n 3 "$errors" | tr '\n' ';')
     case $status in
-    0) said=equal$(sed -n 's/^edgepipe-run: / /p' "$errors" | tail -n 1) ;;  # and after which fault
+    0) said=equal$(sed -n 's/^VTA stages ran on: / on /p' "$errors") ;;
     124) said="$said no result after $2 s" ;;
     esac
     rm -f "$errors"

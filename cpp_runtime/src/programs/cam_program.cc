@@ -19,6 +19,7 @@
 #include "media/sources/v4l2_camera.h"
 #include "pipeline/frame_loop.h"
 #include "pipeline/live_statistics.h"
+#include "programs/device_account.h"
 #include "programs/interruption.h"
 #include "programs/option_table.h"
 #include "programs/output_file.h"
@@ -369,7 +370,9 @@ int run(const Options& options) {
   page.reset();
   status = write_trace(status, session, options);
 
-  print_lines(stderr, session.pipeline().statistics().table());
+  const PipelineStatistics statistics = session.pipeline().statistics();
+  print_lines(stderr, statistics.table());
+  print_line(stderr, device_line(session.device_name(), statistics));
   const SourceCounters counters = source.counters();
   print_line(stderr,
              "source: " + std::to_string(counters.captured) + " captured, " +

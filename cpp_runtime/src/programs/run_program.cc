@@ -19,6 +19,7 @@
 #include "media/sources/frame_source.h"
 #include "pipeline/frame_loop.h"
 #include "pipeline/live_statistics.h"
+#include "programs/device_account.h"
 #include "programs/interruption.h"
 #include "programs/option_table.h"
 #include "programs/output_file.h"
@@ -79,7 +80,8 @@ OptionTable option_table(Options& options) {
              [&options](const std::string& value) { return set_format(value, options); })
       .flag("--golden",
             "run the input recorded in the bundle and compare the outputs with the recorded ones, "
-            "bit for bit",
+            "bit for bit. Fails, too, if a VTA stage's device failed, even if its fallback or a "
+            "second run gave the right outputs",
             to_true(options.golden))
       .value("--frames", "N", "stop after N frames (default: the whole input; 1 with --golden)",
              to_number<std::uint64_t>(options.frames, 1, UINT64_MAX, "a number from 1 up"));
@@ -227,7 +229,8 @@ Status run_golden(Session& session, const Options& options, Results& results, Fr
     print_line(stderr, "golden: " + std::to_string(equal) + " frames x " +
                            std::to_string(golden->outputs()) + " outputs are bit-equal");
   }
-  return status;
+  if (!status.ok()) return status;
+  return check_device(session.device_name(), session.pipeline().statistics());
 }
 
 int run(const Options& options) {
@@ -268,10 +271,11 @@ int run(const Options& options) {
   const PipelineStatistics statistics = (*session)->pipeline().statistics();
   if (!options.quiet) {
     print_lines(stderr, statistics.table());
-    print_line(stderr, "VTA stages ran on: " + std::string((*session)->device_name()));
+    print_line(stderr, device_line((*session)->device_name(), statistics));
   }
-  if (options.json && status.ok()) {
-    status = results.write_line("{\"statistics\":" + statistics.json() + "}");
+  if (options.json) {
+    const Status written = results.write_line("{\"statistics\":" + statistics.json() + "}");
+    if (status.ok()) status = written;
   }
   status = write_trace(status, **session, options);
   return status.ok() ? kOk : report_failure(kProgram, status);

@@ -29,8 +29,8 @@ int main(int argc, char** argv) {
   FILE* file = fopen(path, "r");
   if (!file || !fgets(verdict, sizeof verdict, file)) return 3;
   if (strcmp(verdict, "hang") == 0) sleep(60);
-  if (strcmp(verdict, "fallback") == 0) {
-    fprintf(stderr, "edgepipe-run: frame 0, stage 'vta1': hung; its fallback takes over\\n");
+  if (strcmp(verdict, "simulated") == 0) {
+    fprintf(stderr, "golden: 1 frames x 1 outputs are bit-equal\\nVTA stages ran on: simulator\\n");
     return 0;
   }
   fprintf(stderr, "golden: %s\\n", verdict);

@@ -115,14 +115,12 @@ def test_a_failed_golden_run_leaves_the_old_release_and_no_trace(board, make_bun
     assert tree(board.root / "releases") == before
 
 
-def test_a_golden_run_with_a_fallback_is_reported(board, make_bundle, options):
+def test_a_golden_run_without_an_accelerator_is_reported(board, make_bundle, options):
     notices = []
     progress = Silent()
     progress.notice = notices.append
-    assert deploy(board, make_bundle(verdict="fallback"), options, progress).result == "deployed"
-    assert notices == [
-        "board: the golden run passed, but frame 0, stage 'vta1': hung; its fallback takes over"
-    ]
+    assert deploy(board, make_bundle(verdict="simulated"), options, progress).result == "deployed"
+    assert notices == ["board: there is no accelerator; the golden run was on the simulator"]
 
 
 def test_a_golden_run_that_hangs_is_ended(board, make_bundle, options):
