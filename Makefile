@@ -153,7 +153,8 @@ soak: $(VENV)/.installed $(AARCH64)/.built
 bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	cross/packages.sh bench
 	cmake -S . -B $(HOST) > $(HOST).log
-	cmake --build $(HOST) --target edgepipe-bench-soak edgepipe-bench-throughput edgepipe-bench-handover
+	cmake --build $(HOST) --target edgepipe-bench-check edgepipe-bench-soak edgepipe-bench-throughput \
+	    edgepipe-bench-handover
 	$(PYTHON) -m bench.runtime $(HOST)/bin $(DEMO)/nanodet.edgepipe
 
 packages: build/.packages

@@ -102,6 +102,23 @@ def start_figures(program: Path, bundle: Path) -> list[Figure]:
     ]
 
 
+def check_figures(programs: Path, bundle: Path) -> list[Figure]:
+    """Return the time to check the bundle's VTA programs, which is part of the start."""
+    found = medians([run(programs, "check", str(bundle)) for _ in range(ROUNDS)])
+    return [
+        Figure(
+            name=f"{bundle.stem}: check of a program, first slot",
+            value=found["first_ms"],
+            unit="ms",
+        ),
+        Figure(
+            name=f"{bundle.stem}: check of a program, further slots",
+            value=found["further_ms"],
+            unit="ms",
+        ),
+    ]
+
+
 def first_frame_ms(program: Path, bundle: Path) -> float:
     """Run the golden frame; return the milliseconds from the process's start to its first line."""
     start = time.monotonic()
@@ -145,6 +162,7 @@ def main(programs: Path, bundle: Path) -> int:
         throughputs.append(run(programs, "throughput"))
     figures = handover_figures(handovers) + throughput_figures(throughputs)
     figures += start_figures(programs / "edgepipe-run", bundle)
+    figures += check_figures(programs, bundle)
     figures += frame_cost.figures()
     figures += soak_figures(run(programs, "soak", str(SOAK_FRAMES)))
     return publish("runtime", figures)
