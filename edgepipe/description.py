@@ -96,7 +96,10 @@ def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], whe
 
 
 def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:
-    """Return the class names of the description at ``where``; empty if it names no file."""
+    """Return the class names of the description at ``where``; empty if it names no file.
+
+    Raises FrontendError for a file that cannot be read.
+    """
     if not description.postprocess.labels:
         return ()
     path = where.parent / description.postprocess.labels

@@ -183,7 +183,10 @@ class VideoWriter:
 
 
 def letterboxed(picture: Picture, size: tuple[int, int]) -> Picture:
-    """Scale a picture to fit into ``size`` (width, height), with black bars at the sides."""
+    """Scale a picture to fit into ``size`` (width, height), with black bars at the sides.
+
+    ``picture`` is uint8[h, w, 3] and ``size`` is in pixels; the result is uint8[height, width, 3].
+    """
     height, width = picture.shape[:2]
     if (width, height) == size:
         return picture
@@ -205,7 +208,10 @@ def _frame_count(path: Path) -> int:
 
 
 def write_picture(path: Path, picture: Picture) -> None:
-    """Write a picture (uint8[h, w, 3], BGR); the suffix selects the format."""
+    """Write a picture (uint8[h, w, 3], BGR); the suffix selects the format.
+
+    Raises MediaError for a picture that cannot be encoded in it.
+    """
     good, encoded = cv2.imencode(path.suffix, picture)
     if not good:
         raise MediaError(

@@ -148,7 +148,10 @@ def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> li
 def quantized_network(
     described: DescribedNetwork, frames: Sequence[Frame], options: BuildOptions
 ) -> QuantizedNetwork:
-    """Return the network in integer Relax, with the ranges that it shows on ``frames``."""
+    """Return the network in integer Relax, with the ranges that it shows on ``frames``.
+
+    Each frame is uint8[1, height, width, channels].
+    """
     return quantize(
         described.network,
         frames,
@@ -228,7 +231,11 @@ def border_tensors(
 
 
 def golden_tensors(quantized: QuantizedNetwork, frame: Frame) -> dict[str, Array]:
-    """Run integer Relax on stock TVM; return ``frame`` and the outputs it must give, by name."""
+    """Run integer Relax on stock TVM; return ``frame`` and the outputs it must give, by name.
+
+    ``frame`` is uint8[1, height, width, channels]; outputs have the dtypes and shapes of the
+    network's outputs.
+    """
     outputs = run_module(quantized.module, {quantized.input_name: frame})
     golden: dict[str, Array] = {quantized.input_name: frame}
     return golden | {name: outputs[name] for name in quantized.output_names}
@@ -267,7 +274,10 @@ def compile_stages(
 def bundle_files(
     compiled: Sequence[CompiledStage], golden: Mapping[str, Array], labels: Sequence[str]
 ) -> dict[str, bytes]:
-    """Return the bundle's files, all but the manifest, by their path in the bundle."""
+    """Return the bundle's files, all but the manifest, by their path in the bundle.
+
+    ``golden`` has arrays of the dtypes and shapes of the network's inputs and outputs.
+    """
     files = {path: content for stage in compiled for path, content in stage.files.items()}
     for name, array in golden.items():
         files[_golden(name).file] = np.ascontiguousarray(array).tobytes()

@@ -186,7 +186,7 @@ def compare(
 
     The outputs of both are compared first, bit for bit. With ``timed``, VTA stages take at least as
     long as on the board's accelerator. Raises ``RuntimeFailure`` if serial and pipelined outputs
-    differ.
+    differ. Each frame is uint8[1, height, width, channels].
     """
     with load(bundle, serial=True) as serial, load(bundle) as pipelined:
         for one, other in zip(serial.map(frames[:3]), pipelined.map(frames[:3]), strict=True):
@@ -203,7 +203,10 @@ def compare(
 
 
 def read_frames(bundle: Path, source: Path, count: int) -> list[Frame]:
-    """Return the first ``count`` pictures of ``source`` as the bundle's input frames."""
+    """Return the first ``count`` pictures of ``source`` as the bundle's input frames.
+
+    Each frame is uint8[1, height, width, channels].
+    """
     preprocess = storage.read_manifest(bundle).preprocess
     return [preprocess.frame(p.picture) for p in itertools.islice(media.read_source(source), count)]
 

@@ -434,7 +434,10 @@ class CompiledModule:
 
 
 def run_module(module: IRModule, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Compile ``module`` with stock TVM, run it once on named arrays, return its named outputs."""
+    """Compile ``module`` with stock TVM, run it once on named arrays, return its named outputs.
+
+    The arrays have the dtypes and shapes of main's parameters and outputs.
+    """
     return CompiledModule(module).run(inputs)
 
 
@@ -493,7 +496,8 @@ def fetch_remote(function: Any, *arguments: object) -> Array:
     """Return the array of a tensor on the server, and free the tensor there.
 
     If the interpreter freed the tensor, it would do so over the network while holding the
-    interpreter lock, and a slow or silent server would stop all threads of this process.
+    interpreter lock, and a slow or silent server would stop all threads of this process. The array
+    has the tensor's dtype and shape.
     """
     library = _ffi_library()
     tensor = function(*arguments)

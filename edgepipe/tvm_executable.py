@@ -110,13 +110,17 @@ class Executable:
         """Do nothing: a library in this process stays loaded."""
 
     def upload(self, array: Array) -> Any:
-        """Copy an array to the device, once; the result may be an argument of many runs."""
+        """Copy an array to the device, once; the result may be an argument of many runs.
+
+        The array may have any dtype and shape.
+        """
         return tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
 
     def run(self, arguments: Sequence[Any]) -> list[Array]:
         """Run on arrays or uploaded tensors, in the order of main's parameters.
 
-        Arrays are copied to the device, and results back.
+        Arrays are copied to the device, and results back. The results have the dtypes and shapes of
+        main's outputs.
         """
         prepared = [
             self.upload(value) if isinstance(value, np.ndarray) else value for value in arguments
@@ -155,13 +159,19 @@ class RemoteExecutable:
         self._kept += [module, self._machine]
 
     def upload(self, array: Array) -> Any:
-        """Copy an array to the server; the result may be an argument of many runs."""
+        """Copy an array to the server; the result may be an argument of many runs.
+
+        The array may have any dtype and shape.
+        """
         tensor = tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
         self._kept.append(tensor)
         return tensor
 
     def run(self, arguments: Sequence[Any]) -> list[Array]:
-        """Run on arrays or uploaded tensors, in the order of main's parameters."""
+        """Run on arrays or uploaded tensors, in the order of main's parameters.
+
+        The results have the dtypes and shapes of main's outputs.
+        """
         if self._arguments is None:  # the input tensors on the server are reused for every frame
             self._arguments = [
                 self.upload(value) if isinstance(value, np.ndarray) else value

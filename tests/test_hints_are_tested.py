@@ -122,6 +122,15 @@ def test_every_hint_stands_in_a_test_that_provokes_it() -> None:
     assert not missing, "\n".join(missing)
 
 
+def test_every_flag_in_an_error_of_the_command_is_tested() -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z]")
+    errors = [t for t in python_texts() if not t.is_hint and flag.search(t.whole)]
+    named = [t for t in errors if t.where.startswith("edgepipe/cli/")]
+    assert named, "the walk no longer finds errors that name a flag"
+    missing = [f"{t.where}: {part!r}" for t in named for part in untested(t, all_asserted())]
+    assert not missing, "\n".join(missing)
+
+
 @pytest.mark.parametrize(
     ("source", "counts"),
     [

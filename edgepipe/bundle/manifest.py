@@ -160,7 +160,10 @@ class Manifest:
         return f"version {self.version}" if self.version else "no version"
 
     def tensor(self, name: str) -> Tensor:
-        """Return the tensor named ``name``."""
+        """Return the tensor named ``name``.
+
+        Raises BundleError for an unknown name.
+        """
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor

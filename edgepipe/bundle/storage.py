@@ -188,7 +188,10 @@ def _parsed_manifest(path: Path, text: bytes) -> Manifest:
 
 
 def read_file(path: Path, entry: FileEntry) -> bytes:
-    """Return one file's content, checked against size and digest of its manifest entry."""
+    """Return one file's content, checked against size and digest of its manifest entry.
+
+    Raises BundleError for a file that is missing or differs.
+    """
     content = read_member(path, entry.path)
     if len(content) != entry.bytes:
         raise BundleError(
@@ -221,7 +224,8 @@ def check(path: Path) -> Manifest:
 def read_all(path: Path) -> tuple[Manifest, dict[str, bytes]]:
     """Return the bundle's manifest and the content of all of its files, as ``check`` checks them.
 
-    The manifest's own files come first, the signature among them if there is one.
+    The manifest's own files come first, the signature among them if there is one. Raises
+    BundleError for damage, and for a file that is not in the manifest.
     """
     text = read_member(path, MANIFEST)
     manifest = _parsed_manifest(path, text)

@@ -86,7 +86,10 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print what the file is; raise an error if it does not fit the board."""
+    """Print what the file is; raise an error if it does not fit the board.
+
+    Raises BitstreamError then.
+    """
     board = boards.load(options.board) if options.board else None
     file = check.read(options.file, manifest.load())
     mismatches = check.compare(file, board) if board else ()

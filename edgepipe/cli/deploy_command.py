@@ -121,7 +121,10 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Deploy, roll back or list; return 1 when any host failed."""
+    """Deploy, roll back or list; return 1 when any host failed.
+
+    Raises DeployError without a bundle to deploy.
+    """
     loaded = fleet.load(options.fleet) if options.fleet else None
     targets = fleet.make_targets(options.host, loaded, options.root, options.ssh_config)
     if options.list:

@@ -65,7 +65,10 @@ def _seconds(value: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show snapshots until interrupted, or once."""
+    """Show snapshots until interrupted, or once.
+
+    Raises RuntimeFailure if no pipeline is running when it shows them once.
+    """
     place = options.host or "this machine"
     with _reader(options) as read:
         if not options.once:

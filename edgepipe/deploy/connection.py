@@ -181,7 +181,10 @@ class Connection(Closing):
         return [*self._ssh("-oControlMaster=no", "-oProxyCommand=false"), command]
 
     def forward(self, near_port: int, far_port: int) -> None:
-        """Forward 127.0.0.1:``near_port`` here to the board's ``far_port``, until ``close``."""
+        """Forward 127.0.0.1:``near_port`` here to the board's ``far_port``, until ``close``.
+
+        Raises DeployError if ssh refuses the tunnel.
+        """
         # Only the connection's socket is needed. ssh's configuration is skipped, since its own
         # forwardings would be requested too.
         where = f"127.0.0.1:{near_port}:127.0.0.1:{far_port}"

@@ -47,7 +47,10 @@ class ReleaseRecord:
 
 
 def bundle_files(path: Path) -> tuple[Manifest, tuple[PayloadFile, ...]]:
-    """Read the bundle at ``path``, check its digests, and return its files under ``bundle/``."""
+    """Read the bundle at ``path``, check its digests, and return its files under ``bundle/``.
+
+    Raises DeployError for a file name that leads out of the folder.
+    """
     manifest, contents = storage.read_all(path)
     for name in contents:
         if (

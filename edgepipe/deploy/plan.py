@@ -77,7 +77,10 @@ class Plan:
 
 
 def parse_facts(text: str, host: str) -> BoardFacts:
-    """Parse what ``probe`` printed."""
+    """Parse what ``probe`` printed.
+
+    Raises DeployError for an answer that lacks something.
+    """
     lines = [line.partition(" ")[::2] for line in text.splitlines()]
     first = dict(reversed(lines))
     free = _DF.search(first.get("df", "") + " ")

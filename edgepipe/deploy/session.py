@@ -66,7 +66,8 @@ class StepSession:
     def read_until(self, key: str, *, timeout_s: float) -> str:
         """Return the output up to and including the line that begins with the word ``key``.
 
-        Raises the errors of ``finish`` if the step ends before that.
+        Raises the errors of ``finish`` if the step ends before that. Raises DeployError if it
+        succeeds without that line.
         """
         assert self._process.stdout is not None
         with deadline(self._process, timeout_s):

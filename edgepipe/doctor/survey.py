@@ -119,7 +119,10 @@ class _Lines:
 
 
 def parse(text: str, host: str) -> Survey:
-    """Parse the output of the board's ``survey``; ignore unknown keys."""
+    """Parse the output of the board's ``survey``; ignore unknown keys.
+
+    Raises DeployError for an answer that lacks something.
+    """
     lines = _Lines()
     for line in text.splitlines():
         key, _, rest = line.partition(" ")

@@ -74,7 +74,10 @@ class Preprocess:
         return (1, self.height, self.width, self.channels)
 
     def frame(self, picture: NDArray[np.uint8]) -> Frame:
-        """Fit ``picture: uint8[h, w, 3]`` in BGR to a frame uint8[1, height, width, channels]."""
+        """Fit ``picture: uint8[h, w, 3]`` in BGR to a frame uint8[1, height, width, channels].
+
+        Raises MediaError for another array.
+        """
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise MediaError(
                 f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR",

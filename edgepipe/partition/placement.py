@@ -82,7 +82,8 @@ def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple
 
     A segment takes every operator that is ready on its device, in the given order, before the other
     device gets its turn; the devices' first turn goes to ARM. A segment also ends after each
-    operator named in ``cuts``; operators that depend on it come in a later segment.
+    operator named in ``cuts``; operators that depend on it come in a later segment. Raises
+    PartitionError for an unknown cut.
     """
     names = [p.operator.name for p in placed]
     for cut in cuts:

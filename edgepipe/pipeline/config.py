@@ -57,7 +57,8 @@ class PipelineConfig:
     ) -> PipelineConfig:
         """Return a bundle's own pipeline, which can be extended by further stages.
 
-        ``servers`` maps the names of stages that run on an RPC server to that server.
+        ``servers`` maps the names of stages that run on an RPC server to that server. Raises
+        PipelineError for a stage that the bundle does not have.
         """
         manifest = storage.read_manifest(Path(bundle))
         elsewhere = dict(servers or {})

@@ -63,7 +63,10 @@ class Graph:
     def with_wire(
         self, source: object, output: object, destination: object, input_name: object
     ) -> Graph:
-        """Let an input of ``destination`` read an output of ``source``."""
+        """Let an input of ``destination`` read an output of ``source``.
+
+        Raises PipelineError for an input that is fed already, for other types, and for a cycle.
+        """
         found = stage_output(source, output, "as a source")
         end = input_end(destination, input_name)
         if found.stage is end[0]:
@@ -83,7 +86,10 @@ class Graph:
         return self._edited((found.stage, end[0]), drivers={**self.drivers, end: found})
 
     def without_wire(self, destination: object, input_name: object) -> Graph:
-        """Remove the wire that feeds an input from another stage."""
+        """Remove the wire that feeds an input from another stage.
+
+        Raises PipelineError for an input that no stage feeds.
+        """
         end = input_end(destination, input_name)
         driver = self.drivers.get(end)
         if driver is None:
@@ -98,7 +104,11 @@ class Graph:
         return self._edited(drivers=_without(self.drivers, [end]))
 
     def with_input(self, name: object, wanted: Sequence[object]) -> Graph:
-        """Let a pipeline input feed ``wanted``, pairs of a stage and an input, and nothing else."""
+        """Let a pipeline input feed ``wanted``, pairs of a stage and an input, and nothing else.
+
+        Raises PipelineError for a reserved name, no stage, a stage's input named twice or fed
+        already, and for inputs of different types.
+        """
         known = check_name("pipeline input", name)
         what = f"pipeline input {known!r}"
         if known in RESERVED_INPUT_NAMES:

@@ -39,14 +39,21 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Return one array per output; any exception becomes the frame's error."""
+        """Return one array per output; any exception becomes the frame's error.
+
+        Each array has the dtype and shape of its port.
+        """
 
     @abstractmethod
     def restart(self) -> None:
         """Prepare for frame 0, while nothing is running."""
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Use ``parameters`` from frame ``first_frame`` on; only Relax stages have parameters."""
+        """Use ``parameters`` from frame ``first_frame`` on; only Relax stages have parameters.
+
+        Each array has the dtype and shape of its parameter. Raises PipelineError for a stage
+        without parameters.
+        """
         raise PipelineError(f"{type(self).__name__} has no parameters")
 
     def interrupt(self) -> None:  # noqa: B027
@@ -63,10 +70,16 @@ class Machine(Protocol):
     """Runs a compiled Relax module, here or on a server; see ``tvm_executable``."""
 
     def upload(self, array: Array) -> Any:
-        """Copy an array to the module's device."""
+        """Copy an array to the module's device.
+
+        The array may have any dtype and shape.
+        """
 
     def run(self, arguments: Sequence[Any]) -> list[Array]:
-        """Run on arrays or uploaded tensors."""
+        """Run on arrays or uploaded tensors.
+
+        The results have the dtypes and shapes of main's outputs.
+        """
 
     def reopen(self) -> None:
         """Load the module again if its session was lost."""
@@ -80,7 +93,10 @@ class PythonRunner(Runner):
         self._thread = 0
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Call the function with read-only arrays; a bare result is the only output."""
+        """Call the function with read-only arrays; a bare result is the only output.
+
+        Each array has the dtype and shape of its port.
+        """
         self._thread = threading.get_ident()
         found = self._function(*inputs)
         if found is None:
@@ -122,7 +138,10 @@ class TvmRunner(Runner):
         return cls(executable, entry["order"], load_parameters(root, entry))
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Run the module with the parameters of this frame."""
+        """Run the module with the parameters of this frame.
+
+        Each array has the dtype and shape of its port.
+        """
         with self._lock:
             while len(self._versions) > 1 and self._versions[1][0] <= self._frame:
                 self._versions.popleft()
@@ -133,7 +152,10 @@ class TvmRunner(Runner):
         return self._machine.run(arguments)
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Use ``parameters`` from frame ``first_frame`` on; others stay unchanged."""
+        """Use ``parameters`` from frame ``first_frame`` on; others stay unchanged.
+
+        Each array has the dtype and shape of its parameter.
+        """
         arrays = {key: np.array(array) for key, array in parameters.items()}
         uploaded = self._uploaded(arrays)
         with self._lock:
@@ -220,7 +242,10 @@ def _place(trace: TracebackType | None) -> str:
 
 
 def load_parameters(root: Path, entry: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the parameters written by ``RelaxStage.write``."""
+    """Return the parameters written by ``RelaxStage.write``.
+
+    Each has the dtype and shape that its entry in ``pipeline.json`` records.
+    """
     content = (root / entry["folder"] / PARAMETERS_FILE).read_bytes()
     found: dict[str, Array] = {}
     offset = 0

@@ -56,7 +56,8 @@ def python_stage(
     only while they are in code that releases it.
 
     An exception of the function ends the pipeline at that frame. The RuntimeFailure names file and
-    line and has the exception as its ``__cause__``.
+    line and has the exception as its ``__cause__``. Raises PipelineError for something that cannot
+    be called.
     """
     if not callable(function):
         raise PipelineError(

@@ -133,7 +133,10 @@ class RemoteRunner(Runner):
             raise PipelineError(f"stage {self._name!r}: {host.error(cause)}") from cause
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
-        """Compute one frame on the server; raise PipelineError that names the server."""
+        """Compute one frame on the server; raise PipelineError that names the server.
+
+        Each array has the dtype and shape of its port.
+        """
         try:
             found: Sequence[Any] = self._link.call(self._far.run, inputs)
             return found
@@ -141,7 +144,10 @@ class RemoteRunner(Runner):
             raise self._host.error(cause) from cause
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Send new parameters; frames in flight keep the old ones."""
+        """Send new parameters; frames in flight keep the old ones.
+
+        Each array has the dtype and shape of its parameter.
+        """
         try:
             self._link.call(self._far.replace, parameters, first_frame)
         except CALL_ERRORS as cause:

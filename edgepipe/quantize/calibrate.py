@@ -80,7 +80,8 @@ def collect_statistics(
     """Run up to ``limit`` frames in float; return the statistics of ``tensors`` and the count.
 
     Raises ``QuantizeError`` when there is no frame, when a frame does not fit the network, or when
-    a tensor holds a value that is not finite.
+    a tensor holds a value that is not finite. Raises ``MediaError`` for a frame of
+    another shape than ``preprocess`` makes.
     """
     values = {name: network.values.get(name) for name in tensors}
     missing = [name for name, value in values.items() if value is None]

@@ -64,7 +64,7 @@ def integer_conv(
     """Return a convolution or transposed convolution in integers.
 
     The output scale grows where weights would otherwise exceed int8, and moves a little where that
-    makes the first residual's factor exact.
+    makes the first residual's factor exact. ``covered`` is float64[channels] of the output.
     """
     scale = np.minimum(covered, node.activation.high) / 127
     own = input_rows(node, inputs.source.scale)
@@ -119,7 +119,10 @@ def integer_sum(
     covered: Float,
     options: QuantizeOptions,
 ) -> Scaled:
-    """Return a sum of tensors times factors in integers."""
+    """Return a sum of tensors times factors in integers.
+
+    ``covered`` is float64[channels] of the output.
+    """
     scale = np.minimum(covered, node.activation.high) / 127
     gain = _gain(node, options)
     factors = [factor for _, factor in node.terms]
@@ -142,7 +145,10 @@ def integer_sum(
 def integer_average_pool(
     node: AveragePoolNode, source: Int8Form, output: TensorSpec, covered: Float
 ) -> Scaled:
-    """Return an average pool as a depthwise convolution with one constant weight."""
+    """Return an average pool as a depthwise convolution with one constant weight.
+
+    ``covered`` is float64[channels] of the output.
+    """
     window = node.kernel[0] * node.kernel[1]
     wanted = float(covered.max()) / 127
     ratio = float(source.scale.max()) / (window * wanted)

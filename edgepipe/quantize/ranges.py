@@ -118,6 +118,7 @@ class Ranges:
         channel: fully before a depthwise convolution, which has a weight step of its own for each,
         and by the power ``equalise`` of a channel's share before others (between the coarser
         activations of 0 and the coarser weights of 1; Nagel et al., Data-Free Quantization, 2019).
+        The result is float64[channels]. Raises QuantizeError for a tensor that was not measured.
         """
         found = self._statistics.get(tensor)
         if found is None:
@@ -144,6 +145,9 @@ class Ranges:
         return result
 
     def mean(self, tensor: str) -> Float | None:
-        """Return the mean of every channel of a float tensor, if it was measured."""
+        """Return the mean of every channel of a float tensor, if it was measured.
+
+        The result is float64[channels].
+        """
         found = self._statistics.get(tensor)
         return None if found is None else found.mean

@@ -37,6 +37,8 @@ def resize_matrices(
 
     ``method`` is "linear" or "nearest_neighbor". The weights of a row times those of a column sum
     to ``2**shift`` and each product fits int8; positions outside are clamped to the border.
+    ``rows`` is int32[output height, input height], ``cols`` int32[output width, input width]; sizes
+    are in pixels.
     """
     if coordinates not in COORDINATES or method not in ("linear", "nearest_neighbor"):
         return None

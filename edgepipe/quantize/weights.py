@@ -56,7 +56,10 @@ def quantise_rows(rows: Float) -> tuple[NDArray[np.int64], Int32Array]:
 
 
 def quantise_factors(factors: Float) -> Int32Array:
-    """Round residual factors to the form ``f * 2**k``, |f| <= 127, 0 <= k <= 16."""
+    """Round residual factors to the form ``f * 2**k``, |f| <= 127, 0 <= k <= 16.
+
+    ``factors`` is float64[channels], the result int32[channels].
+    """
     magnitude = np.abs(factors)
     k = np.ceil(np.log2(np.maximum(magnitude, 1.0) / (MANTISSA + 0.5)))
     k = np.clip(k, 0, MAX_FACTOR_SHIFT)
@@ -70,7 +73,9 @@ def require_no_overflow(
     """Prove that no int32 accumulator of operator ``name`` can wrap around for any int8 input.
 
     ``weight_sums`` is the sum of weight magnitudes per channel. The bound leaves one bit, because a
-    leaky branch adds up to the accumulator once more.
+    leaky branch adds up to the accumulator once more. The sums and ``bias`` are
+    int64[channels], each of ``factors`` is int32[channels]. Raises QuantizeError for an accumulator
+    that could wrap.
     """
     bound = 128 * weight_sums + np.abs(bias)
     for factor in factors:
@@ -87,7 +92,8 @@ def snap(scale: Float, residual_step: Float, shift: NDArray[np.int32]) -> Float:
     """Move each output scale a little so that a residual's factor becomes exact.
 
     ``residual_step`` is the residual's scale times its factor, so the integer factor is
-    ``residual_step / scale * 2**shift``; where that rounds to zero the scale stays.
+    ``residual_step / scale * 2**shift``; where that rounds to zero the scale stays. ``scale``
+    and the result are float64[channels], ``shift`` is int32[channels].
     """
     factor = np.abs(quantise_factors(residual_step / scale * 2.0**shift)).astype(np.float64)
     exact = np.abs(residual_step) * 2.0**shift / np.maximum(factor, 1.0)
@@ -104,7 +110,10 @@ def input_rows(node: ConvNode, source_scale: Float) -> Float:
 
 
 def as_weight(node: ConvNode, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Undo the row form of :func:`input_rows` for quantised weights."""
+    """Undo the row form of :func:`input_rows` for quantised weights.
+
+    ``rows`` is int64[out, n], the result int8 of the weight's own shape.
+    """
     first, second, *kernel = node.weight.shape
     weight = rows
     if node.transposed:

@@ -43,9 +43,9 @@ def decode_nanodet(
     """Decode scores [1, n, classes] and distances [1, n, 4 * bins], one of each per stride.
 
     A side's distance from the cell centre (i + 0.5) * stride is the mean of its softmax over the
-    bins, times the stride (Li et al., Generalized Focal Loss, 2020). A box that overlaps a
-    better box of its class by more than ``iou_threshold`` is suppressed. ``input_size`` is
-    (height, width).
+    bins, times the stride (Li et al., Generalized Focal Loss, 2020). A box that overlaps a better
+    box of its class by more than ``iou_threshold`` is suppressed. ``input_size`` is (height,
+    width). ``input_size`` is in pixels.
     """
     height, width = input_size
     parts = []

@@ -58,7 +58,10 @@ def draw_detections(picture: Picture, detections: Sequence[Detection]) -> Pictur
 
 
 def draw_caption(picture: Picture, text: str) -> Picture:
-    """Return a copy of ``picture`` with one line of text on a dark band at the top left."""
+    """Return a copy of ``picture`` with one line of text on a dark band at the top left.
+
+    Pictures are uint8[height, width, 3] in BGR.
+    """
     canvas = picture.copy()
     scale = max(0.5, min(canvas.shape[:2]) / 800)
     (width, height), base = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)

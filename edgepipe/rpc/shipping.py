@@ -38,7 +38,10 @@ def ship(connection: Connection) -> str:
 
 
 def server_files(architecture: str) -> tuple[PayloadFile, ...]:
-    """Return the server first, then the libraries; all belong in one folder."""
+    """Return the server first, then the libraries; all belong in one folder.
+
+    Raises RpcError for a file that is missing for the board's architecture.
+    """
     server = payload.find_program(SERVER, architecture, ())
     folder = resources.folder("build") / f"tvm-{architecture}"
     files = [payload.make_file(Path(SERVER).name, server.content, executable=True)]

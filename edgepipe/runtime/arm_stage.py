@@ -33,7 +33,10 @@ class ArmStage(Handle):
         self.outputs = {t["name"]: self._tensor(t) for t in plan["outputs"]}
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run on named arrays of the plan's dtypes and shapes; return copies of the outputs."""
+        """Run on named arrays of the plan's dtypes and shapes; return copies of the outputs.
+
+        Raises RuntimeFailure for a missing array, and for another dtype or shape.
+        """
         for name, array in self.inputs.items():
             given = inputs[name]
             if given.shape != array.shape or given.dtype != array.dtype:

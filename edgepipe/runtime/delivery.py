@@ -125,7 +125,10 @@ class Delivery:
             self._transport.wait("await_frame", deadline, self._received)
 
     def settle(self, future: FrameFuture, deadline: float | None) -> None:
-        """Wait until a future has its result; without a deadline only look. Raises as ``next``."""
+        """Wait until a future has its result; without a deadline only look. Raises as ``next``.
+
+        ``deadline`` is in seconds of ``time.monotonic``.
+        """
         while not future.is_settled:
             self._collect(future.frame)
             if future.is_settled or deadline is None:
@@ -213,7 +216,10 @@ class Delivery:
     # ---- a new start
 
     def restart(self, deadline: float) -> None:
-        """Let the ended C++ pipeline begin anew; may be repeated when interrupted."""
+        """Let the ended C++ pipeline begin anew; may be repeated when interrupted.
+
+        ``deadline`` is in seconds of ``time.monotonic``.
+        """
         generation = self._generation + 1
         while True:
             with self._collecting:

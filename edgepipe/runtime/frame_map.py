@@ -151,7 +151,10 @@ class FrameMap(Iterator[FrameResult]):
 
 
 def split(frame: Frame) -> tuple[Sequence[Array], Mapping[str, Array]]:
-    """Return a frame's arrays by position and by name."""
+    """Return a frame's arrays by position and by name.
+
+    The arrays have the dtypes and shapes of the pipeline's inputs.
+    """
     if type(frame) is np.ndarray:
         return (frame,), {}
     if isinstance(frame, Mapping):

@@ -94,12 +94,18 @@ def status_failure(
 
 
 def as_tensor(array: NDArray[Any]) -> Any:
-    """Return a tensor over an array's memory; the array is in C order and may be read-only."""
+    """Return a tensor over an array's memory; the array is in C order and may be read-only.
+
+    The tensor has the array's dtype and shape.
+    """
     # The protocol's first version, which tvm_ffi would ask for, knows no read-only arrays.
     return tvm_ffi.from_dlpack(array.__dlpack__(max_version=(1, 0)))
 
 
 def as_array(tensor: Any) -> NDArray[Any]:
-    """Return an array over a tensor's memory, which it keeps."""
+    """Return an array over a tensor's memory, which it keeps.
+
+    The array has the tensor's dtype and shape.
+    """
     found: NDArray[Any] = np.from_dlpack(tensor)
     return found

@@ -81,7 +81,11 @@ class Fitter(Protocol):
     """Turns a picture into a frame of a pipeline, and boxes in the frame into the picture's."""
 
     def frame(self, picture: Array | str | os.PathLike[str]) -> tuple[Array, tuple[int, int]]:
-        """Return the input array, and the picture's height and width in pixels."""
+        """Return the input array, and the picture's height and width in pixels.
+
+        ``picture`` is uint8[height, width, 3] in BGR, or a file's path. The array has the input's
+        dtype and shape.
+        """
 
     def boxes(
         self, detections: Sequence[Detection], size: tuple[int, int]
@@ -96,7 +100,10 @@ class Runner(Protocol):
     """What has ended the last run that failed."""
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
-        """Use ``parameters`` from frame ``first_frame`` on."""
+        """Use ``parameters`` from frame ``first_frame`` on.
+
+        Each array has the dtype and shape of its parameter.
+        """
 
     def restart(self) -> None:
         """Prepare for frame 0; nothing runs meanwhile."""
@@ -257,7 +264,11 @@ class Pipeline(Handle):
         self._set.add(name)
 
     def get_input(self, name: str) -> Array:
-        """Return a copy of what ``set_input`` has set last."""
+        """Return a copy of what ``set_input`` has set last.
+
+        The array has the input's dtype and shape. Raises PipelineError for an unknown input and for
+        one that has not been set.
+        """
         if name not in self._set:
             raise PipelineError(
                 f"input {name!r}: has not been set", hint=suggest(name, self.inputs.names)
@@ -286,6 +297,7 @@ class Pipeline(Handle):
         """Submit every frame, waiting ``timeout_s`` for each slot; return a future for each.
 
         A frame is an array, a sequence of arrays in the order of the inputs, or arrays by name.
+        Each array has the dtype and shape of its input.
         """
         futures: list[FrameFuture] = []
         for frame in frames:
@@ -299,7 +311,8 @@ class Pipeline(Handle):
         """Return an iterator of the results of ``frames`` in order; it keeps every stage busy.
 
         Frames are those of ``submit_many``; no more than ``slots`` of them are taken ahead of the
-        results. ``timeout_s`` bounds each wait.
+        results. ``timeout_s`` bounds each wait. Each array has the dtype and shape of its input or
+        output.
         """
         return FrameMap(self, frames, timeout_s)
 

@@ -160,7 +160,10 @@ def _number_type(dtype: object) -> np.dtype[np.generic] | None:
 
 
 def split_arrays(content: bytes | memoryview, ports: Iterable[Port]) -> tuple[Array, ...]:
-    """Return one array for each port from their bytes, one after the other."""
+    """Return one array for each port from their bytes, one after the other.
+
+    Each array has the dtype and shape of its port.
+    """
     found: list[Array] = []
     offset = 0
     for port in ports:

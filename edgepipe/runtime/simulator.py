@@ -85,11 +85,17 @@ class Simulator(Handle):
         self._call("free", address)
 
     def write(self, address: int, data: NDArray[np.generic]) -> None:
-        """Copy an array's bytes to a device address inside one allocation."""
+        """Copy an array's bytes to a device address inside one allocation.
+
+        The array may have any dtype and shape; its bytes are copied in C order.
+        """
         self._call("write", address, as_tensor(np.ascontiguousarray(data)))
 
     def read(self, address: int, count: int) -> UInt8Array:
-        """Return ``count`` bytes from a device address inside one allocation."""
+        """Return ``count`` bytes from a device address inside one allocation.
+
+        The result is uint8[count].
+        """
         data = np.empty(count, dtype=np.uint8)
         self._call("read", address, as_tensor(data))
         return data
@@ -101,7 +107,10 @@ class Simulator(Handle):
         self._call("run", address, count, timeout_s)
 
     def run_instructions(self, instructions: UInt64Array, *, timeout_s: float = 0.0) -> None:
-        """Place ``instructions`` uint64[n, 2] in device memory for one run."""
+        """Place ``instructions`` uint64[n, 2] in device memory for one run.
+
+        Raises RuntimeFailure for another shape.
+        """
         if instructions.ndim != 2 or instructions.shape[1] != 2:
             raise RuntimeFailure(
                 f"instructions have shape {list(instructions.shape)}, expected [n, 2]"
@@ -135,7 +144,9 @@ class Simulator(Handle):
     ) -> Iterator[LoadedProgram]:
         """Place a compiled program and one set of inputs in device memory, to be run repeatedly.
 
-        ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout).
+        ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout). Arrays
+        are uint8[bytes] or of any other dtype and shape with as many bytes. Raises RuntimeFailure
+        for a missing input or one of another size in bytes.
         """
         if not isinstance(program, Program):
             program = Program.load(program)
@@ -179,6 +190,7 @@ class Simulator(Handle):
         """Run a compiled program on one set of inputs; returns its outputs' bytes by name.
 
         ``inputs`` holds, for every input region, an array of exactly its bytes (VTA layout).
+        Outputs are uint8[bytes].
         """
         with self.loaded(program, inputs) as loaded:
             loaded.run()
@@ -199,7 +211,10 @@ class LoadedProgram:
         self.simulator.run(self.address, self.count)
 
     def outputs(self) -> dict[str, UInt8Array]:
-        """Return the outputs' bytes by name."""
+        """Return the outputs' bytes by name.
+
+        Each is uint8[bytes].
+        """
         return {
             name: self.simulator.read(address, count)
             for name, (address, count) in self.regions.items()

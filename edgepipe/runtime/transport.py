@@ -51,7 +51,7 @@ class Transport:
     def wait(self, function: str, deadline: float, *arguments: object) -> None:
         """Call a function that waits until it is done; raise DeadlinePassed at ``deadline``.
 
-        The deadline is one of ``time.monotonic``.
+        The deadline is one of ``time.monotonic``. ``deadline`` is in seconds of ``time.monotonic``.
         """
         while True:
             left = deadline - time.monotonic()
@@ -65,7 +65,10 @@ class Transport:
         return done
 
     def pack(self, array: Array) -> object:
-        """Return an input as ``send`` takes it; the array may change after that only once sent."""
+        """Return an input as ``send`` takes it; the array may change after that only once sent.
+
+        The array has the input's dtype and shape.
+        """
         if array.nbytes <= _COPIED_BYTES:
             return array.tobytes()
         return as_tensor(np.ascontiguousarray(array))

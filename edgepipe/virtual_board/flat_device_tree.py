@@ -38,7 +38,9 @@ class Node:
         )
 
     def find_compatible(self, compatible: str) -> Node:
-        """Return the first node with this ``compatible`` string; raise if there is none."""
+        """Return the first node with this ``compatible`` string.
+
+        Raises VirtualBoardError if there is none."""
         for node in self.walk():
             if compatible.encode() in node.properties.get("compatible", b"").split(b"\0"):
                 return node

@@ -116,7 +116,10 @@ class FpgaModel:
 
 
 def find_program() -> Path:
-    """Return the installed model, or the one in this source tree's build folder."""
+    """Return the installed model, or the one in this source tree's build folder.
+
+    Raises VirtualBoardError if there is none.
+    """
     folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
     tree = Path(__file__).resolve().parents[2] / "build/host/bin"
     for folder in [*folders, tree]:

@@ -67,7 +67,10 @@ def unpack(packages: Iterable[Path], root: Path, *, log: Path) -> None:
 
 
 def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, log: Path) -> None:
-    """Unpack the files of one Debian package into ``target``, with additional tar options."""
+    """Unpack the files of one Debian package into ``target``, with additional tar options.
+
+    Raises VirtualBoardError for a damaged package.
+    """
     with log.open("ab") as output:
         archive = subprocess.Popen(
             [host_tools.find("dpkg-deb"), "--fsys-tarfile", package],

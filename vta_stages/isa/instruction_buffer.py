@@ -78,7 +78,10 @@ class InstructionBuffer:
         tokens: int = 0,
         region: int = NO_REGION,
     ) -> int:
-        """Append a Load; ``tokens`` is a set of ``Token`` bits."""
+        """Append a Load; ``tokens`` is a set of ``Token`` bits.
+
+        Sizes are in tiles of the buffer.
+        """
         pads = (y_pad_0, y_pad_1, x_pad_0, x_pad_1)
         values = (memory_type, sram_base, dram_base, y_size, x_size, x_stride, *pads)
         if memory_type in (MemoryType.UOP, MemoryType.ACC):
@@ -96,7 +99,10 @@ class InstructionBuffer:
         tokens: int = 0,
         region: int = NO_REGION,
     ) -> int:
-        """Append a Store; ``tokens`` is a set of ``Token`` bits."""
+        """Append a Store; ``tokens`` is a set of ``Token`` bits.
+
+        Sizes are in tiles of the buffer.
+        """
         values = (sram_base, dram_base, y_size, x_size, x_stride)
         return self._append(Opcode.STORE, values, tokens, region)
 

@@ -52,7 +52,10 @@ class AxisMap:
         taps: int,
         part: IndexArray | None = None,
     ) -> AxisMap:
-        """Return the map of these products, ordered by output, part and tap, with their ranks."""
+        """Return the map of these products, ordered by output, part and tap, with their ranks.
+
+        All arrays are int64[n].
+        """
         part = np.zeros_like(out) if part is None else part
         order = np.lexsort((src, tap, part, out))
         out, src, tap, part = out[order], src[order], tap[order], part[order]

@@ -243,7 +243,11 @@ class ResizeKernel:
 def resize(
     layer: Resize, source: View, output: View
 ) -> tuple[ResizeKernel, tuple[Int32Array, ...]]:
-    """Return the kernel, and its rows, first rows, columns and first columns (all int32)."""
+    """Return the kernel, and its rows, first rows, columns and first columns.
+
+    For an output of height h and width w, rows are int32[h, taps[0]], first rows int32[h],
+    columns int32[w, taps[1]] and first columns int32[w].
+    """
     rows, first_rows = sparse_taps(layer.rows)
     columns, first_columns = sparse_taps(layer.cols)
     kernel = ResizeKernel(

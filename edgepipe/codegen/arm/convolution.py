@@ -312,7 +312,10 @@ def transposed_taps(layer: TransposedConv) -> Int8Array:
 def convolution(
     layer: Conv | TransposedConv, source: View, tail: Tail, *, is_camera: bool
 ) -> tuple[ConvolutionKernel, Int8Array]:
-    """Return the kernel of a layer that is not depthwise, and its packed weights."""
+    """Return the kernel of a layer that is not depthwise, and its packed weights.
+
+    The weights are int8 of ``ConvolutionKernel.weight_shape``.
+    """
     if isinstance(layer, TransposedConv):
         phased = transposed_taps(layer)
         axes = [
@@ -377,7 +380,7 @@ def pack_weights(kernel: ConvolutionKernel, taps: Int8Array) -> Int8Array:
 
 
 def sum_weights(packed: Int8Array) -> Int32Array:
-    """Return each output channel's sum of its packed weights, in ``ConvolutionKernel.sums_shape``.
+    """Return the sum of every output channel's packed weights, of shape ``sums_shape``.
 
     It takes away what staging adds to every value: ``InstructionSet.staged_zero``.
     """

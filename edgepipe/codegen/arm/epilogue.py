@@ -80,7 +80,10 @@ def tail_constants(epilogue: Epilogue, terms: Sequence[Term], lanes: int) -> lis
 
 
 def padded(values: Int32Array, lanes: int) -> Int32Array:
-    """Append zeros up to ``lanes``: a padding lane then computes zero."""
+    """Append zeros up to ``lanes``: a padding lane then computes zero.
+
+    ``values`` is int32[channels], the result int32[n] with n a multiple of ``lanes``.
+    """
     result = np.zeros(lanes, np.int32)
     result[: values.size] = values.reshape(-1)
     return result

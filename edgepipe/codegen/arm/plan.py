@@ -94,7 +94,10 @@ class PlanBuilder:
         return Operand("output", len(self.outputs) - 1, dtype, tuple(shape))
 
     def add_constant(self, array: NDArray[Any]) -> Operand:
-        """Return the operand of a constant; equal constants are stored once."""
+        """Return the operand of a constant; equal constants are stored once.
+
+        ``array`` has any dtype and shape; its bytes are stored in C order.
+        """
         array = np.asarray(array, order="C")
         key = (str(array.dtype), array.shape, array.tobytes())
         index = self._constant_index.setdefault(key, len(self._constants))

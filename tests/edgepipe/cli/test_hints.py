@@ -72,6 +72,7 @@ def test_placements_are_parsed_strictly() -> None:
     for text in ("conv1", "conv1=gpu", "=arm"):
         with pytest.raises(PartitionError, match="expected OPERATOR=arm or OPERATOR=vta") as caught:
             arguments.placement([text])
+        assert str(caught.value) == f"--place {text}: expected OPERATOR=arm or OPERATOR=vta"
         assert caught.value.hint == "`edgepipe inspect BUNDLE --operators` lists the operators"
     with pytest.raises(PartitionError, match="a is placed on arm already") as caught:
         arguments.placement(["a=arm", "a=vta"])
