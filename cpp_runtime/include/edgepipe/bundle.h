@@ -4,8 +4,9 @@
 //   Result<std::unique_ptr<Device>> device = ...;
 //   Result<Graph> graph = (*bundle)->make_graph({.devices = {device.get()}});
 //
-// Opening compares the manifest with its digest in manifest.digest, then every file with the digest
-// in the manifest. The digests detect damage and mix-ups. They do not protect against forgery.
+// A bundle is native code. Opening it first asks the machine's policy, which can require that a
+// trusted signer has signed the manifest, and that versions only grow. Then the manifest is
+// compared with its digest in manifest.digest, and every file with its digest in the manifest.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +30,19 @@ class BundleFiles;
 class Bundle {
  public:
   /// Opens a folder or an archive and checks it. kNotFound for a missing bundle or file, kCorrupt
-  /// for one that is truncated, modified or not listed, kUnsupported for another format version.
-  static Result<std::unique_ptr<Bundle>> open(const std::filesystem::path& path);
+  /// for one that is truncated, modified or not listed, kUnsupported for another format version;
+  /// kUnsigned to kUnverifiable if the policy refuses it. `policy` is the policy's file; empty:
+  /// /etc/edgepipe/policy. Blocks while files are digested and a signature is verified.
+  static Result<std::unique_ptr<Bundle>> open(const std::filesystem::path& path,
+                                              const std::filesystem::path& policy = {});
   ~Bundle();
   Bundle(const Bundle&) = delete;
   Bundle& operator=(const Bundle&) = delete;
 
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+
+  /// Who signed it; empty if the policy requires no signature.
+  [[nodiscard]] const std::string& signer() const { return signer_; }
 
   /// The content of a file; valid for the lifetime of the bundle.
   [[nodiscard]] Result<std::span<const std::byte>> content(std::string_view path) const;
@@ -60,13 +67,15 @@ class Bundle {
   [[nodiscard]] bool needs_device() const;
 
  private:
-  Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest);
+  Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest, std::string signer);
 
-  static Result<std::unique_ptr<Bundle>> open_checked(const std::filesystem::path& path);
+  static Result<std::unique_ptr<Bundle>> open_checked(const std::filesystem::path& path,
+                                                      const std::filesystem::path& policy);
   Status check_files() const;
 
   std::unique_ptr<BundleFiles> files_;
   Manifest manifest_;
+  std::string signer_;
 };
 
 }  // namespace edgepipe

@@ -41,8 +41,9 @@ class Session {
     std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
     DeviceChoice device = {};
     std::chrono::milliseconds device_time_limit{10'000};  // of one run of a VTA stage
-    std::vector<std::string> faults;  // injected into kinds that can, e.g. "hang=7"
-    bool takes_pictures = false;      // frames are filled through pictures(); see picture_input.h
+    std::vector<std::string> faults;    // injected into kinds that can, e.g. "hang=7"
+    std::filesystem::path policy = {};  // empty: the machine's; see Bundle::open
+    bool takes_pictures = false;        // frames are filled through pictures(); see picture_input.h
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.

@@ -1,6 +1,7 @@
 #include "base/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -20,6 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kPoll{5};
+constexpr int kThird = 3;
+constexpr std::size_t kMostAnswerBytes = 65536;
 constexpr int kNotStarted = 127;  // exit code if posix_spawn could not run the program (POSIX)
 
 /// The settings of posix_spawn, freed on destruction.
@@ -46,7 +49,7 @@ Status failed(const std::string& what, int error) {
 
 }  // namespace
 
-Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& arguments) {
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& arguments, Inputs inputs) {
   const std::string& name = arguments.front();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe", errno);
@@ -55,10 +58,23 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   Result<std::unique_ptr<LastWords>> words = LastWords::listen();
   if (!words.ok()) return words.status();
 
+  // Copies above those that the child gets, so that none is overwritten before it is duplicated.
+  const auto above = [](int file) { return ::fcntl(file, F_DUPFD_CLOEXEC, kThird + 1); };
+  const FileDescriptor standard_input(inputs.standard_input < 0 ? -1
+                                                                : above(inputs.standard_input));
+  const FileDescriptor third(inputs.third < 0 ? -1 : above(inputs.third));
+
   Spawn spawn;
-  ::posix_spawn_file_actions_addopen(&spawn.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (standard_input.valid()) {
+    ::posix_spawn_file_actions_adddup2(&spawn.files, standard_input.number(), STDIN_FILENO);
+  } else {
+    ::posix_spawn_file_actions_addopen(&spawn.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   ::posix_spawn_file_actions_adddup2(&spawn.files, input.number(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&spawn.files, (*words)->writer(), STDERR_FILENO);
+  if (third.valid()) {
+    ::posix_spawn_file_actions_adddup2(&spawn.files, third.number(), kThird);
+  }
   sigset_t signals;
   ::sigemptyset(&signals);
   ::posix_spawnattr_setsigmask(&spawn.attributes, &signals);
@@ -109,6 +125,27 @@ bool ChildProcess::ended_before(Clock::time_point deadline) {
     }
   }
   return true;
+}
+
+Result<std::string> ChildProcess::read_all(Clock::time_point deadline) {
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (;;) {
+    pollfd events{.fd = output_.number(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&events, 1, static_cast<int>(kPoll.count()));
+    if (ready == 0 && Clock::now() >= deadline) {
+      return Status(Code::kDeadline, name_ + " has not answered in time");
+    }
+    if (ready <= 0) continue;
+    const ssize_t count = ::read(output_.number(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failed(name_, errno);
+    if (count == 0) return text;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMostAnswerBytes) {
+      return Status(Code::kCorrupt, name_ + ": its answer is too long");
+    }
+  }
 }
 
 Status ChildProcess::wait(Clock::time_point deadline) {

@@ -5,6 +5,8 @@
 //   ...                                  // up to the end of the stream
 //   Status status = child->wait(deadline);  // kCorrupt with its last words if it failed
 //
+// A program that only answers: child->read_all(deadline), then wait().
+//
 // It has its own process group, so Ctrl-C in a terminal reaches only this program, which then shuts
 // down both. If this process dies, the child's next write fails.
 #pragma once
@@ -23,9 +25,18 @@ namespace edgepipe {
 
 class ChildProcess {
  public:
-  /// Starts the program `arguments[0]`, looked up in PATH, with an empty standard input.
-  /// kNotFound if there is no such program.
-  static Result<ChildProcess> start(const std::vector<std::string>& arguments);
+  /// Files that it inherits: as its standard input, which is empty otherwise, and as descriptor 3.
+  /// They are borrowed during start().
+  struct Inputs {
+    int standard_input = -1;
+    int third = -1;
+  };
+
+  /// Starts the program `arguments[0]`, looked up in PATH. kNotFound if there is no such program.
+  static Result<ChildProcess> start(const std::vector<std::string>& arguments, Inputs inputs);
+  static Result<ChildProcess> start(const std::vector<std::string>& arguments) {
+    return start(arguments, Inputs());
+  }
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
   /// Sends SIGTERM, and SIGKILL two seconds later.
@@ -33,6 +44,9 @@ class ChildProcess {
 
   /// The read end of its standard output.
   FileDescriptor take_output() { return std::move(output_); }
+
+  /// Its whole standard output, a few kilobytes at most. Blocks; kDeadline, kCorrupt for more.
+  Result<std::string> read_all(Clock::time_point deadline);
 
   /// Blocks until it has ended. kDeadline; kCorrupt with its last message unless it exited with 0.
   Status wait(Clock::time_point deadline);

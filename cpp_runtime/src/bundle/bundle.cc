@@ -6,7 +6,9 @@
 
 #include "base/thread.h"
 #include "bundle/bundle_files.h"
+#include "bundle/policy.h"
 #include "bundle/sha256.h"
+#include "bundle/signature.h"
 #include "bundle/stage_loader.h"
 #include "stage/arm_plan.h"
 
@@ -21,6 +23,19 @@ constexpr const char* kDamaged = "the bundle is truncated or modified: build or 
 Status not_as_recorded(std::string_view file, std::string_view where) {
   return Status(Code::kCorrupt, std::string(file) + " does not have the digest that " +
                                     std::string(where) + " records");
+}
+
+/// The signer of the bundle; empty if the policy requires none.
+Result<std::string> accepted_signer(const BundleFiles& files, const Policy& policy) {
+  if (!policy.require_signature) return std::string();
+  Result<std::span<const std::byte>> text = files.content(kManifest);
+  if (!text.ok()) return text.status();
+  Result<std::span<const std::byte>> signature = files.content(kSignature);
+  if (!signature.ok()) {
+    return Status(Code::kUnsigned, "the bundle is not signed, and this machine requires it",
+                  "sign it with a key that this machine trusts: `edgepipe sign`");
+  }
+  return verify_signature(*text, *signature, policy.allowed_signers);
 }
 
 /// The text of the manifest, checked against its digest.
@@ -41,26 +56,39 @@ Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
 
 }  // namespace
 
-Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path) {
-  return open_checked(path).advised(kDamaged);
+Result<std::unique_ptr<Bundle>> Bundle::open(const std::filesystem::path& path,
+                                             const std::filesystem::path& policy) {
+  return open_checked(path, policy.empty() ? Policy::kFile : policy).advised(kDamaged);
 }
 
-Result<std::unique_ptr<Bundle>> Bundle::open_checked(const std::filesystem::path& path) {
+Result<std::unique_ptr<Bundle>> Bundle::open_checked(const std::filesystem::path& path,
+                                                     const std::filesystem::path& policy_file) {
   const std::string context = path.string();
+  Result<Policy> policy = Policy::load(policy_file);
+  if (!policy.ok()) return policy.status();
   Result<BundleFiles> files = BundleFiles::open(path);
   if (!files.ok()) return files.status();
+  Result<std::string> signer = accepted_signer(*files, *policy);
+  if (!signer.ok()) return signer.status().with_context(context);
   Result<std::span<const std::byte>> text = checked_manifest(*files);
   if (!text.ok()) return text.status().with_context(context);
   Result<Manifest> manifest = parse_manifest(*text);
   if (!manifest.ok()) return manifest.status().with_context(context);
-  std::unique_ptr<Bundle> bundle(
-      new Bundle(std::make_unique<BundleFiles>(*std::move(files)), *std::move(manifest)));
-  if (Status status = bundle->check_files(); !status.ok()) return status.with_context(context);
+  if (Status status = policy->check_version(manifest->version); !status.ok()) {
+    return status.with_context(context);
+  }
+  std::unique_ptr<Bundle> bundle(new Bundle(std::make_unique<BundleFiles>(*std::move(files)),
+                                            *std::move(manifest), *std::move(signer)));
+  if (Status status = bundle->check_files(); !status.ok()) {
+    // The signed manifest says what every file contains.
+    if (!bundle->signer_.empty()) status = Status(Code::kAltered, status.message());
+    return status.with_context(context);
+  }
   return bundle;
 }
 
-Bundle::Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest)
-    : files_(std::move(files)), manifest_(std::move(manifest)) {}
+Bundle::Bundle(std::unique_ptr<BundleFiles> files, Manifest manifest, std::string signer)
+    : files_(std::move(files)), manifest_(std::move(manifest)), signer_(std::move(signer)) {}
 
 Bundle::~Bundle() = default;
 

@@ -74,6 +74,16 @@ int exit_code(Code code) {
       return 13;
     case Code::kOtherVersion:
       return 14;
+    case Code::kUnsigned:
+      return 15;
+    case Code::kOtherSigner:
+      return 16;
+    case Code::kAltered:
+      return 17;
+    case Code::kOlderRelease:
+      return 18;
+    case Code::kUnverifiable:
+      return 19;
     default:
       return 1;
   }

@@ -30,8 +30,9 @@ Status check_version(const Fingerprint& fingerprint);
 /// small file.
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path);
 
-/// The exit code of a program: 0 for kOk, 10 to 14 for the kOther codes (the same numbers as
-/// EXIT_CODES in edgepipe/bitstream/fingerprint.py), otherwise 1.
+/// The exit code of a program: 0 for kOk, 10 to 14 for the kOther codes of a fingerprint (the same
+/// numbers as EXIT_CODES in edgepipe/bitstream/fingerprint.py), 15 to 19 for kUnsigned to
+/// kUnverifiable (Refusal in edgepipe/bundle/signature.py), otherwise 1.
 int exit_code(Code code);
 
 }  // namespace edgepipe

@@ -36,7 +36,8 @@ constexpr const char* kEpilogue =
     R"(Interrupted (Ctrl-C), it takes no more frames, finishes those in flight and reports.
 Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use. If the bundle was built
 for another board: 10 configuration, 11 encoding revision, 12 clock, 13 bitstream,
-14 version.
+14 version. If this machine's policy refuses it: 15 not signed, 16 another signer,
+17 altered, 18 older than one it has had, 19 cannot be verified.
 
   edgepipe-run nanodet.edgepipe --golden --frames 100
   ffmpeg -i clip.mp4 -f rawvideo -pix_fmt bgr24 -s 416x416 - | \
@@ -52,6 +53,7 @@ struct Options : SessionOptions {
   double timeout_s = 30;
   double input_timeout_s = 30;
   bool golden = false;
+  bool verify = false;
   bool json = false;
   bool quiet = false;
 };
@@ -66,7 +68,7 @@ std::string set_format(const std::string& value, Options& options) {
 
 OptionTable option_table(Options& options) {
   Pipeline::Options& pipeline = options.session.pipeline;
-  OptionTable table(kProgram, "BUNDLE (--input FILE | --golden) [options]",
+  OptionTable table(kProgram, "BUNDLE (--input FILE | --golden | --verify) [options]",
                     "Runs a bundle (a folder or a .edgepipe archive) on frames, each stage on its "
                     "own thread. Results go to standard output, one line of JSON per frame. "
                     "Progress and a table of stage times go to standard error.");
@@ -83,6 +85,10 @@ OptionTable option_table(Options& options) {
             "bit for bit. Fails, too, if a VTA stage's device failed, even if its fallback or a "
             "second run gave the right outputs",
             to_true(options.golden))
+      .flag("--verify",
+            "run nothing: check the bundle's files and, if the policy requires it, its signature "
+            "and version; print its version and signer",
+            to_true(options.verify))
       .value("--frames", "N", "stop after N frames (default: the whole input; 1 with --golden)",
              to_number<std::uint64_t>(options.frames, 1, UINT64_MAX, "a number from 1 up"));
   table.section("how to run it")
@@ -117,7 +123,8 @@ OptionTable option_table(Options& options) {
 }
 
 std::string check(const Options& options) {
-  return options.golden == options.input.has_value() ? "give either --input or --golden" : "";
+  const int actions = int{options.golden} + int{options.verify} + int{options.input.has_value()};
+  return actions == 1 ? "" : "give one of --input, --golden and --verify";
 }
 
 // ---- running
@@ -233,7 +240,16 @@ Status run_golden(Session& session, const Options& options, Results& results, Fr
   return check_device(session.device_name(), session.pipeline().statistics());
 }
 
+int verify(const Options& options) {
+  Result<std::unique_ptr<Bundle>> bundle = Bundle::open(options.bundle, options.session.policy);
+  if (!bundle.ok()) return report_failure(kProgram, bundle.status());
+  std::printf("version %llu\n", static_cast<unsigned long long>((*bundle)->manifest().version));
+  if (!(*bundle)->signer().empty()) std::printf("signer %s\n", (*bundle)->signer().c_str());
+  return kOk;
+}
+
 int run(const Options& options) {
+  if (options.verify) return verify(options);
   Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
   if (!manager.ok()) return report_failure(kProgram, manager.status());
   if (options.tensors) {

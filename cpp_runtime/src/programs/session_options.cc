@@ -98,6 +98,12 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
              "realtime priority of the stages' threads (SCHED_FIFO): 1 to 99, or 0 for none "
              "(default: the board's setting, or 0)",
              to_number(session.pipeline.realtime_priority, 0, 99, "0 to 99"))
+      .value("--policy", "FILE",
+             "which bundles to accept (default: /etc/edgepipe/policy; without it, all)",
+             [&session](const std::string& value) {
+               session.policy = value;
+               return std::string();
+             })
       .flag("--no-pin", "let the scheduler place the threads",
             [&session] { session.pipeline.pinning = Pipeline::Pinning::kOff; });
 }

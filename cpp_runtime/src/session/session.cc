@@ -15,7 +15,7 @@ constexpr const char* kFewerSlots = "see what this machine allows, or use fewer 
 
 Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path,
                                                const Options& options) {
-  Result<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
+  Result<std::unique_ptr<Bundle>> bundle = Bundle::open(path, options.policy);
   if (!bundle.ok()) return bundle.status();
   Result<Postprocessor> postprocessor = Postprocessor::create(**bundle);
   if (!postprocessor.ok()) return postprocessor.status();

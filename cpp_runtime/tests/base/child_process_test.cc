@@ -1,9 +1,11 @@
 #include "base/child_process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <string>
 
@@ -101,6 +103,35 @@ TEST(ChildProcessTest, ItEndsWithTheObject) {
     EXPECT_EQ(::kill(id, 0), 0);
   }
   EXPECT_EQ(::kill(id, 0), -1);
+}
+
+TEST(ChildProcessTest, InheritsAnInputAndAThirdFile) {
+  std::array<int, 2> first{};
+  std::array<int, 2> second{};
+  ASSERT_EQ(::pipe2(first.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(second.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::write(first[1], "one\n", 4), 4);
+  ASSERT_EQ(::write(second[1], "two\n", 4), 4);
+  ::close(first[1]);
+  ::close(second[1]);
+  Result<ChildProcess> child = ChildProcess::start(
+      {"sh", "-c", "cat; cat <&3"}, {.standard_input = first[0], .third = second[0]});
+  ::close(first[0]);
+  ::close(second[0]);
+  ASSERT_TRUE(child.ok());
+  Result<std::string> answer = child->read_all(soon());
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(*answer, "one\ntwo\n");
+  EXPECT_TRUE(child->wait(soon()).ok());
+}
+
+TEST(ChildProcessTest, AnAnswerThatDoesNotEndIsAnError) {
+  Result<ChildProcess> child = shell("exec sleep 60");
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->read_all(Clock::now() + 50ms).status().message(), "sh has not answered in time");
+  Result<ChildProcess> talker = shell("yes");
+  ASSERT_TRUE(talker.ok());
+  EXPECT_EQ(talker->read_all(soon()).status().message(), "sh: its answer is too long");
 }
 
 }  // namespace

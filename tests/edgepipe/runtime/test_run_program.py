@@ -139,8 +139,8 @@ def test_an_interruption_finishes_frames_in_flight(bundle):
     ("arguments", "text"),
     [
         ((), "no bundle was given"),
-        (("b",), "give either --input or --golden"),
-        (("b", "--golden", "--input", "x"), "give either --input or --golden"),
+        (("b",), "give one of --input, --golden and --verify"),
+        (("b", "--golden", "--input", "x"), "give one of --input, --golden and --verify"),
         (("b", "c", "--golden"), "found a second bundle, 'c'"),
         (("b", "--golden", "--frames", "0"), "--frames: found '0', expected a number from 1 up"),
         (("b", "--golden", "--cores=0,x"), "--cores: found '0,x', expected core numbers"),
