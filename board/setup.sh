@@ -7,6 +7,10 @@
 #   --board NAME   ultra96 or pynq-z2; selects the overlay and the number of cores (NAME.toml)
 #   --user USER    user who deploys and runs pipelines (default: the caller of sudo, else xilinx)
 #   --root DIR     folder for `edgepipe deploy`'s releases (default: edgepipe in the user's home)
+#   --allowed-signers FILE  run only bundles that one of these signed (ALLOWED SIGNERS in ssh-keygen(1))
+#   --versions-only-grow    and refuse versions below the highest that the board has run
+#   --any-bundle            run every bundle. Without one of these three, the script asks if there is a
+#                           terminal and no policy yet; otherwise it leaves the policy as it is
 #   --dry-run      show what would change, change nothing
 #   --system DIR   prefix of /etc, /lib, /proc and /sys, for tests (default: empty)
 #
@@ -16,7 +20,7 @@ set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-board='' user='' root='' dry='' system=''
+board='' user='' root='' dry='' system='' signers='' grow='' any=''
 changed=0 lacking=0
 
 usage() {
@@ -26,20 +30,20 @@ usage() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --board | --user | --root | --system)
+    --board | --user | --root | --system | --allowed-signers)
         [ $# -ge 2 ] || usage
         case $1 in
         --board) board=$2 ;;
         --user) user=$2 ;;
         --root) root=$2 ;;
         --system) system=$2 ;;
+        --allowed-signers) signers=$2 ;;
         esac
         shift 2
         ;;
-    --dry-run)
-        dry=yes
-        shift
-        ;;
+    --dry-run) dry=yes && shift ;;
+    --versions-only-grow) grow=yes && shift ;;
+    --any-bundle) any=yes && shift ;;
     *) usage ;;
     esac
 done
@@ -204,6 +208,39 @@ install_file 0440 /etc/sudoers.d/edgepipe <<END
 $user ALL=(root) NOPASSWD: $systemctl start edgepipe, $systemctl stop edgepipe, \\
     $systemctl restart edgepipe, $systemctl reset-failed edgepipe
 END
+
+# ---- which bundles the board runs
+
+policy=/etc/edgepipe/policy
+if [ -z "$signers$grow$any$dry" ] && [ -t 0 ] && [ ! -e "$system$policy" ]; then
+    echo "A bundle is native code. The board can refuse bundles that no allowed signer has signed."
+    printf 'File of allowed signers (empty: accept every bundle): '
+    read -r signers
+    [ -n "$signers" ] || any=yes
+fi
+[ -z "$any" ] || [ -z "$signers$grow" ] || fail "--any-bundle: goes with none of the other two"
+[ -z "$grow" ] || [ -n "$signers" ] ||
+    fail "--versions-only-grow: needs signatures" "name the signers with --allowed-signers FILE"
+if [ -n "$signers" ]; then
+    [ -r "$signers" ] || fail "--allowed-signers $signers: cannot be read"
+    grep -q '^[^#].* \(ssh\|sk\|ecdsa\)-' "$signers" ||
+        fail "--allowed-signers $signers: contains no key" "a line is: alice@example.com ssh-ed25519 AAAA..."
+    command -v ssh-keygen >/dev/null || lacks ssh-keygen "install openssh-client; it verifies signatures"
+    install_file 0644 /etc/edgepipe/allowed_signers <"$signers"
+fi
+if [ -n "$signers$any" ]; then
+    install_file 0644 "$policy" <<END
+# Which bundles edgepipe's programs and \`edgepipe deploy\` accept (docs/security.md).
+require_signature=$([ -n "$signers" ] && echo yes || echo no)
+versions_only_grow=${grow:-no}
+allowed_signers=/etc/edgepipe/allowed_signers
+highest_version=/var/lib/edgepipe/highest_version
+END
+fi
+state=/var/lib/edgepipe
+if [ -n "$grow" ] && [ ! -d "$system$state" ]; then
+    change "$state" install -d -o "$user" -m 0755 "$system$state"
+fi
 
 # ---- requirements that only the image can provide
 

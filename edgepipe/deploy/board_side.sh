@@ -117,6 +117,40 @@ receive() {
     fi
 }
 
+# raise_version POLICY: if versions only grow, remembers that of the current release, so that lower ones
+# are refused from now on.
+raise_version() {
+    grep -q '^[[:space:]]*versions_only_grow=yes[[:space:]]*$' "$1" || return 0
+    release=$root/current
+    # A release that the policy refuses does not count.
+    said=$("$release/bin/edgepipe-run" "$release/bundle" --verify --policy "$1" 2>/dev/null) || return 0
+    version=$(echo "$said" | sed -n 's/^version //p')
+    file=$(sed -n 's/^[[:space:]]*highest_version=//p' "$1" | tail -n 1)
+    file=${file:-/var/lib/edgepipe/highest_version}
+    [ "${version:-0}" -gt "$(cat "$file" 2>/dev/null || echo 0)" ] || return 0
+    { echo "$version" >"$file.new" && mv -f "$file.new" "$file"; } 2>/dev/null ||
+        fail "$file cannot be written by this user, and the policy needs it"
+    sync
+}
+
+# accept FOLDER SYSTEM: asks the board's policy about the bundle in releases/FOLDER, and prints why it
+# is refused: `refused`, the exit code and the program's messages. Nothing of the bundle is run. SYSTEM
+# is a prefix of /etc, for tests.
+accept() {
+    policy=$2/etc/edgepipe/policy
+    [ -e "$policy" ] || return 0
+    raise_version "$policy"
+    cd "$root/releases/$1"
+    status=0
+    said=$(bin/edgepipe-run bundle --verify --policy "$policy" 2>&1 >/dev/null) || status=$?
+    [ "$status" = 0 ] || printf 'refused %s\n%s\n' "$status" "$said"
+}
+
+# settle SYSTEM: what remains to be done for the policy after a switch.
+settle() {
+    [ ! -e "$1/etc/edgepipe/policy" ] || raise_version "$1/etc/edgepipe/policy"
+}
+
 # golden FOLDER SECONDS: runs the golden input through the release in releases/FOLDER and prints the
 # verdict. The run ends with this function, and within a second after the shell that called it.
 golden() {

@@ -1,7 +1,8 @@
 """Deploy to one board: the steps in order, each of which leaves one complete release current.
 
     connect -> pre-flight check -> lock, inventory -> plan -> upload, compared by digest
-            -> golden run -> switch -> restart of the unit, the user's command -> prune
+            -> the board's policy -> golden run -> switch -> restart of the unit, the user's command
+            -> prune
 
 Nothing that the board would start changes before the switch, and the switch is a single rename. If
 the unit does not start or the user's command fails after it, the previous release becomes current
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from edgepipe.bitstream import fingerprint, record
 from edgepipe.bundle.manifest import Manifest
+from edgepipe.bundle.signature import Refusal
 from edgepipe.deploy import payload, plan
 from edgepipe.deploy.connection import Connection, Target
 from edgepipe.deploy.payload import PayloadFile, ReleaseRecord
@@ -28,16 +30,16 @@ from edgepipe.deploy.plan import BoardFacts, Inventory, Plan
 from edgepipe.deploy.session import (
     ConnectionLostError,
     GoldenError,
-    PruneError,
     StepSession,
     SwitchError,
 )
-from edgepipe.errors import DeployError
+from edgepipe.errors import DeployError, SignatureError
 from edgepipe.progress import Progress, Silent
 
 # For a slow SD card behind a slow link; these limits only prevent waiting for ever.
 _UPLOAD_BYTES_PER_S = 100_000
 _SWITCH_S = 300.0
+_POLICY_S = 120.0
 DEFAULT_UNIT = "edgepipe"
 
 
@@ -105,7 +107,8 @@ def deploy(
 
     Raises ``FingerprintError`` if the board is known to have a different bitstream from the one
     that the bundle was built for. Raises ``DeployError`` if the board is unsuitable, another deploy
-    is in progress, the upload or the golden run fails, or the connection breaks. After the lock has
+    is in progress, the upload or the golden run fails, or the connection breaks. Raises
+    ``SignatureError`` if the board's policy refuses the bundle. After the lock has
     been taken, the message also says which release is current.
     """
     progress = progress or Silent()
@@ -135,6 +138,7 @@ def deploy(
             deployed_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         folder = _send(connection, files, release, todo, inventory, progress)
+        _accept(connection, folder, inventory, options, progress)
         _adopt(connection, folder, todo.number, unit, inventory, options, progress)
     return Outcome(
         result="deployed",
@@ -150,7 +154,8 @@ def rollback(
 ) -> Outcome:
     """Make release ``number`` current; ``None`` means the newest one before the current release.
 
-    Its golden input must pass first. Raises ``DeployError`` if there is no such release.
+    Its golden input must pass first. Raises ``DeployError`` if there is no such release,
+    ``SignatureError`` if the board's policy refuses it, for example as too old.
     """
     progress = progress or Silent()
     progress.step("connect")
@@ -167,6 +172,7 @@ def rollback(
                 lines=(f"would make release {chosen} current",),
             )
         unit = options.unit if facts.unit else ""
+        _accept(connection, str(chosen), inventory, options, progress)
         keep = dataclasses.replace(options, keep=max(len(inventory.releases), 1))
         _adopt(connection, str(chosen), chosen, unit, inventory, keep, progress)
     return Outcome(result="rolled back", release=chosen, unit="restarted" if unit else "")
@@ -247,6 +253,39 @@ def _send(
     return folder
 
 
+def _accept(
+    connection: Connection,
+    folder: str,
+    before: Inventory,
+    options: DeployOptions,
+    progress: Progress,
+) -> None:
+    """Raise ``SignatureError`` if the board's policy refuses the bundle in ``folder``."""
+    progress.step("ask the board's policy")
+    host = connection.target.host
+    try:
+        said = connection.run("accept", folder, options.system, timeout_s=_POLICY_S)
+        verdict = re.match(r"refused (\d+)\n", said)
+        if verdict is None:
+            return
+        found = dict(re.findall(r"^(?:edgepipe-run: )?(error|hint): (.*)$", said, re.MULTILINE))
+        text = found.get("error", said.strip()).removeprefix("bundle: ")
+        code = int(verdict[1])
+        if code not in list(Refusal):
+            raise DeployError(
+                f"{host}: the board cannot apply its policy: {text}",
+                hint=found.get("hint") or "deploy with the programs of this version of edgepipe",
+            )
+    except DeployError as error:
+        _discard(connection, folder, error)
+        raise _with_state(error, _still(before)) from error
+    refused = SignatureError(
+        f"{host}: {text}; {_still(before)}", hint=found.get("hint", ""), exit_code=code
+    )
+    _discard(connection, folder, DeployError(text))
+    raise refused
+
+
 def _adopt(
     connection: Connection,
     folder: str,
@@ -291,7 +330,8 @@ def _adopt(
     progress.step("remove old releases")
     try:
         session.finish(timeout_s=_SWITCH_S)
-    except (ConnectionLostError, PruneError) as error:
+        connection.run("settle", options.system, timeout_s=_POLICY_S)
+    except DeployError as error:
         raise _with_state(error, f"release {number} is current") from error
 
 

@@ -7,12 +7,14 @@ replaced by programs that record their calls.
 import getpass
 import gzip
 import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
 
 import needs
 import pytest
+from signing_keys import allow, make_key
 
 BOARD = Path(__file__).parents[2] / "board"
 STAND_INS = ("groupadd", "usermod", "udevadm", "systemctl")
@@ -36,12 +38,18 @@ def board(tmp_path):
     def setup(*options, name="ultra96", here=BOARD, path=None):
         command = ["sh", here / "setup.sh", "--board", name, "--user", getpass.getuser()]
         paths = f"{programs}:{Path(needs.installed('dtc', 'device-tree-compiler')).parent}"
+        near, far = pty.openpty() if setup.terminal else (-1, subprocess.DEVNULL)
+        if setup.terminal:
+            os.write(near, setup.terminal)
         return subprocess.run(
             [*command, "--system", system, "--root", tmp_path / "releases", *options],
+            stdin=far,
             capture_output=True,
             text=True,
             env=os.environ | {"PATH": path or f"{paths}:{os.environ['PATH']}"},
         )
+
+    setup.terminal = b""  # what a user types
 
     setup.system, setup.programs, setup.releases = system, programs, tmp_path / "releases"
     setup.called = tmp_path / "called"
@@ -85,6 +93,66 @@ def test_a_second_run_changes_no_file_and_keeps_the_users_options(board):
     done = board()
     assert files_below(board.system) == before
     assert "change   /" not in done.stdout
+
+
+@pytest.fixture
+def signers(tmp_path):
+    return allow(tmp_path, "alice@example.com", make_key(tmp_path / "key"))
+
+
+def policy(board):
+    return (board.system / "etc/edgepipe/policy").read_text()
+
+
+def test_without_a_terminal_the_policy_stays_as_it_is(board):
+    board()
+    assert not (board.system / "etc/edgepipe/policy").exists()
+
+
+def test_it_installs_the_signers_and_the_policy(board, signers):
+    done = board("--allowed-signers", signers, "--versions-only-grow")
+    assert done.returncode == 0, done.stdout + done.stderr
+    etc = board.system / "etc/edgepipe"
+    assert (etc / "allowed_signers").read_text().strip() == signers.read_text().strip()
+    assert "\nrequire_signature=yes\nversions_only_grow=yes\n" in policy(board)
+    assert (board.system / "var/lib/edgepipe").is_dir()
+    board()
+    assert "\nrequire_signature=yes\n" in policy(board), "a later run keeps it"
+    board("--any-bundle")
+    assert "\nrequire_signature=no\nversions_only_grow=no\n" in policy(board)
+
+
+def test_wrong_policies_are_refused(board, signers, tmp_path):
+    def error(*options):
+        done = board(*options)
+        assert done.returncode == 1
+        assert not (board.system / "etc/edgepipe/policy").exists()
+        return done.stderr
+
+    assert error("--versions-only-grow") == (
+        "error: --versions-only-grow: needs signatures\n"
+        "hint: name the signers with --allowed-signers FILE\n"
+    )
+    assert error("--any-bundle", "--allowed-signers", signers) == (
+        "error: --any-bundle: goes with none of the other two\n"
+    )
+    assert error("--allowed-signers", tmp_path / "none") == (
+        f"error: --allowed-signers {tmp_path}/none: cannot be read\n"
+    )
+    (tmp_path / "empty").write_text("# nobody\n")
+    assert error("--allowed-signers", tmp_path / "empty") == (
+        f"error: --allowed-signers {tmp_path}/empty: contains no key\n"
+        "hint: a line is: alice@example.com ssh-ed25519 AAAA...\n"
+    )
+
+
+@pytest.mark.parametrize("answer", ["", "signers"])
+def test_on_a_terminal_it_asks(board, signers, answer):
+    board.terminal = (f"{signers}\n" if answer else "\n").encode()
+    done = board()
+    assert "File of allowed signers (empty: accept every bundle): " in done.stdout
+    assert f"\nrequire_signature={'yes' if answer else 'no'}\n" in policy(board)
+    assert "File of allowed signers" not in board().stdout, "it has been answered"
 
 
 def test_a_dry_run_says_what_would_change_and_changes_nothing(board):
