@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgepipe import boards
 from edgepipe.boards import Board
+from edgepipe.media import MOST_PIXELS
 from edgepipe.progress import Progress
 from edgepipe.recipe import BuildOptions, build_bundle
 
@@ -28,6 +29,7 @@ def build(
     fallback: bool = False,
     version: int = 0,
     sign: PathLike | None = None,
+    most_pixels: int = MOST_PIXELS,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -46,6 +48,7 @@ def build(
     next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails.
     ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows with every
     release, for boards that refuse older ones.
+    Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -64,6 +67,7 @@ def build(
         fallback=fallback,
         version=version,
         sign=Path(sign) if sign is not None else None,
+        most_pixels=most_pixels,
     )
     build_bundle(options, progress)
     return bundle

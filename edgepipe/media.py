@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import MediaError
+from edgepipe.picture_size import picture_size
 
 Picture = NDArray[np.uint8]
+MOST_PIXELS = 1 << 25
+"""The usual limit of a picture's size, as in the C++ runtime: enough for 8K, 7680x4320."""
+
 PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
@@ -27,13 +31,20 @@ class SourcePicture:
     picture: Picture
 
 
-def read_picture(path: Path) -> Picture:
-    """Read one picture as uint8[h, w, 3] in BGR; raise ``MediaError`` if that fails."""
+def read_picture(path: Path, most_pixels: int = MOST_PIXELS) -> Picture:
+    """Read one picture as uint8[h, w, 3] in BGR.
+
+    Raises ``MediaError`` if that fails, and for more than ``most_pixels`` before it is decoded.
+    """
     with _open(path) as file:
-        content = np.frombuffer(file.read(), np.uint8)
+        content = file.read()
+    size = picture_size(content)
+    if size:
+        _check_size(path, size, most_pixels)
     try:
-        picture = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
-    except cv2.error:  # for instance more pixels than OpenCV reads
+        coded = np.frombuffer(content, np.uint8)
+        picture = cv2.imdecode(coded, cv2.IMREAD_COLOR) if size else None
+    except cv2.error:
         picture = None
     if picture is None:
         raise MediaError(
@@ -41,6 +52,18 @@ def read_picture(path: Path) -> Picture:
             hint=f"formats: {', '.join(suffix[1:] for suffix in PICTURE_SUFFIXES)}",
         )
     return np.asarray(picture, dtype=np.uint8)
+
+
+def _check_size(path: Path, size: tuple[int, int], most_pixels: int) -> None:
+    width, height = size
+    if width * height > most_pixels:
+        raise MediaError(
+            f"{path}: the picture is {width}x{height} pixels, expected at most {most_pixels} "
+            "in all",
+            hint="scale it down, or allow more pixels",
+            option="most_pixels",
+            value=str(width * height),
+        )
 
 
 def _open(path: Path) -> BinaryIO:
@@ -78,24 +101,28 @@ def pictures_in(folder: Path) -> list[Path]:
     return found
 
 
-def read_source(path: Path) -> Iterator[SourcePicture]:
+def read_source(path: Path, most_pixels: int = MOST_PIXELS) -> Iterator[SourcePicture]:
     """Yield the pictures of a folder, a picture file or a video, in order.
 
-    Raises ``MediaError`` if the path is missing, cannot be decoded or contains no picture.
+    Raises ``MediaError`` if the path is missing, cannot be decoded or contains no picture, and for
+    a picture of more than ``most_pixels`` before it is decoded.
     """
     if path.is_dir():
         for file in pictures_in(path):
-            yield SourcePicture(name=file.name, picture=read_picture(file))
+            yield SourcePicture(name=file.name, picture=read_picture(file, most_pixels))
     elif path.suffix.lower() in PICTURE_SUFFIXES:
-        yield SourcePicture(name=path.name, picture=read_picture(path))
+        yield SourcePicture(name=path.name, picture=read_picture(path, most_pixels))
     else:
-        yield from _read_video(path)
+        yield from _read_video(path, most_pixels)
 
 
-def _read_video(path: Path) -> Iterator[SourcePicture]:
+def _read_video(path: Path, most_pixels: int) -> Iterator[SourcePicture]:
     _open(path).close()
     capture = cv2.VideoCapture(_utf8(path))
     try:
+        sides = (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)
+        width, height = (int(capture.get(side)) for side in sides)
+        _check_size(path, (width, height), most_pixels)
         count = 0
         while True:
             good, picture = capture.read()

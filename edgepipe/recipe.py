@@ -24,6 +24,7 @@ from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame
+from edgepipe.media import MOST_PIXELS
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
@@ -45,6 +46,7 @@ class BuildOptions:
     ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` wins over it.
     ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails. ``sign`` is
     the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
+    ``most_pixels`` limits the size of a calibration picture.
     """
 
     model: Path
@@ -59,6 +61,7 @@ class BuildOptions:
     fallback: bool = False
     version: int = 0
     sign: Path | None = None
+    most_pixels: int = MOST_PIXELS
 
     def __post_init__(self) -> None:
         if not 0 <= self.version <= MOST_VERSION:
@@ -141,7 +144,7 @@ def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> li
 
     Raises ``MediaError`` when they cannot be read.
     """
-    frames = frames_from(options.calibration, described.description.preprocess)
+    frames = frames_from(options.calibration, described.description.preprocess, options.most_pixels)
     return list(itertools.islice(frames, options.calibration_frames))
 
 

@@ -123,6 +123,7 @@ class RunOptions:
     """The options of ``edgepipe run``.
 
     If ``output`` is None, no results are written. ``trace`` is a file for the pipeline's trace.
+    Pictures of more than ``most_pixels`` are refused before they are decoded.
     """
 
     bundle: Path
@@ -133,6 +134,7 @@ class RunOptions:
     cores: tuple[int, ...] | None = None
     trace: Path | None = None
     timed: bool = False
+    most_pixels: int = media.MOST_PIXELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,9 @@ def run_bundle(
     """
     progress = progress or Silent()
     manifest = storage.read_manifest(options.bundle)
-    pictures = itertools.islice(media.read_source(options.source), options.frames)
+    pictures = itertools.islice(
+        media.read_source(options.source, options.most_pixels), options.frames
+    )
     first = next(pictures, None)
     if first is None:
         raise MediaError(f"{options.source}: no picture was read", hint="run at least 1 picture")
@@ -202,13 +206,17 @@ def compare(
     )
 
 
-def read_frames(bundle: Path, source: Path, count: int) -> list[Frame]:
+def read_frames(
+    bundle: Path, source: Path, count: int, most_pixels: int = media.MOST_PIXELS
+) -> list[Frame]:
     """Return the first ``count`` pictures of ``source`` as the bundle's input frames.
 
-    Each frame is uint8[1, height, width, channels].
+    Each frame is uint8[1, height, width, channels]. Raises ``MediaError`` as ``media.read_source``
+    does.
     """
     preprocess = storage.read_manifest(bundle).preprocess
-    return [preprocess.frame(p.picture) for p in itertools.islice(media.read_source(source), count)]
+    pictures = itertools.islice(media.read_source(source, most_pixels), count)
+    return [preprocess.frame(found.picture) for found in pictures]
 
 
 def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool, timed: bool) -> Statistics:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgepipe.errors import PartitionError
+from edgepipe.media import MOST_PIXELS
 from edgepipe.partition.placement import DEVICES
 
 MOST = 1_000_000_000
@@ -29,6 +30,18 @@ def whole(text: str, *, least: int = 0, most: int = MOST) -> int:
 def positive(text: str) -> int:
     """Return a number that is at least 1."""
     return whole(text, least=1)
+
+
+def add_max_pixels(parser: argparse.ArgumentParser) -> None:
+    """Add the limit of a picture's size to a command that reads pictures."""
+    parser.add_argument(
+        "--max-pixels",
+        type=positive,
+        default=MOST_PIXELS,
+        metavar="N",
+        help="refuse pictures of more than N pixels before they are decoded (default: "
+        "%(default)s, enough for 7680x4320)",
+    )
 
 
 def port(text: str) -> int:

@@ -94,6 +94,7 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help="use at most N calibration pictures (default: %(default)s)",
     )
+    arguments.add_max_pixels(parser)
     parser.set_defaults(run=run)
 
 
@@ -114,6 +115,7 @@ def run(options: argparse.Namespace) -> int:
             fallback=options.fallback,
             version=options.bundle_version,
             sign=options.sign,
+            most_pixels=options.max_pixels,
         ),
         progress=progress,
     )

@@ -16,6 +16,7 @@ FLAGS = {
     "host": "--host",
     "keep": "--keep",
     "key": "--key",
+    "most_pixels": "--max-pixels",
     "output": "--output",
     "placement": "--place",
     "port": "--port",

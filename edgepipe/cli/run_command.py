@@ -41,6 +41,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--frames", type=arguments.positive, metavar="N", help="stop after N pictures"
     )
+    arguments.add_max_pixels(parser)
     parser.add_argument("--serial", action="store_true", help="run the stages one after another")
     parser.add_argument(
         "--cores",
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
             cores=options.cores,
             trace=options.trace,
             timed=options.timed,
+            most_pixels=options.max_pixels,
         ),
         lines=None if options.output else sys.stdout,
         progress=progress,
@@ -92,7 +94,9 @@ def run(options: argparse.Namespace) -> int:
     print(_accounting(report.statistics), file=sys.stderr)
     for path in report.written:
         print(f"wrote {path}", file=sys.stderr)
-    frames = read_frames(options.bundle, options.input, options.compare)
+    frames = read_frames(
+        options.bundle, options.input, options.compare, most_pixels=options.max_pixels
+    )
     if len(frames) > 1 and not options.serial:
         progress.step(f"comparing serial and pipelined runs of {len(frames)} frames")
         comparison = compare(options.bundle, frames, timed=options.timed)

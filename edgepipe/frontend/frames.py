@@ -11,7 +11,7 @@ import numpy as np
 
 from edgepipe.errors import MediaError
 from edgepipe.frontend.preprocess import Frame, Preprocess
-from edgepipe.media import read_source
+from edgepipe.media import MOST_PIXELS, read_source
 
 _REMEDY = "write it with numpy.savez(path, frames); frames is uint8[n, height, width, channels]"
 # Errors that numpy raises for files that are not archives, bare arrays, and damaged files.
@@ -21,12 +21,15 @@ _DAMAGE = (
 )
 
 
-def frames_from(path: Path | str, preprocess: Preprocess) -> Iterator[Frame]:
+def frames_from(
+    path: Path | str, preprocess: Preprocess, most_pixels: int = MOST_PIXELS
+) -> Iterator[Frame]:
     """Yield frames uint8[1, height, width, channels], preprocessed as ``preprocess`` says.
 
     ``path`` is a folder of pictures, one picture, a video, or an ``.npz`` whose arrays are
     uint8[n, height, width, channels] frames, used unchanged in the order of their names. Raises
-    ``MediaError`` if it is missing, empty, unreadable or of the wrong shape.
+    ``MediaError`` if it is missing, empty, unreadable, of the wrong shape, or a picture of more
+    than ``most_pixels``.
     """
     path = Path(path)
     if not path.exists():
@@ -37,7 +40,7 @@ def frames_from(path: Path | str, preprocess: Preprocess) -> Iterator[Frame]:
     if path.suffix == ".npz":
         yield from _from_archive(path, preprocess)
         return
-    for source in read_source(path):
+    for source in read_source(path, most_pixels):
         yield preprocess.frame(source.picture)
 
 

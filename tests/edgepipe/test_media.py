@@ -22,6 +22,30 @@ def test_a_folder_yields_its_pictures_by_name(tmp_path):
     assert [(p.name, int(p.picture[0, 0, 0])) for p in read] == [("a.png", 10), ("b.png", 20)]
 
 
+def test_a_large_picture_is_refused_by_its_header_before_it_is_decoded(tmp_path):
+    header = b"P6 16384 16384 255\n"
+    (tmp_path / "large.ppm").write_bytes(header)
+    for read in (lambda path: list(media.read_source(path)), media.read_picture):
+        with pytest.raises(MediaError) as error:
+            read(tmp_path / "large.ppm")
+        assert str(error.value) == (
+            f"{tmp_path}/large.ppm: the picture is 16384x16384 pixels, "
+            "expected at most 33554432 in all"
+        )
+        assert error.value.hint == "scale it down, or allow more pixels"
+    with pytest.raises(MediaError, match="cannot be decoded as a picture"):
+        media.read_picture(tmp_path / "large.ppm", most_pixels=16384 * 16384)
+
+
+def test_a_large_video_is_refused_before_its_first_frame(tmp_path):
+    path = tmp_path / "clip.mp4"
+    with media.VideoWriter(path, 12.0) as writer:
+        writer.write(picture(0))
+    assert len(list(media.read_source(path, most_pixels=48 * 64))) == 1
+    with pytest.raises(MediaError, match="the picture is 64x48 pixels, expected at most 3071 in"):
+        list(media.read_source(path, most_pixels=48 * 64 - 1))
+
+
 def test_a_written_video_reads_back_with_its_rate(tmp_path):
     path = tmp_path / "clip.mp4"
     with media.VideoWriter(path, 12.0) as writer:

@@ -54,6 +54,13 @@ std::size_t packed_row_bytes(PixelFormat format, int width);
 /// The bytes of a whole picture without padding; 0 for kJpeg.
 std::size_t packed_bytes(PixelFormat format, int width, int height);
 
+/// The usual limit of a picture's size, enough for 8K (7680x4320): 96 MiB as kRgb.
+inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 25;
+
+/// kCorrupt unless the sides are 1..16384 and the picture has at most `most_pixels`. For sizes that
+/// somebody else wrote, before memory of that size is allocated.
+Status check_size(int width, int height, std::uint64_t most_pixels);
+
 /// kInvalidArgument unless the sides are 1..16384 (and even if the format shares colours between
 /// pixels), rows do not overlap and `bytes` contains all of them.
 Status check(const Picture& picture);

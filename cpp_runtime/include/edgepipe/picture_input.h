@@ -34,9 +34,11 @@ class PictureFitter;
 class PictureInput {
  public:
   /// Changes `graph` so that the first stage that reads its only input also writes that tensor,
-  /// from a picture. kUnsupported if the graph has several inputs, kInvalidArgument if `preprocess`
-  /// crops more than there is.
-  static Result<std::shared_ptr<PictureInput>> attach(Graph& graph, const Preprocess& preprocess);
+  /// from a picture. JPEGs of more than `most_pixels` are refused before they are decoded.
+  /// kUnsupported if the graph has several inputs, kInvalidArgument if `preprocess` crops more than
+  /// there is.
+  static Result<std::shared_ptr<PictureInput>> attach(Graph& graph, const Preprocess& preprocess,
+                                                      std::uint64_t most_pixels = kMostPixels);
   ~PictureInput();
   PictureInput(const PictureInput&) = delete;
   PictureInput& operator=(const PictureInput&) = delete;
@@ -54,8 +56,8 @@ class PictureInput {
   /// Returns every picture that no stage has started to read. For any thread.
   void release_waiting() EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Whether the picture of a finished frame could not be decoded, so that its results are
-  /// meaningless. Only a live source continues after that; others end the run.
+  /// Whether the picture of a finished frame could not be decoded, or not in memory, so that its
+  /// results are meaningless. Only a live source continues after that; others end the run.
   [[nodiscard]] bool damaged(const OutputFrame& frame) const { return damaged_[frame.slot()] != 0; }
 
  private:

@@ -81,10 +81,13 @@ struct Pace {
   bool loop = false;               // start again at the end
 };
 
+// Every source refuses a picture of more than `most_pixels` before it allocates memory for it.
+
 /// The PPM (P6), PGM (P5) and JPEG pictures of a folder by name, or a single picture. kNotFound
 /// if there is none.
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
-                                                           const Pace& pace);
+                                                           const Pace& pace,
+                                                           std::uint64_t most_pixels = kMostPixels);
 
 /// Whether open_picture_folder takes `path`: a folder, or a file with a picture's suffix.
 bool is_picture_path(const std::filesystem::path& path);
@@ -96,7 +99,8 @@ bool is_picture_path(const std::filesystem::path& path);
 Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
                                                        const Pace& pace,
                                                        const std::atomic<bool>& stop,
-                                                       const SilencePolicy& policy = {});
+                                                       const SilencePolicy& policy = {},
+                                                       std::uint64_t most_pixels = kMostPixels);
 
 /// Consecutive raw pictures without padding, from a file, a FIFO or standard input ("-"). Input
 /// that ends inside a picture is kCorrupt. A FIFO never ends: after its writer has gone or fallen

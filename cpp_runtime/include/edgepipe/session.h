@@ -44,6 +44,7 @@ class Session {
     std::vector<std::string> faults;    // injected into kinds that can, e.g. "hang=7"
     std::filesystem::path policy = {};  // empty: the machine's; see Bundle::open
     bool takes_pictures = false;        // frames are filled through pictures(); see picture_input.h
+    std::uint64_t most_pixels = kMostPixels;  // of a picture
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.

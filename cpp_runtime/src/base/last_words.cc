@@ -22,6 +22,7 @@ Result<std::unique_ptr<LastWords>> LastWords::listen() {
     return Status(Code::kInternal, "socketpair: " + std::generic_category().message(errno));
   }
   std::unique_ptr<LastWords> words(new LastWords(FileDescriptor(ends[0]), FileDescriptor(ends[1])));
+  words->end_.reserve(2 * kKeptBytes);
   Result<Thread> thread = Thread::start({.name = "last words", .cores = {}},
                                         [reader = words.get()] { reader->read(); });
   if (!thread.ok()) return thread.status();
@@ -35,7 +36,7 @@ void LastWords::read() {
     const ssize_t count = ::read(reader_.number(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
-    end_.append(piece.data(), static_cast<std::size_t>(count));
+    end_.append(piece.data(), static_cast<std::size_t>(count));  // within what listen() reserved
     if (end_.size() > kKeptBytes) end_.erase(0, end_.size() - kKeptBytes);
   }
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "device/vta_registers.h"
 #include "edgepipe/sync.h"
@@ -139,7 +140,7 @@ class ModelDevice::Impl {
  private:
   void step() {
     while (!stop_) {
-      const Result<bool> busy = model_.step();
+      const Result<bool> busy = or_out_of_memory([this] { return model_.step(); });
       if (!busy.ok() || !*busy) std::this_thread::sleep_for(kStepInterval);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 
 namespace edgepipe {
@@ -55,7 +56,7 @@ Status take_all(Pipeline& pipeline, const FrameLoop& loop) {
 Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& stop) {
   Status fed;
   Result<Thread> feeder = Thread::start({.name = "frame source", .cores = {}}, [&] {
-    fed = feed(pipeline, loop, stop);
+    fed = or_out_of_memory([&] { return feed(pipeline, loop, stop); });
     static_cast<void>(
         pipeline.stop(Clock::now()));  // only closes the input; the frames are taken below
   });
@@ -63,7 +64,7 @@ Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& 
     pipeline.cancel();
     return feeder.status();
   }
-  const Status taken = take_all(pipeline, loop);
+  const Status taken = or_out_of_memory([&] { return take_all(pipeline, loop); });
   if (!taken.ok()) pipeline.cancel();
   // The feeder may be blocked in `fill`; a failed run does not wait for its next frame.
   if (!taken.ok()) stop = true;

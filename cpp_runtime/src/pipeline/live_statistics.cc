@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/out_of_memory.h"
 
 namespace edgepipe {
 namespace {
@@ -95,7 +96,10 @@ void LiveStatistics::work() {
     while (!stop_ && stopping_.wait_until(lock, due)) {
     }
     if (stop_) return;
-    publish();
+    static_cast<void>(or_out_of_memory([this] {
+      publish();
+      return Status();
+    }));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "pipeline/frame_schedule.h"
 #include "pipeline/recovering_stage.h"
@@ -225,7 +226,8 @@ void Pipeline::Machinery::work(const Worker& worker) {
       if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
       const CoreTeam::Membership member(teams_[stage].get());
       const Clock::time_point started = Clock::now();
-      const Status status = stages_[stage].run(schedule_->slot_of(frame), frame);
+      const Status status =
+          or_out_of_memory([&] { return stages_[stage].run(schedule_->slot_of(frame), frame); });
       schedule_->finish(stage, frame, status, started);
     }
   }

@@ -107,6 +107,11 @@ OptionTable option_table(Options& options) {
              "pictures per second of a synthetic source (default: 30), a video or a folder "
              "(default: as fast as the pipeline takes them)",
              to_number(options.pace.pictures_per_second, 0.01, 1e6, "pictures per second"))
+      .value("--max-pixels", "N",
+             "refuse pictures of more than N pixels before they are decoded (default: " +
+                 std::to_string(kMostPixels) + ", enough for 7680x4320)",
+             to_number<std::uint64_t>(options.session.most_pixels, 1, 16384 * 16384,
+                                      "a number from 1 to 268435456"))
       .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop))
       .value(
           "--source-timeout", "S",
@@ -193,9 +198,16 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
   const bool pipe = fifo || options.source == "-";
   const int width = options.width > 0 ? options.width : pipe ? preprocess.width : 640;
   const int height = options.height > 0 ? options.height : pipe ? preprocess.height : 480;
+  const std::uint64_t most_pixels = options.session.most_pixels;
+  if (options.camera || pipe || options.source == "synthetic") {
+    Status status = check_size(width, height, most_pixels);
+    if (!status.ok()) return status.with_context("the source");
+  }
   if (options.camera) {
+    const V4l2Stream::Options stream{
+        .format = options.format, .width = width, .height = height, .most_pixels = most_pixels};
     return V4l2Camera::open({.path = *options.camera,
-                             .stream = {.format = options.format, .width = width, .height = height},
+                             .stream = stream,
                              .silence = silence_policy(options, kReopenedAfter_s)});
   }
   if (pipe) {
@@ -210,9 +222,10 @@ Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
   }
   const std::filesystem::path path = *options.source;
   if (std::filesystem::is_regular_file(path, error) && !is_picture_path(path)) {
-    return open_video_file(path, pace, interrupted, silence_policy(options, kEndedAfter_s));
+    return open_video_file(path, pace, interrupted, silence_policy(options, kEndedAfter_s),
+                           most_pixels);
   }
-  return open_picture_folder(path, pace);
+  return open_picture_folder(path, pace, most_pixels);
 }
 
 /// Writes one frame, uint8[height, width, channels], as PPM or PGM.

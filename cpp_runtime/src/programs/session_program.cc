@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/out_of_memory.h"
 #include "bundle/fingerprint.h"
 #include "programs/interruption.h"
 
@@ -15,11 +16,14 @@ namespace edgepipe::programs {
 namespace {
 
 constexpr int kWrongUse = 2;
+constexpr const char* kNeedsMemory =
+    "give the process more memory, or use smaller pictures or fewer slots";
 
 }  // namespace
 
 int report_failure(const std::string& program, const Status& status) {
-  print_failure(program.c_str(), status);
+  print_failure(program.c_str(),
+                status.code() == Code::kOutOfMemory ? status.advised(kNeedsMemory) : status);
   return exit_code(status.code());
 }
 
@@ -53,8 +57,7 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    print_line(stderr, name + ": out of memory");
-    return 1;
+    return report_failure(name, out_of_memory());
   }
 }
 

@@ -25,7 +25,8 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (!graph.ok()) return graph.status().advised(kRebuild);
   std::shared_ptr<PictureInput> pictures;
   if (options.takes_pictures) {
-    auto attached = PictureInput::attach(*graph, (*bundle)->manifest().preprocess);
+    auto attached =
+        PictureInput::attach(*graph, (*bundle)->manifest().preprocess, options.most_pixels);
     if (!attached.ok()) return attached.status().with_context(path.string());
     pictures = *std::move(attached);
   }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <new>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,23 @@ using ::testing::HasSubstr;
 using testing::number;
 using testing::value;
 using namespace std::chrono_literals;
+
+/// Needs more memory than there is for its sixth frame.
+class HungryStage final : public Stage {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "hungry"; }
+  Status bind(std::size_t /*slot*/, std::span<const BufferView> /*inputs*/,
+              std::span<const BufferView> /*outputs*/) override {
+    return {};
+  }
+  Status run(std::size_t /*slot*/) override {
+    if (++runs_ > 5) throw std::bad_alloc();
+    return {};
+  }
+
+ private:
+  int runs_ = 0;
+};
 
 class FrameLoopTest : public ::testing::Test {
  protected:
@@ -62,6 +81,31 @@ TEST_F(FrameLoopTest, RunsUntilTheSourceEnds) {
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_THAT(taken_, ElementsAre(2, 4, 6));
   expect_accounts_balance();
+}
+
+TEST_F(FrameLoopTest, AFailedAllocationOfAnyThreadEndsTheRunInOrder) {
+  const auto fail = [](bool now) {
+    if (now) throw std::bad_alloc();
+  };
+  for (const std::string_view thread : {"source", "stage", "results"}) {
+    sent_ = 0;
+    FrameLoop loop = counting(1000);
+    loop.fill = [&, fill = loop.fill](const InputFrame& frame) {
+      fail(thread == "source" && sent_ == 5);
+      return fill(frame);
+    };
+    loop.take = [&, take = loop.take](const OutputFrame& frame) {
+      fail(thread == "results" && frame.id() == 5);
+      return take(frame);
+    };
+    Graph graph = chain({affine(1)});
+    if (thread == "stage") graph.nodes[0].stage = std::make_unique<HungryStage>();
+    stop_ = false;
+    const Status status = run_frames(start(std::move(graph)), loop, stop_);
+    EXPECT_EQ(status.code(), Code::kOutOfMemory) << thread;
+    EXPECT_THAT(status.message(), HasSubstr("out of memory")) << thread;
+    expect_accounts_balance();
+  }
 }
 
 TEST_F(FrameLoopTest, RunsAtMostTheFramesAskedFor) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -90,6 +91,16 @@ TEST_F(LiveStatisticsTest, WhatAKilledProcessLeftIsRemovedByTheNext) {
   wait_for([&] { return !std::filesystem::exists(orphan); });
   EXPECT_TRUE(std::filesystem::exists(alive));
   EXPECT_TRUE(std::filesystem::exists(foreign));
+}
+
+TEST_F(LiveStatisticsTest, AFailedAllocationSkipsOneObject) {
+  std::atomic<int> calls{0};
+  const auto live = start([&]() -> std::string {
+    if (calls++ == 0) throw std::bad_alloc();
+    return "1";
+  });
+  wait_for([&] { return std::filesystem::exists(live->path()); });
+  EXPECT_GE(calls, 2);
 }
 
 TEST_F(LiveStatisticsTest, AMissingFolderIsNotAnError) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,11 +25,18 @@ def run(
     options: Sequence[str],
     stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
+    start: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the program to its end."""
+    """Run the program to its end; ``start`` is called in its process, before it starts."""
     command = [str(built("edgepipe-cam")), str(bundle), "--no-pin", *options]
     return subprocess.run(
-        command, input=stdin, capture_output=True, timeout=60, check=False, env=environment
+        command,
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=environment,
+        preexec_fn=start,
     )
 
 

@@ -4,7 +4,9 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
+import struct
 import subprocess
 import urllib.request
 from contextlib import contextmanager
@@ -163,13 +165,23 @@ def test_standard_input_that_falls_silent_ends_the_run_with_an_error(bundle, pro
     assert hint == "hint: check the program that writes it"
 
 
-def test_a_decoder_that_falls_silent_ends_the_run_with_an_error(bundle, tmp_path):
-    decoder = tmp_path / "ffmpeg"
-    decoder.write_text("#!/bin/sh\nprintf 'P6 16 16 255 '\nexec sleep 1000\n")
+def run_with_decoder(bundle, folder, script, options=(), start=None):
+    """Run the program on a video that a shell script in place of ffmpeg decodes."""
+    decoder = folder / "ffmpeg"
+    decoder.write_text(f"#!/bin/sh\n{script}\n")
     decoder.chmod(0o755)
-    options = ["--source", str(CLIP), "--headless", "--source-timeout", "0.5"]
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = cam.run(bundle, options, environment=os.environ | {"PATH": path})
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    return cam.run(
+        bundle,
+        ["--source", str(CLIP), "--headless", *options],
+        environment=environment,
+        start=start,
+    )
+
+
+def test_a_decoder_that_falls_silent_ends_the_run_with_an_error(bundle, tmp_path):
+    script = "printf 'P6 16 16 255 '; exec sleep 1000"
+    done = run_with_decoder(bundle, tmp_path, script, ["--source-timeout", "0.5"])
     assert done.returncode == 1
     *_, error, hint = done.stderr.decode().splitlines()
     assert error == f"edgepipe-cam: error: {CLIP}: no picture from ffmpeg within 0.5 s"
@@ -225,6 +237,84 @@ def test_a_source_that_never_comes_back_ends_the_run_when_told_to(bundle, tmp_pa
         error,
     )
     assert hint == ("hint: check the camera and its cable, or the program that writes the pictures")
+
+
+def limited(bytes_):
+    """Return what limits the memory of a program that is started."""
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
+
+
+def large_jpeg(path):
+    """Write a JPEG of 16384x16384 pixels in a few bytes: one gray block, and then its end."""
+    small = cv2.imencode(".jpg", np.full((16, 16), 128, np.uint8))[1].tobytes()
+    at = small.index(b"\xff\xc0") + 5
+    path.write_bytes(small[:at] + struct.pack(">HH", 16384, 16384) + small[at + 4 :])
+
+
+FEW_BYTES = (4096 + 600) << 20  # the slots reserve 4096 MiB
+LARGE = "pixels, expected at most 33554432 in all\nhint: scale it down, or raise the limit"
+
+
+def test_a_large_picture_is_refused_before_it_is_decoded(bundle, tmp_path):
+    large_jpeg(tmp_path / "0.jpg")
+    done = cam.run(bundle, ["--source", str(tmp_path), "--headless"])
+    assert done.returncode == 1
+    assert f"JPEG: the picture is 16384x16384 {LARGE}" in done.stderr.decode()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert usage.ru_maxrss < 500 << 10, "KiB, of the largest program so far"
+
+
+def test_a_decoders_impossible_picture_is_refused(bundle, tmp_path):
+    done = run_with_decoder(bundle, tmp_path, "printf 'P6 999999 999999 255 '")
+    assert done.returncode == 1
+    assert (
+        f"error: {CLIP}: the picture is 999999x999999 pixels, expected sides of 1 to 16384\n"
+    ) in done.stderr.decode()
+
+
+def test_a_large_video_is_refused_by_its_decoder(bundle, tmp_path):
+    needs.installed("ffmpeg", "ffmpeg")
+    options = ["--source", str(CLIP), "--headless", "--max-pixels", "1000"]
+    done = cam.run(bundle, options)
+    assert done.returncode == 1
+    *_, error, hint = done.stderr.decode().splitlines()
+    assert error.startswith(f"edgepipe-cam: error: {CLIP}: ffmpeg: ")
+    assert hint == (
+        "hint: check that ffmpeg decodes it, and that its pictures have at most 1000 pixels"
+    )
+
+
+@pytest.mark.parametrize("source", ["synthetic", "-"])
+def test_a_resolution_above_the_limit_is_refused(bundle, source):
+    options = ["--source", source, "--resolution", "16384x16384", "--headless"]
+    done = cam.run(bundle, options)
+    assert done.returncode == 1
+    assert f"error: the source: the picture is 16384x16384 {LARGE}" in done.stderr.decode()
+
+
+def test_a_source_that_needs_more_memory_than_there_is_ends_the_run(bundle, tmp_path):
+    done = run_with_decoder(
+        bundle,
+        tmp_path,
+        "printf 'P6 16384 16384 255 '; exec sleep 1000",
+        options=["--max-pixels", "268435456"],
+        start=limited(FEW_BYTES),
+    )
+    assert done.returncode == 1, done.stderr.decode()
+    *_, error, hint = done.stderr.decode().splitlines()
+    assert error == "edgepipe-cam: error: out of memory"
+    assert hint == "hint: give the process more memory, or use smaller pictures or fewer slots"
+
+
+def test_a_stage_that_needs_more_memory_than_there_is_ends_the_run(bundle, tmp_path):
+    large_jpeg(tmp_path / "0.jpg")
+    options = ["--source", str(tmp_path), "--headless", "--max-pixels", "268435456"]
+    done = cam.run(bundle, options, start=limited(FEW_BYTES))
+    assert done.returncode == 1, done.stderr.decode()
+    *_, error, hint = done.stderr.decode().splitlines()
+    assert error.startswith("edgepipe-cam: error: stage 0 'stem' at frame 0: ")
+    assert error.endswith(": out of memory")
+    assert hint == "hint: give the process more memory, or use smaller pictures or fewer slots"
 
 
 def test_the_trace_has_a_track_for_the_source_and_each_stage(bundle, tmp_path):

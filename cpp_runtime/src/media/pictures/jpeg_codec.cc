@@ -65,7 +65,7 @@ Result<JpegCodec> JpegCodec::create() {
   return JpegCodec(std::move(library));
 }
 
-Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes) {
+Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes, std::uint64_t most_pixels) {
   // The C function does not write to the data; its older signature lacks the const.
   auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));
   const auto failed = [&] {
@@ -84,10 +84,8 @@ Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes) {
                   .width = width,
                   .height = height,
                   .row_bytes = packed_row_bytes(PixelFormat::kRgb, width)};
-  constexpr int kLongestSide = 16384;  // larger than any camera's; limits memory for forged headers
-  if (width > kLongestSide || height > kLongestSide) {
-    return Status(Code::kCorrupt, "JPEG: the header says " + std::to_string(width) + "x" +
-                                      std::to_string(height) + " pixels");
+  if (Status status = check_size(width, height, most_pixels); !status.ok()) {
+    return status.with_context("JPEG");
   }
   const std::size_t needed = packed_bytes(PixelFormat::kRgb, width, height);
   if (pixels_.size() < needed) pixels_.resize(needed);

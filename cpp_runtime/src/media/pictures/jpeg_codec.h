@@ -25,9 +25,9 @@ class JpegCodec {
   ~JpegCodec();
 
   /// Decodes to kRgb; the picture is valid until the next decode. kCorrupt for damage, even if
-  /// the library could continue. Allocates only when the size grows. One thread at a
-  /// time.
-  Result<Picture> decode(std::span<const std::byte> bytes);
+  /// the library could continue, and for more than `most_pixels`, of which only the header is read.
+  /// Allocates only when the size grows. One thread at a time.
+  Result<Picture> decode(std::span<const std::byte> bytes, std::uint64_t most_pixels = kMostPixels);
 
   /// Encodes a checked picture of kRgb, kBgr or kGray; `quality` is 1 to 100. The bytes are valid
   /// until the next encode. One thread at a time.

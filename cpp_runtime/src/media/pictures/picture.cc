@@ -60,6 +60,21 @@ std::size_t packed_bytes(PixelFormat format, int width, int height) {
   return packed_row_bytes(format, width) * rows(format, height);
 }
 
+Status check_size(int width, int height, std::uint64_t most_pixels) {
+  const std::string size = std::to_string(width) + "x" + std::to_string(height) + " pixels";
+  if (width < 1 || height < 1 || width > kLongestSide || height > kLongestSide) {
+    return Status(Code::kCorrupt, "the picture is " + size + ", expected sides of 1 to " +
+                                      std::to_string(kLongestSide));
+  }
+  if (static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) <= most_pixels) {
+    return {};
+  }
+  return Status(
+      Code::kCorrupt,
+      "the picture is " + size + ", expected at most " + std::to_string(most_pixels) + " in all",
+      "scale it down, or raise the limit of a picture's pixels");
+}
+
 Status check(const Picture& picture) {
   const auto refuse = [&](const std::string& text) {
     return Status(Code::kInvalidArgument, "picture " + std::string(name_of(picture.format)) + " " +

@@ -44,13 +44,15 @@ struct PictureFitter::Plan {
   int filtered_row[2] = {-1, -1};
 };
 
-PictureFitter::PictureFitter(const Preprocess& preprocess, std::unique_ptr<Plan> plan)
-    : preprocess_(preprocess), plan_(std::move(plan)) {}
+PictureFitter::PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
+                             std::unique_ptr<Plan> plan)
+    : preprocess_(preprocess), most_pixels_(most_pixels), plan_(std::move(plan)) {}
 PictureFitter::PictureFitter(PictureFitter&&) noexcept = default;
 PictureFitter& PictureFitter::operator=(PictureFitter&&) noexcept = default;
 PictureFitter::~PictureFitter() = default;
 
-Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess) {
+Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess,
+                                            std::uint64_t most_pixels) {
   const int longer = std::max(preprocess.width, preprocess.height);
   if (preprocess.fit == "center_crop" && preprocess.resize_short_side < longer) {
     return Status(Code::kInvalidArgument, "preprocess: resize_short_side is " +
@@ -65,7 +67,7 @@ Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess) {
       static_cast<std::size_t>(preprocess.width) * static_cast<std::size_t>(preprocess.channels());
   plan->total.resize(values);
   for (auto& row : plan->filtered) row.resize(values);
-  return PictureFitter(preprocess, std::move(plan));
+  return PictureFitter(preprocess, most_pixels, std::move(plan));
 }
 
 void PictureFitter::plan_for(const Picture& picture) {
@@ -121,7 +123,7 @@ Status PictureFitter::fit(const Picture& picture, std::span<std::byte> frame) {
     if (!codec.ok()) return codec.status();
     jpeg_ = std::move(*codec);
   }
-  Result<Picture> decoded = jpeg_->decode(picture.bytes);
+  Result<Picture> decoded = jpeg_->decode(picture.bytes, most_pixels_);
   return decoded.ok() ? fit_pixels(*decoded, frame) : decoded.status();
 }
 

@@ -27,26 +27,30 @@ namespace edgepipe {
 
 class PictureFitter {
  public:
-  /// kInvalidArgument if the crop is larger than the scaled picture.
-  static Result<PictureFitter> create(const Preprocess& preprocess);
+  /// kInvalidArgument if the crop is larger than the scaled picture. JPEGs may have `most_pixels`.
+  static Result<PictureFitter> create(const Preprocess& preprocess,
+                                      std::uint64_t most_pixels = kMostPixels);
   PictureFitter(PictureFitter&&) noexcept;
   PictureFitter& operator=(PictureFitter&&) noexcept;
   ~PictureFitter();
 
   /// Writes `frame`: uint8[height, width, channels] in the network's order. kCorrupt for a damaged
-  /// JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for an inconsistent
-  /// picture. Allocates only when the pictures' size or format changes. One thread at a time.
+  /// or too large JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for an
+  /// inconsistent picture. Allocates only when the pictures' size or format changes. One thread at
+  /// a time.
   Status fit(const Picture& picture, std::span<std::byte> frame);
 
  private:
   struct Plan;
-  PictureFitter(const Preprocess& preprocess, std::unique_ptr<Plan> plan);
+  PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
+                std::unique_ptr<Plan> plan);
 
   Status fit_pixels(const Picture& picture, std::span<std::byte> frame);
   void plan_for(const Picture& picture);
   std::span<const std::uint32_t> filtered_row(const Picture& picture, int row);
 
   Preprocess preprocess_;
+  std::uint64_t most_pixels_;
   std::unique_ptr<Plan> plan_;
   std::optional<JpegCodec> jpeg_;  // opened with the first JPEG
 };

@@ -23,9 +23,12 @@ bool is_picture(const std::filesystem::path& path) {
 }
 
 /// The picture of a file, without copying its pixels.
-Result<Picture> parse_pnm(std::span<const std::byte> bytes) {
+Result<Picture> parse_pnm(std::span<const std::byte> bytes, std::uint64_t most_pixels) {
   Result<PnmHeader> header = take_pnm_header(bytes);
   if (!header.ok()) return header.status();
+  if (Status status = check_size(header->width, header->height, most_pixels); !status.ok()) {
+    return status;
+  }
   Picture picture{.format = header->gray ? PixelFormat::kGray : PixelFormat::kRgb,
                   .width = header->width,
                   .height = header->height};
@@ -50,8 +53,13 @@ class MappedPicture final : public PictureOwner {
 
 class PictureFolder final : public PictureSource {
  public:
-  PictureFolder(std::string name, std::vector<std::filesystem::path> files, const Pace& pace)
-      : name_(std::move(name)), files_(std::move(files)), loop_(pace.loop), pacer_(pace) {}
+  PictureFolder(std::string name, std::vector<std::filesystem::path> files, const Pace& pace,
+                std::uint64_t most_pixels)
+      : name_(std::move(name)),
+        files_(std::move(files)),
+        loop_(pace.loop),
+        pacer_(pace),
+        most_pixels_(most_pixels) {}
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
     const std::uint64_t number = taken_;
@@ -63,7 +71,7 @@ class PictureFolder final : public PictureSource {
     const auto mapped = std::make_shared<MappedPicture>(std::move(*file));
     Picture picture{.format = PixelFormat::kJpeg, .bytes = mapped->bytes()};
     if (!is_jpeg(path)) {
-      Result<Picture> parsed = parse_pnm(mapped->bytes());
+      Result<Picture> parsed = parse_pnm(mapped->bytes(), most_pixels_);
       if (!parsed.ok()) return parsed.status().with_context(path.string());
       picture = *parsed;
     }
@@ -86,6 +94,7 @@ class PictureFolder final : public PictureSource {
   std::vector<std::filesystem::path> files_;
   bool loop_;
   Pacer pacer_;
+  std::uint64_t most_pixels_;
   std::atomic<std::uint64_t> taken_{0};
 };
 
@@ -97,7 +106,8 @@ bool is_picture_path(const std::filesystem::path& path) {
 }
 
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
-                                                           const Pace& pace) {
+                                                           const Pace& pace,
+                                                           std::uint64_t most_pixels) {
   std::error_code error;
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(path, error)) {
@@ -121,7 +131,7 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     files.push_back(path);
   }
   return std::unique_ptr<PictureSource>(
-      std::make_unique<PictureFolder>(path.string(), std::move(files), pace));
+      std::make_unique<PictureFolder>(path.string(), std::move(files), pace, most_pixels));
 }
 
 }  // namespace edgepipe

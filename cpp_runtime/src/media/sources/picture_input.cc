@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "media/pictures/picture_fitter.h"
 
 namespace edgepipe {
@@ -50,12 +51,13 @@ PictureInput::PictureInput(std::unique_ptr<PictureFitter> fitter) : fitter_(std:
 PictureInput::~PictureInput() = default;
 
 Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
-                                                           const Preprocess& preprocess) {
+                                                           const Preprocess& preprocess,
+                                                           std::uint64_t most_pixels) {
   if (graph.inputs.size() != 1) {
     return Status(Code::kUnsupported, "found " + std::to_string(graph.inputs.size()) +
                                           " inputs, expected one for a camera");
   }
-  Result<PictureFitter> fitter = PictureFitter::create(preprocess);
+  Result<PictureFitter> fitter = PictureFitter::create(preprocess, most_pixels);
   if (!fitter.ok()) return fitter.status();
   std::shared_ptr<PictureInput> input(
       new PictureInput(std::make_unique<PictureFitter>(*std::move(fitter))));
@@ -126,8 +128,9 @@ Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
     begun_.notify();
   }
   if (!lease.held()) return {};
-  const Status status = fitter_->fit(lease.picture(), frame);
-  const bool skip = status.code() == Code::kCorrupt && source_->live();
+  const Status status = or_out_of_memory([&] { return fitter_->fit(lease.picture(), frame); });
+  const bool bad = status.code() == Code::kCorrupt || status.code() == Code::kOutOfMemory;
+  const bool skip = bad && source_->live();
   damaged_[slot] = skip ? 1 : 0;
   if (status.ok() || skip) return {};
   return status.with_context(source_->description());

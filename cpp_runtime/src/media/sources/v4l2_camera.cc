@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace edgepipe {
 namespace {
 
@@ -43,7 +45,8 @@ void V4l2Camera::capture() {
       reconnect();
       continue;
     }
-    Result<V4l2Stream::Capture> capture = stream_->dequeue(kPatienceMs);
+    Result<V4l2Stream::Capture> capture =
+        or_out_of_memory([this] { return stream_->dequeue(kPatienceMs); });
     const bool good = capture.ok() && !capture->damaged;
     if (good) outage_.delivered();
     if (capture.ok()) keep(*capture);
@@ -81,7 +84,7 @@ void V4l2Camera::reconnect() {
   if (ending_) return;
   due_ = Clock::now() + std::chrono::milliseconds(options_.reconnect_ms);
   Result<std::shared_ptr<V4l2Stream>> stream =
-      V4l2Stream::open(options_.path, options_.stream, calls_);
+      or_out_of_memory([this] { return V4l2Stream::open(options_.path, options_.stream, calls_); });
   if (stream.ok()) stream_ = std::move(*stream);
   outage_.attempted(stream.ok());
 }

@@ -119,6 +119,9 @@ Status V4l2Stream::set_format(const Options& options) {
             .width = static_cast<int>(format.fmt.pix.width),
             .height = static_cast<int>(format.fmt.pix.height),
             .row_bytes = format.fmt.pix.bytesperline};
+  if (Status status = check_size(shape_.width, shape_.height, options.most_pixels); !status.ok()) {
+    return status.with_context(path_);
+  }
   if (shape_.row_bytes == 0) shape_.row_bytes = packed_row_bytes(shape_.format, shape_.width);
   description_ = std::string(name_of(shape_.format)) + " " + std::to_string(shape_.width) + "x" +
                  std::to_string(shape_.height) + " from " + device_name_;

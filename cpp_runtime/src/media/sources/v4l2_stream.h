@@ -33,6 +33,7 @@ class V4l2Stream final : public PictureOwner {
     // Two for the reader, one for the newest picture, and two for the driver, which always fills
     // one.
     unsigned buffers = 5;
+    std::uint64_t most_pixels = kMostPixels;  // that the driver may choose
   };
 
   struct Capture {

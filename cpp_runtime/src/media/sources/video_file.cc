@@ -16,9 +16,12 @@ constexpr std::chrono::seconds kPatience{5};
 
 /// The command that decodes any video file to a stream of PPM pictures, one for each coded frame:
 /// timestamps are ignored, so no frame is repeated or dropped to keep a rate.
-std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop) {
+std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop,
+                                    std::uint64_t most_pixels) {
   std::vector<std::string> arguments{"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error"};
   if (loop) arguments.insert(arguments.end(), {"-stream_loop", "-1"});
+  // The decoder itself refuses larger pictures, before it allocates them.
+  arguments.insert(arguments.end(), {"-max_pixels", std::to_string(most_pixels)});
   // Prevents file names from being parsed as a protocol or an option.
   arguments.insert(arguments.end(), {"-i", "file:" + path.string(), "-map", "0:v:0"});
   arguments.insert(arguments.end(), {"-vf", "settb=1/25,setpts=N", "-r", "25"});
@@ -29,9 +32,11 @@ std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop
 
 class VideoFile final : public PictureSource {
  public:
-  VideoFile(ChildProcess decoder, std::string name, const Pace& pace, const SilencePolicy& policy)
+  VideoFile(ChildProcess decoder, std::string name, const Pace& pace, const SilencePolicy& policy,
+            std::uint64_t most_pixels)
       : name_(std::move(name)),
         limit_(policy.limit),
+        most_pixels_(most_pixels),
         decoder_(std::move(decoder)),
         stream_(decoder_.take_output(), {.limit = policy.limit, .steps = &steps_}),
         pacer_(pace) {}
@@ -75,9 +80,12 @@ class VideoFile final : public PictureSource {
     if (!*header) {
       if (stop) return false;
       Status status = decoder_.wait(Clock::now() + kPatience);
-      return status.ok() ? Result(false) : status.with_context(name_);
+      return status.ok() ? Result(false) : told_by_decoder(status);
     }
     const auto [gray, width, height] = **header;
+    if (Status status = check_size(width, height, most_pixels_); !status.ok()) {
+      return status.with_context(name_);
+    }
     shape_ = Picture{
         .format = gray ? PixelFormat::kGray : PixelFormat::kRgb, .width = width, .height = height};
     return true;
@@ -91,11 +99,18 @@ class VideoFile final : public PictureSource {
                     "check that the file can be read at its place, and that ffmpeg decodes it");
     }
     const Status told = decoder_.wait(Clock::now() + kPatience);
-    return (told.ok() ? status : told).with_context(name_);
+    return told.ok() ? status.with_context(name_) : told_by_decoder(told);
+  }
+
+  [[nodiscard]] Status told_by_decoder(const Status& status) const {
+    return status.with_context(name_).advised(
+        "check that ffmpeg decodes it, and that its pictures have at most " +
+        std::to_string(most_pixels_) + " pixels");
   }
 
   std::string name_;
-  std::chrono::milliseconds limit_;      // for a picture
+  std::chrono::milliseconds limit_;  // for a picture
+  std::uint64_t most_pixels_;
   std::atomic<std::uint64_t> steps_{0};  // of the stream
   ChildProcess decoder_;
   ByteStream stream_;
@@ -110,15 +125,17 @@ class VideoFile final : public PictureSource {
 Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::path& path,
                                                        const Pace& pace,
                                                        const std::atomic<bool>& stop,
-                                                       const SilencePolicy& policy) {
-  Result<ChildProcess> decoder = ChildProcess::start(decoder_of(path, pace.loop));
+                                                       const SilencePolicy& policy,
+                                                       std::uint64_t most_pixels) {
+  Result<ChildProcess> decoder = ChildProcess::start(decoder_of(path, pace.loop, most_pixels));
   if (!decoder.ok()) {
     if (decoder.status().code() != Code::kNotFound) return decoder.status();
     return Status(Code::kUnsupported, path.string() +
                                           ": decoding a video needs ffmpeg, which is not "
                                           "installed here; install the package ffmpeg");
   }
-  auto video = std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace, policy);
+  auto video =
+      std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace, policy, most_pixels);
   if (Status status = video->begin(stop); !status.ok()) return status;
   return std::unique_ptr<PictureSource>(std::move(video));
 }

@@ -178,5 +178,22 @@ TEST(JpegCodec, DecodesWhatItEncodesAndRefusesDamage) {
   EXPECT_EQ(codec->decode(std::span(file).first(file.size() / 2)).status().code(), Code::kCorrupt);
 }
 
+/// A JPEG's header alone: 16384x16384 pixels, baseline, three components.
+std::string large_jpeg() {
+  return std::string("\xff\xd8\xff\xc0\x00\x11\x08\x40\x00\x40\x00\x03", 12) +
+         std::string("\x01\x11\x00\x02\x11\x00\x03\x11\x00", 9) +
+         std::string("\xff\xda\x00\x0c\x03\x01\x00\x02\x00\x03\x00\x00\x3f\x00", 14);
+}
+
+TEST(PictureFitterJpeg, ALargePictureIsRefusedByItsHeader) {
+  if (const std::string why = testing::jpeg_lacks(); !why.empty()) GTEST_SKIP() << why;
+  Result<JpegCodec> codec = JpegCodec::create();
+  const std::string file = large_jpeg();
+  const Status status = codec->decode(std::as_bytes(std::span(file))).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(),
+            "JPEG: the picture is 16384x16384 pixels, expected at most 33554432 in all");
+}
+
 }  // namespace
 }  // namespace edgepipe

@@ -42,5 +42,17 @@ TEST_F(PictureFolderTest, ADamagedFileIsNamed) {
             file_.string() + ": picture rgb 2x2: has 6 bytes, expected 12");
 }
 
+TEST_F(PictureFolderTest, ATooLargePictureIsRefusedByItsHeader) {
+  const Status status = take("P6 8192 4097 255\n");
+  EXPECT_EQ(status.message(), file_.string() +
+                                  ": the picture is 8192x4097 pixels, "
+                                  "expected at most 33554432 in all");
+  EXPECT_EQ(status.hint(), "scale it down, or raise the limit of a picture's pixels");
+  EXPECT_EQ(take("P5 999999 999999 255\n").message(),
+            file_.string() + ": the picture is 999999x999999 pixels, expected sides of 1 to 16384");
+  EXPECT_EQ(take("P5 0 7 255\n").message(),
+            file_.string() + ": the picture is 0x7 pixels, expected sides of 1 to 16384");
+}
+
 }  // namespace
 }  // namespace edgepipe

@@ -79,9 +79,9 @@ class FakeCamera final : public V4l2Calls {
       }
       case VIDIOC_S_FMT: {
         auto& pixels = static_cast<v4l2_format*>(argument)->fmt.pix;
-        pixels.width = 4;
+        pixels.width = width_;
         pixels.height = 2;
-        pixels.bytesperline = 4;
+        pixels.bytesperline = width_;
         return 0;
       }
       case VIDIOC_REQBUFS:
@@ -149,6 +149,11 @@ class FakeCamera final : public V4l2Calls {
     buffers_ = count;
   }
 
+  void choose_width(unsigned pixels) {
+    MutexLock lock(mutex_);
+    width_ = pixels;
+  }
+
   void export_buffers() {
     MutexLock lock(mutex_);
     exports_ = true;
@@ -198,6 +203,7 @@ class FakeCamera final : public V4l2Calls {
   int streaming_ = kNone;  // the file that captures
   unsigned buffers_ = kBuffers;
   bool exports_ = false;
+  unsigned width_ = 4;
   int mapped_ = 0;
   std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
   std::set<std::uint32_t> free_;
@@ -434,6 +440,14 @@ TEST(V4l2Camera, AMissingDeviceAtTheStartIsAnError) {
   EXPECT_EQ(opened.status().message(), "/dev/video7: cannot be opened: No such file or directory");
   EXPECT_EQ(opened.status().hint(),
             "connect a camera; `v4l2-ctl --list-devices` shows which there are");
+}
+
+TEST(V4l2Camera, ALargerSizeThanAllowedIsAnError) {
+  FakeCamera calls;
+  calls.choose_width(100);
+  const auto opened = V4l2Camera::open({.path = "fake", .stream = {.most_pixels = 199}}, calls);
+  EXPECT_EQ(opened.status().message(),
+            "fake: the picture is 100x2 pixels, expected at most 199 in all");
 }
 
 TEST(V4l2Camera, AFormatItDoesNotHaveIsAnError) {
