@@ -35,7 +35,7 @@ class DeployError(EdgepipeError):
 
 
 class RpcError(EdgepipeError):
-    """A session with a board's RPC server that could not be had, or a call that failed there."""
+    """A session with a board's RPC server that could not be opened, or a call that failed there."""
 
 
 class FrontendError(EdgepipeError):

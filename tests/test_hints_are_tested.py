@@ -31,12 +31,30 @@ def asserted(module: ast.Module) -> Iterator[str]:
             for decorator in node.decorator_list:
                 yield from _texts(decorator)
             yield from _rows(node)
+            yield from _compared_names(node)
     for node in module.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if isinstance(node.value, ast.Constant) and _name(target) in used:
                 yield from _texts(node.value)
             yield from _rows(node.value)
+
+
+def _compared_names(test: ast.FunctionDef) -> Iterator[str]:
+    """Yield the texts of a test's local names that its assertions use."""
+    used = {
+        node.id
+        for assertion in ast.walk(test)
+        if isinstance(assertion, ast.Assert)
+        for node in ast.walk(assertion)
+        if isinstance(node, ast.Name)
+    }
+    for node in ast.walk(test):
+        is_text = isinstance(node, ast.Assign) and isinstance(
+            node.value, ast.Constant | ast.JoinedStr
+        )
+        if is_text and _name(node.targets[0]) in used:
+            yield from _texts(node.value)
 
 
 def _rows(table: ast.AST) -> Iterator[str]:
@@ -138,6 +156,8 @@ def test_every_flag_in_an_error_of_the_command_is_tested() -> None:
         ("@pytest.mark.parametrize('h', ['check the name'])\ndef test_x(h): ...", True),
         ("CASES = {'a': (lambda f: load(f), 'check the name')}", True),
         ("HINT = 'check the name'\ndef test_x():\n    assert error.hint == HINT", True),
+        ("def test_x():\n    hint = 'check the name'\n    assert hint in said", True),
+        ("def test_x():\n    hint = 'check the name'", False),
         ("HINTS = ['check the name', 'build it again']", False),
         ("HINTS = {'a': ('check the name', 'build it again')}", False),
         ("HINT = 'check the name'", False),

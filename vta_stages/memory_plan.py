@@ -163,7 +163,7 @@ def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:
 def _place_scratch(
     layers: Sequence[PlannedLayer], buffers: _Buffers, roots: dict[str, TensorAddress]
 ) -> int:
-    """Place tensors without a region of their own by first fit; return the size in bytes."""
+    """Place tensors that have no region by first fit; return the size in bytes."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for index, layer in enumerate(layers):

@@ -105,7 +105,7 @@ def estimate(
 ) -> Arrangement:
     """Return what a pipeline of these segments takes, every stage of another frame.
 
-    Operators that are no convolutions cost nothing on ARM; they are the same in all arrangements.
+    Operators other than convolutions cost nothing on ARM; they are the same in all arrangements.
     """
     handover_ms = board.arm_timing.handover_us / 1e3
     stages: dict[str, list[float]] = {"arm": [], "vta": []}

@@ -36,7 +36,7 @@ def split(module: IRModule, cuts: Sequence[str]) -> list[StageModule]:
     places = set()
     for cut in cuts:
         if cut not in names:
-            raise PartitionError(f"cut {cut!r} is no operator", hint=suggest(cut, names))
+            raise PartitionError(f"cut {cut!r} is not an operator", hint=suggest(cut, names))
         if names.index(cut) in places:
             raise PartitionError(f"cut {cut!r} is given twice", hint="name each cut once")
         places.add(names.index(cut))

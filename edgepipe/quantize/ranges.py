@@ -123,7 +123,7 @@ class Ranges:
         found = self._statistics.get(tensor)
         if found is None:
             raise QuantizeError(
-                f"{tensor}: its range is unknown, because it is no value of the ONNX network",
+                f"{tensor}: its range is unknown, because it is not a value of the ONNX network",
                 hint="decompose the ONNX operator that it is part of",
             )
         channels = self._graph.channels(tensor)

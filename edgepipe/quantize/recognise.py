@@ -15,7 +15,7 @@ ELEMENTWISE = ("sigmoid", "tanh", "exp", "nn.silu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognise:
-    """Make a node of its own kind of every call that a rule knows; say why the others stay float.
+    """Turn every call that a rule knows into a node of its kind; say why the others stay float.
 
     before   FloatNode c = nn.conv2d(x, const); FloatNode r = nn.relu(c); FloatNode s = softmax(r)
     after    ConvNode c; SumNode r = max(c, 0); FloatNode s, reason "it has no integer form"

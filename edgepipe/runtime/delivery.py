@@ -5,8 +5,8 @@ Three rules let any thread call anything, and let a signal handler raise anywher
 * A wait changes nothing and holds no lock, so no waiting thread keeps another from its frame.
 * What changes something never waits. It names the frame that it expects, so the C++ side answers a
   call that is repeated after an interrupt as it did before.
-* The last step, which hands a frame over, is no call of Python's: CPython runs signal handlers and
-  changes threads only at calls, at the start of functions and at backward jumps.
+* The last step, which hands a frame over, is not a call from Python: CPython runs signal handlers
+  and changes threads only at calls, at the start of functions and at backward jumps.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Delivery:
     # ---- a new start
 
     def restart(self, deadline: float) -> None:
-        """Let the ended C++ pipeline begin anew; may be repeated when interrupted.
+        """Start the ended C++ pipeline again; may be repeated when interrupted.
 
         ``deadline`` is in seconds of ``time.monotonic``.
         """

@@ -83,7 +83,7 @@ def status_failure(
 ) -> RuntimeFailure | None:
     """Return what an exception's text says of a status, None when it is about none.
 
-    ``kinds`` has the classes for codes of ``edgepipe/status.h`` that are no plain RuntimeFailure.
+    ``kinds`` has the classes for codes of ``edgepipe/status.h`` that have a class of their own.
     """
     found = _STATUS_TEXT.search(text)
     if found is None:

@@ -147,8 +147,8 @@ class Pipeline(Handle):
     input, the stages' inputs that it feeds, as pairs of a stage's name and an input's there.
 
     Once a stage has failed, frames end as a RuntimeFailure that names stage and frame; what a
-    Python stage raised is its ``__cause__``. ``restart`` begins anew after that, after ``stop`` and
-    after ``cancel``.
+    Python stage raised is its ``__cause__``. ``restart`` starts it again after that, after ``stop``
+    and after ``cancel``.
     """
 
     def __init__(

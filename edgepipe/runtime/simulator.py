@@ -52,7 +52,7 @@ def describe(accelerator: Accelerator) -> SimulatorDescription:
 
 
 class Simulator(Handle):
-    """A simulated accelerator with device memory of its own.
+    """A simulated accelerator and its device memory.
 
     ``kernel`` picks a GEMM kernel by name (see ``describe``); all give the same bits. Raises
     RuntimeFailure with the C++ text whenever a program breaks one of the hardware's rules.

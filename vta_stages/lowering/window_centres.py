@@ -20,7 +20,7 @@ def centre_tap(axis: AxisMap) -> int | None:
     table = window_table(axis)
     for tap in range(axis.taps):
         others = np.delete(table, tap, axis=1)
-        # A tap outside the picture repeats a pixel of its own window, perhaps the centre.
+        # A tap outside the picture repeats a pixel of the same window, perhaps the centre.
         foreign = others[others != table[:, tap, None]]
         if (
             len(np.unique(table[:, tap])) == len(table)

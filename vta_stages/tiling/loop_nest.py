@@ -80,7 +80,7 @@ class LoopNest:
         pixels = tiling.rows * tiling.cols
         acc = tile % tiling.acc_slots
         yield (acc,), 2 * min(pixels, 512)
-        # The biases of a chunk have a place of their own, or alternate between two slots.
+        # The biases of a chunk have a fixed place, or alternate between two slots.
         alternate = tiling.channels_outer and self.bias_slots != 1
         bias = channels % 2 if alternate else channels
         yield (acc, -1, bias), pixels if self.bias_slots else 0

@@ -84,7 +84,7 @@ def lower_generic(
 ) -> list[Operand]:
     """Add the calls of ``module`` to ``plan``; return where its outputs lie.
 
-    ``outputs[i]`` is where output i is to be written, or None for a temporary of its own.
+    ``outputs[i]`` is where output i is to be written, or None for a temporary.
     ``name_kernel`` gives a kernel its symbol. Raises CodegenError for what TVM cannot lower.
     """
     try:

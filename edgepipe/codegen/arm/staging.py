@@ -100,7 +100,7 @@ class Staging:
                 return
 
     def _split_off_border(self, sch: Schedule, column: Loop) -> None:
-        """Make loops of their own of the columns left and right of the picture: no test inside."""
+        """Put the columns left and right of the picture into separate loops: no test inside."""
         before = min(max(0, -self.first_column), self.columns)
         inside = min(self.columns - before, self.input.width)
         parts = [n for n in (before, inside, self.columns - before - inside) if n > 0]

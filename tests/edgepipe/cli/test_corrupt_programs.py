@@ -109,7 +109,12 @@ def test_a_path_that_leaves_the_bundle_is_an_error(bundle, capsys, tmp_path):
     text = (path / "manifest.json").read_text().replace(f"{STAGE}/insns", f"{STAGE}/../../up")
     (path / "manifest.json").write_text(text)
     (path / "manifest.digest").write_text(f"{storage.digest(text.encode())}\n")
-    assert_fails(capsys, run("inspect", path), "is not a plain relative path", "do not use this")
+    assert_fails(
+        capsys,
+        run("inspect", path),
+        "is not a plain relative path",
+        "do not use this bundle: it is not from `edgepipe build`",
+    )
 
 
 def mutated(generator, files):

@@ -92,7 +92,7 @@ def test_no_cut_is_one_stage_and_a_last_cut_adds_none(detector: QuantizedNetwork
 def test_wrong_cuts_and_groups_are_explained(detector: QuantizedNetwork) -> None:
     module = detector.module
     names = [operator.name for operator in match_operators(module)]
-    with pytest.raises(PartitionError, match="cut 'stem_leeky' is no operator") as caught:
+    with pytest.raises(PartitionError, match="cut 'stem_leeky' is not an operator") as caught:
         split(module, ["stem_leeky"])
     assert caught.value.hint is not None
     assert "stem_leaky" in caught.value.hint

@@ -176,7 +176,8 @@ def test_more_readers_than_open_files_are_refused_at_the_start(bundle):
         "200 readers of the page need 520 open files, but this process may have 256" in done.stderr
     )
     assert (
-        "hint: allow fewer readers, or raise the limit of open files (ulimit -n, or" in done.stderr
+        "hint: allow fewer readers, or raise the limit of open files (ulimit -n, or LimitNOFILE= "
+        "in a systemd unit)\n" in done.stderr
     )
 
 
