@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -28,6 +29,8 @@ constexpr std::array<Format, 7> kFormats{{
     {V4L2_PIX_FMT_MJPEG, PixelFormat::kJpeg},
     {V4L2_PIX_FMT_JPEG, PixelFormat::kJpeg},
 }};
+
+constexpr std::uint32_t kMostFormats = 256;
 
 v4l2_buffer buffer_argument(std::size_t index) {
   v4l2_buffer buffer{};
@@ -82,17 +85,19 @@ Status V4l2Stream::check_device() {
     return Status(Code::kUnsupported,
                   path_ + ": not a single-planar camera that captures into mapped buffers");
   }
-  device_name_ = reinterpret_cast<const char*>(capability.card);
+  const auto* name = reinterpret_cast<const char*>(capability.card);
+  device_name_ = std::string(name, ::strnlen(name, sizeof(capability.card)));
   return {};
 }
 
 Status V4l2Stream::set_format(const Options& options) {
   std::vector<std::uint32_t> offered;
-  v4l2_fmtdesc description{};
-  description.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
-  while (calls_.ioctl(file_, VIDIOC_ENUM_FMT, &description) == 0) {
+  for (std::uint32_t index = 0; index < kMostFormats; ++index) {
+    v4l2_fmtdesc description{};
+    description.index = index;
+    description.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+    if (calls_.ioctl(file_, VIDIOC_ENUM_FMT, &description) != 0) break;
     offered.push_back(description.pixelformat);
-    ++description.index;
   }
   const auto chosen = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& format) {
     return (!options.format || *options.format == format.format) &&
@@ -137,9 +142,9 @@ Status V4l2Stream::map_buffers(unsigned count) {
   // Needed: the newest picture, one buffer to fill, and one with the reader, or two while a stage
   // still reads its picture. With only three buffers, the driver then has none to fill and misses a
   // picture.
-  if (request.count < 3) {
+  if (request.count < 3 || request.count > kMostBuffers) {
     return Status(Code::kDevice, path_ + ": gives " + std::to_string(request.count) +
-                                     " buffers, expected at least 3");
+                                     " buffers, expected 3 to " + std::to_string(kMostBuffers));
   }
   for (std::uint32_t index = 0; index < request.count; ++index) {
     v4l2_buffer buffer = buffer_argument(index);
@@ -167,6 +172,7 @@ Status V4l2Stream::start() {
     }
     v4l2_buffer buffer = buffer_argument(index);
     if (calls_.ioctl(file_, VIDIOC_QBUF, &buffer) < 0) return failed("refuses a buffer");
+    is_queued_[index] = true;
     ++queued_;
   }
   int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
@@ -187,6 +193,10 @@ Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
     return Status(Code::kDevice, path_ + ": delivers buffer " + std::to_string(buffer.index) +
                                      " of " + std::to_string(buffers_.size()));
   }
+  if (!is_queued_[buffer.index].exchange(false)) {
+    return Status(Code::kDevice, path_ + ": delivers buffer " + std::to_string(buffer.index) +
+                                     " again while it is being read");
+  }
   --queued_;
   Buffer& filled = buffers_[buffer.index];
   filled.used = std::min<std::size_t>(buffer.bytesused, filled.bytes);
@@ -197,7 +207,8 @@ Result<V4l2Stream::Capture> V4l2Stream::dequeue(int timeout_ms) {
 
 void V4l2Stream::give_back(std::size_t index) {
   v4l2_buffer buffer = buffer_argument(index);
-  ++queued_;  // first: the driver may fill it immediately
+  is_queued_[index] = true;  // first: the driver may fill it immediately
+  ++queued_;
   calls_.ioctl(file_, VIDIOC_QBUF, &buffer);
 }
 

@@ -10,6 +10,7 @@
 // here.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,8 @@ class V4l2Stream final : public PictureOwner {
     int dma_buf;       // -1: the driver cannot export it
   };
 
+  static constexpr std::size_t kMostBuffers = 32;  // V4L2's own limit, VIDEO_MAX_FRAME
+
   V4l2Stream(std::string path, int file, V4l2Calls& calls)
       : path_(std::move(path)), file_(file), calls_(calls) {}
   Status check_device();
@@ -87,7 +90,8 @@ class V4l2Stream final : public PictureOwner {
   std::string device_name_;
   Picture shape_;  // without bytes
   std::vector<Buffer> buffers_;
-  std::atomic<std::size_t> queued_{0};  // buffers with the driver
+  std::array<std::atomic<bool>, kMostBuffers> is_queued_{};  // whether the driver has the buffer
+  std::atomic<std::size_t> queued_{0};                       // how many it has
 };
 
 }  // namespace edgepipe
