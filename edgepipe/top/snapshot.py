@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
+import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 FOLDER = "/dev/shm"
 VERSION = 1
 _STALLED_S = 2.0  # published four times a second
+_MOST = 2**63  # no counter is larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,12 @@ def rates(now: Snapshot, before: Snapshot | None) -> Rates:
     pipeline was restarted.
     """
     new = now.statistics
-    if before is None or now.at_s <= before.at_s or before.statistics.delivered > new.delivered:
+    if (
+        before is None
+        or now.at_s <= before.at_s
+        or before.statistics.delivered > new.delivered
+        or len(before.statistics.stages) != len(new.stages)
+    ):
         return Rates(
             frames_per_second=new.frames_per_second,
             busy=tuple(stage.utilisation for stage in new.stages),
@@ -134,7 +143,7 @@ def parse(text: str) -> Reading:
                     f"process {record.get('pid')}: found statistics of version {version}, expected "
                     f"{VERSION}; use the edgepipe version of its runtime"
                 )
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             notes.append(f"found unreadable statistics: {line[:60]!r}")
     return Reading(snapshots=tuple(snapshots), notes=tuple(notes))
 
@@ -142,7 +151,7 @@ def parse(text: str) -> Reading:
 def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
     live = record["live"]
     source = live.get("source")
-    return Snapshot(
+    found = Snapshot(
         key=record["id"],
         pid=record["pid"],
         program=record["program"],
@@ -151,8 +160,9 @@ def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
         at_s=record["uptime_s"],
         age_s=max(0.0, uptime_s - record["uptime_s"]),
         statistics=statistics_from_json(json.dumps(live["pipeline"]).encode()),
-        source=source
-        and Source(
+        source=None
+        if source is None
+        else Source(
             description=source["description"],
             captured=source["captured"],
             lost=source["dropped"] + source["missed"],
@@ -164,3 +174,28 @@ def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
         ),
         record=record,
     )
+    _check(found, Snapshot)
+    return found
+
+
+def _check(value: object, hint: Any) -> None:
+    """Raise TypeError or ValueError unless a value read from JSON is what its field's type says."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for name, inner in _types(type(value)).items():
+            _check(getattr(value, name), inner)
+    elif isinstance(value, tuple):
+        for element in value:
+            _check(element, typing.get_args(hint)[0])
+    elif hint is float:
+        if type(value) not in (int, float) or not math.isfinite(typing.cast(float, value)):
+            raise TypeError(value)
+    elif hint is int:
+        if type(value) is not int or abs(value) >= _MOST:
+            raise TypeError(value)
+    elif hint is str and not isinstance(value, str):
+        raise TypeError(value)
+
+
+@cache
+def _types(cls: type[object]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)

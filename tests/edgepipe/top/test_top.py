@@ -169,6 +169,48 @@ def test_a_damaged_file_is_noted(tmp_path, damage):
     assert reading.notes == (f"found unreadable statistics: {damage!r}",)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"submitted": "many"},
+        {"delivered": True},
+        {"dropped": 10**400},
+        {"elapsed_s": 10**400},
+        {"frames_per_second": float("nan")},
+        {"latency": TIMES | {"median_ms": None}},
+        {"stages": [PIPELINE["stages"][0] | {"name": 5}]},
+        {"stages": [PIPELINE["stages"][0] | {"cores": ["0"]}]},
+    ],
+)
+def test_values_of_the_wrong_kind_are_a_note(change):
+    # Anybody on the machine can write such a file.
+    live = {"network": "n", "device": "d", "pipeline": PIPELINE | change}
+    record = {"version": 1, "id": "7-0", "pid": 7, "program": "p", "uptime_s": 80.0, "live": live}
+    reading = snapshot.parse("83.5\n" + json.dumps(record))
+    assert reading.snapshots == ()
+    assert reading.notes[0].startswith("found unreadable statistics: ")
+    (shown,) = snapshot.parse(
+        "83.5\n" + json.dumps(record | {"live": live | {"pipeline": PIPELINE}})
+    ).snapshots
+    assert snapshot.rates(shown, shown).frames_per_second == 20.5
+
+
+def test_deeply_nested_statistics_and_an_empty_source_are_notes():
+    live = {"network": "n", "device": "d", "pipeline": PIPELINE, "source": {}}
+    record = {"version": 1, "id": "7-0", "pid": 7, "program": "p", "uptime_s": 80.0, "live": live}
+    reading = snapshot.parse("83.5\n" + "[" * 100_000 + "\n" + json.dumps(record))
+    assert len(reading.notes) == 2
+
+
+def test_a_pipeline_whose_number_of_stages_changes_was_restarted():
+    live = {"network": "n", "device": "d", "pipeline": PIPELINE}
+    record = {"version": 1, "id": "7-0", "pid": 7, "program": "p", "uptime_s": 80.0, "live": live}
+    (before,) = snapshot.parse("83.5\n" + json.dumps(record)).snapshots
+    live["pipeline"] = PIPELINE | {"stages": PIPELINE["stages"][:1]}
+    (now,) = snapshot.parse("83.5\n" + json.dumps(record | {"uptime_s": 81.0})).snapshots
+    assert snapshot.rates(now, before).busy == (0.05,)
+
+
 def test_rates_are_those_between_two_snapshots(tmp_path):
     publish(tmp_path, at_s=100.0)
     (before,) = snapshot.read_here(str(tmp_path)).snapshots
