@@ -10,13 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
-#include "session_key.h"
 #include "session_process.h"
 
 namespace edgepipe::rpc {
@@ -25,10 +22,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The handshake of python/tvm/rpc/base.py and src/runtime/rpc/rpc_socket_impl.cc (TVM 0.27).
-constexpr std::int32_t kMagic = 0xFF271;
-constexpr std::int32_t kMismatch = kMagic + 2;
-constexpr std::size_t kMostKeyBytes = 4096;
 constexpr milliseconds kGreetingPatience{5'000};  // in all
 
 constexpr milliseconds kTrackerPeriod{2'000};
@@ -40,21 +33,6 @@ int wait_ms(const std::optional<Clock::time_point>& end) {
   if (!end) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*end - Clock::now()).count();
   return left > 0 ? static_cast<int>(std::min<std::int64_t>(left, 1 << 30)) : 0;
-}
-
-/// The "-timeout=SECONDS" among the words that follow a client's key.
-std::optional<milliseconds> session_limit(std::istringstream& words) {
-  constexpr std::string_view kName = "-timeout=";
-  std::optional<milliseconds> limit;
-  for (std::string word; words >> word;) {
-    if (!word.starts_with(kName)) continue;
-    double seconds = 0;
-    std::from_chars(word.data() + kName.size(), word.data() + word.size(), seconds);
-    if (seconds > 0 && seconds < 1e6) {
-      limit = milliseconds(static_cast<std::int64_t>(seconds * 1000));
-    }
-  }
-  return limit;
 }
 
 }  // namespace
@@ -93,14 +71,18 @@ Status Server::run() {
     if ((waits[0].revents & POLLIN) == 0) continue;
     FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.valid()) continue;
-    Result<Client> client = greet(Socket(std::move(peer), kGreetingPatience, options_.stop_on));
-    if (!client.ok()) {
-      options_.log("client refused: " + client.status().message());
+    Socket socket(std::move(peer), kGreetingPatience, options_.stop_on);
+    Result<SessionLimit> limit =
+        greet(socket,
+              {.client = tracker_ ? tracker_->match_key() : options_.key, .server = options_.key});
+    if (!limit.ok()) {
+      options_.log("client refused: " + limit.status().message());
       continue;
     }
-    if (Status status = serve(std::move(*client)); !status.ok()) return status;
+    Status status = serve({.socket = std::move(socket), .limit = *limit});
+    if (!status.ok()) return status;
     if (tracker_) {
-      Status status = tracker_->offer();
+      status = tracker_->offer();
       if (!status.ok()) tracker_.reset();
     }
   }
@@ -131,27 +113,6 @@ void Server::keep_offer() {
     if (tracker_error_ != status.message()) options_.log(status.message());
   }
   tracker_error_ = status.message();
-}
-
-Result<Server::Client> Server::greet(Socket socket) {
-  Result<std::int32_t> magic = socket.read_int();
-  if (!magic.ok()) return magic.status();
-  if (*magic != kMagic) return Status(Code::kCorrupt, "not a TVM RPC client");
-  Result<std::string> text = socket.read_text(kMostKeyBytes);
-  if (!text.ok()) return text.status();
-  std::istringstream words(*text);
-  std::string key;
-  words >> key;
-  const std::string expected = "client:" + (tracker_ ? tracker_->match_key() : options_.key);
-  if (!equal_keys(key, expected)) {
-    // A client without the key is refused, whether or not the answer reaches it.
-    static_cast<void>(socket.write_int(kMismatch).ok());
-    return Status(Code::kInvalidArgument, "wrong key");
-  }
-  Status status = socket.write_int(kMagic);
-  if (status.ok()) status = socket.write_text("server:" + options_.key);
-  if (!status.ok()) return status;
-  return Client{.socket = std::move(socket), .limit = session_limit(words)};
 }
 
 Status Server::serve(Client client) {

@@ -22,6 +22,7 @@
 
 #include "base/file_descriptor.h"
 #include "edgepipe/status.h"
+#include "greeting.h"
 #include "socket.h"
 #include "tracker.h"
 
@@ -52,12 +53,11 @@ class Server {
  private:
   struct Client {
     Socket socket;
-    std::optional<std::chrono::milliseconds> limit;  // set by the client for its session
+    SessionLimit limit;
   };
 
   Server(Options options, FileDescriptor listener, std::uint16_t port);
   void keep_offer();
-  Result<Client> greet(Socket socket);
   Status serve(Client client);
   void watch(pid_t child, int ended, const Client& client);
   [[nodiscard]] bool stopped() const;
