@@ -20,7 +20,7 @@ help:
 	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
-	@echo "make fuzz            libFuzzer on the readers of bundles; FUZZ_SECONDS=60 for each target"
+	@echo "make fuzz            libFuzzer and atheris on everything that reads others' bytes; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
@@ -90,7 +90,8 @@ test-tsan test-asan: test-%: $(VENV)/.created
 
 # Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := archive manifest arm-plan program pipeline-description
+FUZZ_TARGETS := archive manifest arm-plan program pipeline-description http-request picture rpc-greeting v4l2-answers
+PYTHON_FUZZ_TARGETS := bit-header top
 
 fuzz: $(VENV)/.installed
 	cross/packages.sh fuzz
@@ -99,9 +100,14 @@ fuzz: $(VENV)/.installed
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/fuzz.log
 	cmake --build build/fuzz --target fuzz-targets >> build/fuzz.log || { tail -50 build/fuzz.log; exit 1; }
 	$(PYTHON) cpp_runtime/fuzz/make_seeds.py build/fuzz/seeds
-	for target in $(FUZZ_TARGETS); do \
-	    mkdir -p build/fuzz/corpus/$$target build/fuzz/findings && \
-	    build/fuzz/bin/edgepipe-fuzz-$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	$(VENV)/bin/pip install -qq --disable-pip-version-check "atheris>=3.0,<4"
+	for target in $(FUZZ_TARGETS) $(PYTHON_FUZZ_TARGETS); do \
+	    program=build/fuzz/bin/edgepipe-fuzz-$$target; \
+	    case " $(PYTHON_FUZZ_TARGETS) " in \
+	        *" $$target "*) program="$(PYTHON) tests/fuzz/fuzz_$$(echo $$target | tr - _).py" ;; \
+	    esac; \
+	    mkdir -p build/fuzz/corpus/$$target build/fuzz/seeds/$$target build/fuzz/findings && \
+	    $$program -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
 	        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=build/fuzz/findings/$$target- \
 	        build/fuzz/corpus/$$target build/fuzz/seeds/$$target 2> build/fuzz/$$target.log \
 	        || { tail -40 build/fuzz/$$target.log; exit 1; }; \
