@@ -3,8 +3,9 @@
 #include <charconv>
 #include <cstdint>
 #include <sstream>
+#include <string_view>
 
-#include "session_key.h"
+#include "base/secret.h"
 
 namespace edgepipe::rpc {
 namespace {
@@ -42,7 +43,7 @@ Result<SessionLimit> greet(Socket& socket, const GreetingKeys& keys) {
   std::istringstream words(*text);
   std::string key;
   words >> key;
-  if (!equal_keys(key, "client:" + keys.client)) {
+  if (!equal_secrets(key, "client:" + keys.client)) {
     // A client without the key is refused, whether or not the answer reaches it.
     static_cast<void>(socket.write_int(kMismatch).ok());
     return Status(Code::kInvalidArgument, "wrong key");

@@ -1,8 +1,8 @@
 #include "session_key.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <random>
+#include <string_view>
 
 namespace edgepipe::rpc {
 
@@ -18,15 +18,6 @@ std::string random_key() {
     for (int shift = 28; shift >= 0; shift -= 4) key += kDigits[(bits >> shift) & 0xFU];
   }
   return key;
-}
-
-bool equal_keys(std::string_view one, std::string_view other) {
-  if (one.size() != other.size()) return false;
-  unsigned char difference = 0;
-  for (std::size_t at = 0; at < one.size(); ++at) {
-    difference = static_cast<unsigned char>(difference | (one[at] ^ other[at]));
-  }
-  return difference == 0;
 }
 
 }  // namespace edgepipe::rpc

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/secret.h"
 
 namespace edgepipe {
 namespace {
@@ -123,19 +124,6 @@ std::string password_of(std::string_view authorization) {
   return colon == std::string::npos ? "" : pair->substr(colon + 1);
 }
 
-/// Equality, in a time that depends only on the length of `given`.
-bool same_secret(std::string_view given, std::string_view secret) {
-  std::size_t difference = given.size() ^ secret.size();
-  for (std::size_t at = 0; at < given.size(); ++at) {
-    const auto left = static_cast<unsigned char>(given[at]);
-    difference |=
-        static_cast<std::size_t>(left ^ static_cast<unsigned char>(secret[at % secret.size()]));
-  }
-  // The compiler must not stop at the first difference.
-  const volatile std::size_t result = difference;
-  return result == 0;
-}
-
 }  // namespace
 
 PageAccess::PageAccess(std::vector<std::string> names, std::string token, std::string advice)
@@ -162,7 +150,7 @@ std::optional<HttpReply> PageAccess::refuse(const HttpRequest& request) const {
     for (const std::string& name : names_) text += " " + name;
     return text_reply(403, text + "\n" + advice_);
   }
-  if (token_.empty() || same_secret(password_of(request.authorization), token_))
+  if (token_.empty() || equal_secrets(password_of(request.authorization), token_))
     return std::nullopt;
   return text_reply(401, "the page needs its password; the user name does not matter\n");
 }
