@@ -100,6 +100,13 @@ class DeviceMemory {
   virtual void flush(const BufferView& view) = 0;
   virtual void invalidate(const BufferView& view) = 0;
 
+  /// kDevice once a flush or invalidate has failed, with the system's reason: the CPU and the
+  /// accelerator may since see different bytes. No stage runs on the device after that.
+  [[nodiscard]] virtual Status maintained() const { return {}; }
+
+  /// Keeps what is released from now on: the accelerator cannot be stopped and may write to it.
+  virtual void keep_released() {}
+
  protected:
   friend class Buffer;
   virtual void release(const BufferView& view) noexcept = 0;

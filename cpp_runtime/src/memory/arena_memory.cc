@@ -46,14 +46,26 @@ Result<std::byte*> ArenaMemory::translate(std::uint64_t address, std::size_t byt
 
 std::uint64_t ArenaMemory::generation() const { return ranges_->generation(); }
 
-void ArenaMemory::flush(const BufferView& view) {
-  sync(offset_of(view), view.bytes, Direction::kToDevice);
+void ArenaMemory::flush(const BufferView& view) { maintain(view, Direction::kToDevice); }
+
+void ArenaMemory::invalidate(const BufferView& view) { maintain(view, Direction::kFromDevice); }
+
+void ArenaMemory::maintain(const BufferView& view, Direction direction) {
+  Status status = sync(offset_of(view), view.bytes, direction);
+  if (status.ok()) return;
+  MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = std::move(status);
+  failed_ = true;
 }
 
-void ArenaMemory::invalidate(const BufferView& view) {
-  sync(offset_of(view), view.bytes, Direction::kFromDevice);
+Status ArenaMemory::maintained() const {
+  if (!failed_) return {};
+  MutexLock lock(mutex_);
+  return failure_;
 }
 
-void ArenaMemory::release(const BufferView& view) noexcept { ranges_->release(offset_of(view)); }
+void ArenaMemory::release(const BufferView& view) noexcept {
+  if (!keeps_released_) ranges_->release(offset_of(view));
+}
 
 }  // namespace edgepipe

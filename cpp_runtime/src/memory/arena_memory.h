@@ -4,6 +4,7 @@
 // zocl_memory.h, dma_heap_memory.h.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "base/shared_mapping.h"
 #include "edgepipe/memory.h"
+#include "edgepipe/sync.h"
 
 namespace edgepipe {
 
@@ -25,6 +27,8 @@ class ArenaMemory : public DeviceMemory {
   [[nodiscard]] std::uint64_t generation() const final;
   void flush(const BufferView& view) final;
   void invalidate(const BufferView& view) final;
+  [[nodiscard]] Status maintained() const final;
+  void keep_released() final { keeps_released_ = true; }
 
  protected:
   enum class Direction { kToDevice, kFromDevice };
@@ -32,8 +36,9 @@ class ArenaMemory : public DeviceMemory {
   /// `address` is the physical address of the mapping's first byte.
   ArenaMemory(SharedMapping mapping, std::uint64_t address);
 
-  /// Maintains the caches of a range; does nothing if the accelerator's port is coherent.
-  virtual void sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
+  /// Maintains the caches of a range; does nothing if the accelerator's port is coherent. kDevice
+  /// if the kernel refuses.
+  virtual Status sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
 
   [[nodiscard]] std::span<std::byte> mapped() const { return mapping_.bytes(); }
 
@@ -43,9 +48,15 @@ class ArenaMemory : public DeviceMemory {
     return static_cast<std::size_t>(view.device_address - address_);
   }
 
+  void maintain(const BufferView& view, Direction direction) EDGEPIPE_EXCLUDES(mutex_);
+
   const SharedMapping mapping_;
   const std::uint64_t address_;
   const std::unique_ptr<RangeAllocator> ranges_;
+  std::atomic<bool> keeps_released_{false};
+  std::atomic<bool> failed_{false};  // so that only a failure costs a lock
+  mutable Mutex mutex_;
+  Status failure_ EDGEPIPE_GUARDED_BY(mutex_);  // the first
 };
 
 }  // namespace edgepipe

@@ -118,9 +118,11 @@ std::size_t DmaHeapMemory::read_own_pagemap(std::uint64_t first, std::span<std::
 DmaHeapMemory::DmaHeapMemory(SharedMapping mapping, std::uint64_t address, bool coherent)
     : ArenaMemory(std::move(mapping), address), coherent_(coherent) {}
 
-void DmaHeapMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
-  if (coherent_) return;
-  clean_caches(mapped().data() + offset, bytes, direction == Direction::kFromDevice);
+Status DmaHeapMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+  if (!coherent_) {
+    clean_caches(mapped().data() + offset, bytes, direction == Direction::kFromDevice);
+  }
+  return {};
 }
 
 }  // namespace edgepipe

@@ -51,7 +51,7 @@ class DmaHeapMemory final : public ArenaMemory {
 
  private:
   DmaHeapMemory(SharedMapping mapping, std::uint64_t address, bool coherent);
-  void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
+  Status sync(std::size_t offset, std::size_t bytes, Direction direction) override;
 
   const bool coherent_;
 };

@@ -74,19 +74,26 @@ UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
       for_cpu_(std::move(for_cpu)) {}
 
 // One word contains the window: offset, size in multiples of 16, direction, and 1 for "now".
-void UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+Status UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
   const bool to_device = direction == Direction::kToDevice;
   const FileDescriptor& file = to_device ? for_device_ : for_cpu_;
-  if (!file.valid()) return;
+  if (!file.valid()) return {};
   const std::uint64_t size = (std::uint64_t{bytes} + 15) & 0xFFFF'FFF0U;
   const std::uint64_t window =
       std::uint64_t{offset} << 32 | size | (to_device ? kToDevice : kFromDevice) << 2 | 1;
   std::array<char, 24> text{};
   const int length =
       std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(window));
-  // The window is inside the buffer, so the driver has no reason to refuse it.
-  [[maybe_unused]] const ssize_t written =
-      ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);
+  ssize_t written = 0;
+  do {
+    written = ::pwrite(file.number(), text.data(), static_cast<std::size_t>(length), 0);
+  } while (written < 0 && errno == EINTR);
+  if (written == length) return {};
+  return {Code::kDevice,
+          std::string("memory: u-dma-buf: ") + (to_device ? "sync_for_device" : "sync_for_cpu") +
+              " of " + std::to_string(bytes) +
+              " bytes: " + (written < 0 ? std::strerror(errno) : "written in part"),
+          "examine the board with `edgepipe doctor`"};
 }
 
 }  // namespace edgepipe

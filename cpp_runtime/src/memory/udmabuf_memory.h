@@ -33,7 +33,7 @@ class UdmabufMemory final : public ArenaMemory {
  private:
   UdmabufMemory(SharedMapping mapping, std::uint64_t address, FileDescriptor for_device,
                 FileDescriptor for_cpu);
-  void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
+  Status sync(std::size_t offset, std::size_t bytes, Direction direction) override;
 
   const FileDescriptor for_device_;  // both invalid if the memory is coherent
   const FileDescriptor for_cpu_;

@@ -74,15 +74,18 @@ ZoclMemory::ZoclMemory(SharedMapping mapping, std::uint64_t address, FileDescrip
       coherent_(options.coherent),
       ioctl_(options.ioctl) {}
 
-void ZoclMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
-  if (coherent_) return;
+Status ZoclMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
+  if (coherent_) return {};
   zocl::SyncBo window{
       .handle = handle_,
       .direction = direction == Direction::kToDevice ? zocl::kToDevice : zocl::kFromDevice,
       .offset = offset,
       .bytes = bytes};
-  // The window is inside the buffer, so the driver has no reason to refuse it.
-  static_cast<void>(ioctl_(file_.number(), zocl::kSyncBo, &window));
+  if (ioctl_(file_.number(), zocl::kSyncBo, &window) == 0) return {};
+  return {Code::kDevice,
+          std::string("memory: zocl: SYNC_BO of ") + std::to_string(bytes) +
+              " bytes: " + std::strerror(errno),
+          "examine the board with `edgepipe doctor`"};
 }
 
 }  // namespace edgepipe

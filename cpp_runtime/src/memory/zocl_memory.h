@@ -38,7 +38,7 @@ class ZoclMemory final : public ArenaMemory {
  private:
   ZoclMemory(SharedMapping mapping, std::uint64_t address, FileDescriptor file,
              std::uint32_t handle, const Options& options);
-  void sync(std::size_t offset, std::size_t bytes, Direction direction) override;
+  Status sync(std::size_t offset, std::size_t bytes, Direction direction) override;
 
   const FileDescriptor file_;  // closing it frees the buffer object
   const std::uint32_t handle_;

@@ -149,12 +149,15 @@ Status VtaStage::run(std::size_t slot) {
             "stage " + options_.name + ": slot " + std::to_string(slot) + " was never bound"};
   }
   const Slot& bound = slots_[slot];
-  for (const BufferView& view : bound.inputs) device_.memory().flush(view);
-  if (Status status = device_.run(submission(bound)); !status.ok()) {
-    return status.with_context("stage " + options_.name);
+  DeviceMemory& memory = device_.memory();
+  for (const BufferView& view : bound.inputs) memory.flush(view);
+  Status status = memory.maintained();
+  if (status.ok()) status = device_.run(submission(bound));
+  if (status.ok()) {
+    for (const BufferView& view : bound.outputs) memory.invalidate(view);
+    status = memory.maintained();
   }
-  for (const BufferView& view : bound.outputs) device_.memory().invalidate(view);
-  return {};
+  return status.ok() ? status : status.with_context("stage " + options_.name);
 }
 
 }  // namespace edgepipe

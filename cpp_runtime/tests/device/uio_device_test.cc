@@ -101,6 +101,33 @@ TEST_F(FakeBoard, UdmabufMaintainsTheCachesOfExactlyTheBuffer) {
   EXPECT_EQ(attribute("sync_for_cpu"), "0x100000000079");
 }
 
+TEST_F(FakeBoard, AFailedSyncIsAnErrorFromThenOn) {
+  add_udmabuf("u-dma-buf");
+  const fs::path sync = classes / "u-dma-buf/udmabuf0/sync_for_cpu";
+  fs::remove(sync);
+  fs::create_symlink("/dev/full", sync);
+  const auto memory = *UdmabufMemory::open(memory_options());
+  const Buffer buffer = *memory->allocate(100);
+  EXPECT_TRUE(memory->maintained().ok());
+  memory->invalidate(buffer.view());
+  memory->flush(buffer.view());
+  const Status status = memory->maintained();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.message(),
+            "memory: u-dma-buf: sync_for_cpu of 100 bytes: No space left on device");
+  EXPECT_EQ(status.hint(), "examine the board with `edgepipe doctor`");
+}
+
+TEST_F(FakeBoard, MemoryThatTheAcceleratorMayWriteToIsNotHandedOutAgain) {
+  add_udmabuf("u-dma-buf");
+  const auto memory = *UdmabufMemory::open(memory_options());
+  const std::uint64_t first = memory->allocate(100)->device_address();
+  EXPECT_EQ(memory->allocate(100)->device_address(), first) << "it was released";
+  memory->keep_released();
+  EXPECT_EQ(memory->allocate(100)->device_address(), first);
+  EXPECT_NE(memory->allocate(100)->device_address(), first);
+}
+
 TEST_F(FakeBoard, CoherentMemoryNeedsNoMaintenance) {
   add_udmabuf("u-dma-buf", "1");
   Result<std::unique_ptr<UdmabufMemory>> memory = UdmabufMemory::open(memory_options());

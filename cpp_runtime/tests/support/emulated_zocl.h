@@ -83,7 +83,7 @@ class EmulatedZocl {
     if (request == zocl::kSyncBo) {
       const std::lock_guard lock(mutex_);  // a driver's ioctls come from any thread
       synced.push_back(*static_cast<zocl::SyncBo*>(argument));
-      return copy(synced.back());
+      return syncs ? copy(synced.back()) : -1;
     }
     return -1;
   }
@@ -116,6 +116,7 @@ class EmulatedZocl {
   std::size_t contiguous;  // as much as there is in one piece
   int refuse_with = ENOMEM;
   bool maps = true;
+  bool syncs = true;
   std::uint32_t flags = 0;
   std::vector<zocl::SyncBo> synced;
 

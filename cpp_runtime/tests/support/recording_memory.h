@@ -25,6 +25,9 @@ class RecordingMemory final : public DeviceMemory {
   };
   std::optional<Cut> cut;
 
+  Status failure;  // of cache maintenance
+  [[nodiscard]] Status maintained() const override { return failure; }
+
   Result<Buffer> allocate(std::size_t bytes) override {
     if (allocations == fail_after) return Status(Code::kOutOfMemory, "injected allocation failure");
     ++allocations;
