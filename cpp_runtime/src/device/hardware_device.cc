@@ -34,8 +34,42 @@ Result<std::unique_ptr<HardwareDevice>> HardwareDevice::create(const Accelerator
   const FenceLayout layout(accelerator);
   Result<Buffer> fence = parts.memory->allocate(layout.bytes);
   if (!fence.ok()) return fence.status().with_context("vta: run fence");
-  return std::unique_ptr<HardwareDevice>(
+  std::unique_ptr<HardwareDevice> device(
       new HardwareDevice(accelerator, std::move(parts), options, *std::move(fence)));
+  if (Status status = device->prove_idle(); !status.ok()) return status;
+  return device;
+}
+
+// An earlier process may have ended in the middle of a run. The memory that it used is about to be
+// handed out again, so the accelerator must have stopped.
+Status HardwareDevice::prove_idle() {
+  if (parts_.reset != nullptr) {
+    Status status = parts_.reset->reset();
+    return status.ok()
+               ? status
+               : Status(Code::kDevice, "vta: cannot be reset: " + status.message(), kExamine);
+  }
+  const Clock::time_point deadline = Clock::now() + options_.start_patience;
+  const auto fetching = [this] {
+    const std::uint32_t control = parts_.registers->read(vta::kFetch + vta::kControl);
+    return (control & vta::kStart) != 0 && (control & vta::kIdle) == 0;
+  };
+  while (fetching() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(options_.poll_interval);
+  }
+  const Status busy(Code::kDevice,
+                    "vta: still runs a program of an earlier process, or hangs in it",
+                    "program its bitstream again, then examine the board with `edgepipe doctor`");
+  if (fetching()) return busy;
+  // The modules work in order: a program that has stored its number is behind all earlier stores.
+  const Result<std::vector<InstructionWord>> fence =
+      fence_alone(codec_, accelerator_, fence_.device_address());
+  if (!fence.ok()) return fence.status().with_context("vta");
+  const Result<FencedProgram> program = copy_fenced(*fence, /*number=*/0);
+  if (!program.ok()) return program.status();
+  const Status stored =
+      run_fenced(*program, {.count = program->count, .time_limit = options_.start_patience});
+  return stored.ok() ? stored : busy;
 }
 
 HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options,
@@ -62,16 +96,22 @@ Status HardwareDevice::run_checked(const Submission& submission) {
   }
   Result<const FencedProgram*> program = find(*submission.checked);
   if (!program.ok()) return program.status();
+  ++statistics_.runs;
+  Status status = run_fenced(**program, submission);
+  return status.ok() ? status : recover(status);
+}
+
+Status HardwareDevice::run_fenced(const FencedProgram& program, const Submission& submission) {
   write_sequence();
+  if (Status status = parts_.memory->maintained(); !status.ok()) return status;
   if (parts_.interrupt != nullptr) {
     if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
   }
-  ++statistics_.runs;
   done_was_stale_ = false;
-  start(**program);
+  start(program);
   Status status = wait(submission);
   if (done_was_stale_) ++statistics_.stale_done;
-  return status.ok() ? status : recover(status);
+  return status;
 }
 
 HardwareDevice::Statistics HardwareDevice::statistics() {
@@ -96,7 +136,12 @@ Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(const CheckedP
   Result<std::vector<InstructionWord>> fenced =
       with_fence(codec_, accelerator_, program.words, fence_.device_address());
   if (!fenced.ok()) return fenced.status().with_context("vta");
-  const std::size_t bytes = fenced->size() * sizeof(InstructionWord);
+  return copy_fenced(*fenced, program.number);
+}
+
+Result<HardwareDevice::FencedProgram> HardwareDevice::copy_fenced(
+    std::span<const InstructionWord> fenced, std::uint64_t number) {
+  const std::size_t bytes = fenced.size_bytes();
   Result<Buffer> copy = parts_.memory->allocate(bytes);
   if (!copy.ok()) return copy.status().with_context("vta: instructions");
   if (copy->device_address() + bytes > (std::uint64_t{1} << 32)) {
@@ -104,11 +149,11 @@ Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(const CheckedP
                                           std::to_string(copy->device_address()) +
                                           ", but its address register has 32 bits");
   }
-  std::memcpy(copy->data(), fenced->data(), bytes);
+  std::memcpy(copy->data(), fenced.data(), bytes);
   parts_.memory->flush(copy->view());
-  return FencedProgram{.number = program.number,
+  return FencedProgram{.number = number,
                        .copy = *std::move(copy),
-                       .count = static_cast<std::uint32_t>(fenced->size())};
+                       .count = static_cast<std::uint32_t>(fenced.size())};
 }
 
 // One byte of the number in each int32 lane; the store writes the low byte of each lane.
@@ -203,15 +248,25 @@ bool HardwareDevice::fence_reached() {
   return done && reached;
 }
 
+// Nothing can prove that the accelerator has stopped: nobody else may get the memory it may write
+// to.
+void HardwareDevice::give_up() {
+  broken_ = true;
+  parts_.memory->keep_released();
+  for (const std::uint32_t block : {vta::kFetch, vta::kLoad, vta::kCompute, vta::kStore}) {
+    parts_.registers->write(block + vta::kControl, 0);  // no automatic restart
+  }
+}
+
 Status HardwareDevice::recover(const Status& reason) {
   // The program may still be running and must not overlap with the next one.
   if (reason.code() == Code::kDeadline) ++statistics_.hangs;
   if (parts_.reset == nullptr) {
-    broken_ = true;
+    give_up();
     return {reason.code(), reason.message() + "; there is no reset line", kExamine};
   }
   if (Status status = parts_.reset->reset(); !status.ok()) {
-    broken_ = true;
+    give_up();
     return {reason.code(), reason.message() + "; reset failed: " + status.message(), kExamine};
   }
   ++statistics_.resets;

@@ -80,6 +80,8 @@ class HardwareDevice final : public Device {
     std::chrono::microseconds poll_interval{100};
     /// With an interrupt, they are still checked at this interval, since interrupts can get lost.
     std::chrono::milliseconds interrupt_patience{20};
+    /// How long a program of an earlier process may take to end.
+    std::chrono::milliseconds start_patience{1000};
     std::size_t kept_programs = 64;  // copies with a fence; the least recently used is evicted
   };
 
@@ -92,8 +94,10 @@ class HardwareDevice final : public Device {
     std::uint64_t resets = 0;           // successful resets
   };
 
-  /// kInvalidArgument for an invalid accelerator or missing parts, kOutOfMemory if there is no room
-  /// for the fence. Does not touch the registers.
+  /// Resets the accelerator or, without a reset line, waits until it is idle and proves that by a
+  /// program that only stores a number. kDevice if it still runs, or hangs in, a program of an
+  /// earlier process. kInvalidArgument for an invalid accelerator or missing parts, kOutOfMemory if
+  /// there is no room for the fence.
   static Result<std::unique_ptr<HardwareDevice>> create(const Accelerator& accelerator, Parts parts,
                                                         const Options& options);
 
@@ -122,9 +126,13 @@ class HardwareDevice final : public Device {
   HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options, Buffer fence);
   Result<const FencedProgram*> find(const CheckedProgram& checked);
   Result<FencedProgram> make_fenced(const CheckedProgram& program);
+  Result<FencedProgram> copy_fenced(std::span<const InstructionWord> fenced, std::uint64_t number);
   void write_sequence();
   void start(const FencedProgram& program);
   Status wait(const Submission& submission);
+  Status prove_idle();
+  Status run_fenced(const FencedProgram& program, const Submission& submission);
+  void give_up();
   [[nodiscard]] bool stored_sequence();
   [[nodiscard]] bool fence_reached();
   [[nodiscard]] std::string describe_hang(const Submission& submission);

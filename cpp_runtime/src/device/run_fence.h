@@ -35,4 +35,10 @@ Result<std::vector<InstructionWord>> with_fence(const InstructionCodec& codec,
                                                 std::span<const InstructionWord> program,
                                                 std::uint64_t address);
 
+/// Returns a program that is only the fence: its number is stored after everything that the
+/// accelerator was started with before.
+Result<std::vector<InstructionWord>> fence_alone(const InstructionCodec& codec,
+                                                 const Accelerator& accelerator,
+                                                 std::uint64_t address);
+
 }  // namespace edgepipe

@@ -120,6 +120,10 @@ class ModelDevice::Impl {
   }
 
   Status start(DeviceMemory& memory, const Options& options) {
+    // The driver begins with a reset or a run, so the model comes first.
+    Result<Thread> thread = Thread::start({.name = "fpga model", .cores = {}}, [this] { step(); });
+    if (!thread.ok()) return thread.status();
+    thread_.emplace(*std::move(thread));
     HardwareDevice::Parts parts;
     parts.registers = std::make_unique<MemoryRegisters>(registers_);
     if (options.interrupt) parts.interrupt = std::make_unique<WireSource>(wire_);
@@ -129,9 +133,6 @@ class ModelDevice::Impl {
         HardwareDevice::create(simulator_->accelerator(), std::move(parts), options.driver);
     if (!driver.ok()) return driver.status();
     driver_ = *std::move(driver);
-    Result<Thread> thread = Thread::start({.name = "fpga model", .cores = {}}, [this] { step(); });
-    if (!thread.ok()) return thread.status();
-    thread_.emplace(*std::move(thread));
     return {};
   }
 

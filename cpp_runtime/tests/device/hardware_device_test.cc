@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "device/uio_device.h"
+#include "edgepipe/conformance/product_program.h"
 #include "emulation/model_device.h"
 #include "memory/non_coherent_memory.h"
+#include "support/emulated_fpga.h"
 
 namespace edgepipe {
 namespace {
@@ -157,7 +160,8 @@ TEST_F(HardwareDeviceTest, SurvivesEveryFaultAtOnce) {
 }
 
 TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
-  Rig rig({{.kind = FaultKind::kHang, .every_runs = 2}}, true, /*reset=*/false);
+  // The first run shows at the start that the accelerator is idle.
+  Rig rig({{.kind = FaultKind::kHang, .every_runs = 3}}, true, /*reset=*/false);
   EXPECT_EQ(run_many(rig, 1), 1);
   Buffer insns = *rig.device->memory().allocate(256);
   Buffer data = *rig.device->memory().allocate(256);
@@ -190,7 +194,52 @@ TEST_F(HardwareDeviceTest, NeverStartsAProgramThatBreaksARule) {
   EXPECT_EQ(status.code(), Code::kDevice);
   EXPECT_THAT(status.message(), HasSubstr("reads uop entry 0, which nothing has written"));
   EXPECT_EQ(rig.device->statistics().runs, 0);
-  EXPECT_EQ(rig.events, "");
+  EXPECT_EQ(rig.events, "reset after run 0\n");
+}
+
+TEST_F(HardwareDeviceTest, BeginsWithAReset) {
+  Rig rig({{.kind = FaultKind::kHang, .every_runs = 1}});
+  EXPECT_EQ(rig.events, "reset after run 0\n");
+}
+
+/// The accelerator of a board without a reset line, with memory in an arena.
+struct Board {
+  explicit Board(std::uint64_t hang_every) : fpga({}, {{FaultKind::kHang, hang_every}}) {
+    options.reset = "none";
+    memory = *open_uio_memory(options);
+  }
+
+  testing::EmulatedFpga fpga;
+  UioOptions options = fpga.options();
+  std::unique_ptr<DeviceMemory> memory;
+};
+
+TEST_F(HardwareDeviceTest, IsNotOpenedWhileAnEarlierProgramHangs) {
+  Board board(1);
+  const Status status = open_uio_device({}, *board.memory, board.options).status();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.message(), "vta: still runs a program of an earlier process, or hangs in it");
+  EXPECT_EQ(status.hint(),
+            "program its bitstream again, then examine the board with `edgepipe doctor`");
+}
+
+TEST_F(HardwareDeviceTest, MemoryOfAProgramThatNothingStopsIsNotHandedOutAgain) {
+  Board board(3);
+  const auto device = *open_uio_device({}, *board.memory, board.options);
+  std::uint64_t used = 0;
+  {
+    conformance::ProductProgram program(*device);
+    EXPECT_TRUE(program.run().ok());
+    used = program.data.device_address();
+  }
+  {
+    conformance::ProductProgram program(*device);
+    EXPECT_EQ(program.data.device_address(), used) << "it was released";
+    program.time_limit = milliseconds(50);
+    EXPECT_EQ(program.run().code(), Code::kDeadline);
+  }
+  EXPECT_NE(board.memory->allocate(conformance::ProductProgram::kDataBytes)->device_address(),
+            used);
 }
 
 TEST_F(HardwareDeviceTest, ProgramMustEndInAFinishThatWaitsForTheStores) {

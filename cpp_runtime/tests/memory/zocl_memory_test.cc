@@ -103,9 +103,23 @@ TEST_F(Zocl, AcceleratorUsesItWithoutUdmabuf) {
                        .classes = classes};
   const auto memory = open_uio_memory(uio);
   ASSERT_TRUE(memory.ok()) << memory.status().message();
-  const auto device = open_uio_device({}, **memory, uio);
-  ASSERT_TRUE(device.ok()) << device.status().message();
-  EXPECT_GE((*device)->memory().allocate(64)->device_address(), kAddress);
+  EXPECT_GE((*memory)->allocate(64)->device_address(), kAddress);
+  // Registers with nothing behind them: no program ever ends.
+  const Status dead = open_uio_device({}, **memory, uio).status();
+  EXPECT_EQ(dead.message(), "vta: still runs a program of an earlier process, or hangs in it");
+}
+
+TEST_F(Zocl, AFailedSyncIsAnError) {
+  const auto memory = *ZoclMemory::open(options());
+  const Buffer buffer = *memory->allocate(100);
+  EXPECT_TRUE(memory->maintained().ok());
+  syncs = false;
+  refuse_with = EIO;
+  memory->invalidate(buffer.view());
+  const Status status = memory->maintained();
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.message(), "memory: zocl: SYNC_BO of 100 bytes: Input/output error");
+  EXPECT_EQ(status.hint(), "examine the board with `edgepipe doctor`");
 }
 
 }  // namespace

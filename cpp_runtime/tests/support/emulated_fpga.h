@@ -16,6 +16,8 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "device/vta_registers.h"
 #include "emulation/fpga_model.h"
@@ -29,7 +31,7 @@ class EmulatedFpga : private FakeBoard {
  public:
   static constexpr std::size_t kMemoryBytes = std::size_t{16} << 20;
 
-  explicit EmulatedFpga(const Accelerator& accelerator = {}) {
+  explicit EmulatedFpga(const Accelerator& accelerator = {}, std::vector<Fault> faults = {}) {
     constexpr std::size_t kResetBytes = vta::kBytesWithReset - vta::kResetRequest;
     add_uio("uio0", "vta", vta::kBytes);
     add_uio("uio1", "vta-reset", kResetBytes);
@@ -43,7 +45,7 @@ class EmulatedFpga : private FakeBoard {
     memory_.emplace(*SharedMapping::open((devices / "udmabuf0").string(), {.bytes = kMemoryBytes}),
                     kUdmabufAddress);
     simulator_ = *Simulator::create(accelerator, *memory_);
-    model_.emplace(*simulator_, registers_, line_, FpgaModel::Options{});
+    model_.emplace(*simulator_, registers_, line_, FpgaModel::Options{.faults = std::move(faults)});
     thread_ = std::thread([this] {
       while (!stop_) {
         const Result<bool> busy = model_->step();
