@@ -134,8 +134,14 @@ class Device {
 
 /// The devices for the VTA stages of a graph. Several devices of one kind are assigned in turn.
 struct DeviceSet {
-  std::vector<Device*> devices;                  // borrowed; all use the same memory
-  std::chrono::milliseconds time_limit{10'000};  // of one run
+  std::vector<Device*> devices;             // borrowed; all use the same memory
+  std::chrono::milliseconds time_limit{0};  // of one run; 0: kModelledTimes the modelled time, but
+  std::chrono::milliseconds least_time_limit{10'000};  // not less than this
+
+  static constexpr int kModelledTimes = 20;
+
+  /// The time limit of a program with this modelled time; 0: not modelled.
+  [[nodiscard]] std::chrono::milliseconds limit_for(std::chrono::nanoseconds modelled_time) const;
 };
 
 }  // namespace edgepipe

@@ -15,6 +15,7 @@
 // The built-in kinds are registered from the start. Thread rules: any thread may call any function.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -51,6 +52,8 @@ struct DeviceRequest {
 struct DeviceGroup {
   std::shared_ptr<DeviceMemory> own_memory;      // none: the first device's memory() is used
   std::vector<std::unique_ptr<Device>> devices;  // destroyed before the memory
+  // See DeviceSet. Smaller for devices as fast as the board's accelerator.
+  std::chrono::milliseconds least_time_limit = DeviceSet().least_time_limit;
 
   [[nodiscard]] DeviceMemory& memory() const {
     return own_memory ? *own_memory : devices.front()->memory();

@@ -40,7 +40,8 @@ class Session {
     // The simulator's address space; the system provides pages only when they are used.
     std::size_t memory_bytes = std::size_t{1} << (sizeof(void*) == 8 ? 32 : 29);
     DeviceChoice device = {};
-    std::chrono::milliseconds device_time_limit{10'000};  // of one run of a VTA stage
+    // Of one run of a VTA stage. 0: from the program's modelled time, see DeviceSet.
+    std::chrono::milliseconds device_time_limit{0};
     std::vector<std::string> faults;    // injected into kinds that can, e.g. "hang=7"
     std::filesystem::path policy = {};  // empty: the machine's; see Bundle::open
     bool takes_pictures = false;        // frames are filled through pictures(); see picture_input.h

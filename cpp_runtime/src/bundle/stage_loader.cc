@@ -1,6 +1,7 @@
 #include "bundle/stage_loader.h"
 
 #include <array>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,13 +93,14 @@ Result<std::unique_ptr<Stage>> StageLoader::load_vta(const Bundle& bundle, const
                                             .relocations = contents[2],
                                             .constants = contents[3]});
   if (!program.ok()) return program.status();
+  const std::chrono::milliseconds time_limit = devices_.limit_for(program->modelled_time());
   Device& device = *devices_.devices[vta_stages_++ % devices_.devices.size()];
   Result<std::unique_ptr<VtaStage>> stage =
       VtaStage::create(device, std::move(*program),
                        {.name = spec.name,
                         .inputs = names_of(bundle.manifest(), spec.reads),
                         .outputs = names_of(bundle.manifest(), spec.writes),
-                        .time_limit = devices_.time_limit});
+                        .time_limit = time_limit});
   if (!stage.ok()) return stage.status();
   return std::unique_ptr<Stage>(std::move(*stage));
 }

@@ -1,5 +1,7 @@
 #include "edgepipe/device.h"
 
+#include <algorithm>
+
 #include "checker/program_gate.h"
 
 namespace edgepipe {
@@ -30,5 +32,12 @@ Status Device::run(const Submission& submission) {
 }
 
 Status Device::prepare_checked(const Submission& /*submission*/) { return {}; }
+
+std::chrono::milliseconds DeviceSet::limit_for(std::chrono::nanoseconds modelled_time) const {
+  if (time_limit.count() > 0) return time_limit;
+  if (modelled_time.count() == 0) return std::max(least_time_limit, DeviceSet().least_time_limit);
+  return std::max(least_time_limit,
+                  std::chrono::ceil<std::chrono::milliseconds>(kModelledTimes * modelled_time));
+}
 
 }  // namespace edgepipe

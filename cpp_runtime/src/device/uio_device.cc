@@ -33,6 +33,10 @@ bool uio_device_present(const UioOptions& options) {
   return find_uio(options.registers, options.classes, options.devices, options.index).ok();
 }
 
+bool uio_device_is_emulated(const UioOptions& options) {
+  return find_uio(options.reset, options.classes, options.devices, options.index).ok();
+}
+
 Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
                                                         DeviceMemory& memory,
                                                         const UioOptions& options) {

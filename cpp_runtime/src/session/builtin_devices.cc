@@ -1,5 +1,6 @@
 #include "session/builtin_devices.h"
 
+#include <chrono>
 #include <utility>
 
 #include "device/foreign_device.h"
@@ -48,6 +49,8 @@ Result<DeviceGroup> open_uio(const DeviceRequest& request) {
     if (!device.ok()) return device.status().advised(kExamine);
     group.devices.push_back(*std::move(device));
   }
+  // The virtual board's accelerator is a simulator.
+  if (!uio_device_is_emulated({})) group.least_time_limit = std::chrono::seconds(1);
   return group;
 }
 

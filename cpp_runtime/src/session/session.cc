@@ -79,7 +79,7 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
 }
 
 DeviceSet Session::Hardware::device_set(std::chrono::milliseconds time_limit) const {
-  DeviceSet set{.devices = {}, .time_limit = time_limit};
+  DeviceSet set{.devices = {}, .time_limit = time_limit, .least_time_limit = least_time_limit};
   for (const std::unique_ptr<Device>& device : devices) set.devices.push_back(device.get());
   return set;
 }

@@ -12,6 +12,7 @@
 #include "emulation/timed_device.h"
 #include "support/emulated_fpga.h"
 #include "support/foreign_test_driver.h"
+#include "support/recording_memory.h"
 #include "support/vta_stage_files.h"
 
 namespace edgepipe {
@@ -133,6 +134,31 @@ TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {
   const BufferView view = buffer.view();
   const Status status = (*stage)->bind(0, {&view, 1}, {&view, 1});
   EXPECT_THAT(status.message(), HasSubstr("stage body: instruction 2 (layer dense) LOAD INP"));
+}
+
+TEST_F(VtaStageTest, AFailureOfCacheMaintenanceIsAnErrorOfTheDevice) {
+  testing::RecordingMemory recording(*memory_);
+  const auto device = *Simulator::create({}, recording);
+  const auto stage = *VtaStage::create(*device, *files_.parse(), options());
+  const Buffer x = *memory_->allocate(16);
+  const Buffer y = *memory_->allocate(16);
+  ASSERT_TRUE(stage->bind(0, {&x.view(), 1}, {&y.view(), 1}).ok());
+  ASSERT_TRUE(stage->run(0).ok());
+  recording.failure = Status(Code::kDevice, "memory: no sync");
+  const Status status = stage->run(0);
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.message(), "stage body: memory: no sync");
+}
+
+TEST(DeviceSet, TimeLimitsFollowTheModelledTime) {
+  using std::chrono::milliseconds;
+  const DeviceSet board{.devices = {}, .least_time_limit = milliseconds(1000)};
+  EXPECT_EQ(board.limit_for(milliseconds(100)), milliseconds(2000));
+  EXPECT_EQ(board.limit_for(milliseconds(3)), milliseconds(1000));
+  EXPECT_EQ(board.limit_for(milliseconds(0)), milliseconds(10'000)) << "not modelled";
+  EXPECT_EQ(DeviceSet().limit_for(milliseconds(3)), milliseconds(10'000)) << "a simulator";
+  const DeviceSet fixed{.devices = {}, .time_limit = milliseconds(7)};
+  EXPECT_EQ(fixed.limit_for(milliseconds(100)), milliseconds(7));
 }
 
 // The program of a modified bundle: its STORE goes to an absolute physical address.
