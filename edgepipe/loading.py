@@ -26,6 +26,9 @@ def load(
     slots: int | None = None,
     pinning: Pinning = Pinning.REQUIRED,
     trace: bool = False,
+    device_timeout_s: float | None = None,
+    device_hangs: tuple[int, int] = (3, 20),
+    device_trial: int = 100,
 ) -> Pipeline:
     """Load a bundle or an exported pipeline's folder and start a thread for each stage.
 
@@ -38,7 +41,15 @@ def load(
     ``serial`` runs all stages on one thread. Stage k of a bundle runs on the k-th of ``cores``,
     starting over after the last one; the default is the board's setting. ``slots`` limits the
     frames in flight, including results that have not been taken. ``trace`` records a trace for
-    ``write_trace``. Loading an exported pipeline imports its Python stages, so load only what you
+    ``write_trace``.
+
+    A run of a VTA stage that takes longer than ``device_timeout_s`` (None: 20 times the modelled
+    time, but at least 1 s, and 10 s on simulators) hangs: the device is reset and runs the frame
+    again. After ``device_hangs[0]`` hangs in the last ``device_hangs[1]`` runs the bundle's ARM
+    kernels take over, or the pipeline ends. Every ``device_trial`` frames (0: never) the device
+    then runs a frame again as a trial, and is used again after three that gave the same bytes.
+
+    Loading an exported pipeline imports its Python stages, so load only what you
     trust.
 
     Raises BundleError for a damaged bundle, PipelineError for a damaged exported pipeline, and
@@ -64,7 +75,11 @@ def load(
         "slots": slot_count(slots),
         "cores": [core_number("cores: a core", core) for core in cores or ()],
         "trace_spans": TRACE_SPANS if trace else 0,
+        "device_hangs": list(device_hangs),
+        "device_trial": device_trial,
     }
+    if device_timeout_s is not None:
+        options["device_timeout_s"] = device_timeout_s
     module = call("load_pipeline", os.fsencode(root), json.dumps(options))
     fitter = PictureFitter(manifest.preprocess)
     return Pipeline(module, fitter=fitter)

@@ -1,6 +1,7 @@
 #include "pipeline_options.h"
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -56,9 +57,27 @@ Status read(const std::string& key, const Json& value, Session::Options& options
     }
   } else if (key == "trace_spans") {
     return read_count(key, value, options.pipeline.trace_spans);
+  } else if (key == "device_timeout_s") {
+    const double seconds = value.get<double>();
+    if (!(seconds >= 0.001 && seconds <= 1e6)) {
+      return wrong(key + ": found " + value.dump() + ", expected seconds from 0.001 to 1000000");
+    }
+    options.device_time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+  } else if (key == "device_hangs") {
+    const auto found = value.get<std::array<std::int64_t, 2>>();
+    constexpr std::int64_t kMostRuns = 10'000;
+    if (found[0] < 1 || found[0] > found[1] || found[1] > kMostRuns) {
+      return wrong(key + ": found " + value.dump() +
+                   ", expected hangs and runs, at least 1 hang in at most 10000 runs");
+    }
+    options.pipeline.faults.most_hangs = static_cast<std::size_t>(found[0]);
+    options.pipeline.faults.runs = static_cast<std::size_t>(found[1]);
+  } else if (key == "device_trial") {
+    return read_count(key, value, options.pipeline.faults.trial_frames);
   } else {
     return wrong("found '" + key +
-                 "', expected device, serial, pinning, slots, cores or trace_spans");
+                 "', expected device, serial, pinning, slots, cores, trace_spans, "
+                 "device_timeout_s, device_hangs or device_trial");
   }
   return {};
 }

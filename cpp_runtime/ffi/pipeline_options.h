@@ -11,7 +11,8 @@ namespace edgepipe::binding {
 /// Reads a JSON object. Keys that are not there have these values:
 ///
 ///   {"device": "auto", "serial": false, "pinning": "required", "slots": 0, "cores": [],
-///    "trace_spans": 0}
+///    "trace_spans": 0, "device_timeout_s": by the modelled time, "device_hangs": [3, 20],
+///    "device_trial": 100}
 ///
 /// device: as DeviceRegistry::parse reads it; pinning: required, preferred or off; slots: 0 is as
 /// many as the pipeline chooses; cores: stage k runs on core k modulo their number.

@@ -23,7 +23,8 @@ class Durations:
 class StageStatistics:
     """One stage: the cores it may run on (none: any), its run times, its share of the time.
 
-    ``waiting`` frames wait for it now, ``retries`` frames were run again because the device had
+    ``waiting`` frames wait for it now, ``hangs`` runs of its device missed their deadline,
+    ``retries`` frames were run again because the device had
     hung, ``fallback_frames`` were run by the stage's fallback; ``fault`` is what the device did
     last.
     """
@@ -36,6 +37,7 @@ class StageStatistics:
     retries: int
     fallback_frames: int
     fault: str
+    hangs: int = 0  # older programs do not report it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

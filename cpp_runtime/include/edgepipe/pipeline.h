@@ -24,8 +24,9 @@
 // cancelled  undelivered frames are dropped; next() is kCancelled.
 //
 // A stage that misses its deadline and is repeatable (stage.h) runs the frame once more. If that
-// fails too, or its device fails, the node's fallback runs this frame and all later ones; without
-// one the error is the stage's. statistics() counts what happened.
+// fails too, if it happens too often (FaultPolicy), or if its device fails, the node's fallback
+// runs this frame and the later ones, until the device passes trials; without one the error is the
+// stage's. statistics() counts what happened.
 //
 // restart() returns from stopped, failed and cancelled to running, with the same stages.
 //
@@ -85,6 +86,7 @@ class Pipeline {
     // wake-up.
     std::chrono::microseconds spin{0};
     std::size_t trace_spans = 0;  // how many spans trace() can return; 0: no recording
+    FaultPolicy faults = {};
     // Called on the stage's thread when a device fails, with the failure and the recovery.
     std::function<void(const std::string& what)> on_fault = {};
   };

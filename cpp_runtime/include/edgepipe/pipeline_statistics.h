@@ -36,6 +36,7 @@ struct StageStatistics {
   DurationSummary busy;       // of one run of the stage
   double utilisation = 0;     // share of the time from the first submit to the last completion
   std::uint64_t waiting = 0;  // frames that are ready for the stage and not started
+  std::uint64_t hangs = 0;    // runs of the device that missed their deadline
   std::uint64_t retries = 0;  // frames run again because the device hung
   std::uint64_t fallback_frames = 0;  // frames that the stage's fallback ran
   std::string fault;                  // the device's last failure; empty: none

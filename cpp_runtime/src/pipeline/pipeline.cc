@@ -55,7 +55,7 @@ void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
 /// The stages on their threads, with what they run on.
 class Pipeline::Machinery {
  public:
-  Machinery(Graph graph, SlotBuffers buffers, const Options& options);
+  Machinery(Graph graph, DeviceMemory& memory, SlotBuffers buffers, const Options& options);
   ~Machinery();
   Machinery(const Machinery&) = delete;
   Machinery& operator=(const Machinery&) = delete;
@@ -78,6 +78,8 @@ class Pipeline::Machinery {
     std::optional<Thread> thread = std::nullopt;
   };
 
+  [[nodiscard]] std::vector<BufferView> views(std::size_t slot,
+                                              const std::vector<std::size_t>& tensors) const;
   [[nodiscard]] std::vector<StageThread> wanted_threads(const Worker& worker) const;
   Status start_worker(Worker& worker, const std::vector<StageThread>& as);
   void work(const Worker& worker);
@@ -102,7 +104,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& me
   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
   if (!buffers.ok()) return buffers.status().with_context("pipeline");
 
-  auto machinery = std::make_unique<Machinery>(std::move(graph), std::move(*buffers), options);
+  auto machinery =
+      std::make_unique<Machinery>(std::move(graph), memory, std::move(*buffers), options);
   if (Status status = machinery->bind_stages(); !status.ok()) return status;
   if (Status status = machinery->start_workers(); !status.ok()) return status;
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(machinery)));
@@ -116,14 +119,19 @@ const Graph& Pipeline::graph() const { return machinery_->graph(); }
 
 std::size_t Pipeline::slots() const { return machinery_->buffers().slots(); }
 
-Pipeline::Machinery::Machinery(Graph graph, SlotBuffers buffers, const Options& options)
+Pipeline::Machinery::Machinery(Graph graph, DeviceMemory& memory, SlotBuffers buffers,
+                               const Options& options)
     : graph_(std::move(graph)), buffers_(std::move(buffers)), options_(options) {
   FrameSchedule::Options schedule = schedule_options(graph_, buffers_.slots(), options);
   workers_.resize(schedule.workers);
   teams_.resize(schedule.stages.size());
   cores_.resize(schedule.stages.size());
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-    stages_.emplace_back(stage, graph_.nodes[stage], options.on_fault);
+    RecoveryMeans means{.policy = options.faults, .outputs = {}, .memory = &memory};
+    for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) {
+      means.outputs.push_back(views(slot, graph_.nodes[stage].writes));
+    }
+    stages_.emplace_back(stage, graph_.nodes[stage], options.on_fault, std::move(means));
     Worker& worker = workers_[schedule.stages[stage].worker];
     worker.name = worker.stages.empty() ? schedule.stages[stage].name : "serial";
     worker.stages.push_back(stage);
@@ -137,13 +145,15 @@ Pipeline::Machinery::~Machinery() {
   assert(schedule_->leases() == 0 && "a frame's lease outlives its pipeline");
 }
 
+std::vector<BufferView> Pipeline::Machinery::views(std::size_t slot,
+                                                   const std::vector<std::size_t>& tensors) const {
+  std::vector<BufferView> found;
+  found.reserve(tensors.size());
+  for (const std::size_t tensor : tensors) found.push_back(buffers_.view(slot, tensor));
+  return found;
+}
+
 Status Pipeline::Machinery::bind_stages() {
-  const auto views = [this](std::size_t slot, const std::vector<std::size_t>& tensors) {
-    std::vector<BufferView> found;
-    found.reserve(tensors.size());
-    for (const std::size_t tensor : tensors) found.push_back(buffers_.view(slot, tensor));
-    return found;
-  };
   for (const StageNode& node : graph_.nodes) {
     for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) {
       for (Stage* const stage : {node.stage.get(), node.fallback.get()}) {
@@ -255,6 +265,7 @@ PipelineStatistics Pipeline::Machinery::statistics() const {
     StageStatistics& entry = statistics.stages[stage];
     RecoveringStage::Record record = stages_[stage].record();
     entry.cores = cores_[stage];
+    entry.hangs = record.hangs;
     entry.retries = record.retries;
     entry.fallback_frames = record.fallback_frames;
     entry.fault = std::move(record.fault);

@@ -61,6 +61,7 @@ std::string PipelineStatistics::json() const {
                              {"utilisation", stage.utilisation},
                              {"waiting", stage.waiting},
 
+                             {"hangs", stage.hangs},
                              {"retries", stage.retries},
                              {"fallback_frames", stage.fallback_frames},
                              {"fault", stage.fault}});

@@ -67,9 +67,10 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                return std::string();
              })
       .value("--device-timeout", "S",
-             "time limit for one run of a VTA stage, in seconds (default: 10). A device that "
-             "exceeds it is reset and runs the frame again. If that fails too, the bundle's ARM "
-             "kernels take over, or the run ends",
+             "time limit for one run of a VTA stage, in seconds (default: 20 times the modelled "
+             "time, at least 1; at least 10 for simulators). A device that exceeds it is reset and "
+             "runs the frame again. If that fails too, the bundle's ARM kernels take over, or the "
+             "run ends",
              [&session](const std::string& value) {
                double seconds = 0;
                std::string expected =
@@ -78,6 +79,25 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                    std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
                return expected;
              })
+      .value("--device-hangs", "N/RUNS",
+             "give a device up after N hangs in the last RUNS runs of a stage (default: 3/20): the "
+             "bundle's ARM kernels take over, or the run ends",
+             [&session](const std::string& value) -> std::string {
+               const std::size_t slash = std::min(value.find('/'), value.size());
+               FaultPolicy& policy = session.pipeline.faults;
+               const bool read =
+                   parse_number(std::string_view(value).substr(0, slash), policy.most_hangs) &&
+                   slash < value.size() &&
+                   parse_number(std::string_view(value).substr(slash + 1), policy.runs);
+               const bool good = read && policy.most_hangs >= 1 &&
+                                 policy.most_hangs <= policy.runs && policy.runs <= 10'000;
+               return good ? "" : "e.g. 3/20, at most 10000 runs";
+             })
+      .value("--device-trial", "N",
+             "while ARM kernels stand in for a device, let it run every N-th frame too, and use it "
+             "again when it has given the same bytes 3 times in a row; 0: never (default: 100)",
+             to_number<std::size_t>(session.pipeline.faults.trial_frames, 0, 1'000'000,
+                                    "0 to 1000000"))
       .value("--fault", "F",
              "inject a fault into --device model: hang=N, stale-done=N or lost-interrupt=N, in "
              "every N-th run (repeatable)",

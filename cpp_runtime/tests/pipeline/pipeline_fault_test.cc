@@ -54,10 +54,11 @@ class PipelineFaultTest : public testing::PipelineModeTest {
     Graph graph = chain({affine(1), affine(1), affine(1)});
     graph.nodes[1].stage = std::move(device_stage);
     graph.nodes[1].fallback = std::move(fallback);
-    pipeline_ = *Pipeline::create(std::move(graph), *memory_,
-                                  {.mode = GetParam(), .on_fault = [this](const std::string& what) {
-                                     told_ += what + "\n";
-                                   }});
+    pipeline_ = *Pipeline::create(
+        std::move(graph), *memory_,
+        {.mode = GetParam(), .faults = faults_, .on_fault = [this](const std::string& what) {
+           told_ += what + "\n";
+         }});
     return *pipeline_;
   }
   Pipeline& start(std::vector<Status> results, bool with_fallback) {
@@ -87,6 +88,7 @@ class PipelineFaultTest : public testing::PipelineModeTest {
 
   static Status hang() { return {Code::kDeadline, "no answer; it has been reset"}; }
 
+  FaultPolicy faults_;
   int runs_ = 0;  // of the device's stage
   std::string told_;
   std::unique_ptr<Pipeline> pipeline_;
@@ -135,6 +137,69 @@ TEST_P(PipelineFaultTest, ABrokenDeviceIsNotTriedAgain) {
   EXPECT_EQ(runs_, 1);
   EXPECT_EQ(body().retries, 0u);
   EXPECT_EQ(body().fallback_frames, 1u);
+}
+
+TEST_P(PipelineFaultTest, AThirdHangInTwentyRunsEndsTheUseOfTheDevice) {
+  start({hang(), Status(), hang(), Status(), Status(), hang()}, /*with_fallback=*/true);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(*run(i), i + 3);
+  EXPECT_EQ(runs_, 6);
+  EXPECT_EQ(body().hangs, 3u);
+  EXPECT_EQ(body().retries, 2u);
+  EXPECT_EQ(body().fallback_frames, 3u) << "frames 3 to 5";
+  EXPECT_THAT(pipeline_->statistics().json(), HasSubstr("\"hangs\":3"));
+  EXPECT_EQ(body().fault,
+            "stage 1 'body' at frame 3: no answer; it has been reset; 3 of the last 20 runs hung; "
+            "its fallback takes over");
+}
+
+TEST_P(PipelineFaultTest, WithoutAFallbackTooManyHangsEndTheRunWithThatCause) {
+  faults_ = {.most_hangs = 2, .runs = 5};
+  start({hang(), Status(), hang()}, /*with_fallback=*/false);
+  EXPECT_TRUE(run(0).ok());
+  EXPECT_EQ(run(1).status().message(),
+            "stage 1 'body' at frame 1: no answer; it has been reset; 2 of the last 5 runs hung");
+  expect_account(1, 0, 1);
+}
+
+TEST_P(PipelineFaultTest, HangsThatAreFarApartAreNotTooMany) {
+  faults_ = {.most_hangs = 2, .runs = 5};
+  std::vector<Status> results;
+  for (int n = 0; n < 24; ++n) results.push_back(n % 6 == 0 ? hang() : Status());
+  start(std::move(results), /*with_fallback=*/true);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(*run(i), i + 3);
+  EXPECT_EQ(body().hangs, 4u);
+  EXPECT_EQ(body().fallback_frames, 0u);
+}
+
+TEST_P(PipelineFaultTest, ADeviceThatPassesItsTrialsIsUsedAgain) {
+  faults_ = {.trial_frames = 2, .trials = 2};
+  start({Status(Code::kDevice, "broken"), hang()}, /*with_fallback=*/true);
+  // 0 falls back; a trial at 2 fails, so the next is at 6; 6 and 7 pass; from 8 on the device runs.
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(*run(i), i + 3) << i;
+  EXPECT_EQ(runs_, 1 + 1 + 2 + 2);
+  EXPECT_EQ(body().fallback_frames, 8u);
+  EXPECT_EQ(told_,
+            "stage 1 'body' at frame 0: broken; its fallback takes over\n"
+            "stage 1 'body' at frame 2: no answer; it has been reset; the next trial is in 4 "
+            "frames\n"
+            "stage 1 'body' at frame 7: the device passed 2 trials; it is used again\n");
+}
+
+TEST_P(PipelineFaultTest, ADeviceThatComputesOtherBytesStaysOnItsFallback) {
+  faults_ = {.trial_frames = 1, .trials = 1};
+  start(std::make_unique<DeviceStage>(std::vector{Status(Code::kDevice, "broken")}, runs_),
+        std::make_unique<FunctionStage>("arm", affine(2)));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(*run(i), 2 * i + 4) << "the fallback's";
+  EXPECT_THAT(told_, HasSubstr("stage 1 'body' at frame 1: the device's output differs from the "
+                               "fallback's; the next trial is in 2 frames"));
+  EXPECT_EQ(body().fallback_frames, 3u);
+}
+
+TEST_P(PipelineFaultTest, WithoutTrialsTheDeviceIsLeftAlone) {
+  faults_ = {.trial_frames = 0};
+  start({Status(Code::kDevice, "broken")}, /*with_fallback=*/true);
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(*run(i), i + 3);
+  EXPECT_EQ(runs_, 1);
 }
 
 TEST_P(PipelineFaultTest, AStageWithSideEffectsIsNotRunAgain) {
@@ -215,7 +280,7 @@ class FaultyFpgaTest : public ::testing::Test {
         return Status();
       });
     }
-    pipeline_ = *Pipeline::create(std::move(graph), *memory_, {});
+    pipeline_ = *Pipeline::create(std::move(graph), *memory_, {.faults = faults_});
   }
 
   /// Runs this many frames; returns the first error or wrong result.
@@ -240,6 +305,7 @@ class FaultyFpgaTest : public ::testing::Test {
   [[nodiscard]] StageStatistics body() const { return pipeline_->statistics().stages[0]; }
 
   static constexpr std::size_t kBytes = 16;
+  FaultPolicy faults_;
   std::unique_ptr<NonCoherentMemory> memory_ =
       *NonCoherentMemory::create({.arena_bytes = std::size_t{1} << 20});
   std::unique_ptr<ModelDevice> device_;
@@ -280,7 +346,17 @@ TEST_F(FaultyFpgaTest, AHangThatNothingResetsGoesStraightToTheFallback) {
   start({{.kind = FaultKind::kHang, .every_runs = 3}}, /*with_fallback=*/true, /*reset=*/false);
   const Status status = run(6);
   EXPECT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(body().fallback_frames, 4u) << "frames 2 to 5";
+  EXPECT_EQ(body().fallback_frames, 5u) << "frames 1 to 5; one run was at the start";
+}
+
+TEST_F(FaultyFpgaTest, AnAcceleratorThatRecoversIsUsedAgainWithTheSameBits) {
+  faults_ = {.most_hangs = 1, .trial_frames = 2, .trials = 2};
+  start({{.kind = FaultKind::kHang, .every_runs = 4}}, /*with_fallback=*/true);
+  const Status status = run(12);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_GE(body().hangs, 2u);
+  EXPECT_LT(body().fallback_frames, 12u - 3u) << "it came back";
+  EXPECT_GT(device_->statistics().runs, 6u);
 }
 
 TEST_F(FaultyFpgaTest, StaleDoneFlagsAndLostInterruptsChangeNothing) {

@@ -12,6 +12,9 @@ import pipeline_bundles as bundles
 import pytest
 from needs import built, installed
 
+import edgepipe
+from edgepipe.errors import RuntimeFailure
+
 pytestmark = pytest.mark.sim
 
 FRAME = bundles.frames(1)[0]
@@ -104,7 +107,7 @@ def test_devices_of_a_kind_are_chosen_by_index(plain, device):
 
 def test_the_camera_program_recovers_and_counts_alike(with_fallback):
     options = ["--source", "synthetic", "--rate", "1000", "--frames", "10", "--headless"]
-    faults = ["--device", "model", "--fault", "hang=4", *TIME_LIMIT]
+    faults = ["--device", "model", "--fault", "hang=4", "--device-hangs", "9/20", *TIME_LIMIT]
     ran = subprocess.run(
         [str(built("edgepipe-cam")), str(with_fallback), *options, *faults],
         capture_output=True,
@@ -128,6 +131,9 @@ def test_the_camera_program_recovers_and_counts_alike(with_fallback):
         (("--device", "uio:0+0"), "--device: found 'uio:0+0', expected auto"),
         (("--priority", "100"), "--priority: found '100', expected 0 to 99"),
         (("--device-timeout", "0"), "--device-timeout: found '0', expected seconds"),
+        (("--device-hangs", "21/20"), "--device-hangs: found '21/20', expected e.g. 3/20"),
+        (("--device-hangs", "3"), "--device-hangs: found '3', expected e.g. 3/20"),
+        (("--device-trial", "-1"), "--device-trial: found '-1', expected 0 to 1000000"),
         (("--fault", "fire=1"), "--fault: found 'fire=1', expected hang=N"),
         (("--fault", "hang=1"), "--fault goes with --device model"),
     ],
@@ -158,6 +164,36 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     assert "hint: raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf\n" in (
         ran.stderr
     )
+
+
+def test_a_flaky_accelerator_is_given_up_and_comes_back(with_fallback):
+    faults = ("--device", "model", "--fault", "hang=6", *TIME_LIMIT)
+    ran = run(with_fallback, "--frames", "40", *faults, "--device-trial", "2")
+    body = body_of(ran, faulty=True)
+    assert body["hangs"] >= 3
+    assert 0 < body["fallback_frames"] < 30
+    assert "3 of the last 20 runs hung; its fallback takes over" in ran.stderr
+    assert "the device passed 3 trials; it is used again" in ran.stderr
+
+
+def test_without_arm_kernels_too_many_hangs_end_the_run_with_that_cause(plain):
+    faults = ("--device", "model", "--fault", "hang=4", *TIME_LIMIT)
+    ran = run(plain, "--frames", "40", *faults, "--device-hangs", "2/10")
+    assert ran.returncode == 1
+    assert "; 2 of the last 10 runs hung" in ran.stderr
+
+
+def test_python_gives_a_flaky_accelerator_up_too(with_fallback):
+    with pytest.raises(RuntimeFailure, match=r"device_hangs: found \[4,3\], expected hangs and"):
+        edgepipe.load(with_fallback, device_hangs=(4, 3))
+    with pytest.raises(
+        RuntimeFailure, match=r"device_timeout_s: found 0\.0, expected seconds from"
+    ):
+        edgepipe.load(with_fallback, device_timeout_s=0.0)
+    options = {"device_timeout_s": 30.0, "device_hangs": (1, 1), "device_trial": 0}
+    with edgepipe.load(with_fallback, device="model", **options) as pipeline:
+        pipeline(FRAME[0])
+        assert [stage.hangs for stage in pipeline.statistics().stages] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("device", ["simulator", "timed", "model"])
