@@ -50,7 +50,7 @@ class DeployOptions:
     ``operator`` names the person who deploys. ``unit`` is the systemd unit that runs the current
     release; if the board has it, it is stopped for the golden run and restarted after the switch.
     An empty ``unit`` leaves it alone. ``after`` is a shell command that runs on the board, in the
-    new release, after the switch. ``system`` is a prefix of the board's /run, for tests.
+    new release, after the switch. ``system`` is a prefix of the board's /etc and /run, for tests.
     """
 
     operator: str
@@ -269,8 +269,8 @@ def _accept(
         if verdict is None:
             return
         found = dict(re.findall(r"^(?:edgepipe-run: )?(error|hint): (.*)$", said, re.MULTILINE))
-        text = found.get("error", said.strip()).removeprefix("bundle: ")
         code = int(verdict[1])
+        text = found.get("error", f"exit code {code}").removeprefix("bundle: ")
         if code not in list(Refusal):
             raise DeployError(
                 f"{host}: the board cannot apply its policy: {text}",

@@ -175,6 +175,20 @@ def test_a_policy_that_is_not_understood_accepts_nothing(board, make, options, k
     assert error.exit_code == 19
 
 
+def test_a_program_that_knows_no_policies_is_not_used(
+    board, make_bundle, runtime, require, tmp_path
+):
+    require("require_signature=yes")
+    options = DeployOptions(operator="tester@host", runtimes=(runtime,), system=str(tmp_path))
+    with pytest.raises(DeployError) as caught:
+        deploy(board, make_bundle(), options)
+    assert str(caught.value) == (
+        "board: the board cannot apply its policy: exit code 2; no release is current yet"
+    )
+    assert caught.value.hint == "deploy with the programs of this version of edgepipe"
+    assert not list((board.root / "releases").glob(".*"))
+
+
 def test_the_programs_of_a_release_refuse_too(board, make, options, require, key, tmp_path):
     deploy(board, make(), options)
     require("require_signature=yes")
