@@ -1,7 +1,7 @@
-// Arrays at the border: tensors, whose memory is used as it is, or bytes.
+// Arrays in calls from Python: tensors, whose memory is used in place, or bytes.
 //
-// On the host an array is a tensor that shares memory with numpy. Over RPC it is a tensor of the
-// server's, or bytes, which travel with the call and so save a round trip.
+// On the host an array is a tensor that shares memory with numpy. Over RPC it is a tensor on the
+// server, or bytes, which are sent with the call and so save a round trip.
 #pragma once
 
 #include <tvm/ffi/any.h>
@@ -15,11 +15,11 @@
 
 namespace edgepipe::binding {
 
-/// The memory of a tensor in C order. Throws a kInvalidArgument for another one.
+/// The memory of a tensor. Throws a kInvalidArgument if the tensor is not in C order.
 std::span<std::byte> memory_of(const tvm::ffi::TensorView& tensor);
 
-/// What is in an array, a tensor or bytes; `value` outlives it. Throws a kInvalidArgument for
-/// anything else.
+/// The content of an array, a tensor or bytes, valid as long as `value`. Throws a kInvalidArgument
+/// for anything else.
 class Content {
  public:
   explicit Content(tvm::ffi::AnyView value);
@@ -30,8 +30,7 @@ class Content {
   std::span<const std::byte> memory_;
 };
 
-/// Memory that somebody else owns and that outlives the tensor, or lives as long as `owner`: for
-/// Tensor::FromNDAlloc.
+/// Borrowed memory for Tensor::FromNDAlloc: valid longer than the tensor, or as long as `owner`.
 struct Borrowed {
   void* data;
   std::shared_ptr<const void> owner = nullptr;

@@ -1,5 +1,5 @@
-// Registers what Python on the host and clients of TVM's RPC call. All names are TVM-FFI's global
-// functions of the process that this is loaded into:
+// Registers the functions that Python on the host and clients of TVM's RPC call. They are TVM-FFI's
+// global functions of the process that loads this library:
 //
 //   edgepipe.load_pipeline(path, options, [stage, function]...) -> pipeline_module.h
 //                                    a bundle, or an exported pipeline's folder, at work; functions

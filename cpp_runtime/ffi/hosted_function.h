@@ -16,12 +16,13 @@ namespace edgepipe::binding {
 
 class HostedFunction {
  public:
-  /// `function` gets a tensor of bytes for each input, then for each output: the pipeline's own
-  /// memory, which is another frame's after the call. What it throws is the frame's error.
+  /// `function` gets a tensor of bytes for each input, then for each output. They are the
+  /// pipeline's memory, which later frames reuse after the call. An exception becomes the frame's
+  /// error.
   explicit HostedFunction(tvm::ffi::Function function) : function_(std::move(function)) {}
 
-  /// What the tensors keep alive, so that reading one that a function has kept is no crash after
-  /// the pipeline's end. Before the first call.
+  /// What the tensors keep alive, so that a function may still read one after the pipeline has
+  /// ended. Call it before the first frame.
   void set_memory(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
 
   /// An EpStageFunction; `context` is the object.

@@ -1,4 +1,4 @@
-// InterpreterLockReleased: waiting for what may need the Python interpreter of this process.
+// InterpreterLockReleased: wait for something that may need this process's Python interpreter.
 //
 //   const InterpreterLockReleased released;  // a Python stage can end now
 //   thread.join();
@@ -21,8 +21,8 @@ class InterpreterLockReleased {
   void* thread_state_ = nullptr;  // Python's; null: the lock was not this thread's
 };
 
-/// Keeps what Python knows of this thread until the thread ends: without it every call of a Python
-/// function makes and frees that anew. No effect in a process without Python.
+/// Keeps Python's state of this thread until the thread ends. Otherwise every call of a Python
+/// function creates and frees it. No effect in a process without Python.
 void keep_interpreter_thread();
 
 }  // namespace edgepipe::binding

@@ -12,9 +12,9 @@
 //     std::int64_t add(std::int64_t n) { return value_ += n; }
 //   };
 //
-// A module is what Python holds of an object of ours, and the one kind of object that TVM's RPC
-// hands out. Its functions keep it alive. A method is of types that TVM-FFI converts, or takes
-// (PackedArgs, Any*) as they are.
+// Python holds a C++ object as a module, the only kind of object that TVM's RPC can return. Its
+// functions keep it alive. A method has parameters that TVM-FFI converts, or takes
+// (PackedArgs, Any*) unconverted.
 #pragma once
 
 #include <tvm/ffi/cast.h>

@@ -3,8 +3,8 @@
 //   OwnedHere<Session> session(opened.release());
 //
 // A forked child has the object's memory, but not its threads, and shares its files with the
-// parent. Destroying the object there would wait for threads for ever and remove the parent's
-// files, so in a child the object is left as it is; the end of the child frees its memory.
+// parent. Destroying the object there would wait forever for threads and remove the parent's
+// files, so a child never destroys it; its memory is freed when the child ends.
 #pragma once
 
 #include <pthread.h>
@@ -15,8 +15,8 @@
 
 namespace edgepipe::binding {
 
-/// How many forks lie between this process and the one that loaded the library. It is asked in
-/// every call from Python, where getpid would be a system call.
+/// The number of forks between the process that loaded the library and this one. Every call from
+/// Python reads it; getpid would be a system call each time.
 inline unsigned fork_count() {
   static std::atomic<unsigned> count{0};
   [[maybe_unused]] static const int registered =

@@ -31,7 +31,7 @@ constexpr double kCloseS = 5.0;  // how long the last reference's end waits for 
 constexpr std::int64_t kFull = -1;
 constexpr int kCountBits = 16;
 
-// What take returns is these objects as they are.
+// take returns these objects unchanged.
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(Detection) == 24 && sizeof(ClassScore) == 12);
 
@@ -91,7 +91,7 @@ class PipelineModule final : public Methods<PipelineModule> {
   const char* kind() const final { return "edgepipe_pipeline"; }
 
  private:
-  /// Holds the pipeline against close() for the time of a call.
+  /// Keeps close() from freeing the pipeline during a call.
   class Use {
    public:
     explicit Use(PipelineModule& module) : module_(module) {
@@ -289,7 +289,7 @@ class PipelineModule final : public Methods<PipelineModule> {
 
   void leave() { leave_behind(); }
 
-  /// Refuses a forked child, whose copy of the mutex another thread may have locked for ever.
+  /// Refuses a forked child, whose copy of the mutex another thread may have locked forever.
   void check_process() const {
     if (owner_.is_here()) return;
     check(Status(Code::kInvalidArgument, "pipeline: belongs to process " +
@@ -318,7 +318,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     return {};
   }
 
-  /// Gives up a pipeline whose stages do not end: their memory stays theirs.
+  /// Abandons a pipeline whose stages do not end, with the memory that they use.
   void leave_behind() {
     if (!owner_.is_here()) return;
     MutexLock lock(mutex_);
@@ -343,7 +343,8 @@ class PipelineModule final : public Methods<PipelineModule> {
     return sends_[frame % sends_.size()];
   }
 
-  /// Whether a frame has an owner, who takes it: a future, or nobody. Others are for anyone.
+  /// Whether a frame belongs to a future, or to nobody after a withdrawal. Any caller may take
+  /// others.
   static bool owned(std::int64_t id) { return (id & 1) != 0; }
 
   void append_frame(std::string& found, const RunningPipeline::Taken& taken, const Graph& graph,

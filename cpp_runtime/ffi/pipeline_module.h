@@ -9,10 +9,10 @@
 
 namespace edgepipe::binding {
 
-/// An array is a tensor in C order or bytes. Waits and effects are apart: the functions with a
-/// `timeout_s` wait that long and change nothing, so that a caller whom a signal has interrupted
-/// asks again; send and take never wait and may be repeated. A wait returns whether it has ended;
-/// with `is_last`, one that has not fails with kDeadline, which says what it waits for.
+/// An array is a tensor in C order or bytes. Waits and effects are separate: functions with a
+/// `timeout_s` wait that long and change nothing, so a caller that a signal interrupted can call
+/// again; send and take never wait and may be repeated. A wait returns whether its event came;
+/// with `is_last`, a wait without the event fails with kDeadline and says what it waits for.
 ///
 ///   describe() -> str                       JSON: name, device, slots, stages, labels, inputs, ...
 ///   set_input(name, array)                  for one run, and for those after it until another

@@ -23,7 +23,7 @@ constexpr const char* kParametersFile = "parameters.bin";
 constexpr int kPooledAllocator = 2;  // VirtualMachine.POOLED_ALLOCATOR of tvm/runtime/vm.py
 constexpr DLDevice kCpu{kDLCPU, 0};
 
-/// Memory of the tensor's own, aligned as TVM's kernels expect it.
+/// Memory owned by the tensor and aligned as TVM's kernels expect.
 struct Owned {
   void AllocData(DLTensor* tensor) {  // NOLINT
     tensor->data = ::operator new(ffi::GetDataSize(*tensor), kAlignment);

@@ -1,4 +1,4 @@
-"""A whole pipeline at the other end of a session: the functions that run it here, by RPC.
+"""Run a whole pipeline on an RPC server, with the same methods as a local one.
 
 with rpc.connect(port, key=key) as session:
     pipeline = load_on(session, Path("exported"))
@@ -37,11 +37,11 @@ Array = NDArray[Any]
 def load_on(
     session: Session, path: str | Path, *, device: str = "auto", slots: int | None = None
 ) -> Pipeline:
-    """Upload a bundle or an exported pipeline's folder and start it at the session's other end.
+    """Upload a bundle or an exported pipeline's folder and start it on the session's server.
 
-    It runs until it is closed, or the session ends. A call is a round trip, calls of several
-    threads are made one after the other, arrays travel with them. ``device`` runs VTA stages,
-    ``slots`` bounds the frames in flight. Relax stages for the CPU run in the server; Python stages
+    It runs until it is closed or the session ends. Each call is a round trip that carries its
+    arrays; calls from several threads are made one after another. ``device`` runs VTA stages,
+    ``slots`` limits the frames in flight. Relax stages for the CPU run on the server; Python stages
     cannot. Raises ``RpcError`` with the server's reason.
     """
     root, count = Path(path), slot_count(slots)
@@ -55,7 +55,7 @@ def load_on(
 
 
 class _Module:
-    """A module over there, whose functions are freed after the session."""
+    """A module on the server; its functions are freed after the session."""
 
     def __init__(self, session: Session, module: Any) -> None:
         self.session = session
@@ -67,7 +67,7 @@ class _Module:
 
 
 class _Functions(Functions):
-    """Calls a module's functions in the turns of its session."""
+    """Calls a module's functions, one call of the session at a time."""
 
     def __init__(self, what: str, module: Any, **options: Any) -> None:
         super().__init__(what, module, **options)
@@ -81,9 +81,9 @@ class _Functions(Functions):
 
 
 class _Transport(Transport):
-    """Arrays travel as bytes; a send that was interrupted may have arrived or not."""
+    """Sends arrays as bytes; an interrupted send may or may not have arrived."""
 
-    slice_s = 0.05  # a wait over there keeps the session from other calls
+    slice_s = 0.05  # a wait on the server blocks the session's other calls
     most_sent = 1
     _most_frames = 16
 
