@@ -74,8 +74,15 @@ def change_release(ground: Ground, total: Total) -> None:
 def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
     """Return the table's figures with their limits."""
 
-    def figure(name: str, value: float, unit: str = "", **bar: float) -> Figure:
-        return Figure(name=name, value=value, unit=unit, **bar)
+    def figure(
+        name: str,
+        value: float,
+        unit: str = "",
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> Figure:
+        return Figure(name=name, value=value, unit=unit, at_least=at_least, at_most=at_most)
 
     found = [
         figure("time", minutes, "min"),

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench import models
@@ -24,15 +25,17 @@ from edgepipe.virtual_board.board import SSH_HOST, VirtualBoard
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 HANG_EVERY = 25  # runs of a VTA stage
-HANG_LIMIT_S = 1
 SILENCE_S = 3  # until a silent camera is opened again
 PICTURES_PER_S = 30.0
+
+_HEALTHY = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 
 class Ground(ABC):
     """A machine with a camera and an accelerator that hangs now and then; a context manager."""
 
     deploys = False
+    hang_limit_s = 1
 
     @abstractmethod
     def shell(self, script: str, deadline_s: float = 60.0) -> str:
@@ -71,7 +74,8 @@ class Ground(ABC):
         return "/tmp/edgepipe-soak.jsonl"
 
     def _options(self) -> str:
-        return f"--jsonl {self.lines} --source-timeout {SILENCE_S} --device-timeout {HANG_LIMIT_S}"
+        limits = f"--source-timeout {SILENCE_S} --device-timeout {self.hang_limit_s}"
+        return f"--jsonl {self.lines} {limits}"
 
 
 def _popen(command: list[str], errors: Path) -> tuple[subprocess.Popen[str], int]:
@@ -183,21 +187,19 @@ class OnBoard(Ground):
     """The virtual Ultra96: vivid at /dev/video0, deploys over SSH, an FPGA model that hangs."""
 
     deploys = True
+    hang_limit_s = 3  # emulated cores take their time
 
     def __init__(self, bundle: Path) -> None:
         self._bundle = bundle
         self._folder = bundle.parent
         self._board = VirtualBoard(folder=models.ROOT / "build" / "test-board")
         progress = ConsoleProgress()
-        fpga = FpgaOptions(
-            accelerator=boards.load("ultra96").accelerator, faults=(f"hang={HANG_EVERY}",)
-        )
         self._board.down()
-        self._board.up(fpga=fpga, progress=progress)
+        self._board.up(fpga=_HEALTHY, progress=progress)
         progress.finish()
         self._target = Target(host=SSH_HOST, root="soak", ssh_config=self._board.ssh_config)
         self._options_of_deploy = DeployOptions(operator="soak", unit="", golden_timeout_s=300)
-        self._camera("osd_text_mode=2")
+        self._set_up_camera()
         self.deploy(0)
 
     def shell(self, script: str, deadline_s: float = 60.0) -> str:
@@ -227,7 +229,7 @@ class OnBoard(Ground):
     def plug(self) -> None:
         """Bind the driver again."""
         self.shell("echo vivid.0 > /sys/bus/platform/drivers/vivid/bind")
-        self._camera("osd_text_mode=2")
+        self._set_up_camera()
 
     def deploy(self, number: int) -> None:
         """Deploy the bundle under another name, so that it is another release."""
@@ -236,15 +238,27 @@ class OnBoard(Ground):
         files = {entry.path: storage.read_file(self._bundle, entry) for entry in manifest.files}
         files["soak.txt"] = f"{number}\n".encode()
         storage.write(copy, files, lambda entries: dataclasses.replace(manifest, files=entries))
-        deployment.deploy(self._target, deployment.open_source(copy), self._options_of_deploy)
+        with self._healthy():
+            deployment.deploy(self._target, deployment.open_source(copy), self._options_of_deploy)
 
     def roll_back(self) -> None:
         """Make the previous release the current one."""
-        deployment.rollback(self._target, self._options_of_deploy)
+        with self._healthy():
+            deployment.rollback(self._target, None, self._options_of_deploy)
 
     def close(self) -> None:
         """Stop the board."""
         self._board.down()
 
-    def _camera(self, control: str) -> None:
-        self.shell(f"v4l2-ctl --set-parm 10 && v4l2-ctl --set-ctrl {control}")
+    def _set_up_camera(self) -> None:
+        """Ask for ten pictures a second, without the text that vivid draws."""
+        self.shell("v4l2-ctl --set-parm 10 && v4l2-ctl --set-ctrl osd_text_mode=2")
+
+    @contextlib.contextmanager
+    def _healthy(self) -> Iterator[None]:
+        """Give the board an FPGA without faults: a release that meets one is refused."""
+        self._board.load_fpga(_HEALTHY)
+        try:
+            yield
+        finally:
+            self._board.load_fpga(dataclasses.replace(_HEALTHY, faults=(f"hang={HANG_EVERY}",)))
