@@ -115,6 +115,7 @@ def read_here(folder: str = FOLDER) -> Reading:
         ["sh", "-c", board_script.read(BOARD_SIDE), "edgepipe", "snapshots", "/", folder],
         capture_output=True,
         text=True,
+        errors="replace",
         check=True,
     )
     return parse(done.stdout.removeprefix(BEGIN + "\n"))

@@ -9,8 +9,9 @@
 
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <thread>
+
+#include "base/open_failure.h"
 
 extern char** environ;  // not declared by any POSIX header
 
@@ -43,8 +44,7 @@ struct Spawn {
 };
 
 Status failed(const std::string& what, int error) {
-  return Status(error == ENOENT ? Code::kNotFound : Code::kInternal,
-                what + ": " + std::generic_category().message(error));
+  return open_failure(error == ENOENT ? Code::kNotFound : Code::kInternal, what, error);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 
 #include <array>
 #include <cerrno>
-#include <system_error>
+
+#include "base/open_failure.h"
 
 namespace edgepipe {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::size_t kKeptBytes = 4096;  // a line and more
 Result<std::unique_ptr<LastWords>> LastWords::listen() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return Status(Code::kInternal, "socketpair: " + std::generic_category().message(errno));
+    return open_failure(Code::kInternal, "socketpair", errno);
   }
   std::unique_ptr<LastWords> words(new LastWords(FileDescriptor(ends[0]), FileDescriptor(ends[1])));
   words->end_.reserve(2 * kKeptBytes);

@@ -1,7 +1,10 @@
-// MappedFile: a whole file, mapped read-only for the lifetime of the object.
+// MappedFile: a private copy of a whole file, in memory of its own that is mapped read-only.
 //
 //   Result<MappedFile> file = MappedFile::open(folder / "weights.bin");
 //   std::span<const std::byte> content = file->bytes();
+//
+// A mapping of the file itself would end the process (SIGBUS) when somebody truncates the file, and
+// would change after its digest was checked. A copy costs 0.2 ms per MiB from the page cache.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +18,8 @@ namespace edgepipe {
 
 class MappedFile {
  public:
-  /// Maps a regular file. kNotFound if there is none, kInvalidArgument if it is not a regular file
-  /// or cannot be read. The file must not be truncated while mapped; edgepipe replaces files and
-  /// never rewrites them.
+  /// Copies a regular file, page-aligned. kNotFound if there is none, kInvalidArgument if it is not
+  /// a regular file or cannot be read, kCorrupt if it becomes shorter meanwhile.
   static Result<MappedFile> open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}

@@ -8,13 +8,14 @@
 #include <cstring>
 
 #include "base/file_descriptor.h"
+#include "base/open_failure.h"
 
 namespace edgepipe {
 
 Result<SharedMapping> SharedMapping::open(const std::string& path, const Options& options) {
   const FileDescriptor file(
       ::open(path.c_str(), O_RDWR | O_CLOEXEC | (options.uncached ? O_SYNC : 0)));
-  if (!file.valid()) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  if (!file.valid()) return open_failure(Code::kNotFound, path, errno);
   std::size_t bytes = options.bytes;
   struct stat found {};
   if (::fstat(file.number(), &found) == 0 && S_ISREG(found.st_mode)) {

@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
 #include "bundle/archive.h"
 
 namespace edgepipe {
@@ -39,7 +40,7 @@ Status BundleFiles::map_folder(const fs::path& folder) {
     contents_.emplace(name, file->bytes());
     mapped_.push_back(std::move(*file));
   }
-  if (error) return Status(Code::kInvalidArgument, "cannot be listed: " + error.message());
+  if (error) return open_failure(Code::kInvalidArgument, "cannot be listed", error.value());
   return {};
 }
 

@@ -251,14 +251,14 @@ class Results {
 
   Status open() {
     if (options_.jsonl) {
-      Result<OutputFile> file = create_file(*options_.jsonl);
+      Result<FileDescriptor> file = create_file(*options_.jsonl);
       if (!file.ok()) return file.status();
       lines_ = std::move(*file);
     }
     if (!options_.record) return {};
     std::error_code error;
     std::filesystem::create_directories(*options_.record, error);
-    Result<OutputFile> file = create_file(*options_.record / "results.jsonl");
+    Result<FileDescriptor> file = create_file(*options_.record / "results.jsonl");
     if (!file.ok()) return file.status();
     recorded_lines_ = std::move(*file);
     return {};
@@ -279,10 +279,10 @@ class Results {
     const auto pixels = session_.seen(frame);
     if (page_ != nullptr) page_->publish(frame.id(), pixels, line);
     Status status;
-    if (lines_) status = write_all(lines_.get(), line + "\n", *options_.jsonl);
+    if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
     if (status.ok() && options_.record) {
-      status = write_all(recorded_lines_.get(), line + "\n",
-                         (*options_.record / "results.jsonl").string());
+      status =
+          write_all(recorded_lines_, line + "\n", (*options_.record / "results.jsonl").string());
     }
     if (!status.ok() || !options_.record) return status;
     const Preprocess& preprocess = session_.bundle().manifest().preprocess;
@@ -295,8 +295,8 @@ class Results {
  private:
   Session& session_;
   const Options& options_;
-  OutputFile lines_;
-  OutputFile recorded_lines_;
+  FileDescriptor lines_;
+  FileDescriptor recorded_lines_;
   LivePage* page_ = nullptr;
   std::uint64_t damaged_ = 0;
 };

@@ -132,7 +132,7 @@ std::string check(const Options& options) {
 /// What happens to finished frames.
 class Results {
  public:
-  Results(Session& session, const Options& options, OutputFile output)
+  Results(Session& session, const Options& options, FileDescriptor output)
       : session_(session),
         options_(options),
         output_(std::move(output)),
@@ -154,7 +154,7 @@ class Results {
 
   Status write_line(std::string line) {
     line += '\n';
-    return write_all(output_.get(), line, options_.output);
+    return write_all(output_, line, options_.output);
   }
 
   void end_progress() const {
@@ -178,7 +178,7 @@ class Results {
 
   Session& session_;
   const Options& options_;
-  OutputFile output_;
+  FileDescriptor output_;
   bool show_progress_;
   std::uint64_t frames_ = 0;
   Clock::time_point shown_{};
@@ -261,7 +261,7 @@ int run(const Options& options) {
                            options.tensors->string() + ": cannot be created: " + error.message()));
     }
   }
-  Result<OutputFile> output = create_file(options.output);
+  Result<FileDescriptor> output = create_file(options.output);
   if (!output.ok()) return report_failure(kProgram, output.status());
   Result<std::unique_ptr<Session>> session = Session::open(options.bundle, options.session);
   if (!session.ok()) return report_failure(kProgram, session.status());

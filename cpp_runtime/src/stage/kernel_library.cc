@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/open_failure.h"
 #include "stage/core_team.h"
 
 namespace edgepipe {
@@ -106,7 +107,7 @@ int run_loop(Loop loop, void* data, int /*wanted_parts*/) {
 Result<FileDescriptor> memory_file(std::span<const std::byte> bytes, const std::string& name) {
   FileDescriptor file(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!file.valid()) {
-    return Status(Code::kOutOfMemory, name + ": memfd_create: " + std::strerror(errno));
+    return open_failure(Code::kOutOfMemory, name + ": memfd_create", errno);
   }
   while (!bytes.empty()) {
     const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());

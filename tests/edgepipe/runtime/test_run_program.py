@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import numpy as np
 import pipeline_bundles as bundles
@@ -66,6 +67,42 @@ def test_the_golden_output_on_aarch64(bundle):
     ran = run(bundle, "--golden", program=emulated("edgepipe-run"))
     assert ran.returncode == 0, ran.stderr.decode()
     assert b"bit-equal" in ran.stderr
+
+
+def test_an_interrupt_loses_no_line_when_the_reader_is_slow(bundle):
+    process = subprocess.Popen(
+        [built("edgepipe-run"), bundle, "--golden", "--frames", "1000000", "--no-pin"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pipesize=4096,
+    )
+    time.sleep(1)  # the pipe is full by now, and the program blocked in a write
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said.decode()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["frame"] for line in lines] == list(range(len(lines)))
+    assert f"{len(lines)} submitted = {len(lines)} delivered".encode() in said
+
+
+def test_a_bundle_that_is_truncated_while_it_runs_gives_the_golden_output_all_the_same(
+    tmp_path, network, files
+):
+    golden = {"frame": FRAME, "scores": network.run(FRAME)}
+    path = bundles.write_bundle(tmp_path / "truncated", files, golden)
+    process = subprocess.Popen(
+        [built("edgepipe-run"), path, "--golden", "--frames", "200", "--no-pin"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.readline()  # it runs
+    for file in path.rglob("*"):
+        if file.is_file():
+            os.truncate(file, 0)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said.decode()
+    assert b"golden: 200 frames x 1 outputs are bit-equal" in said
 
 
 def test_a_wrong_golden_output_says_where(tmp_path, network, files):

@@ -5,8 +5,10 @@ import dataclasses
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
+import needs
 import pytest
 
 from edgepipe.cli import top_command
@@ -133,6 +135,34 @@ def test_no_pipeline_is_a_clear_error(tmp_path):
     with pytest.raises(RuntimeFailure, match="this machine: no pipeline is running") as error:
         top(tmp_path, "--once")
     assert error.value.hint == "start one with edgepipe-run, edgepipe-cam or edgepipe run"
+
+
+def test_a_fifo_a_link_and_a_folder_are_passed_over_without_waiting(tmp_path):
+    publish(tmp_path)
+    name = f"edgepipe-{os.getpid()}"
+    os.mkfifo(tmp_path / f"{name}-1.json")
+    (tmp_path / f"{name}-2.json").symlink_to(tmp_path / f"{name}-0.json")
+    (tmp_path / f"{name}-3.json").symlink_to("/dev/zero")
+    (tmp_path / f"{name}-4.json").mkdir()
+    begun = time.monotonic()
+    reading = snapshot.read_here(str(tmp_path))
+    assert time.monotonic() - begun < 5
+    assert len(reading.snapshots) == 1
+    assert reading.notes == ()
+
+
+def test_a_file_of_another_user_than_its_process_is_passed_over(tmp_path):
+    if os.geteuid() != 0:
+        needs.lacking("only root can give a file to another user")
+    publish(tmp_path)
+    os.chown(tmp_path / f"edgepipe-{os.getpid()}-0.json", 12345, 12345)
+    assert snapshot.read_here(str(tmp_path)) == snapshot.Reading(snapshots=(), notes=())
+
+
+def test_bytes_that_are_no_text_are_noted(tmp_path):
+    (tmp_path / f"edgepipe-{os.getpid()}-0.json").write_bytes(b"\xff\n")
+    (note,) = snapshot.read_here(str(tmp_path)).notes
+    assert note == "found unreadable statistics: '\ufffd'"
 
 
 def test_a_process_that_is_gone_is_not_shown(tmp_path):

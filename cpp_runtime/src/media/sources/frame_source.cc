@@ -5,9 +5,9 @@
 
 #include <cerrno>
 #include <optional>
-#include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
 #include "media/pictures/pnm_header.h"
 
 namespace edgepipe {
@@ -16,15 +16,18 @@ Result<FrameSource> FrameSource::open(const std::filesystem::path& path, Format 
                                       const Preprocess& preprocess,
                                       const ByteStream::Waiting& waiting) {
   if (path == "-") {
-    return FrameSource(ByteStream(FileDescriptor(::dup(STDIN_FILENO)), waiting), "standard input",
-                       format, preprocess);
+    FileDescriptor input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+    if (!input.valid()) {
+      return open_failure(Code::kNotFound, "standard input: cannot be opened", errno,
+                          "start the program with an open standard input");
+    }
+    return FrameSource(ByteStream(std::move(input), waiting), "standard input", format, preprocess);
   }
   // O_NONBLOCK: a FIFO without a writer is silent, instead of blocking open(2).
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
-    return Status(Code::kNotFound,
-                  path.string() + ": cannot be opened: " + std::generic_category().message(errno),
-                  "check the name and the permissions");
+    return open_failure(Code::kNotFound, path.string() + ": cannot be opened", errno,
+                        "check the name and the permissions");
   }
   return FrameSource(ByteStream(std::move(file), waiting), path.string(), format, preprocess);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/open_failure.h"
 #include "edgepipe/picture_source.h"
 #include "media/pictures/pnm_header.h"
 #include "media/sources/pacer.h"
@@ -40,7 +41,7 @@ Result<Picture> parse_pnm(std::span<const std::byte> bytes, std::uint64_t most_p
   return picture;
 }
 
-/// A file that stays mapped while its picture is lent.
+/// A file that stays in memory while its picture is lent.
 class MappedPicture final : public PictureOwner {
  public:
   explicit MappedPicture(MappedFile file) : file_(std::move(file)) {}
@@ -115,7 +116,7 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
       if (is_picture(entries->path())) files.push_back(entries->path());
     }
-    if (error) return Status(Code::kNotFound, path.string() + ": " + error.message());
+    if (error) return open_failure(Code::kNotFound, path.string(), error.value());
     std::sort(files.begin(), files.end());
     if (files.empty()) {
       return Status(Code::kNotFound,

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
+
 namespace edgepipe {
 namespace {
 
@@ -50,9 +52,8 @@ Result<std::shared_ptr<V4l2Stream>> V4l2Stream::open(const std::string& path,
                                                      const Options& options, V4l2Calls& calls) {
   const int file = calls.open(path.c_str());
   if (file < 0) {
-    return Status(Code::kNotFound,
-                  path + ": cannot be opened: " + std::generic_category().message(errno),
-                  "connect a camera; `v4l2-ctl --list-devices` shows which there are");
+    return open_failure(Code::kNotFound, path + ": cannot be opened", errno,
+                        "connect a camera; `v4l2-ctl --list-devices` shows which there are");
   }
   std::shared_ptr<V4l2Stream> stream(new V4l2Stream(path, file, calls));
   Status status = stream->check_device();
