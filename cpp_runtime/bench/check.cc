@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/failure.h"
+#include "base/console.h"
 #include "bundle/stage_loader.h"
 #include "edgepipe/bundle.h"
 #include "simulator/simulator.h"
