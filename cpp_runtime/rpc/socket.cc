@@ -40,7 +40,8 @@ Socket::Socket(FileDescriptor descriptor, std::chrono::milliseconds patience,
 }
 
 Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
-                               std::chrono::milliseconds patience, std::vector<int> stop_on) {
+                               std::chrono::milliseconds patience,
+                               const std::vector<int>& stop_on) {
   const std::string address = host + ":" + std::to_string(port);
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;

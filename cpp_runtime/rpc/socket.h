@@ -32,7 +32,8 @@ class Socket {
   /// Connects to `host`, a name or an address. kNotFound if nobody answers. Looking up a name may
   /// take longer than `patience`.
   static Result<Socket> connect(const std::string& host, std::uint16_t port,
-                                std::chrono::milliseconds patience, std::vector<int> stop_on = {});
+                                std::chrono::milliseconds patience,
+                                const std::vector<int>& stop_on = {});
 
   /// Starts the time again: the functions that follow have `patience`.
   void allow(std::chrono::milliseconds patience) { end_ = Clock::now() + patience; }
