@@ -243,8 +243,8 @@ Status run_golden(Session& session, const Options& options, Results& results, Fr
 int verify(const Options& options) {
   Result<std::unique_ptr<Bundle>> bundle = Bundle::open(options.bundle, options.session.policy);
   if (!bundle.ok()) return report_failure(kProgram, bundle.status());
-  std::printf("version %llu\n", static_cast<unsigned long long>((*bundle)->manifest().version));
-  if (!(*bundle)->signer().empty()) std::printf("signer %s\n", (*bundle)->signer().c_str());
+  print_line(stdout, "version " + std::to_string((*bundle)->manifest().version));
+  if (!(*bundle)->signer().empty()) print_line(stdout, "signer " + (*bundle)->signer());
   return kOk;
 }
 

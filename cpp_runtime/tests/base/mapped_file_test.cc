@@ -46,5 +46,13 @@ TEST(MappedFile, AFifoIsRefusedAtOnce) {
   EXPECT_EQ(MappedFile::open(path).status().message(), path.string() + ": not a regular file");
 }
 
+TEST(MappedFile, AFileThatEndsBeforeItsSizeIsRefused) {
+  // Files of sysfs state a page as their size and end sooner, as a file does that is cut meanwhile.
+  const std::string path = "/sys/devices/system/cpu/online";
+  const Status status = MappedFile::open(path).status();
+  EXPECT_EQ(status.message(), path + ": became shorter while it was read");
+  EXPECT_EQ(status.hint(), "wait until the program that writes it has finished");
+}
+
 }  // namespace
 }  // namespace edgepipe

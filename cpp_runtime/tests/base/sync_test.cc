@@ -60,8 +60,7 @@ TEST(SyncTest, NotifyEndsAWaitWithoutADeadlineThatComes) {
   }
 }
 
-// Sets the machine's clock, so it runs only on request: tests/board/test_board_clock.py does so on
-// the virtual board.
+// Sets the machine's clock, so it runs only on request, on a machine that nothing else uses.
 TEST(SyncTest, SettingTheWallClockChangesNoWait) {
   if (std::getenv("EDGEPIPE_TEST_SETS_CLOCK") == nullptr) {
     GTEST_SKIP() << "EDGEPIPE_TEST_SETS_CLOCK is not set";
