@@ -60,7 +60,7 @@ class PipelineSessionTest : public ::testing::Test {
 
   std::filesystem::path folder_;
   nlohmann::json description_ = {
-      {"format", 3},
+      {"format", 4},
       {"name", "twice"},
       {"tensors", {tensor("data"), tensor("first.y"), tensor("second.y")}},
       {"inputs", {"data"}},
