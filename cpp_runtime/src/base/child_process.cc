@@ -92,7 +92,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   pid_t id = 0;
   const int error =
       ::posix_spawnp(&id, name.c_str(), &spawn.files, &spawn.attributes, texts.data(), environ);
-  if (error != 0) return failed(name, error);
+  if (error != 0) return failed(name + " cannot be started", error);
   (*words)->close_writer();
   return ChildProcess(id, name, std::move(output), *std::move(words));
 }
