@@ -4,7 +4,7 @@
 //   std::span<const std::byte> content = file->bytes();
 //
 // A mapping of the file itself would end the process (SIGBUS) when somebody truncates the file, and
-// would change after its digest was checked. A copy costs 0.2 ms per MiB from the page cache.
+// would change after its digest was checked.
 #pragma once
 
 #include <cstddef>
