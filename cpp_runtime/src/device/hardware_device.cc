@@ -57,9 +57,8 @@ Status HardwareDevice::prove_idle() {
   while (fetching() && Clock::now() < deadline) {
     std::this_thread::sleep_for(options_.poll_interval);
   }
-  const Status busy(Code::kDevice,
-                    "vta: still runs a program of an earlier process, or hangs in it",
-                    "program its bitstream again, then examine the board with `edgepipe doctor`");
+  Status busy(Code::kDevice, "vta: still runs a program of an earlier process, or hangs in it",
+              "program its bitstream again, then examine the board with `edgepipe doctor`");
   if (fetching()) return busy;
   // The modules work in order: a program that has stored its number is behind all earlier stores.
   const Result<std::vector<InstructionWord>> fence =
