@@ -26,7 +26,7 @@ OwnDevice::OwnDevice(const edgepipe::Accelerator& accelerator, edgepipe::DeviceM
   }
 }
 
-Status OwnDevice::run(const Submission& submission) {
+Status OwnDevice::run_checked(const Submission& submission) {
   const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
   if (!turn.ok()) return turn.status();
   const Clock::time_point begin = Clock::now();

@@ -14,12 +14,10 @@ class OwnDevice final : public edgepipe::Device {
   const edgepipe::Accelerator& accelerator() const override { return accelerator_; }
   edgepipe::DeviceMemory& memory() override { return memory_; }
 
-  /// An interpreter has nothing to prepare.
-  edgepipe::Status prepare(const edgepipe::Submission&) override { return {}; }
-
-  edgepipe::Status run(const edgepipe::Submission& submission) override;
-
  private:
+  /// Runs a program that Device::run has checked.
+  edgepipe::Status run_checked(const edgepipe::Submission& submission) override;
+
   edgepipe::Status execute(const edgepipe::Instruction& instruction);
   edgepipe::Status load(const edgepipe::Instruction& instruction);
   edgepipe::Status store(const edgepipe::Instruction& instruction);

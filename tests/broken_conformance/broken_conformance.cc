@@ -27,10 +27,9 @@ class ChangedDevice final : public edgepipe::Device {
   explicit ChangedDevice(Run run) : run_(run) {}
   const edgepipe::Accelerator& accelerator() const override { return device_.accelerator(); }
   edgepipe::DeviceMemory& memory() override { return memory_; }
-  Status prepare(const Submission&) override { return {}; }
-  Status run(const Submission& submission) override { return run_(device_, submission); }
-
  private:
+  Status run_checked(const Submission& submission) override { return run_(device_, submission); }
+
   OwnMemory memory_;
   OwnDevice device_{edgepipe::Accelerator(), memory_};
   const Run run_;
