@@ -34,8 +34,9 @@ class PicturePipe final : public PictureSource {
 
   Status open(const SilencePolicy& policy) {
     Result<FrameSource> bytes = open_raw(path_, {.limit = policy.limit, .steps = &steps_});
-    if (bytes.ok()) bytes_.emplace(*std::move(bytes));
-    return bytes.ok() ? Status() : bytes.status();
+    if (!bytes.ok()) return bytes.status();
+    bytes_.emplace(*std::move(bytes));
+    return {};
   }
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
@@ -74,8 +75,9 @@ class PictureFifo final : public PictureSource {
   /// Does not wait for a writer.
   Status open() {
     Result<FrameSource> bytes = open_raw(path_, {.limit = policy_.limit, .steps = &waits_});
-    if (bytes.ok()) bytes_.emplace(*std::move(bytes));
-    return bytes.ok() ? Status() : bytes.status();
+    if (!bytes.ok()) return bytes.status();
+    bytes_.emplace(*std::move(bytes));
+    return {};
   }
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
