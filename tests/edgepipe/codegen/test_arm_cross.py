@@ -3,17 +3,7 @@
 import numpy as np
 import pytest
 from aarch64_stage import run_on_aarch64
-from arm_layers import (
-    Conv,
-    Epilogue,
-    MaxPool,
-    Resize,
-    Sum,
-    Term,
-    TransposedConv,
-    first_convolution,
-    spec,
-)
+from arm_layers import first_convolution, spec
 
 from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
@@ -21,7 +11,18 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers.records import Concat, Leaky, LeakySum
+from vta_stages.layers.records import (
+    Concat,
+    Conv,
+    Epilogue,
+    Leaky,
+    LeakySum,
+    MaxPool,
+    Resize,
+    Sum,
+    Term,
+    TransposedConv,
+)
 
 pytestmark = pytest.mark.cross
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tvm_ffi
-from arm_layers import Conv, Epilogue, MaxPool, module_of, spec
+from arm_layers import module_of, spec
 from tvm import tirx
 
 from bench.arm import STEMS, relax_stage
@@ -18,6 +18,7 @@ from edgepipe.errors import CodegenError
 from edgepipe.partition.operators import match_operators
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import read_main, run_module
+from vta_stages.layers.records import Conv, Epilogue, MaxPool
 
 # Pieces of a shared loop; a free thread takes one (cpp_runtime/src/stage/kernel_library.cc).
 PARTS = 64
