@@ -42,7 +42,7 @@ def test_an_accelerator_that_hangs_fails(board, virtual_board, capsys):
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=("hang=20",)))
     code, found = examine(board, capsys)
     assert (code, found["self-test"]["state"]) == (1, "fail")
-    assert "passed their deadline" in found["self-test"]["text"]
+    assert "missed their deadline" in found["self-test"]["text"]
 
 
 def test_another_encoding_revision_in_the_fpga_fails(board, virtual_board, capsys):

@@ -17,6 +17,7 @@ STEPS = (
     "connect",
     "pre-flight check",
     "send",
+    "ask the board's policy",
     "golden run on the board",
     "switch to release 2",
     "remove old releases",

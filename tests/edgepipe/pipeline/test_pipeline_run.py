@@ -179,7 +179,7 @@ def test_an_arm_stage_has_a_thread_on_each_of_its_cores(start: Start, tmp_path: 
             name = (task / "comm").read_text().strip()
             if "kernels" in name:
                 found[name] = os.sched_getaffinity(int(task.name))
-        names = ["0_kernels", *(f"0_kernels.{index}" for index in range(1, len(cores)))]
+        names = ["kernels", *(f"kernels.{index}" for index in range(1, len(cores)))]
         assert found == {name: {core} for name, core in zip(names, cores, strict=True)}
 
 

@@ -33,7 +33,7 @@ def bundle(tmp_path_factory):
 def module(bundle):
     loaded = library.call("load_pipeline", str(bundle), "{}")
     yield loaded
-    loaded.close(30.0)
+    loaded.close(30.0, True)
 
 
 def frame(seed=1):
@@ -140,7 +140,7 @@ def test_arrays_that_are_none_are_refused(module):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"slot": 3}, "found 'slot', expected device, serial, pinning, slots, cores or"),
+        ({"slot": 3}, "found 'slot', expected device, serial, pinning, slots, cores, "),
         ({"pinning": "maybe"}, 'found pinning "maybe", expected required, preferred or off'),
         ({"slots": -1}, "slots: found -1"),
         ({"cores": 1}, "cores: found 1, expected another type"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from accelerators import FOUR_BY_EIGHT
 
-from edgepipe.errors import RuntimeFailure
+from edgepipe.errors import AcceleratorError, RuntimeFailure
 from edgepipe.runtime import library
 from edgepipe.runtime.simulator import Simulator, describe
 from vta_stages.accelerator import Accelerator
@@ -57,7 +57,7 @@ def test_an_unknown_kernel_lists_the_known_ones() -> None:
 
 
 def test_an_impossible_accelerator_is_refused() -> None:
-    with pytest.raises(RuntimeFailure, match="batch is 3, expected a power of two"):
+    with pytest.raises(AcceleratorError, match="batch is 3, expected a power of two"):
         Simulator(Accelerator(batch=3))
 
 
