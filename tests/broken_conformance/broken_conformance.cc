@@ -27,6 +27,7 @@ class ChangedDevice final : public edgepipe::Device {
   explicit ChangedDevice(Run run) : run_(run) {}
   const edgepipe::Accelerator& accelerator() const override { return device_.accelerator(); }
   edgepipe::DeviceMemory& memory() override { return memory_; }
+
  private:
   Status run_checked(const Submission& submission) override { return run_(device_, submission); }
 
