@@ -110,7 +110,7 @@ OptionTable option_table(Options& options) {
       .value("--max-pixels", "N",
              "refuse pictures of more than N pixels before they are decoded (default: " +
                  std::to_string(kMostPixels) + ", enough for 7680x4320)",
-             to_number<std::uint64_t>(options.session.most_pixels, 1, 16384 * 16384,
+             to_number<std::uint64_t>(options.session.most_pixels, 1, std::uint64_t{16384} * 16384,
                                       "a number from 1 to 268435456"))
       .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop))
       .value(
