@@ -42,12 +42,13 @@ def live(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
     """Run one life, with the camera unplugged again and again."""
     end = time.monotonic() + seconds
     life = Life(ground, total, folder / "errors.txt")
+    was_unplugged = False
     try:
         while life.alive and (left := end - time.monotonic()) > 0:
             wait(min(CALM_S, left), life)
-            if end - time.monotonic() > CALM_S + UNPLUGGED_S:
+            total.unplugged += was_unplugged  # counts once there was time to open it again
+            if was_unplugged := end - time.monotonic() > CALM_S + UNPLUGGED_S:
                 ground.unplug()
-                total.unplugged += 1
                 try:
                     wait(UNPLUGGED_S, life)
                 finally:
