@@ -49,7 +49,8 @@ def board(tmp_path):
 @pytest.mark.cross
 def test_what_is_installed_on_an_aarch64_board_runs_on_the_oldest_image(tmp_path):
     built("edgepipe-rpcd", "aarch64")
-    command = ["cmake", "--install", BUILD / "aarch64", "--prefix", tmp_path]
+    command = ["cmake", "--install", BUILD / "aarch64"]
+    command += ["--component", "board", "--prefix", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
     done = check(tmp_path)
     assert done.returncode == 0, done.stderr
