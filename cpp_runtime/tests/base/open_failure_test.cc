@@ -51,7 +51,9 @@ TEST(OpenFailure, TooManyOpenFilesAreNamedWhereverOneIsOpened) {
   const testing::ScratchFolder scratch;
   const std::filesystem::path path = scratch.path() / "file.ppm";
   testing::write_file(path, "P6 1 1 255\nrgb");
-  std::vector<Status> found;
+  // UBSan opens a file when it meets an object's class for the first time, so it meets them here.
+  std::vector<Status> found = {V4l2Stream::open("/dev/null", {}, V4l2Calls::kernel()).status()};
+  found.clear();
   {
     const NoFileLeft full;
     found.push_back(MappedFile::open(path).status());
