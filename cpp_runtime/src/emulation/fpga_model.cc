@@ -81,8 +81,10 @@ Status FpgaModel::run() {
     hung_ = true;
     return {};
   }
-  write(vta::kDone, 1);
+  // Done comes last: a driver that polls it starts the next run at once, and idle would then
+  // replace its start bit.
   write(vta::kFetch + vta::kControl, vta::kIdle);
+  write(vta::kDone, 1);
   if (due(FaultKind::kLostInterrupt)) {
     options_.on_event("run " + std::to_string(runs_) + ": injected lost interrupt");
     return {};
