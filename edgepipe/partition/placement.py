@@ -65,7 +65,7 @@ def place(
                 value=f"{operator.name}=arm",
             )
         if wish:
-            device, reason = wish, "asked for with --place"
+            device, reason = wish, "placed there on request"
         elif refusal or operator.name in (on_arm or {}):
             device, reason = "arm", refusal or (on_arm or {})[operator.name]
         elif operator.name in front:
