@@ -39,8 +39,8 @@ exit codes:
   0 success, 1 failure (with one error line and a hint), 2 wrong use, 130 interrupted (Ctrl-C,
   SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
   13 bitstream, 14 runtime version; the bundle is refused because 15 it is not signed, 16 its signer
-  is not allowed, 17 it is not what was signed, 18 the board has had a later version, 19 its
-  signature cannot be verified here
+  is not allowed, 17 it has changed since it was signed, 18 the board has run a later version,
+  19 its signature cannot be verified
 
 a first example:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
