@@ -11,6 +11,7 @@ from edgepipe.bundle import storage
 from edgepipe.errors import PipelineError
 from edgepipe.fitting import PictureFitter
 from edgepipe.integers import core_number, slot_count
+from edgepipe.runtime.device_options import device_options
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 
@@ -65,21 +66,24 @@ def load(
                 hint="give relax_stage(), arm_stage() or python_stage() a core",
             )
         return load_exported(root).start(
-            serial=serial, slots=slots, pinning=pinning, device=device, trace=trace
+            serial=serial,
+            slots=slots,
+            pinning=pinning,
+            device=device,
+            trace=trace,
+            device_timeout_s=device_timeout_s,
+            device_hangs=device_hangs,
+            device_trial=device_trial,
         )
     manifest = storage.read_manifest(root)
     options = {
-        "device": device,
         "serial": serial,
         "pinning": pinning,
         "slots": slot_count(slots),
         "cores": [core_number("cores: a core", core) for core in cores or ()],
         "trace_spans": TRACE_SPANS if trace else 0,
-        "device_hangs": list(device_hangs),
-        "device_trial": device_trial,
+        **device_options(device, device_timeout_s, device_hangs, device_trial),
     }
-    if device_timeout_s is not None:
-        options["device_timeout_s"] = device_timeout_s
     module = call("load_pipeline", os.fsencode(root), json.dumps(options))
     fitter = PictureFitter(manifest.preprocess)
     return Pipeline(module, fitter=fitter)

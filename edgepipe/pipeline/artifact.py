@@ -27,6 +27,7 @@ from edgepipe.pipeline.python_stages import PythonStage, export_function, load_f
 from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
 from edgepipe.pipeline.stage import Stage
 from edgepipe.rpc.link import RpcServer
+from edgepipe.runtime.device_options import device_options
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 from edgepipe.runtime.ports import Port
@@ -81,13 +82,18 @@ class BuiltPipeline:
         pinning: Pinning = Pinning.REQUIRED,
         device: str = "auto",
         trace: bool = False,
+        device_timeout_s: float | None = None,
+        device_hangs: tuple[int, int] = (3, 20),
+        device_trial: int = 100,
     ) -> Pipeline:
         """Load the stages and start a thread for each, on the stage's cores.
 
         ``slots`` is the number of frames in flight, including results that have not been taken; by
         default one per stage and eight for the caller. ``serial`` runs all stages on one thread.
-        ``device`` runs VTA stages. ``trace`` records a trace for ``write_trace``. Raises
-        RuntimeFailure with the message from C++, PipelineError for a missing device.
+        ``device`` runs VTA stages; ``device_timeout_s``, ``device_hangs`` and ``device_trial`` say
+        what happens when it hangs, as in ``edgepipe.load``. ``trace`` records a trace for
+        ``write_trace``. Raises RuntimeFailure with the message from C++, PipelineError for a
+        missing device.
         """
         count = slot_count(slots)
         found = self._description
@@ -108,8 +114,8 @@ class BuiltPipeline:
                 "serial": serial,
                 "slots": count or len(found["stages"]) + 8,
                 "pinning": pinning,
-                "device": device,
                 "trace_spans": TRACE_SPANS if trace else 0,
+                **device_options(device, device_timeout_s, device_hangs, device_trial),
             }
             functions = [part for stage in hosted for part in (stage.name, stage)]
             module = call(

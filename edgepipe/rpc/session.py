@@ -23,7 +23,8 @@ _BUNDLE = f"bundle{storage.ARCHIVE_SUFFIX}"
 class StageTime:
     """The time of a stage on the server, over ``runs`` runs, in microseconds.
 
-    ``fault`` is the last fault of its device; its fallback then ran ``fallback_runs`` times.
+    ``fault`` is the last fault of its device. ``retries`` runs were repeated on the device and
+    ``fallback_runs`` were made by the stage's fallback, among all runs.
     """
 
     name: str
@@ -32,6 +33,7 @@ class StageTime:
     min_us: float
     median_us: float
     max_us: float
+    retries: int
     fallback_runs: int
     fault: str
 
@@ -43,6 +45,22 @@ class GoldenReport:
     network: str
     device: str
     stages: tuple[StageTime, ...]
+
+    def check_device(self, host: str = "") -> None:
+        """Raise ``RpcError`` unless the device ran every VTA stage without a fault.
+
+        ``host`` is the board, for the hint.
+        """
+        for stage in self.stages:
+            if stage.fault:
+                raise RpcError(
+                    f"the outputs are right, but stage '{stage.name}' did not run on {self.device} "
+                    f"without a fault ({stage.retries} runs repeated, {stage.fallback_runs} on its "
+                    f"fallback): {stage.fault}",
+                    hint="examine the board",
+                    option="examination" if host else "",
+                    value=host,
+                )
 
 
 class Session(Closing):
@@ -88,7 +106,8 @@ class Session(Closing):
         """Upload the bundle, run its golden input ``repeat`` times stage by stage, and compare.
 
         ``device`` runs the VTA stages: auto, simulator, timed or uio. Raises ``RpcError`` if a
-        stage fails or an output is not bit-equal. The time of the first run is not counted.
+        stage fails or an output is not bit-equal. The outputs are also right if a stage's fallback
+        ran: ``GoldenReport.check_device`` tells. The time of the first run is not counted.
         """
         if repeat < 1:
             raise RpcError(
@@ -113,6 +132,7 @@ class Session(Closing):
                     min_us=time["min_us"],
                     median_us=time["median_us"],
                     max_us=time["max_us"],
+                    retries=time["retries"],
                     fallback_runs=time["fallback_runs"],
                     fault=time["fault"],
                 )

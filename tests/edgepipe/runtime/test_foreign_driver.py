@@ -13,6 +13,9 @@ import pytest
 from needs import BUILD, built, lacking
 
 from edgepipe.cli import rpc_command
+from edgepipe.cli.hints import hint_of
+from edgepipe.errors import RpcError
+from edgepipe.rpc.session import GoldenReport, StageTime
 
 pytestmark = pytest.mark.sim
 
@@ -103,9 +106,7 @@ def test_a_device_without_a_path_is_wrong_use(bundle):
     assert "expected auto, simulator, timed, uio, model or driver:PATH@REVISION" in ran.stderr
 
 
-def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
-    tmp_path, monkeypatch, capsys
-):
+def test_over_rpc_a_golden_run_on_the_bundles_arm_kernels_fails(tmp_path, monkeypatch, capsys):
     network = bundles.make_network()
     files = bundles.compile_files(network) | bundles.compile_fallback(network)
     golden = {"frame": FRAME, "scores": network.run(FRAME)}
@@ -122,7 +123,34 @@ def test_over_rpc_a_driver_that_fails_is_replaced_by_the_bundles_arm_kernels(
         server=str(built("edgepipe-rpcd")),
         allow_root=True,
     )
-    assert rpc_command.run_golden(options) == 0
+    with pytest.raises(RpcError) as raised:
+        rpc_command.run_golden(options)
+    assert str(raised.value).startswith(
+        "the outputs are right, but stage 'body' did not run on driver without a fault (0 runs "
+        "repeated, 4 on its fallback): stage 1 'body' at frame 0: "
+    )
+    assert hint_of(raised.value, options) == "examine the board"
     shown = capsys.readouterr().out
-    assert "body: 4 runs on its fallback: stage 1 'body' at frame 0: " in shown
     assert "golden output bit-equal" in shown
+    assert "VTA stages ran on: driver, but 'body' ran 4 times on its ARM fallback\n" in shown
+    options.json = True
+    with pytest.raises(RpcError, match=r"^the outputs are right, but stage 'body' did not run"):
+        rpc_command.run_golden(options)
+    assert json.loads(capsys.readouterr().out)["stages"][1]["fallback_runs"] == 4
+
+
+def test_a_golden_run_on_a_board_with_a_fault_names_the_doctor_and_the_board():
+    time = StageTime(
+        name="body",
+        kind="vta",
+        runs=1,
+        min_us=1.0,
+        median_us=1.0,
+        max_us=1.0,
+        retries=1,
+        fallback_runs=0,
+        fault="hangs",
+    )
+    with pytest.raises(RpcError, match=r"\(1 runs repeated, 0 on its fallback\): hangs") as raised:
+        GoldenReport(network="net", device="uio", stages=(time,)).check_device("door-camera")
+    assert hint_of(raised.value, None) == "examine the board: edgepipe doctor --host door-camera"

@@ -14,6 +14,8 @@ from needs import built, installed
 
 import edgepipe
 from edgepipe.errors import RuntimeFailure
+from edgepipe.pipeline import PipelineConfig
+from edgepipe.runtime.pipeline import Pinning
 
 pytestmark = pytest.mark.sim
 
@@ -194,6 +196,21 @@ def test_python_gives_a_flaky_accelerator_up_too(with_fallback):
     with edgepipe.load(with_fallback, device="model", **options) as pipeline:
         pipeline(FRAME[0])
         assert [stage.hangs for stage in pipeline.statistics().stages] == [0, 0, 0]
+
+
+def test_an_exported_pipeline_takes_the_same_options(with_fallback, tmp_path):
+    exported = PipelineConfig.from_bundle(with_fallback).build().export(tmp_path / "exported")
+    for wrong, text in (
+        ({"device_timeout_s": 0.0}, r"device_timeout_s: found 0\.0, expected seconds from"),
+        ({"device_hangs": (4, 3)}, r"device_hangs: found \[4,3\], expected hangs and"),
+        ({"device_trial": -1}, "device_trial: found -1, expected 0 to"),
+    ):
+        with pytest.raises(RuntimeFailure, match=text):
+            edgepipe.load(exported, **wrong)
+    options = {"device_timeout_s": 30.0, "device_hangs": (1, 1), "device_trial": 0}
+    with edgepipe.load(exported, device="model", pinning=Pinning.OFF, **options) as pipeline:
+        pipeline.run(frame=FRAME)
+        assert pipeline.next(timeout_s=60).frame == 0
 
 
 @pytest.mark.parametrize("device", ["simulator", "timed", "model"])

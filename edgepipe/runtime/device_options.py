@@ -1,0 +1,19 @@
+"""What runs VTA stages, and what happens when it hangs, as options of ``load_pipeline``."""
+
+from __future__ import annotations
+
+
+def device_options(
+    device: str, timeout_s: float | None, hangs: tuple[int, int], trial: int
+) -> dict[str, object]:
+    """Return the options by their names in ``cpp_runtime/ffi/pipeline_options.cc``, which checks
+    them. ``edgepipe.load`` says what they mean.
+    """
+    options: dict[str, object] = {
+        "device": device,
+        "device_hangs": list(hangs),
+        "device_trial": trial,
+    }
+    if timeout_s is not None:
+        options["device_timeout_s"] = timeout_s
+    return options
