@@ -132,13 +132,19 @@ echo "board    $board, $image, user $user, releases in $root"
 # ---- rights: a group, and udev rules that give it the devices
 
 getent group edgepipe >/dev/null || change "group edgepipe" groupadd --system edgepipe
+# The service has a user of its own, who can change no release.
+getent passwd edgepipe >/dev/null ||
+    change "user edgepipe" useradd --system --gid edgepipe --home-dir /nonexistent \
+        --no-create-home --shell /usr/sbin/nologin edgepipe
 # video is the group of cameras, render that of zocl, if it exists.
-for group in edgepipe video render; do
-    [ "$group" != render ] || getent group render >/dev/null || continue
-    case " $(id -nG "$user") " in
-    *" $group "*) echo "ok       $user in group $group" ;;
-    *) change "$user in group $group" usermod -a -G "$group" "$user" ;;
-    esac
+for member in "$user" edgepipe; do
+    for group in edgepipe video render; do
+        [ "$group" != render ] || getent group render >/dev/null || continue
+        case " $(id -nG "$member" 2>/dev/null || true) " in
+        *" $group "*) echo "ok       $member in group $group" ;;
+        *) change "$member in group $group" usermod -a -G "$group" "$member" ;;
+        esac
+    done
 done
 install_file 0644 /etc/udev/rules.d/70-edgepipe.rules <"$here/70-edgepipe.rules"
 
@@ -194,7 +200,7 @@ fi
 # ---- the service
 
 install_file 0644 /etc/systemd/system/edgepipe.service <<END
-$(sed -e "s|@USER@|$user|g" -e "s|@ROOT@|$root|g" -e "s|@CORES@|0-$((cores - 1))|g" "$here/edgepipe.service")
+$(sed -e "s|@ROOT@|$root|g" -e "s|@CORES@|0-$((cores - 1))|g" "$here/edgepipe.service")
 END
 if [ ! -e "$system/etc/edgepipe/edgepipe.conf" ]; then
     install_file 0644 /etc/edgepipe/edgepipe.conf <<END

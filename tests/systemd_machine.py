@@ -1,7 +1,7 @@
 """A machine with a real systemd as process 1, in namespaces of this machine; needs root.
 
-It has its own processes, units, users, /run and /tmp, and otherwise reads this machine's files.
-Only the folder that it is given is writable. Its network is this machine's.
+It has its own processes, units, users, /run, /tmp and /var/lib, and otherwise reads this machine's
+files. Only the folder that it is given is writable. Its network is this machine's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from needs import installed, lacking
+
+from edgepipe import resources
 
 # What a unit needs by default, without anything that this machine would start.
 TARGETS = ("sysinit", "basic", "network", "multi-user", "shutdown", "final", "umount")
@@ -40,6 +42,7 @@ exec setpriv --pdeathsig KILL \
     mount --bind "$folder" /run/kept
     mount -o remount,bind,ro /
     mount -t tmpfs -o mode=1777 tmp /tmp
+    mount -t tmpfs -o mode=755 lib /var/lib
     case $folder in /tmp/*) mkdir -p -m 755 "$folder" ;; esac
     mount --bind /run/kept "$folder"
     umount /run/kept
@@ -174,8 +177,8 @@ def eventually(condition: Callable[[], bool], what: str, *, within_s: float = 20
         time.sleep(0.05)
 
 
-def installed_unit(text: str, *, user: str, root: Path, cores: str) -> str:
-    """Return a unit of board/ as setup.sh installs it."""
-    for name, value in (("@USER@", user), ("@ROOT@", str(root)), ("@CORES@", cores)):
-        text = text.replace(name, value)
-    return text
+def installed_unit(root: Path, *, cores: str) -> str:
+    """Return board/edgepipe.service as setup.sh installs it, without what only a board has."""
+    text = (resources.folder("board") / "edgepipe.service").read_text()
+    text = text.replace("ConditionPathExists=/run/edgepipe/bitstream.json\n", "")
+    return text.replace("@ROOT@", str(root)).replace("@CORES@", cores)

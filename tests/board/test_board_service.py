@@ -117,7 +117,8 @@ def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(board, 
     assert (outcome.result, outcome.unit) == ("deployed", "restarted")
     assert unit(board, "ActiveState") == "active"
     process = unit(board, "MainPID")
-    assert must(board, f"stat -c %U /proc/{process}").strip() == USER
+    assert must(board, f"ps -o user= -p {process}").strip() == "edgepipe"
+    assert "\nSeccomp:\t2\n" in must(board, f"cat /proc/{process}/status")
     assert "Cpus_allowed_list:\t0-3\n" in must(board, f"cat /proc/{process}/status")
     assert "/dev/uio" in must(board, f"ls -l /proc/{process}/fd")
     wait_until(lambda: "frames" in unit(board, "StatusText"), "the unit tells of no frames")

@@ -8,6 +8,7 @@ import getpass
 import gzip
 import os
 import pty
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from signing_keys import allow, make_key
 
 BOARD = Path(__file__).parents[2] / "board"
-STAND_INS = ("groupadd", "usermod", "udevadm", "systemctl")
+STAND_INS = ("groupadd", "useradd", "usermod", "udevadm", "systemctl")
 
 
 @pytest.fixture
@@ -73,14 +74,18 @@ def test_it_installs_everything_that_a_pipeline_without_root_needs(board, name):
     overlay = board.system / "lib/firmware/edgepipe/vta.dtbo"
     assert overlay.read_bytes()[:4] == b"\xd0\x0d\xfe\xed"
     unit = (etc / "systemd/system/edgepipe.service").read_text()
-    assert f"User={getpass.getuser()}\n" in unit
+    assert "User=edgepipe\n" in unit
+    assert f"BindReadOnlyPaths={board.releases}\n" in unit
     assert f"WorkingDirectory={board.releases}/current\n" in unit
-    assert "@" not in unit.split("[Unit]")[1]
+    assert re.search("@[A-Z]+@", unit.split("[Unit]")[1]) is None
     assert f"CPUAffinity=0-{3 if name == 'ultra96' else 1}\n" in unit
     assert "systemctl restart edgepipe" in (etc / "sudoers.d/edgepipe").read_text()
     called = board.called.read_text()
     assert "groupadd --system edgepipe" in called
-    assert f"usermod -a -G video {getpass.getuser()}" in called
+    assert "useradd --system --gid edgepipe --home-dir /nonexistent" in called
+    for user in (getpass.getuser(), "edgepipe"):
+        assert f"usermod -a -G edgepipe {user}" in called
+        assert f"usermod -a -G video {user}" in called
     assert "enable --quiet edgepipe-overlay.service edgepipe.service" in called
     assert "reboot the board" in done.stdout
 
@@ -257,6 +262,18 @@ def test_the_units_are_what_systemd_accepts(board):
     complaints = [line for line in done.stderr.splitlines() if "edgepipe" in line]
     assert complaints == []
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("unit", ["edgepipe.service", "edgepipe-overlay.service"])
+def test_the_units_are_not_exposed_beyond_3(board, unit):
+    board()
+    command = [needs.installed("systemd-analyze", "systemd"), "security", "--no-pager"]
+    path = board.system / "etc/systemd/system" / unit
+    done = subprocess.run(
+        [*command, "--offline=true", "--threshold=30", path], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Overall exposure level for {unit}: " in done.stdout
 
 
 def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_distinguished(board):

@@ -1,5 +1,5 @@
 // Stands in for edgepipe-cam and edgepipe-run on the board of test_deploy_killed.py. The
-// accelerator is a file, `accelerator` next to the deploy folder, which serves one process at a
+// accelerator is a file, `accelerator` in the deploy folder, which serves one process at a
 // time.
 //
 // As edgepipe-cam: says READY=1 to systemd, then runs. As edgepipe-run: runs for a moment.
@@ -16,7 +16,7 @@
 int main(int argc, char** argv) {
   const char* slash = strrchr(argv[0], '/');
   const int is_camera = strcmp(slash ? slash + 1 : argv[0], "edgepipe-cam") == 0;
-  const int accelerator = open("../../../accelerator", O_RDONLY);  // from ROOT/releases/N
+  const int accelerator = open("../../accelerator", O_RDONLY);  // from ROOT/releases/N
   if (flock(accelerator, LOCK_EX | LOCK_NB) != 0) {
     fprintf(stderr, "edgepipe-run: error: another process uses the accelerator\n");
     return 1;

@@ -21,7 +21,6 @@ import pytest
 from ssh_board import SshBoard
 from systemd_machine import SystemdMachine, eventually, installed_unit
 
-from edgepipe import resources
 from edgepipe.deploy import board_script, deployment
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -61,16 +60,13 @@ class Place:
         self.folder = root.parent if root else machine.folder / name
         self.root = root or self.folder / "edgepipe"
         self.root.mkdir(parents=True)
-        (self.folder / "accelerator").touch()
+        (self.root / "accelerator").touch()
         self.numbers = itertools.count(2)
         for fifo in ("arrived", "go"):
             os.mkfifo(self.folder / fifo)
         self.make_release("1")
         (self.root / "current").symlink_to("releases/1")
-        text = (resources.folder("board") / "edgepipe.service").read_text()
-        text = installed_unit(text, user="root", root=self.root, cores="0")
-        text = text.replace("ConditionPathExists=/run/edgepipe/bitstream.json\n", "")
-        lines = text.splitlines(keepends=True)
+        lines = installed_unit(self.root, cores="0").splitlines(keepends=True)
         if kind == "foreign":
             lines = [line for line in lines if not line.startswith("ExecStartPre=")]
         (machine.units / f"{self.unit}.service").write_text("".join(lines))
