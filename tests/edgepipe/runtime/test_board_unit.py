@@ -10,16 +10,23 @@ import urllib.request
 import cam_programs
 import pytest
 from needs import built
+from signing_keys import allow, make_key
 from systemd_machine import SystemdMachine, eventually, installed_unit
+
+from edgepipe.bundle import signature
+from edgepipe.deploy import board_script
+from edgepipe.top import snapshot
 
 pytestmark = pytest.mark.sim
 
+# As setup.sh leaves them to the user who deploys.
+HIGHEST = ("/var/lib/edgepipe", "/var/lib/edgepipe/highest_version")
 # What the unit tries, and what comes of it. Each line runs on its own.
 PROBES = {
     "id -un": "edgepipe",
     "touch $ROOT/mine": "Read-only file system",
     "touch /etc/mine": "Read-only file system",
-    "touch /var/lib/edgepipe/mine && echo written": "written",
+    "touch /var/lib/edgepipe-cam/mine && echo written": "written",
     "touch /tmp/mine && echo written": "written",
     "touch /dev/shm/edgepipe-test-probe && rm /dev/shm/edgepipe-test-probe && echo written": (
         "written"
@@ -29,8 +36,8 @@ PROBES = {
     "echo 1 > /proc/sys/vm/drop_caches": "cannot create",
     "unshare --user true": "Operation not permitted",
     "mount -t tmpfs none /tmp || echo refused": "refused",
-    "chown root /var/lib/edgepipe/mine": "Operation not permitted",
-    "chmod 4755 /var/lib/edgepipe/mine": "Operation not permitted",
+    "chown root /var/lib/edgepipe-cam/mine": "Operation not permitted",
+    "chmod 4755 /var/lib/edgepipe-cam/mine": "Operation not permitted",
     "chrt --fifo 1 true": "Operation not permitted",
     "taskset 1 true && echo pinned": "pinned",
     "head -c 1 $ROOT/kmsg || echo refused": "refused",  # open to all, but not in DeviceAllow
@@ -65,15 +72,27 @@ def machine(tmp_path_factory):
         machine.port = free.getsockname()[1]
     text = installed_unit(root, cores="0")
     options = f"--source synthetic --device simulator --http 127.0.0.1:{machine.port}"
+    options += f" --policy {root}/policy"
+    sign_and_demand(release / "bundle", root)
     text = text.replace("--camera /dev/video0", options)
     (machine.units / "edgepipe.service").write_text(text)
     drop_in = machine.units / "edgepipe.service.d"
     drop_in.mkdir()
     (drop_in / "page.conf").write_text(f"[Service]\nSocketBindAllow=tcp:{machine.port}\n")
     machine.text, machine.root = text, root
+    machine.must("sh", "-c", f"mkdir {HIGHEST[0]}; echo 0 >{HIGHEST[1]}; chown -R nobody {HIGHEST[0]}")
     machine.must("systemctl", "daemon-reload")
     yield machine
     machine.close()
+
+
+def sign_and_demand(bundle, root):
+    """Sign a bundle, and write a policy that demands its signature, next to the releases."""
+    key = make_key(root / "key")
+    signature.sign(bundle, key)
+    signers = allow(root, "alice@example.com", key)
+    policy = f"require_signature=yes\nversions_only_grow=yes\nallowed_signers={signers}\n"
+    (root / "policy").write_text(policy)
 
 
 def test_the_program_runs_with_every_restriction(machine):
@@ -90,10 +109,26 @@ def test_the_program_runs_with_every_restriction(machine):
     with urllib.request.urlopen(f"http://127.0.0.1:{machine.port}/", timeout=10) as page:
         assert b"<html" in page.read().lower()
     # Other users may read its statistics.
-    statistics = f"/dev/shm/edgepipe-{pid}-0.json"
-    assert machine.must("stat", "-c", "%U %a", statistics) == "edgepipe 644\n"
+    script = ("sh", "-c", board_script.read(snapshot.BOARD_SIDE), "edgepipe")
+    nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
+    said = machine.must(*nobody, *script, "snapshots", "/", "/dev/shm")
+    found = snapshot.parse(said.partition("edgepipe-begin\n")[2])
+    assert int(pid) in [pipeline.pid for pipeline in found.snapshots]
     machine.must("systemctl", "stop", "edgepipe")
     assert machine.property("edgepipe", "Result") == "success"
+    # The deploy user still records the highest version.
+    assert machine.must("stat", "-c", "%U", *HIGHEST) == "nobody\nnobody\n"
+
+
+def test_a_bundle_without_the_signature_that_the_policy_demands_is_refused(machine):
+    kept = machine.root / "current/bundle/manifest.sig"
+    kept.rename(machine.root / "manifest.sig")
+    done = machine.run("systemctl", "start", "edgepipe")
+    (machine.root / "manifest.sig").rename(kept)
+    assert done.returncode == 1
+    assert machine.property("edgepipe", "ExecMainStatus") == "15"
+    assert machine.property("edgepipe", "NRestarts") == "0"
+    assert "is not signed" in machine.log()
 
 
 def test_a_paused_unit_starts_when_the_lock_is_released(machine):
