@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 
 import pytest
+import supervised_place
 from ssh_board import SshBoard
+from systemd_machine import SystemdMachine
 
 from edgepipe.boards import ARCHITECTURES
 from edgepipe.bundle import storage
@@ -107,3 +110,21 @@ def make_bundle(tmp_path):
         return path
 
     return make
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Return what stands in for edgepipe-run and edgepipe-cam in a deploy folder of ``machine``."""
+    return supervised_place.compile_program(tmp_path_factory.mktemp("service") / "program")
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    """Yield a machine with a real systemd."""
+    folder = tmp_path_factory.mktemp("machine")
+    for parent in (folder, *folder.parents):
+        if parent.stat().st_uid == os.geteuid() and parent.is_relative_to("/tmp"):
+            parent.chmod(0o755)
+    machine = SystemdMachine(folder)
+    yield machine
+    machine.close()

@@ -1,9 +1,8 @@
-// Stands in for edgepipe-cam and edgepipe-run on the board of test_deploy_killed.py. The
-// accelerator is a file, `accelerator` in the deploy folder, which serves one process at a
-// time.
+// Stands in for edgepipe-cam and edgepipe-run in the folders of supervised_place.py. The
+// accelerator is a file, `accelerator` in the deploy folder, which serves one process at a time.
 //
 // As edgepipe-cam: says READY=1 to systemd, then runs. As edgepipe-run: runs for a moment.
-// Exit codes: 0 done, 1 another process uses the accelerator, 3 this release is broken.
+// Exit codes: 0 done, 1 another process uses the accelerator.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,6 @@ int main(int argc, char** argv) {
     usleep(300000);
     return 0;
   }
-  if (access("bundle/broken", F_OK) == 0) return 3;
   struct sockaddr_un manager = {.sun_family = AF_UNIX};
   snprintf(manager.sun_path, sizeof manager.sun_path, "%s", getenv("NOTIFY_SOCKET"));
   if (manager.sun_path[0] == '@') manager.sun_path[0] = 0;

@@ -6,20 +6,17 @@ and gets a signal there.
 """
 
 import contextlib
-import fcntl
-import itertools
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ssh_board import SshBoard
-from systemd_machine import SystemdMachine, eventually, installed_unit
+import supervised_place
+from supervised_place import Place
+from systemd_machine import SystemdMachine
 
 from edgepipe.deploy import board_script, deployment
 
@@ -28,97 +25,52 @@ UNITS = ("waiting", "foreign")  # board/edgepipe.service, and a unit that does n
 BOARD_SIDE = Path(deployment.__file__).with_name("board_side.sh")
 AT_ONCE = 6  # deploys on as many folders and units: most of the time they wait
 # Before each command, the shell says so and waits for permission.
-_COUNT = itertools.count()
 GATE = "$(echo >{folder}/arrived; read -r go <{folder}/go)"
+# The functions that adopt() calls, in order: the steps of the board's half.
+STEPS = ("adopt", "pause", "golden", "point", "start", "prune")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    output = tmp_path_factory.mktemp("service") / "program"
-    source = Path(__file__).with_name("supervised_service.c")
-    subprocess.run(["cc", "-o", output, source], check=True)
-    return output
+class Traced(Place):
+    """A deploy folder on which the board's half of a deploy runs command by command."""
 
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("machine")
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.geteuid() and parent.is_relative_to("/tmp"):
-            parent.chmod(0o755)
-    machine = SystemdMachine(folder)
-    yield machine
-    machine.close()
-
-
-class Place:
-    """A deploy folder with release 1, and the unit that runs its current release."""
-
-    def __init__(self, machine, program, name, kind, root=None):
-        self.machine, self.program = machine, program
-        self.unit = f"edgepipe-{name}"
-        self.folder = root.parent if root else machine.folder / name
-        self.root = root or self.folder / "edgepipe"
-        self.root.mkdir(parents=True)
-        (self.root / "accelerator").touch()
-        self.numbers = itertools.count(2)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
         for fifo in ("arrived", "go"):
             os.mkfifo(self.folder / fifo)
-        self.make_release("1")
-        (self.root / "current").symlink_to("releases/1")
-        lines = installed_unit(self.root, cores="0").splitlines(keepends=True)
-        if kind == "foreign":
-            lines = [line for line in lines if not line.startswith("ExecStartPre=")]
-        (machine.units / f"{self.unit}.service").write_text("".join(lines))
-        wants = machine.units / "multi-user.target.wants"  # the unit is enabled
-        wants.mkdir(exist_ok=True)
-        (wants / f"{self.unit}.service").symlink_to(machine.units / f"{self.unit}.service")
 
-    def make_release(self, name, *, is_broken=False):
-        folder = self.root / "releases" / name
-        (folder / "bundle").mkdir(parents=True)
-        (folder / "bin").mkdir()
-        for tool in ("edgepipe-run", "edgepipe-cam"):
-            os.link(self.program, folder / "bin" / tool)
-        if is_broken:
-            (folder / "bundle/broken").touch()
-
-    def adopt(self, name, number, *, trace=False):
+    def adopt(self, name, number):
         """Start the board's half of a deploy, its input open; return the process of nsenter."""
         script = self.folder / "script"
-        script.write_text(("set -x\n" if trace else "") + board_script.read(BOARD_SIDE))
+        script.write_text(f"set -x\n{board_script.read(BOARD_SIDE)}\n")
         gate = f"PS4={GATE.format(folder=self.folder)}"
         arguments = (self.root, name, number, 5, 20, self.unit, "")
-        return subprocess.Popen(
-            self.machine.command("env", gate, "sh", script, "adopt", *map(str, arguments)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with (self.folder / "trace").open("wb") as trace:
+            return subprocess.Popen(
+                self.machine.command("env", gate, "sh", script, "adopt", *map(str, arguments)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=trace,
+                start_new_session=True,
+            )
 
-    @property
-    def current(self):
-        return int((self.root / "current").readlink().name)
-
-    def runs_the_current_release(self):
-        show = self.machine.property
-        pid = show(self.unit, "MainPID")
-        if show(self.unit, "ActiveState") != "active" or pid == "0":
-            return False
-        where = self.machine.run("readlink", f"/proc/{pid}/cwd").stdout.strip()
-        return where == f"{self.root}/releases/{self.current}"
-
-    def comes_back(self, what):
-        eventually(self.runs_the_current_release, f"{self.unit} does not run after {what}")
+    def step(self):
+        """Return the last step that the traced deploy has begun, or "" before the first."""
+        begun = [
+            line.partition(" ")[0] for line in (self.folder / "trace").read_text().splitlines()
+        ]
+        return next((name for name in reversed(begun) if name in STEPS), "")
 
 
 class Gate(threading.Thread):
-    """Lets the traced shell pass, until it arrives at command ``stop_at``; then calls ``act``."""
+    """Lets the traced shell pass, until it arrives at command ``stop_at``; then calls ``act``.
+
+    If ``stop_at`` is 0, ``steps`` becomes the step of every command.
+    """
 
     def __init__(self, place, stop_at, act):
         super().__init__(daemon=True)
         self.arrived, self.stop_at, self.act = 0, stop_at, act
+        self.place, self.steps = place, []
         self._files = [os.open(place.folder / name, os.O_RDWR) for name in ("arrived", "go")]
         self._acted, self._ended = threading.Event(), threading.Event()
         self.start()
@@ -127,15 +79,16 @@ class Gate(threading.Thread):
         arrived, go = self._files
         while os.read(arrived, 1) and not self._ended.is_set():
             self.arrived += 1
+            if self.stop_at == 0:
+                self.steps.append(self.place.step())
             if self.arrived == self.stop_at:
                 self.act()
                 self._acted.set()
             os.write(go, b"\n")
 
-    def commands(self):
-        """Return how many commands the shell arrived at, after ``act`` if it was called."""
-        assert not 0 < self.stop_at <= self.arrived or self._acted.wait(30)
-        return self.arrived
+    def has_acted(self):
+        """Wait until ``act`` has returned; return whether the shell came so far."""
+        return 0 < self.stop_at <= self.arrived and self._acted.wait(30)
 
     def end(self):
         self._ended.set()
@@ -155,12 +108,12 @@ def signal_shell(process, sent):
 
 @contextlib.contextmanager
 def deploy_stopped_at(place, number, stop_at, act):
-    """Deploy a release; ``act(process)`` before command ``stop_at``. Yields commands, exit code.
+    """Deploy a release; ``act(process)`` before command ``stop_at``. Yields the gate, exit code.
 
     Until the block ends, what the shell leaves behind may run its commands.
     """
     place.make_release(f".incoming-{number}")
-    process = place.adopt(f".incoming-{number}", number, trace=True)
+    process = place.adopt(f".incoming-{number}", number)
     gate = Gate(place, stop_at, lambda: act(process))
     limit = threading.Timer(60, lambda: os.killpg(process.pid, signal.SIGKILL))
     limit.start()
@@ -171,7 +124,8 @@ def deploy_stopped_at(place, number, stop_at, act):
                     process.stdin.write(b"y" if line == b"golden equal\n" else b"n")
                     process.stdin.flush()
         code = process.wait(timeout=60)
-        yield gate.commands(), code
+        gate.has_acted()
+        yield gate, code
     finally:
         limit.cancel()
         with contextlib.suppress(BrokenPipeError):
@@ -184,24 +138,32 @@ def deploy_stopped_at(place, number, stop_at, act):
 def places(machine, program):
     """Return deploy folders with running units, by kind."""
     found = {
-        kind: [Place(machine, program, f"{kind}{n}", kind) for n in range(AT_ONCE)]
+        kind: [Traced(machine, program, f"{kind}{n}", kind) for n in range(AT_ONCE)]
         for kind in UNITS
     }
-    machine.must("systemctl", "daemon-reload")
-    for place in (place for some in found.values() for place in some):
-        machine.must("systemctl", "start", place.unit)
-        assert place.runs_the_current_release()
+    supervised_place.start(*(place for some in found.values() for place in some))
     return found
+
+
+def deploy_undisturbed(place):
+    """Deploy; return the step of every command."""
+    number = next(place.numbers)
+    with deploy_stopped_at(place, number, 0, None) as (gate, code):
+        assert (code, place.current) == (0, number)
+        assert place.runs_the_current_release()
+    assert set(STEPS) <= set(gate.steps)
+    return gate.steps
 
 
 @pytest.mark.parametrize("kind", UNITS)
 def test_a_signal_before_any_command_of_the_boards_half(places, kind):
     free = list(places[kind])
-    number = next(free[0].numbers)
-    with deploy_stopped_at(free[0], number, 0, None) as (commands, code):
-        assert (code, free[0].current) == (0, number)
-        assert free[0].runs_the_current_release()
-    assert commands > 60
+    steps = deploy_undisturbed(free[0])
+    cases = [(n, SIGNALS[n % 4]) for n in range(1, len(steps))]
+    for step in STEPS:
+        assert {sent for n, sent in cases if steps[n - 1] == step} == set(SIGNALS), step
+    if kind == "waiting":
+        cases += [(n, signal.SIGKILL) for n in range(1, len(steps)) if n % 4]
 
     def one(stop_at, sent):
         place = free.pop()
@@ -218,9 +180,6 @@ def test_a_signal_before_any_command_of_the_boards_half(places, kind):
         return place.current == number
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        cases = [(n, SIGNALS[n % 4]) for n in range(1, commands)]
-        if kind == "waiting":
-            cases += [(n, signal.SIGKILL) for n in range(1, commands) if n % 4]
         switched = [pool.submit(one, *case) for case in cases]
         try:
             assert {case.result() for case in switched} == {False, True}
@@ -228,125 +187,19 @@ def test_a_signal_before_any_command_of_the_boards_half(places, kind):
             pool.shutdown(cancel_futures=True)
 
 
-def test_a_reboot_before_any_tenth_command_of_the_boards_half(program, machine):
+def test_a_reboot_at_every_step_of_the_boards_half(program, machine):
     mine = SystemdMachine(machine.folder / "rebooted")
     try:
-        place = Place(mine, program, "rebooted", "waiting")
-        mine.must("systemctl", "daemon-reload")
-        mine.must("systemctl", "start", place.unit)
-        commands = itertools.count(4, 10)
-        for number, stop_at in zip(place.numbers, commands, strict=False):
-            before = place.current
-            cut = deploy_stopped_at(place, number, stop_at, lambda _: mine.cut_power())
-            with cut as (done, _):
-                if done < stop_at:  # the deploy has fewer commands
-                    break
+        place = Traced(mine, program, "rebooted", "waiting")
+        supervised_place.start(place)
+        steps = deploy_undisturbed(place)
+        for step in STEPS:
+            before, number = place.current, next(place.numbers)
+            third = steps.index(step) + 3
+            with deploy_stopped_at(place, number, third, lambda _: mine.cut_power()) as (gate, _):
+                assert gate.has_acted(), step
                 mine.boot()
-                place.comes_back(f"a reboot before command {stop_at}")
-            assert place.current in (before, number)
-        assert stop_at > 60
+                place.comes_back(f"a reboot during {step}")
+            assert place.current in (before, number), step
     finally:
         mine.close()
-
-
-class Deploys:
-    """A board behind ssh on the machine, with a unit for its deploy folder."""
-
-    def __init__(self, machine, program, make_bundle, tmp_path):
-        self.make_bundle = make_bundle
-        self.runtimes = tuple(tmp_path / tool for tool in ("edgepipe-run", "edgepipe-cam"))
-        for tool in self.runtimes:
-            shutil.copy(program, tool)
-        folder = machine.folder / f"ssh-{next(_COUNT)}"
-        folder.mkdir()
-        self.board = SshBoard(folder, "board", inside=machine.command())
-        self.place = Place(machine, program, folder.name, "waiting", root=self.board.root)
-        machine.must("systemctl", "daemon-reload")
-        machine.must("systemctl", "start", self.place.unit)
-
-    def start(self, content, *, golden_timeout_s=20):
-        """Start a deploy as a process that prints its steps."""
-        command = [
-            sys.executable,
-            "-c",
-            DEPLOY,
-            self.board.ssh_config,
-            self.make_bundle(new=content),
-        ]
-        return subprocess.Popen(
-            [*command, self.place.unit, str(golden_timeout_s), *self.runtimes],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-
-DEPLOY = """
-import sys
-from pathlib import Path
-from edgepipe.deploy import deployment
-from edgepipe.deploy.connection import Target
-from edgepipe.progress import Silent
-
-class Said(Silent):
-    def step(self, text):
-        print(text, flush=True)
-
-config, bundle, unit, seconds, *runtimes = sys.argv[1:]
-options = deployment.DeployOptions(
-    operator="killed", unit=unit, runtimes=tuple(map(Path, runtimes)), golden_timeout_s=int(seconds)
-)
-target = Target(host="board", root="edgepipe", ssh_config=Path(config))
-deployment.deploy(target, deployment.open_source(Path(bundle)), options, Said())
-"""
-
-
-@pytest.fixture
-def deploys(machine, program, make_bundle, tmp_path):
-    deploys = Deploys(machine, program, make_bundle, tmp_path)
-    yield deploys
-    deploys.board.close()
-
-
-CUTS = [
-    *(("golden run", sent) for sent in SIGNALS),
-    ("switch", signal.SIGKILL),
-    ("remove old", signal.SIGKILL),
-]
-
-
-def test_a_signal_to_the_side_that_deploys(deploys):
-    for number, (step, sent) in enumerate(CUTS):
-        before = deploys.place.current
-        process = deploys.start(bytes([number]))
-        for line in process.stdout:
-            if line.startswith(step):
-                process.send_signal(sent)
-        error = process.communicate()[1]
-        assert process.returncode != 0 or step == "remove old", error
-        deploys.place.comes_back(f"{sent.name} at {step!r}: {error}")
-        new = deploys.place.current
-        assert new > before if step == "remove old" else step == "switch" or new == before
-
-
-@pytest.mark.parametrize("how", ["cut", "fall_silent"])
-def test_a_link_that_is_lost_during_the_golden_run(deploys, how):
-    link = deploys.board.link
-    process = deploys.start(b"new", golden_timeout_s=1)
-    for line in process.stdout:
-        if line.startswith("golden run"):
-            getattr(link, how)()
-    process.communicate()
-    assert process.returncode != 0
-    eventually(deploys.place.runs_the_current_release, "the unit does not come back", within_s=60)
-    assert deploys.place.current == 1
-
-
-def test_a_lock_that_somebody_else_keeps_ends_the_deploy_with_the_unit_running(deploys):
-    with (deploys.board.root / "paused").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_SH)
-        error = deploys.start(b"new").communicate()[1]
-    paused = deploys.board.root / "paused"
-    said = f"adopt: {paused}: still locked after 10 s, perhaps by a start of {deploys.place.unit}; "
-    assert said + "release 1 is still current" in error
-    assert deploys.place.runs_the_current_release()
