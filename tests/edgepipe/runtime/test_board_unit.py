@@ -80,7 +80,8 @@ def machine(tmp_path_factory):
     drop_in.mkdir()
     (drop_in / "page.conf").write_text(f"[Service]\nSocketBindAllow=tcp:{machine.port}\n")
     machine.text, machine.root = text, root
-    machine.must("sh", "-c", f"mkdir {HIGHEST[0]}; echo 0 >{HIGHEST[1]}; chown -R nobody {HIGHEST[0]}")
+    folder, file = HIGHEST
+    machine.must("sh", "-c", f"mkdir {folder}; echo 0 >{file}; chown -R nobody {folder}")
     machine.must("systemctl", "daemon-reload")
     yield machine
     machine.close()
