@@ -55,12 +55,12 @@ class ArmTiming:
             if getattr(self, name) <= 0:
                 raise BoardError(
                     f"arm_timing: {name} is {getattr(self, name)}, expected > 0",
-                    hint="leave the key out for the default",
+                    hint="omit the key to use the default",
                 )
         if self.handover_us < 0:
             raise BoardError(
                 f"arm_timing: handover_us is {self.handover_us}, expected >= 0",
-                hint="leave the key out for the default",
+                hint="omit the key to use the default",
             )
 
 

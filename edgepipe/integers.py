@@ -41,12 +41,12 @@ def slot_count(slots: object) -> int:
     """
     if slots is None:
         return 0
-    return whole_number("slots", slots, at_least=1, hint="leave slots out for the default")
+    return whole_number("slots", slots, at_least=1, hint="omit slots to use the default")
 
 
 def core_number(what: str, core: object) -> int:
     """Return a core's number; raise PipelineError for an impossible one."""
-    hint = "leave core out to let the thread run on any"
+    hint = "omit core to let the thread run on any"
     return whole_number(what, core, at_least=0, at_most=MOST_CORE, hint=hint)
 
 

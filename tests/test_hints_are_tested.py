@@ -125,7 +125,7 @@ def test_the_walk_finds_all_ways_to_give_a_hint() -> None:
         "put a key on the board: `ssh-copy-id ...`",  # a table of remedies
         "did you mean: ",  # a function that returns one
         "load the kernel module u-dma-buf",  # a local name
-        "this is a fault in edgepipe: report it with what led to it",  # a module's constant
+        "this is a bug in edgepipe: report it with the steps that led to it",  # a module's constant
         "the array is ...: pass np.transpose(array, ...)",  # a function's result
         "use fewer slots, or give the session more memory",  # C++: Status(code, text, hint)
         "allow more time",  # C++: a constant

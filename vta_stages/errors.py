@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-FAULT = "this is a fault in edgepipe: report it with what led to it"
+FAULT = "this is a bug in edgepipe: report it with the steps that led to it"
 """The hint of an error that no input should cause."""
 
 

@@ -170,12 +170,12 @@ void TvmStage::run(const EpStageBuffer* inputs, std::uint32_t input_count,
   ffi::Any result;
   main_.CallPacked(views.data(), static_cast<std::int32_t>(views.size()), &result);
   if (const auto single = result.as<ffi::Tensor>()) {
-    if (output_count != 1) TVM_FFI_THROW(ValueError) << "it gave one output of several";
+    if (output_count != 1) TVM_FFI_THROW(ValueError) << "it returned one output, expected several";
     copy_out(*single, outputs[0]);
     return;
   }
   const auto several = result.cast<ffi::Array<ffi::Tensor>>();
-  if (several.size() != output_count) TVM_FFI_THROW(ValueError) << "it gave too many outputs";
+  if (several.size() != output_count) TVM_FFI_THROW(ValueError) << "it returned too many outputs";
   for (std::uint32_t index = 0; index < output_count; ++index) {
     copy_out(several[index], outputs[index]);
   }

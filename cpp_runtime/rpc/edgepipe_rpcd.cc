@@ -26,23 +26,25 @@ constexpr std::size_t kLeastKeyBytes = 16;
 
 constexpr const char* kHelp = R"(usage: edgepipe-rpcd [options]
 
-Serves TVM's RPC protocol on 127.0.0.1, one session at a time, each in a process of
-its own. Reach it from elsewhere through an SSH tunnel. Its first line on standard
+Serves TVM's RPC protocol on 127.0.0.1, one session at a time, each in its own
+process. To reach it from elsewhere, use an SSH tunnel. The first line on standard
 output is "listening on 127.0.0.1:PORT with key KEY".
 
-  --port N               default: 0, a free one
-  --key KEY              what clients must say, 16 characters or more; other users see
-                         it in the list of processes (default: a random key). With
-                         --tracker: the name under which clients ask for this server
-  --allow-root           run although this is root, whose sessions could do anything
-  --folder DIR           where sessions keep their files (default: the system's)
-  --idle SECONDS         end a session that asks nothing for so long (default: 600)
-  --tracker HOST:PORT    offer sessions to this TVM RPC tracker
-  --advertise HOST:PORT  where the tracker's clients reach this server, such as the
-                         near end of a tunnel
-  --until-eof            end when standard input ends, as it does with an SSH session
+  --port N               port to listen on (default: 0, any free port)
+  --key KEY              key that clients must send, 16 characters or more. Other users
+                         can see it in the process list (default: a random key). With
+                         --tracker: the name by which clients ask for this server
+  --allow-root           allow running as root, where a session can do anything
+  --folder DIR           folder for the files of sessions (default: the system's
+                         folder for temporary files)
+  --idle SECONDS         end a session after so many seconds without a request
+                         (default: 600)
+  --tracker HOST:PORT    offer sessions through this TVM RPC tracker
+  --advertise HOST:PORT  address at which the tracker's clients reach this server,
+                         such as the local end of a tunnel
+  --until-eof            stop at the end of standard input, as when an SSH session ends
 
-Exit codes: 0 stopped by a signal or the end of input, 1 failed, 2 wrong use.
+Exit codes: 0 stopped by a signal or at the end of input, 1 failure, 2 wrong use.
 )";
 
 int stop_pipe = -1;
@@ -141,7 +143,7 @@ int main(int argc, char** argv) {
                      " characters, expected " + std::to_string(kLeastKeyBytes) + " or more");
   }
   if (::geteuid() == 0 && !allow_root) {
-    return failed("this is root, expected a user who may do less: sessions run native code");
+    return failed("refuses to run as root, because sessions run native code");
   }
   options.log = [](const std::string& text) { print_line(stderr, "edgepipe-rpcd: " + text); };
 

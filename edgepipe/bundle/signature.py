@@ -108,7 +108,7 @@ def verify(path: Path, allowed_signers: Path) -> tuple[Manifest, str]:
         manifest, contents = storage.read_all(path)
     except BundleError as damage:
         raise SignatureError(
-            f"{damage}, and so is not what {signer} signed",
+            f"{damage}, so it is not what {signer} signed",
             hint="get the bundle from its signer again",
             exit_code=Refusal.ALTERED,
         ) from damage
@@ -154,7 +154,7 @@ def _verified(path: Path, text: bytes, signature: Path, allowed_signers: Path) -
 
 def _altered(path: Path) -> SignatureError:
     return SignatureError(
-        f"{path}: {storage.MANIFEST} is not what was signed in {storage.SIGNATURE}",
+        f"{path}: {storage.MANIFEST} does not match its signature in {storage.SIGNATURE}",
         hint="get the bundle from its signer again",
         exit_code=Refusal.ALTERED,
     )

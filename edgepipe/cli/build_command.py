@@ -79,7 +79,7 @@ def add_parser(commands: Any) -> None:
         type=arguments.positive,
         default=0,
         metavar="N",
-        help="version of the bundle; a board can refuse lower ones than it has had (default: none)",
+        help="version of the bundle; a board can refuse older ones than it has run (default: none)",
     )
     parser.add_argument(
         "--sign", type=Path, metavar="KEY", help="sign the bundle with this OpenSSH key"

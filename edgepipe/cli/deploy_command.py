@@ -81,7 +81,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--no-restart", action="store_true", help="leave the unit alone")
     parser.add_argument(
-        "--follow", action="store_true", help="then show the unit's journal, until Ctrl-C"
+        "--follow", action="store_true", help="afterwards, show the unit's journal until Ctrl-C"
     )
     parser.add_argument(
         "--after",

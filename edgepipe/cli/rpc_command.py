@@ -22,9 +22,9 @@ HELP = "run and time stages on a board over TVM RPC"
 DESCRIPTION = "Start the RPC server on a board, connect through an SSH tunnel, and use it."
 EPILOG = """\
 The command copies the server, edgepipe-rpcd, to the board unless the board already has it. The
-server listens only on the board's 127.0.0.1 and is reached through an SSH tunnel, by clients that
-have its key: a random one for every server. Without --host it runs on this machine. It ends with
-the command, or when the connection is lost. It does not run as root, unless --allow-root is given.
+server listens only on the board's 127.0.0.1. Clients reach it through an SSH tunnel and need its
+key, which is random for every server. Without --host, the server runs on this machine. It ends with
+the command, or when the connection is lost. It refuses to run as root without --allow-root.
 
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99

@@ -87,7 +87,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
     if "machine" not in first or free is None:
         raise DeployError(
             f"{host}: unexpected answer to the pre-flight check: {text!r}",
-            hint="see that the login shell on the board prints nothing by itself",
+            hint="make sure that the login shell on the board prints nothing",
         )
     return BoardFacts(
         machine=first["machine"],

@@ -129,7 +129,7 @@ class StepSession:
         what = reason or one_line("".join(self._printed or ())) or f"exit code {code}"
         raise _ERRORS.get(code, DeployError)(
             f"{self._what}: {what}",
-            hint="an examination shows what the board lacks",
+            hint="examine the board to see what it lacks",
             option="examination",
             value=self.host,
         )

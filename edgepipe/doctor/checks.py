@@ -79,7 +79,7 @@ def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
             check="interrupt",
             state="warn",
             text="the accelerator has no interrupt, so the driver polls",
-            remedy="name the interrupt in the device tree's vta node",
+            remedy="add the interrupt to the device tree's vta node",
         )
     lost = f"{report.interrupts} interrupts in {report.runs} runs, {report.lost_interrupts} lost"
     if report.interrupts == 0:

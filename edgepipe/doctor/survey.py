@@ -130,7 +130,7 @@ def parse(text: str, host: str) -> Survey:
     if not lines.one("machine") or not lines.one("kernel"):
         raise DeployError(
             f"{host}: unexpected answer to the survey: {text[:200]!r}",
-            hint="see that the login shell on the board prints nothing by itself",
+            hint="make sure that the login shell on the board prints nothing",
         )
     number, _, record = lines.one("release").partition(" ")
     free = _DF.search(lines.one("df") + " ")

@@ -90,7 +90,7 @@ def _require_order(main: Main, groups: Sequence[Sequence[Operator]]) -> None:
             if early:
                 raise PartitionError(
                     f"{operator.name}: reads {early[0]}, which is made later",
-                    hint="put the operators into an order in which each follows its inputs",
+                    hint="order the operators so that each follows its inputs",
                 )
             made.add(operator.output)
 
@@ -115,7 +115,7 @@ def _stage(
         if dtype == "tuple":
             raise PartitionError(
                 f"{name}: is a tuple and cannot go from one stage to another",
-                hint="cut after the operators that take it apart",
+                hint="cut after the operators that unpack it",
             )
         builder.param(name, shape, dtype)
     for operator in operators:

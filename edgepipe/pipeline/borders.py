@@ -117,7 +117,7 @@ class ParameterGroups(MutableMapping[str, Stage]):
             found = f"stage {stage.name!r}" if isinstance(stage, Stage) else type(stage).__name__
             raise PipelineError(
                 f"parameter group {name!r}: {found} has no parameters",
-                hint="give some to relax_stage(..., parameters=...)",
+                hint="give it parameters: relax_stage(..., parameters=...)",
             )
         self._config._graph = self._config._graph.with_group(name, stage)
 

@@ -346,7 +346,7 @@ def _check_types(source: str, made: Port, end: InputEnd) -> None:
     if not wanted.accepts(made):
         raise PipelineError(
             f"{source} -> {_text(end)}: found {made.type_text}, expected {wanted.type_text}",
-            hint="put a stage that converts the tensor between the two",
+            hint="insert a stage that converts the tensor between them",
         )
 
 

@@ -89,7 +89,7 @@ def export_function(stage: str, function: Function, root: Path, folder: str) -> 
     except Exception as cause:  # any exception of the objects that it refers to
         raise PipelineError(
             f"stage {stage!r}: its function cannot be exported: {type(cause).__name__}: {cause}",
-            hint="define it at the top of a module, or let it make what it uses at its first call",
+            hint="define it at module level, or let it create what it uses in its first call",
         ) from cause
     path = f"{folder}/{FUNCTION_FILE}"
     (root / folder).mkdir(parents=True, exist_ok=True)

@@ -124,18 +124,18 @@ def relax_stage(
     check_parameters(f"stage {name!r}", given, ports)
     if not isinstance(target, str | Mapping):
         raise PipelineError(
-            f"stage {name!r}: target is {target!r}, expected TVM's name of it or a table",
+            f"stage {name!r}: target is {target!r}, expected TVM's name or a dictionary",
             hint='for example "llvm" or {"kind": "llvm", "mcpu": "cortex-a53"}',
         )
     if build_func is not None and not callable(build_func):
         raise PipelineError(
             f"stage {name!r}: build_func is {build_func!r}, expected a function (module, target)",
-            hint="leave it out for TVM's usual pipeline",
+            hint="omit it to use TVM's default pipeline",
         )
     if export_cc is not None and not isinstance(export_cc, str) and not callable(export_cc):
         raise PipelineError(
             f"stage {name!r}: export_cc is {export_cc!r}, expected a compiler's name or a function",
-            hint="leave it out for the usual compiler",
+            hint="omit it to use the default compiler",
         )
     kind, index = _checked_device(name, device)
     return RelaxStage(
@@ -169,7 +169,7 @@ def main_ports(stage: str, module: IRModule) -> tuple[tuple[Port, ...], tuple[Po
         raise PipelineError(
             f"stage {stage!r}: the module has no Relax function 'main'; "
             f"it has: {', '.join(functions) or 'none'}",
-            hint="call the function that the stage runs main",
+            hint="rename the function that the stage runs to main",
         )
     main = read_main(module)
     bindings = {b.name: (b.dtype, b.shape) for b in main.bindings}

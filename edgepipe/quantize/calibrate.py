@@ -94,9 +94,9 @@ def collect_statistics(
     channels = preprocess.frame_shape[3]
     if network.input_shape != (1, channels, preprocess.height, preprocess.width):
         raise QuantizeError(
-            f"{network.name}: the preprocess makes {channels}x{preprocess.height}x"
+            f"{network.name}: the preprocessing gives {channels}x{preprocess.height}x"
             f"{preprocess.width}, the network reads {'x'.join(map(str, network.input_shape[1:]))}",
-            hint="correct width, height and order in the preprocess file",
+            hint="correct width, height and order in the description",
         )
     statistics: dict[str, TensorStatistics] = {}
     count = 0
@@ -114,7 +114,7 @@ def collect_statistics(
         except Exception as cause:  # onnxruntime's exceptions have no common base
             raise QuantizeError(
                 f"{network.name}: frame {count} fails in float: {cause}",
-                hint="see that onnxruntime runs the network by itself",
+                hint="check that onnxruntime runs the network without edgepipe",
             ) from cause
         for name, result in zip(tensors, results, strict=True):
             if not np.isfinite(result).all():

@@ -18,7 +18,7 @@ from edgepipe.errors import RpcError
 PROGRAM = "edgepipe-rpcd"
 _START_S = 30.0
 _LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+) with key (\S+)\n")
-_ROOT = "this is root"
+_ROOT = "refuses to run as root"
 
 
 def find_program() -> Path:
@@ -107,8 +107,8 @@ class LocalServer(Closing):
         if _ROOT in reason:
             raise RpcError(
                 f"{name}: the RPC server does not run as root ({reason})",
-                hint="log in as the user that setup.sh gave the accelerator, or if only root "
-                "reaches it, allow root",
+                hint="log in as the user to whom setup.sh gave access to the accelerator, or, "
+                "if only root has access, allow root",
                 option="allow_root",
             )
         raise RpcError(

@@ -212,7 +212,7 @@ class Pipeline(Handle):
         self._functions.end()
         if stuck:
             raise RuntimeFailure(
-                stuck, hint="a stage must return: give what it waits for a deadline of its own"
+                stuck, hint="make the stage return in time: set a timeout on whatever it waits for"
             )
         self._ended()
 

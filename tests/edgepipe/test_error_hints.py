@@ -223,7 +223,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a wrong timing": (
         lambda f: boards.ArmTiming(handover_us=-1.0),
-        "leave the key out for the default",
+        "omit the key to use the default",
     ),
     "no bundle": (
         lambda f: storage.read_manifest(f / "none"),
@@ -292,11 +292,11 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a wrong unit": (lambda f: check_unit("a b"), "a name such as edgepipe.service"),
     "an odd answer": (
         lambda f: plan.parse_facts("welcome\n", "b"),
-        "see that the login shell on the board prints nothing by itself",
+        "make sure that the login shell on the board prints nothing",
     ),
     "an odd survey": (
         lambda f: survey.parse("welcome\n", "b"),
-        "see that the login shell on the board prints nothing by itself",
+        "make sure that the login shell on the board prints nothing",
     ),
     "another machine": (
         lambda f: plan.architecture(dataclasses.replace(FACTS, machine="riscv64"), "b"),
@@ -328,7 +328,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "frames that do not fit": (
         unfit_frames,
-        "correct width, height and order in the preprocess file",
+        "correct width, height and order in the description",
     ),
     "no calibration frames": (
         lambda f: quantize(classifier(f), [], small_networks.PREPROCESS),

@@ -190,7 +190,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "a tuple between stages": (
         tuple_between_stages,
-        "cut after the operators that take it apart",
+        "cut after the operators that unpack it",
     ),
     "a network that onnxruntime does not know": (
         lambda f: calibrated(f, of_another_version),
@@ -198,7 +198,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "a network that fails in onnxruntime": (
         lambda f: calibrated(f, with_wrong_indices),
-        "see that onnxruntime runs the network by itself",
+        "check that onnxruntime runs the network without edgepipe",
     ),
     "a VTA program that cannot be compiled": (program_without_input, "place the operator on arm"),
     "a file of another size in a bundle": (
@@ -247,7 +247,7 @@ def test_a_linker_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     with pytest.raises(EdgepipeError, match="failed: no space left") as caught:
         without_a_linker(tmp_path)
     assert caught.value.hint == (
-        f"see that {linker} works, and that there is room for temporary files"
+        f"check that {linker} works and that there is space for temporary files"
     )
 
 

@@ -64,7 +64,7 @@ const json& JsonReader::expect(const char* key, bool (json::*is_kind)() const no
 }
 
 std::string JsonReader::text(const char* key) {
-  const json& found = expect(key, &json::is_string, "a text");
+  const json& found = expect(key, &json::is_string, "a string");
   return found.is_string() ? found.get<std::string>() : std::string();
 }
 
@@ -88,9 +88,9 @@ double JsonReader::number(const char* key) {
 
 std::vector<std::string> JsonReader::texts(const char* key) {
   std::vector<std::string> texts;
-  for (const json& item : expect(key, &json::is_array, "an array of texts")) {
+  for (const json& item : expect(key, &json::is_array, "an array of strings")) {
     if (!item.is_string()) {
-      fail(key, "found " + excerpt(item) + ", expected a text");
+      fail(key, "found " + excerpt(item) + ", expected a string");
       return {};
     }
     texts.push_back(item.get<std::string>());

@@ -280,7 +280,7 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   const nlohmann::json& accelerator = reader.value("accelerator");
   for (const nlohmann::json& field : accelerator) {
     // Also limits the recursion of dump() for malicious files.
-    if (field.is_structured()) reader.fail("accelerator", "a field is not a number or a text");
+    if (field.is_structured()) reader.fail("accelerator", "a field is not a number or a string");
   }
   if (!reader.status().ok()) return reader.status();
   Result<Accelerator> parsed =

@@ -91,7 +91,8 @@ Status refusal(const Files& files, const std::filesystem::path& allowed_signers)
       run({"-Y", "check-novalidate", "-n", kNamespace, "-s", kSignatureFile}, files);
   if (!made.ok() && made.status().code() == Code::kUnverifiable) return made.status();
   if (!made.ok()) {
-    return {Code::kAltered, "manifest.json is not what was signed in manifest.sig", kGetAgain};
+    return {Code::kAltered, "manifest.json does not match its signature in manifest.sig",
+            kGetAgain};
   }
   std::string_view key = *made;
   key.remove_prefix(std::min(key.rfind(" with ") + 6, key.size()));

@@ -46,7 +46,7 @@ class ForeignRunner::State {
     MutexLock lock(mutex_);
     if (wait_for_end(lock, deadline)) return {};
     return {Code::kDeadline, driver_name() + ": VTADeviceRun of an earlier run has not returned",
-            "end this program: a call into a library cannot be ended"};
+            "end this program: a call into a library cannot be interrupted"};
   }
 
   Result<int> run(const Call& call, Clock::time_point deadline) {

@@ -4,10 +4,10 @@
 //   Result<int> result = (*runner)->run(address, count, Clock::now() + 1s);
 //   if (result.status().code() == Code::kDeadline) ...  // the library is still at work
 //
-// A call into a library cannot be ended. If it does not return in time, the thread keeps waiting
-// for it, and everything that the call may use stays: the library, its device and its memory.
-// Only when the call has returned can the next one begin. If it never returns, they stay until the
-// process ends.
+// A call into a library cannot be interrupted. If it does not return in time, the thread keeps
+// waiting for it, and everything that the call may use stays: the library, its device and its
+// memory. Only when the call has returned can the next one begin. If it never returns, they stay
+// until the process ends.
 //
 // Thread rules: one caller at a time; memory() is for any thread.
 #pragma once

@@ -117,7 +117,7 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   Accelerator accelerator;
   const auto revision = object.find("revision");
   if (revision == object.end() || !revision->is_string()) {
-    return invalid("field 'revision' is missing or not a text");
+    return invalid("field 'revision' is missing or not a string");
   }
   const auto& text = revision->get_ref<const std::string&>();
   if (text == "0.0.1") {

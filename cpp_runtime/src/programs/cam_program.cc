@@ -113,32 +113,32 @@ OptionTable option_table(Options& options) {
              to_number<std::uint64_t>(options.session.most_pixels, 1, std::uint64_t{16384} * 16384,
                                       "a number from 1 to 268435456"))
       .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop))
+      .value("--source-timeout", "S",
+             "a source that delivers no picture for S seconds has failed. A camera or a FIFO "
+             "(default: 5) is then closed and opened again; with standard input or ffmpeg "
+             "(default: 30) the run ends. 0: no limit",
+             to_number(options.source_timeout_s, 0.0, 1e6, "seconds, or 0"))
       .value(
-          "--source-timeout", "S",
-          "a source that gives no picture for S seconds has failed. A camera or a FIFO (default: "
-          "5) is then closed and opened again; with standard input or ffmpeg (default: 30) the "
-          "run ends. 0 waits as long as it takes",
-          to_number(options.source_timeout_s, 0.0, 1e6, "seconds, or 0"))
-      .value("--give-up", "S",
-             "end the run when a camera or a FIFO has given no picture for S seconds, although it "
-             "was opened again (default: 0, never)",
-             to_number(options.give_up_s, 0.0, 1e6, "seconds, or 0"));
+          "--give-up", "S",
+          "end the run when a camera or a FIFO has delivered no picture for S seconds, even after "
+          "it was opened again (default: 0, never)",
+          to_number(options.give_up_s, 0.0, 1e6, "seconds, or 0"));
   table.section("where results go")
       .value("--http", "ADDR:PORT",
              "address of the page (default: 127.0.0.1:8080; port 0: any free one). 0.0.0.0 shows "
              "it to the whole network: give it a password with --http-token-file",
              [&options](const std::string& value) { return set_http(value, options); })
       .value("--http-readers", "N",
-             "how many may follow the page at the same time (default: 100); more are told to try "
-             "again later",
+             "maximum number of readers of the page at the same time (default: 100); further ones "
+             "are told to try again later",
              to_number(options.http.readers, 1, kMostReaders, "1 to 10000 readers"))
       .value("--http-token-file", "FILE",
              "the page's password is the first line of FILE: 16 to 256 letters and digits. Without "
-             "it, everybody who reaches the page may read it",
+             "it, anyone who can reach the page may read it",
              to_text(options.token_file))
       .value("--allow-host", "NAME",
-             "serve the page under this host name too, e.g. that of a reverse proxy; may be "
-             "repeated. Its address, localhost and this machine's own name are always allowed",
+             "serve the page under this host name too, e.g. that of a reverse proxy (repeatable). "
+             "IP addresses, localhost and this machine's own name are always allowed",
              [&options](const std::string& value) {
                options.access.names.push_back(value);
                return std::string();
@@ -337,7 +337,7 @@ Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Prepr
       LivePage::start(shape, options.http, *std::move(access), std::move(statistics));
   if (!page.ok()) return page.status();
   const bool is_open = !options.token_file && !options.http.address.starts_with("127.");
-  constexpr const char* kOpen = " without a password: everybody who reaches it may read it";
+  constexpr const char* kOpen = " without a password: anyone who can reach it may read it";
   print_line(stderr, "page: " + (*page)->url() + (is_open ? kOpen : ""));
   return page;
 }

@@ -33,11 +33,11 @@ namespace {
 constexpr const char* kProgram = "edgepipe-run";
 
 constexpr const char* kEpilogue =
-    R"(Interrupted (Ctrl-C), it takes no more frames, finishes those in flight and reports.
-Exit codes: 0 done, 1 failed or not bit-equal, 2 wrong use. If the bundle was built
-for another board: 10 configuration, 11 encoding revision, 12 clock, 13 bitstream,
-14 version. If this machine's policy refuses it: 15 not signed, 16 another signer,
-17 altered, 18 older than one it has had, 19 cannot be verified.
+    R"(Ctrl-C stops the input, finishes the frames in flight and prints the totals.
+Exit codes: 0 success, 1 failure or outputs that are not bit-equal, 2 wrong use. If
+the bundle was built for another board: 10 configuration, 11 encoding revision,
+12 clock, 13 bitstream, 14 version. If this machine's policy refuses it: 15 not signed,
+16 signer not allowed, 17 altered, 18 older than one that ran here, 19 not verifiable.
 
   edgepipe-run nanodet.edgepipe --golden --frames 100
   ffmpeg -i clip.mp4 -f rawvideo -pix_fmt bgr24 -s 416x416 - | \
@@ -82,7 +82,7 @@ OptionTable option_table(Options& options) {
              [&options](const std::string& value) { return set_format(value, options); })
       .flag("--golden",
             "run the input recorded in the bundle and compare the outputs with the recorded ones, "
-            "bit for bit. Fails, too, if a VTA stage's device failed, even if its fallback or a "
+            "bit for bit. Also fails if a VTA stage's device failed, even if its fallback or a "
             "second run gave the right outputs",
             to_true(options.golden))
       .flag("--verify",
@@ -104,11 +104,9 @@ OptionTable option_table(Options& options) {
              to_number<std::uint32_t>(pipeline.spin, 0, 1'000'000, "0 to 1000000"))
       .value("--timeout", "S", "time limit for one frame, in seconds (default: 30)",
              to_number(options.timeout_s, 0.001, 1e6, "seconds, at least 0.001"))
-      .value(
-          "--input-timeout", "S",
-          "time limit for the input to deliver a frame, in seconds (default: 30). 0 waits as long "
-          "as it takes",
-          to_number(options.input_timeout_s, 0.0, 1e6, "seconds, or 0"));
+      .value("--input-timeout", "S",
+             "time limit for the input to deliver a frame, in seconds (default: 30). 0: no limit",
+             to_number(options.input_timeout_s, 0.0, 1e6, "seconds, or 0"));
   add_session_options(table, options);
   table.section("results")
       .value("--output", "FILE", "write the lines of JSON to FILE (default: -, standard output)",

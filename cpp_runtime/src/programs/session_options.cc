@@ -80,7 +80,7 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                return expected;
              })
       .value("--device-hangs", "N/RUNS",
-             "give a device up after N hangs in the last RUNS runs of a stage (default: 3/20): the "
+             "give up a device after N hangs in the last RUNS runs of a stage (default: 3/20): the "
              "bundle's ARM kernels take over, or the run ends",
              [&session](const std::string& value) -> std::string {
                const std::size_t slash = std::min(value.find('/'), value.size());
@@ -93,11 +93,12 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                                  policy.most_hangs <= policy.runs && policy.runs <= 10'000;
                return good ? "" : "e.g. 3/20, at most 10000 runs";
              })
-      .value("--device-trial", "N",
-             "while ARM kernels stand in for a device, let it run every N-th frame too, and use it "
-             "again when it has given the same bytes 3 times in a row; 0: never (default: 100)",
-             to_number<std::size_t>(session.pipeline.faults.trial_frames, 0, 1'000'000,
-                                    "0 to 1000000"))
+      .value(
+          "--device-trial", "N",
+          "while ARM kernels replace a device, also run every N-th frame on it, and use it again "
+          "when it has given the same bytes 3 times in a row; 0: never (default: 100)",
+          to_number<std::size_t>(session.pipeline.faults.trial_frames, 0, 1'000'000,
+                                 "0 to 1000000"))
       .value("--fault", "F",
              "inject a fault into --device model: hang=N, stale-done=N or lost-interrupt=N, in "
              "every N-th run (repeatable)",
@@ -119,7 +120,8 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
              "(default: the board's setting, or 0)",
              to_number(session.pipeline.realtime_priority, 0, 99, "0 to 99"))
       .value("--policy", "FILE",
-             "which bundles to accept (default: /etc/edgepipe/policy; without it, all)",
+             "file that says which bundles to accept (default: /etc/edgepipe/policy; without one, "
+             "all)",
              [&session](const std::string& value) {
                session.policy = value;
                return std::string();

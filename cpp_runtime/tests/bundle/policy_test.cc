@@ -125,7 +125,8 @@ TEST_F(PolicyTest, AnAlteredManifestIsRefused) {
   Files files = signed_by("alice", bundle());
   Files other = bundle(7);
   other["manifest.sig"] = files["manifest.sig"];
-  expect_refused(other, Code::kAltered, 17, "manifest.json is not what was signed in manifest.sig",
+  expect_refused(other, Code::kAltered, 17,
+                 "manifest.json does not match its signature in manifest.sig",
                  "get the bundle from its signer again");
 }
 
@@ -142,10 +143,11 @@ TEST_F(PolicyTest, WhatIsNoSignatureIsRefused) {
                                      std::string(100000, '\xff')}) {
     Files files = bundle();
     files["manifest.sig"] = content;
-    expect_refused(files, Code::kAltered, 17, "manifest.json is not what was signed", "again");
+    expect_refused(files, Code::kAltered, 17, "manifest.json does not match its signature",
+                   "again");
   }
   expect_refused(signed_by("alice", bundle(), "git"), Code::kAltered, 17,
-                 "manifest.json is not what was signed", "again");
+                 "manifest.json does not match its signature", "again");
 }
 
 TEST_F(PolicyTest, AMachineThatCannotVerifyRefuses) {

@@ -61,7 +61,7 @@ TEST_P(ForeignDevice, ARunThatDoesNotReturnInTimeEndsAtItsLimit) {
   const Status behind = program.run_written(submission);
   EXPECT_EQ(behind.code(), Code::kDeadline);
   EXPECT_THAT(behind.message(), HasSubstr("VTADeviceRun of an earlier run has not returned"));
-  EXPECT_EQ(behind.hint(), "end this program: a call into a library cannot be ended");
+  EXPECT_EQ(behind.hint(), "end this program: a call into a library cannot be interrupted");
 
   submission.time_limit = 10s;
   submission.turn_deadline = Clock::now() + 10s;

@@ -87,6 +87,6 @@ def _link(built: Path, arch: Architecture) -> bytes:
         reason = done.stderr.strip().splitlines()
         raise CodegenError(
             f"kernels for {arch.name}: {linker} failed: {reason[-1] if reason else 'no message'}",
-            hint=f"see that {linker} works, and that there is room for temporary files",
+            hint=f"check that {linker} works and that there is space for temporary files",
         )
     return library.read_bytes()

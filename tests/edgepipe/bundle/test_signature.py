@@ -115,7 +115,7 @@ def test_an_altered_manifest_is_refused(bundle, key, tmp_path):
     altered_manifest(bundle)
     storage.check(bundle)  # digests alone do not show it
     error = refused(bundle, allow(tmp_path, "alice", key))
-    assert str(error) == f"{bundle}: manifest.json is not what was signed in manifest.sig"
+    assert str(error) == f"{bundle}: manifest.json does not match its signature in manifest.sig"
     assert error.hint == "get the bundle from its signer again"
     assert error.exit_code == Refusal.ALTERED == 17
 
@@ -128,7 +128,7 @@ def test_an_altered_file_is_refused(tmp_path, key):
     error = refused(path, allow(tmp_path, "alice", key))
     assert str(error) == (
         f"{path}: stages/0_arm/plan.json does not have the digest that the manifest records, "
-        "and so is not what alice signed"
+        "so it is not what alice signed"
     )
     assert error.exit_code == Refusal.ALTERED
 

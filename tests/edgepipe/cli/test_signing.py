@@ -81,7 +81,7 @@ def test_each_refusal_has_its_own_exit_code(bundle, key, tmp_path, capsys):
     bundle.write_bytes(content.replace(b'"name": "net"', b'"name": "ten"'))
     assert verify(bundle, allowed) == 17
     assert capsys.readouterr().err == (
-        f"edgepipe: error: {bundle}: manifest.json is not what was signed in manifest.sig\n"
+        f"edgepipe: error: {bundle}: manifest.json does not match its signature in manifest.sig\n"
         "hint: get the bundle from its signer again\n"
     )
     assert verify(bundle, tmp_path / "nobody") == 19

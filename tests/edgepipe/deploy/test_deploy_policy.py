@@ -105,7 +105,7 @@ def test_a_board_that_requires_signatures_refuses_other_bundles(
         | {storage.SIGNATURE: storage.read_signature(signed)},
     )
     error = refused(board, altered, options)
-    assert "manifest.json is not what was signed in manifest.sig" in str(error)
+    assert "manifest.json does not match its signature in manifest.sig" in str(error)
     assert error.exit_code == 17
     assert not (board.root / "current").exists()
     assert deploy(board, signed, options).release == 1

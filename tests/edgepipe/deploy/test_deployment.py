@@ -247,7 +247,7 @@ def test_a_full_disk_in_the_middle_of_the_upload_leaves_the_old_release(
     deploy(board, make_bundle(), options)
     with pytest.raises(DeployError, match=r"receive: .*; release 1 is still current") as caught:
         deploy(board, make_bundle(big=os.urandom(2_000_000)), options)
-    assert caught.value.hint == "an examination shows what the board lacks"
+    assert caught.value.hint == "examine the board to see what it lacks"
     assert current(board) == "releases/1"
     assert numbers(board) == ["1"]
     assert deploy(board, make_bundle(kernels=b"small"), options).release == 2

@@ -60,7 +60,7 @@ def test_a_login_as_root_is_refused(board, program, capsys):
     assert main(["rpc", "open", *arguments, "--server", program]) == 1
     said = capsys.readouterr().err
     assert "the RPC server does not run as root" in said
-    assert "hint: log in as the user that setup.sh gave the accelerator" in said
+    assert "hint: log in as the user to whom setup.sh gave access" in said
     assert "--allow-root" in said
 
 

@@ -43,7 +43,7 @@ CASES: list[tuple[str, Callable[[str], Finding], str]] = [
     (
         "interrupt",
         tested(interrupts=None),
-        "name the interrupt in the device tree's vta node",
+        "add the interrupt to the device tree's vta node",
     ),
     (
         "interrupt",

@@ -120,7 +120,7 @@ def test_wrong_cuts_and_groups_are_explained(detector: QuantizedNetwork) -> None
         (
             lambda: split_by_groups(module, [names[1:], names[:1]]),
             "stem_leaky: reads image.int8, which is made later",
-            "put the operators into an order in which each follows its inputs",
+            "order the operators so that each follows its inputs",
         ),
     ]
     for call, message, hint in cases:

@@ -152,7 +152,7 @@ def test_a_parameter_group_of_a_stage_without_parameters_is_refused() -> None:
     config = PipelineConfig()
     assert refused(lambda: config.parameter_groups.__setitem__("weights", fork())) == (
         "parameter group 'weights': stage 'fork' has no parameters",
-        "give some to relax_stage(..., parameters=...)",
+        "give it parameters: relax_stage(..., parameters=...)",
     )
 
 

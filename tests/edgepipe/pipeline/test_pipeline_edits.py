@@ -307,7 +307,7 @@ def test_a_module_is_one_of_relax_with_main_of_static_shapes(make: Any) -> None:
         ({"device": "cpu"}, "device is 'cpu', expected TVM's kind and index"),
         ({"device": ("cpu", True)}, "device index is True, expected a whole number, 0 or more"),
         ({"device": ("cpu", -1)}, "device index is -1, expected 0 or more"),
-        ({"target": None}, "target is None, expected TVM's name of it or a table"),
+        ({"target": None}, "target is None, expected TVM's name or a dictionary"),
         ({"parameters": [1]}, "parameters are list, expected a dictionary"),
         ({"build_func": "llvm"}, "build_func is 'llvm', expected a function (module, target)"),
         ({"export_cc": 3}, "export_cc is 3, expected a compiler's name or a function"),

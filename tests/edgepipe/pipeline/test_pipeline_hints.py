@@ -270,7 +270,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "tensors of two types": (
         lambda _: another_type(),
-        "put a stage that converts the tensor between the two",
+        "insert a stage that converts the tensor between them",
     ),
     "no such pipeline output": (lambda _: removed_output(), "print(config) lists the outputs"),
     "a pipeline output as a source": (
@@ -297,7 +297,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "an impossible core": (
         stage_options(core=-1),
-        "leave core out to let the thread run on any",
+        "omit core to let the thread run on any",
     ),
     "no function": (
         lambda _: python_stage(ANY, name="s", inputs={}, outputs={}),
@@ -320,9 +320,9 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "no build function": (
         stage_options(build_func="llvm"),
-        "leave it out for TVM's usual pipeline",
+        "omit it to use TVM's default pipeline",
     ),
-    "no linker": (stage_options(export_cc=3), "leave it out for the usual compiler"),
+    "no linker": (stage_options(export_cc=3), "omit it to use the default compiler"),
     "a device without an index": (stage_options(device="cuda"), 'for example ("cuda", 0)'),
     "a module that cannot be compiled": (
         lambda _: chain(fork(build_func=failing)).build(),
@@ -334,7 +334,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "no main": (
         lambda _: relax_stage(without_main(), name="s"),
-        "call the function that the stage runs main",
+        "rename the function that the stage runs to main",
     ),
     "a dynamic shape": (
         lambda _: relax_stage(dynamic(), name="s"),
@@ -356,7 +356,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     ),
     "a lock in a function": (
         lambda f: locked().export(f / "exported"),
-        "define it at the top of a module, or let it make what it uses at its first call",
+        "define it at module level, or let it create what it uses in its first call",
     ),
     "no exported pipeline": (
         lambda f: load(f / "none"),
@@ -386,7 +386,7 @@ CASES: dict[str, tuple[Fail, str]] = {
     # ---- running pipelines
     "no slots": (
         lambda _: chain(made.adder()).build().start(slots=0),
-        "leave slots out for the default",
+        "omit slots to use the default",
     ),
     "a picture for arrays": (
         running(lambda p: p(np.zeros((2, 2, 3), np.uint8))),

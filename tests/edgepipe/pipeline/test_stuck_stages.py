@@ -29,7 +29,9 @@ def test_close_ends_in_time_and_names_the_stage() -> None:
     with pytest.raises(RuntimeFailure, match=LEFT) as caught:
         pipeline.close(timeout_s=0.2)
     assert 0.2 <= time.monotonic() - before < CLOSE_TIMEOUT_S
-    assert caught.value.hint == "a stage must return: give what it waits for a deadline of its own"
+    assert (
+        caught.value.hint == "make the stage return in time: set a timeout on whatever it waits for"
+    )
     pipeline.close()
     with pytest.raises(RuntimeFailure, match="used after close"):
         pipeline.next()

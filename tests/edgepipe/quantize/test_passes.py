@@ -82,7 +82,7 @@ def refused(step: Pass[Any, Any], before: object) -> str:
     """Return what ``run`` says of a broken contract."""
     with pytest.raises(QuantizeError) as caught:
         run(step, before)
-    assert caught.value.hint == "this is a fault in edgepipe: report it with what led to it"
+    assert caught.value.hint == "this is a bug in edgepipe: report it with the steps that led to it"
     return str(caught.value)
 
 

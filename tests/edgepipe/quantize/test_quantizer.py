@@ -228,7 +228,7 @@ def test_same_input_same_module(networks: dict[str, Network], tmp_path: Path) ->
         (
             lambda n: quantize(n, [], dataclasses.replace(small_networks.PREPROCESS, width=32)),
             QuantizeError,
-            "the preprocess makes 3x16x32, the network reads 3x16x16",
+            "the preprocessing gives 3x16x32, the network reads 3x16x16",
         ),
         (lambda n: QuantizeOptions(threshold="best"), QuantizeError, "rule 'best' is unknown"),
         (lambda n: QuantizeOptions(frames=0), QuantizeError, "over 0 frames"),

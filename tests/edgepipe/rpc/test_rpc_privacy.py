@@ -178,8 +178,8 @@ def test_the_server_does_not_run_as_root() -> None:
     with pytest.raises(RpcError, match="the RPC server does not run as root") as caught:
         rpc.LocalServer.start(rpcd())
     assert caught.value.hint == (
-        "log in as the user that setup.sh gave the accelerator, or if only root reaches it, "
-        "allow root"
+        "log in as the user to whom setup.sh gave access to the accelerator, or, if only root "
+        "has access, allow root"
     )
     assert caught.value.option == "allow_root"
 
@@ -189,7 +189,7 @@ def test_the_command_names_its_flag_for_root(capsys: pytest.CaptureFixture[str])
     assert main(["rpc", "open"]) == 1
     errors = capsys.readouterr().err
     assert "does not run as root" in errors
-    assert "hint: log in as the user that setup.sh gave the accelerator" in errors
+    assert "hint: log in as the user to whom setup.sh gave access" in errors
     assert "allow root: --allow-root" in errors
 
 

@@ -185,9 +185,7 @@ def test_a_decoder_that_falls_silent_ends_the_run_with_an_error(bundle, tmp_path
     assert done.returncode == 1
     *_, error, hint = done.stderr.decode().splitlines()
     assert error == f"edgepipe-cam: error: {CLIP}: no picture from ffmpeg within 0.5 s"
-    assert hint == (
-        "hint: check that the file can be read at its place, and that ffmpeg decodes it"
-    )
+    assert hint == ("hint: check that the file can be read, and that ffmpeg decodes it")
 
 
 def statistics(events, wanted):

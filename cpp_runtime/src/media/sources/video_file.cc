@@ -96,7 +96,7 @@ class VideoFile final : public PictureSource {
     if (status.code() == Code::kDeadline) {
       return Status(Code::kDeadline,
                     name_ + ": no picture from ffmpeg within " + seconds_text(limit_),
-                    "check that the file can be read at its place, and that ffmpeg decodes it");
+                    "check that the file can be read, and that ffmpeg decodes it");
     }
     const Status told = decoder_.wait(Clock::now() + kPatience);
     return told.ok() ? status.with_context(name_) : told_by_decoder(told);
