@@ -1,4 +1,4 @@
-"""The size of an encoded picture, from its header: known before memory for its pixels is taken."""
+"""The size of an encoded picture, from its header, before memory for its pixels is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a camera's pipeline for as long as one likes, and account for every frame.
+"""Run a camera's pipeline for as long as you like, and account for every frame.
 
     python -m bench.soak --minutes 30           on the virtual Ultra96 (make soak SOAK_MINUTES=30)
     python -m bench.soak --minutes 5 --here     on this machine, without deploys

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;  // what stage.h promises a stage of its buffers
 constexpr std::byte kGuard{0xA7};
 
-/// The buffers of one slot. Each has guards around it, and starts on 64 bytes and no more.
+/// The buffers of one slot. Each has guards around it, and is aligned to exactly 64 bytes.
 class SlotBuffers {
  public:
   explicit SlotBuffers(StageUnderTest& subject, std::byte guard = kGuard)

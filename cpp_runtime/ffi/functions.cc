@@ -2,8 +2,8 @@
 // global functions of the process that loads this library:
 //
 //   edgepipe.load_pipeline(path, options, [stage, function]...) -> pipeline_module.h
-//                                    a bundle, or an exported pipeline's folder, at work; functions
-//                                    run the stages of these names
+//                                    starts a bundle, or an exported pipeline's folder; functions
+//                                    run the stages with these names
 //   edgepipe.open_bundle(path, device) -> runner_module.h    a bundle's stages, one by one
 //   edgepipe.open_stage(folder) -> runner_module.h           one ARM stage
 //   edgepipe.open_simulator(accelerator, kernel, arena_bytes, base_address) -> simulator_module.h

@@ -5,7 +5,7 @@
 namespace edgepipe::binding {
 namespace {
 
-/// A function of Python's C interface, looked up, as edgepipe-rpcd runs without Python.
+/// A function of Python's C API, looked up at run time: edgepipe-rpcd runs without Python.
 template <typename Function>
 Function* python_function(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));

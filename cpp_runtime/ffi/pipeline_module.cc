@@ -25,7 +25,7 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-constexpr double kLongestWaitS = 86400.0;  // longer is no wait with a deadline: ask again
+constexpr double kLongestWaitS = 86400.0;  // a longer wait needs another call
 constexpr std::chrono::milliseconds kCloseRetry{10};
 constexpr double kCloseS = 5.0;  // how long the last reference's end waits for the stages
 constexpr std::int64_t kFull = -1;

@@ -1,4 +1,4 @@
-// parse_options: how a pipeline is to run, as a client says it.
+// parse_options: a client's options for running a pipeline.
 #pragma once
 
 #include <string_view>

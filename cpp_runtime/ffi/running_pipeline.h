@@ -1,12 +1,12 @@
-// RunningPipeline: a bundle or an exported pipeline at work, for callers with names and bytes.
+// RunningPipeline: a running bundle or exported pipeline, for callers that pass names and bytes.
 //
 //   Result<std::unique_ptr<RunningPipeline>> pipeline = RunningPipeline::open("folder", {}, {});
 //   (*pipeline)->set_input("data", bytes);
 //   Result<std::uint64_t> frame = (*pipeline)->run({});
 //   Result<RunningPipeline::Taken> taken = (*pipeline)->take();
 //
-// One thread at a time calls run and set_parameter, and one take; set_input, get_input, pipeline()
-// and describe are for any thread; nothing runs beside restart.
+// One thread at a time may call run and set_parameter, and one may call take. Any thread may call
+// set_input, get_input, pipeline() and describe. No other call may run during restart.
 #pragma once
 
 #include <cstdint>

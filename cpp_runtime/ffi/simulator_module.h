@@ -1,4 +1,4 @@
-// open_simulator: the simulator with memory of its own, as functions.
+// open_simulator: the simulator with its own memory, as functions.
 #pragma once
 
 #include <tvm/ffi/extra/module.h>

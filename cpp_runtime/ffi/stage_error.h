@@ -1,4 +1,4 @@
-// guarded: what keeps exceptions out of the pipeline's threads.
+// guarded: keeps exceptions out of the pipeline's threads.
 #pragma once
 
 #include <tvm/ffi/error.h>

@@ -1,12 +1,12 @@
-// StageRunner: a bundle or one ARM stage opened for single steps: one slot, each stage run by hand.
+// StageRunner: a bundle or one ARM stage, run step by step: one slot, one call for each stage.
 //
 //   Result<std::unique_ptr<StageRunner>> runner = StageRunner::open_bundle("net.edgepipe", choice);
 //   (*runner)->load_golden();
 //   (*runner)->run_all();
 //   Status same = (*runner)->check_golden();
 //
-// Not thread-safe. Where frames matter and not stages, a Session with its Pipeline is the right
-// one.
+// Not thread-safe. To run frames rather than single stages, use a Session and its
+// Pipeline.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Arbitrary bytes are an incomplete request, refused, or a request inside them. What two programs
-// could read differently is not a request, and nobody gets in without the password.
+// Arbitrary bytes are an incomplete request, are refused, or contain a request. A request that two
+// programs could read differently is refused, and so is one without the password.
 #include <cstdlib>
 
 #include "web/page_access.h"

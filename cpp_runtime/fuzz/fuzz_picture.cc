@@ -1,5 +1,5 @@
-// A file of arbitrary bytes, PPM, PGM or JPEG, is either refused or fits a frame. A read outside
-// the file or a write outside the frame is the sanitizer's.
+// A file of arbitrary bytes, PPM, PGM or JPEG, is either refused or fits a frame. The sanitizer
+// finds reads outside the file and writes outside the frame.
 #include <cstdlib>
 
 #include "media/pictures/picture_fitter.h"

@@ -2,8 +2,8 @@
 // inside the buffers that it gave, and a buffer is lent to one reader at a time.
 //
 // The input is a sequence of answers: a byte, of which 0 to 31 fails the call with that errno, then
-// the bytes of the call's argument as the driver leaves it. An input that has ended fails all
-// calls.
+// the bytes of the call's argument as the driver leaves it. After the end of the input, all
+// calls fail.
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 //   Result<std::unique_ptr<Server>> server = Server::create(options);
 //   Status ended = (*server)->run();   // until a stop descriptor becomes readable
 //
-// A client must send the key, within 5 s in all; what it sends before is never more than a text.
+// A client must send the key within 5 s in all. Until then, its bytes are only read as text.
 //
 // One session at a time, because a board has one accelerator; other clients wait. A session ends,
 // and its process and files are removed, when its client disconnects, is idle for too long or

@@ -1,6 +1,6 @@
-// The key that keeps an RPC server to those who started it.
+// The key that restricts an RPC server to those who started it.
 //
-//   options.key = random_key();  // told to the client by a way of its own, such as SSH
+//   options.key = random_key();  // sent to the client by other means, such as SSH
 #pragma once
 
 #include <string>

@@ -6,8 +6,8 @@
 //   Status status = tracker->write_int(kMagic);
 //   Result<std::string> answer = tracker->read_text(4096);
 //
-// The format of TVM's RPC handshakes: 32-bit little-endian integers; a text is its length and
-// bytes.
+// The format of TVM's RPC handshakes: 32-bit little-endian integers; a string is its length and
+// its bytes.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // Tracker: a server's registration with TVM's RPC tracker, which serves a farm of boards.
 //
 //   Result<Tracker> tracker = Tracker::connect(options);
-//   Status status = tracker->offer();                // one client may now connect, with
-//   match_key() Result<bool> waiting = tracker->still_offered(); // false: a client was sent here
+//   Status status = tracker->offer();  // one client may now connect, with match_key()
+//   Result<bool> waiting = tracker->still_offered();  // false: a client was sent here
 //
 // The protocol is the one of python/tvm/rpc/tracker.py (TVM 0.27): JSON texts over one connection.
 #pragma once

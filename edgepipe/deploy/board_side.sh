@@ -181,7 +181,7 @@ golden() {
 
 # await_answer PID SECONDS: prints the byte that the other side sends after it has seen the verdict,
 # which takes at most SECONDS. If the other side is gone, the run PID is no longer needed and is killed.
-# A link that is cut without a word gives no end of input, hence the limit.
+# A link that is cut silently gives no end of input, so there is a limit.
 await_answer() {
     answer=$(timeout $(($2 + 30)) head -c 1 || true)
     [ -n "$answer" ] || kill "$1" 2>/dev/null || true

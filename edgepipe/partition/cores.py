@@ -1,7 +1,7 @@
-"""Which of a board's cores an ARM stage has to itself, so that the longest stage becomes short.
+"""Divide a board's cores among its ARM stages, so that the longest stage becomes short.
 
 A stage with several cores has a thread on each, and its kernels share their loops among them. With
-more stages than cores all stages share all cores, a thread each.
+more stages than cores all stages share all cores, with one thread each.
 """
 
 from __future__ import annotations

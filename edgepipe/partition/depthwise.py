@@ -1,7 +1,7 @@
-"""Where depthwise convolutions run: the arrangement of the whole network that has more frames.
+"""Where depthwise convolutions run: the choice that gives the whole network more frames.
 
-A depthwise convolution uses one of 16 multipliers of the VTA. On ARM it may take longer, but the
-VTA has the next frame meanwhile; yet it makes two more stages and tensors between them.
+A depthwise convolution uses one in 16 of the VTA's multipliers. On ARM it may take longer, but the
+VTA works on the next frame meanwhile. It also adds two stages, and the tensors between them.
 
     on vta   arm | vta                      interval: the VTA's time
     on arm   arm | vta | arm | vta | ...    interval: the longer of the VTA's and the cores' time

@@ -1,4 +1,4 @@
-"""How much of a tensor's range int8 shall cover: three rules to choose a clipping threshold."""
+"""How much of a tensor's range int8 should cover: three rules to choose a clipping threshold."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Three rules let any thread call anything, and let a signal handler raise anywhere:
 
 * A wait changes nothing and holds no lock, so no waiting thread keeps another from its frame.
-* What changes something never waits. It names the frame that it expects, so the C++ side answers a
-  call that is repeated after an interrupt as it did before.
+* A call that changes something never waits. It names the frame that it expects, so the C++ side
+  gives the same answer when the call is repeated after an interrupt.
 * The last step, which hands a frame over, is not a call from Python: CPython runs signal handlers
   and changes threads only at calls, at the start of functions and at backward jumps.
 """

@@ -1,11 +1,11 @@
-"""The result of one frame, to be asked for at any time and in any order.
+"""The result of one frame, available at any time and in any order.
 
     future = pipeline.submit(frame)
     result = future.result(timeout_s=1.0)
     result = await future  # in a coroutine
     results = await asyncio.gather(*(pipeline.submit(frame) for frame in frames))
 
-A future that nobody keeps any more gives its slot back, and its result is dropped.
+When a future is garbage-collected, its slot is free again and its result is dropped.
 """
 
 from __future__ import annotations

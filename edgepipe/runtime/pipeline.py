@@ -1,4 +1,4 @@
-"""A pipeline at work: a bundle, or a graph of stages, run by the C++ pipeline.
+"""A running pipeline: a bundle, or a graph of stages, run by the C++ pipeline.
 
     with edgepipe.load("net.edgepipe") as pipeline:
         pipeline.run(frame)  # never waits; returns the frame's number

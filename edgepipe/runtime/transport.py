@@ -1,7 +1,7 @@
-"""The way of frames to the C++ pipeline and back: in this process, by tensors over numpy's memory.
+"""How frames get to the C++ pipeline and back: in this process, as tensors over numpy's memory.
 
 A wait returns to Python every few milliseconds, so that signal handlers run, and changes nothing; a
-call with an effect never waits. ``edgepipe.pipeline.served`` has the way over RPC.
+call with an effect never waits. ``edgepipe.pipeline.served`` does the same over RPC.
 """
 
 from __future__ import annotations

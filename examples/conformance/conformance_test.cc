@@ -1,4 +1,4 @@
-// The suites of edgepipe, run on a memory, a device and a stage of one's own.
+// The suites of edgepipe, run on your own memory, device and stage.
 #include <memory>
 
 #include "edgepipe/conformance/device_suite.h"

@@ -1,4 +1,4 @@
-// OwnDevice: a VTA of one's own: an interpreter that runs a program's instructions in their order.
+// OwnDevice: your own VTA: an interpreter that runs a program's instructions in order.
 #pragma once
 
 #include <vector>

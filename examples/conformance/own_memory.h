@@ -1,4 +1,4 @@
-// OwnMemory: device memory of one's own: a plain array, handed out in pages.
+// OwnMemory: your own device memory: a plain array, handed out in pages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// OwnStage: a stage of one's own: it inverts the brightness of a picture's bytes.
+// OwnStage: your own stage: it inverts the brightness of a picture's bytes.
 #pragma once
 
 #include <cstddef>

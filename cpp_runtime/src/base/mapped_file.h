@@ -1,4 +1,4 @@
-// MappedFile: a private copy of a whole file, in memory of its own that is mapped read-only.
+// MappedFile: a private copy of a whole file, in its own memory, mapped read-only.
 //
 //   Result<MappedFile> file = MappedFile::open(folder / "weights.bin");
 //   std::span<const std::byte> content = file->bytes();

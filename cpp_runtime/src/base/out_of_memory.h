@@ -2,8 +2,8 @@
 //
 //   const Status status = or_out_of_memory([&] { return stage.run(slot); });
 //
-// Any allocation may fail. An exception that leaves a thread's body would end the process without a
-// word, so every body catches this one, and ends the frame or the run in order.
+// Any allocation may fail. An exception that leaves a thread's body would end the process without
+// an error, so every body catches this one and ends the frame or the run cleanly.
 #pragma once
 
 #include <new>

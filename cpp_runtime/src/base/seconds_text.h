@@ -1,4 +1,4 @@
-// seconds_text: a time for people.
+// seconds_text: a duration as text for people.
 //
 //   seconds_text(std::chrono::milliseconds(2500))  // "2.5 s"
 #pragma once

@@ -1,10 +1,10 @@
-// BundleFiles: the files of a bundle (a folder or an archive), mapped read-only.
+// BundleFiles: the files of a bundle (a folder or an archive), read-only.
 //
 //   Result<BundleFiles> files = BundleFiles::open("nanodet.edgepipe");
 //   Result<std::span<const std::byte>> text = files->content("manifest.json");
 //
-// Contents are mapped, not read, and valid for the lifetime of the object. Immutable and therefore
-// thread-safe.
+// Contents are private copies (mapped_file.h), valid for the lifetime of the object. Immutable and
+// therefore thread-safe.
 #pragma once
 
 #include <cstddef>

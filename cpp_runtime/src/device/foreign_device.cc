@@ -14,7 +14,7 @@ using std::chrono::nanoseconds;
 
 constexpr std::chrono::hours kLongestWait{24 * 365};
 
-/// How often a library polls before it gives up: it should do so a little later than the caller. A
+/// How often a library polls before it gives up, which should be a little after the caller does. A
 /// register access takes longer than this.
 std::uint32_t polls_in(nanoseconds limit) {
   constexpr nanoseconds kShortestPoll{100};

@@ -7,8 +7,8 @@
 // library says which revision it has, see NamedLibrary. A bundle for another configuration computes
 // wrong results, which only its golden input detects.
 //
-// VTADeviceRun takes a number of polls and not a time. A run that has not returned at its time
-// limit is kDeadline all the same (foreign_runner.h); the next run waits for it as for its turn.
+// VTADeviceRun takes a number of polls, not a time limit. A run that exceeds its time limit is
+// still kDeadline (foreign_runner.h); the next run waits for it as for its turn.
 #pragma once
 
 #include <filesystem>

@@ -1,8 +1,8 @@
-// ForeignRunner: calls VTADeviceRun on a thread of its own, so that a caller can stop waiting.
+// ForeignRunner: calls VTADeviceRun on its own thread, so that a caller can stop waiting.
 //
 //   Result<std::unique_ptr<ForeignRunner>> runner = ForeignRunner::start(std::move(driver));
 //   Result<int> result = (*runner)->run(address, count, Clock::now() + 1s);
-//   if (result.status().code() == Code::kDeadline) ...  // the library is still at work
+//   if (result.status().code() == Code::kDeadline) ...  // the library is still running
 //
 // A call into a library cannot be interrupted. If it does not return in time, the thread keeps
 // waiting for it, and everything that the call may use stays: the library, its device and its

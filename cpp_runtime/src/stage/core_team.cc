@@ -147,7 +147,7 @@ std::optional<std::uint64_t> CoreTeam::next_call(std::uint64_t seen) {
   return ticket_.load();
 }
 
-// ---- whom a team helps
+// ---- the thread that a team helps
 
 CoreTeam* CoreTeam::current() { return current_team; }
 

@@ -1,4 +1,4 @@
-// A library of somebody else's with a stage: y = 3 * x for bytes below 128, no others are taken.
+// A third-party library with a stage: y = 3 * x for bytes below 128; it refuses other bytes.
 #include <cstdio>
 
 #include "edgepipe/stage_function.h"

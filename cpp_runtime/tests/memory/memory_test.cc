@@ -1,4 +1,4 @@
-// HostMemory: what memory_conformance_test.cc does not know of it.
+// HostMemory: what memory_conformance_test.cc does not test.
 #include "edgepipe/memory.h"
 
 #include <gmock/gmock.h>

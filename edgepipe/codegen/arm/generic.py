@@ -44,7 +44,7 @@ class GenericKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatCopyKernel:
-    """The same bytes once more: for an output that is a view of an input."""
+    """Copy bytes, for an output that is a view of an input."""
 
     shape: tuple[int, ...]
     dtype: str

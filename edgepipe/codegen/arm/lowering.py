@@ -30,7 +30,7 @@ from vta_stages.layers import records
 
 
 def _has_projections(layer: records.Layer | None) -> bool:
-    """Tell what own kernels do not compute: such an operator is compiled as a generic one."""
+    """Return whether the layer has projections, which only generic operators compute."""
     return isinstance(layer, records.Conv) and bool(layer.projections)
 
 

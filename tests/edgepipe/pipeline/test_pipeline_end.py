@@ -1,4 +1,4 @@
-"""How a pipeline ends: drained, stopped, cancelled, failed, closed; and how it begins anew."""
+"""How a pipeline ends: drained, stopped, cancelled, failed, closed; and how it restarts."""
 
 from __future__ import annotations
 

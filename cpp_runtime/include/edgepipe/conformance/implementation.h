@@ -7,13 +7,13 @@
 //                            name_of);
 //
 // Every test of a suite is one promise of the interface's header. It gets a new object from
-// `create`, on the thread that runs the tests. Nothing is left out unseen:
+// `create`, on the thread that runs the tests. Every promise that was not tested is reported:
 //
 // * kNotFound from `create` means that the implementation is not on this machine. Its tests are
 //   skipped with that reason; where the environment variable CI is set, they fail.
 // * A promise in `deviations` is expected to be broken: its test still runs, and is skipped with
 //   the reason when it fails. When it passes, that is the failure: the deviation is gone.
-// * A test that does not end within two minutes ends the program and names itself.
+// * If a test does not end within two minutes, the program names it and exits.
 // * At the end the program prints what ran, for each suite and implementation.
 #pragma once
 

@@ -1,4 +1,4 @@
-// V4l2Stream against drivers that answer what no good driver would.
+// V4l2Stream with drivers that give invalid answers.
 #include "media/sources/v4l2_stream.h"
 
 #include <gtest/gtest.h>
