@@ -56,7 +56,7 @@ fail() {
 
 # lacks WHAT REMEDY: something that this script cannot provide.
 lacks() {
-    echo "lacking  $1"
+    echo "missing  $1"
     echo "         $2"
     lacking=$((lacking + 1))
 }
@@ -224,7 +224,7 @@ if [ -z "$signers$grow$any$dry" ] && [ -t 0 ] && [ ! -e "$system$policy" ]; then
     read -r signers
     [ -n "$signers" ] || any=yes
 fi
-[ -z "$any" ] || [ -z "$signers$grow" ] || fail "--any-bundle: goes with none of the other two"
+[ -z "$any" ] || [ -z "$signers$grow" ] || fail "--any-bundle: cannot be combined with the other two"
 [ -z "$grow" ] || [ -n "$signers" ] ||
     fail "--versions-only-grow: needs signatures" "name the signers with --allowed-signers FILE"
 if [ -n "$signers" ]; then
@@ -265,6 +265,6 @@ if [ "$changed" != 0 ] && [ -z "$dry" ]; then
     systemctl enable --quiet edgepipe-overlay.service edgepipe.service
 fi
 
-echo "$changed changes$([ -z "$dry" ] || echo ' would be made'), $lacking lacking"
+echo "$changed changes$([ -z "$dry" ] || echo ' would be made'), $lacking missing"
 [ "$changed" = 0 ] || [ -n "$dry" ] || echo "reboot the board, then run: edgepipe doctor --host $user@BOARD"
 [ "$lacking" = 0 ]

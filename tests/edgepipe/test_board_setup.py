@@ -139,7 +139,7 @@ def test_wrong_policies_are_refused(board, signers, tmp_path):
         "hint: name the signers with --allowed-signers FILE\n"
     )
     assert error("--any-bundle", "--allowed-signers", signers) == (
-        "error: --any-bundle: goes with none of the other two\n"
+        "error: --any-bundle: cannot be combined with the other two\n"
     )
     assert error("--allowed-signers", tmp_path / "none") == (
         f"error: --allowed-signers {tmp_path}/none: cannot be read\n"
@@ -176,17 +176,17 @@ def test_missing_parts_of_a_board_are_reported_with_a_remedy(board):
     (board.programs / "modinfo").write_text('#!/bin/sh\n[ "$1" = uio_pdrv_genirq ]\n')
     done = board()
     assert done.returncode == 1
-    assert "lacking  kernel module u-dma-buf, and XRT's zocl in its place\n" in done.stdout
+    assert "missing  kernel module u-dma-buf, and XRT's zocl in its place\n" in done.stdout
     assert (
         "         build github.com/ikwzm/udmabuf against this kernel's headers, "
         "then modprobe u-dma-buf\n" in done.stdout
     )
-    assert "lacking  contiguous memory: 16384 KiB of CMA, expected 65536 or more\n" in done.stdout
+    assert "missing  contiguous memory: 16384 KiB of CMA, expected 65536 or more\n" in done.stdout
     assert (
         "         add cma=128M to the kernel's command line, in the boot loader or bootargs\n"
         in done.stdout
     )
-    assert done.stdout.splitlines()[-2].endswith(", 2 lacking")
+    assert done.stdout.splitlines()[-2].endswith(", 2 missing")
 
 
 def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board):
@@ -206,7 +206,7 @@ def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board
     for tool in ("mkdir", "cp", "mv", "chmod", "mktemp", "rm", "dtc", "zcat", "gzip"):
         (tools / tool).symlink_to(needs.installed(tool, "device-tree-compiler"))
     done = board("--dry-run", path=f"{board.programs}:{tools}")
-    assert "lacking  flock\n         deploy needs it (coreutils, tar, util-linux)\n" in done.stdout
+    assert "missing  flock\n         deploy needs it (coreutils, tar, util-linux)\n" in done.stdout
     (tools / "dtc").unlink()
     done = board("--dry-run", path=f"{board.programs}:{tools}")
     assert done.stderr.splitlines()[-1] == (
