@@ -132,7 +132,7 @@ echo "board    $board, $image, user $user, releases in $root"
 # ---- rights: a group, and udev rules that give it the devices
 
 getent group edgepipe >/dev/null || change "group edgepipe" groupadd --system edgepipe
-# The service has a user of its own, who can change no release.
+# The service has its own user, who cannot change releases.
 getent passwd edgepipe >/dev/null ||
     change "user edgepipe" useradd --system --gid edgepipe --home-dir /nonexistent \
         --no-create-home --shell /usr/sbin/nologin edgepipe
