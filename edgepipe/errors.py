@@ -77,7 +77,7 @@ class RuntimeFailure(EdgepipeError):  # noqa: N818  (RuntimeError is Python's)
 
 
 class DeadlinePassed(RuntimeFailure):
-    """A wait that ended before its event: no free slot, no finished frame, a stage at work."""
+    """A wait that ended before its event: no free slot, no finished frame, a running stage."""
 
 
 class PipelineEnded(RuntimeFailure):

@@ -115,7 +115,7 @@ def _names(args: Sequence[Argument]) -> list[str]:
 
 
 def is_module(value: object) -> bool:
-    """Tell whether a value is a module of TVM's."""
+    """Return whether a value is a module of TVM's."""
     return isinstance(value, tvm.IRModule)
 
 

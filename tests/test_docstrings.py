@@ -32,7 +32,7 @@ def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Defini
 
 
 def is_documented(module: str, name: str, node: Definition) -> bool:
-    """Tell whether a definition has a docstring of its own, or a method that of its base class."""
+    """Return whether a definition has its own docstring, or a method that of its base class."""
     if ast.get_docstring(node) is not None:
         return True
     owner, _, member = name.rpartition(".")
@@ -60,7 +60,7 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
 
 
 def explains_itself(declaration: header_pages.Declaration, top: str) -> bool:
-    """Tell whether a declaration has a comment: above, behind, on its fields, or in the header's.
+    """Return whether a declaration has a comment: above, behind, on its fields, or in the header's.
 
     A macro, and a member that is defined behind its class, need none.
     """

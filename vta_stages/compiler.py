@@ -45,7 +45,7 @@ def check_layer(accelerator: Accelerator, layer: Layer, cost: CostModel | None =
 
 
 def is_pooling_cheaper(accelerator: Accelerator, cost: CostModel, layer: PooledConv) -> bool:
-    """Tell whether a convolution and its pooling take fewer cycles as one layer than as two."""
+    """Return whether a convolution and its pooling take fewer cycles as one layer than as two."""
 
     def cycles(parts: Sequence[PlannedLayer]) -> float:
         return sum(

@@ -133,7 +133,7 @@ class LongProgram {
   std::int8_t sum_ = 0;
 };
 
-/// Runs a long program on a thread of its own; the constructor returns once it has begun.
+/// Runs a long program on its own thread; the constructor returns once it has begun.
 class Occupant {
  public:
   Occupant(Device& device, const std::string& implementation, std::uint32_t times = 1)

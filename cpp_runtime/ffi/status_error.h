@@ -23,7 +23,7 @@ inline std::string utf8(const std::string& text) {
 }
 
 /// Throws "status CODE: TEXT", and a line "hint: HINT" if the status has one, unless it is ok.
-/// Without a backtrace: a wait that has ended is no fault, and finding one takes longer than a
+/// Without a backtrace: a wait that has ended is not a fault, and finding one takes longer than a
 /// frame.
 inline void check(const Status& status) {
   if (status.ok()) return;

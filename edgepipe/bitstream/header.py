@@ -37,7 +37,7 @@ class BitHeader:
 
 
 def has_header(content: bytes) -> bool:
-    """Tell whether ``content`` begins like a ``.bit`` file."""
+    """Return whether ``content`` begins like a ``.bit`` file."""
     return content.startswith(MAGIC)
 
 

@@ -225,7 +225,7 @@ pause() {
         done
         return 0
     fi
-    # For other units, a process in a session of its own waits.
+    # For other units, a process in its own session waits.
     [ "$(id -u)" = 0 ] && sudo='' || sudo='sudo -n'
     setsid sh -c "flock -s \"\$0\" true; $sudo systemctl start \"\$1\"" "$root/paused" "$1" \
         </dev/null >/dev/null 2>&1 7>&- 8>&- &

@@ -36,7 +36,7 @@ from edgepipe.deploy.session import (
 from edgepipe.errors import DeployError, SignatureError
 from edgepipe.progress import Progress, Silent
 
-# For a slow SD card behind a slow link; these limits only prevent waiting for ever.
+# For a slow SD card behind a slow link; these limits only prevent endless waiting.
 _UPLOAD_BYTES_PER_S = 100_000
 _SWITCH_S = 300.0
 _POLICY_S = 120.0

@@ -25,7 +25,7 @@ MEBIBYTE = 1 << 20
 
 
 def is_depthwise(layer: Layer | None) -> bool:
-    """Tell depthwise convolutions from others, and from average poolings, which have one weight."""
+    """Return whether it is a depthwise convolution; an average pooling has only one weight."""
     return (
         isinstance(layer, Conv)
         and layer.groups == layer.input.channels > 1

@@ -131,7 +131,7 @@ class _Chain:
         return bool(self._left) and self._left[-1].op == op
 
     def next_are(self, *ops: str) -> bool:
-        """Tell whether the last bindings left, in their own order, are these operators."""
+        """Return whether the last bindings left, in their own order, are these operators."""
         return tuple(binding.op for binding in self._left[-len(ops) :]) == ops
 
     def peek(self) -> Binding:

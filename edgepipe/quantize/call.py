@@ -46,7 +46,7 @@ class Call:
         return self.binding.shape
 
     def is_picture(self, *tensors: object) -> bool:
-        """Tell whether all arguments are tensors [1, c, h, w] or [1, k]."""
+        """Return whether all arguments are tensors [1, c, h, w] or [1, k]."""
         return all(
             isinstance(t, str) and picture_shape(self.shapes[t]) is not None for t in tensors
         )

@@ -88,7 +88,7 @@ class ConvNode(Node):
 
     @property
     def is_projection(self) -> bool:
-        """Tell whether this is a plain 1x1 convolution, which another convolution can absorb."""
+        """Return whether this is a plain 1x1 convolution, which another convolution can absorb."""
         plain = not self.residuals and not self.projections and not self.transposed
         return (
             plain
@@ -230,7 +230,7 @@ class FloatNode(Node):
 
 
 def is_integer(node: Node) -> bool:
-    """Tell whether the node computes on int8; float inputs are quantised for it."""
+    """Return whether the node computes on int8; float inputs are quantised for it."""
     kinds = ConvNode | SumNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
     return isinstance(node, kinds)
 

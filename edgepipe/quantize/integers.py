@@ -115,7 +115,7 @@ class Int8Form:
 
     @property
     def is_uniform(self) -> bool:
-        """Tell whether all channels have one scale."""
+        """Return whether all channels have one scale."""
         return bool(np.all(self.scale == self.scale[0]))
 
 

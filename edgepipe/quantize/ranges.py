@@ -91,7 +91,7 @@ def _made_float(graph: Graph) -> set[str]:
 
 
 def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
-    """Tell whether an integer operator reads ``tensor``, directly or moved or sliced."""
+    """Return whether an integer operator reads ``tensor``, directly or moved or sliced."""
     return any(
         is_integer(user)
         or (isinstance(user, SliceNode | MoveNode) and reads_int8(users, user.name))

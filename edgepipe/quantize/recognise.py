@@ -68,7 +68,7 @@ class Recognise:
 
 
 def _computes_float(binding: Binding) -> bool:
-    """Tell whether the result is float32; a split's results are those of its parts."""
+    """Return whether the result is float32; a split's results are those of its parts."""
     return binding.dtype == "float32" or binding.op == "split"
 
 

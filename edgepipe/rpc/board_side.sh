@@ -10,7 +10,7 @@ survey() {
 }
 
 # receive: unpacks the files of the tar archive on stdin, then puts each in its place by a rename,
-# so that a server at work keeps the ones that it has.
+# so that a running server keeps its own copies.
 receive() {
     mkdir -p "$root/rpc"
     cd "$root/rpc"

@@ -1,6 +1,6 @@
 """Connect to a TVM RPC server, with a deadline, and find the socket of the session.
 
-TVM's client waits for ever while a server serves another client, and it hides its socket. So a
+TVM's client waits without limit while a server serves another client, and it hides its socket. So a
 thread connects, and the socket is found as the one that this process has opened meanwhile.
 """
 

@@ -66,7 +66,7 @@ class FrameFuture:
             self._pipeline._delivery.settled(self)
 
     def done(self) -> bool:
-        """Tell whether ``result`` would return or raise at once. Never waits."""
+        """Return whether ``result`` would return or raise at once. Never waits."""
         try:
             self._pipeline._delivery.settle(self, None)
         except RuntimeFailure:
@@ -74,7 +74,7 @@ class FrameFuture:
         return self.is_settled
 
     def cancelled(self) -> bool:
-        """Tell whether ``cancel`` has been called in time."""
+        """Return whether ``cancel`` has been called in time."""
         return self._cancelled
 
     def result(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:

@@ -32,7 +32,7 @@ class Handle(Closing):
         self._finalizer = weakref.finalize(self, _let_go, functions, end, keep, os.getpid())
 
     def close(self) -> None:
-        """Let go of the object, whatever it is doing; any later call is an error."""
+        """Release the object, whatever it is doing; any later call is an error."""
         self._finalizer()
 
     def _call(self, function: str, *arguments: object) -> Any:
@@ -106,7 +106,7 @@ class Functions(dict[str, Function]):
             )
 
     def end(self) -> None:
-        """Let go of the module; any later call is an error."""
+        """Release the module; any later call is an error."""
         self.module = None
         self.clear()
 
@@ -125,7 +125,7 @@ def _let_go(
 ) -> None:
     if os.getpid() != process:
         return
-    # Ended by a call: a thread that waits in one of the functions would keep the object at work.
+    # Ended by a call: a thread that waits in one of the functions would keep the object alive.
     # This call holds what the object may refer to until then.
     if end is not None:
         end(functions)

@@ -115,7 +115,7 @@ class Runner(Protocol):
         """Make a ``run`` that does not return end with an exception, if that is possible."""
 
     def close(self) -> None:
-        """Let go of what is outside this process; nothing runs any more."""
+        """Release what is outside this process; nothing runs any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +423,7 @@ class Pipeline(Handle):
     def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every frame that was run is finished, not taken; goes on running.
 
-        Raises DeadlinePassed that names the stage at work, or a stage's failure.
+        Raises DeadlinePassed that names the running stage, or a stage's failure.
         """
         deadline = time.monotonic() + timeout_s
         self._transport.wait("drain", deadline, self._call("submitted"))

@@ -43,7 +43,7 @@ class Port:
         return f"{self.dtype}{list(self.shape)}{layout}"
 
     def accepts(self, other: Port) -> bool:
-        """Tell whether a tensor of ``other`` is one of this port, byte for byte."""
+        """Return whether a tensor of ``other`` is one of this port, byte for byte."""
         dense = ("nchw", "nhwc")  # two names of C order
         same_layout = self.layout == other.layout or (
             self.layout in dense and other.layout in dense
@@ -130,7 +130,7 @@ def check_parameters(what: str, parameters: Mapping[str, Array], ports: Mapping[
 
 
 def _axes_hint(array: Array | np.generic, port: Port) -> str | None:
-    """Tell how to reorder a picture's axes where that makes the port's shape."""
+    """Return how to reorder a picture's axes where that makes the port's shape."""
     if array.ndim != 4 or len(port.shape) != 4 or str(array.dtype) != port.dtype:
         return None
     for name, order in (("NCHW", (0, 2, 3, 1)), ("NHWC", (0, 3, 1, 2))):

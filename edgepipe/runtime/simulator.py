@@ -103,7 +103,7 @@ class Simulator(Handle):
     # ---- running -------------------------------------------------------------------------------
 
     def run(self, address: int, count: int, *, timeout_s: float = 0.0) -> None:
-        """Run ``count`` instructions at a device address; a timeout of 0 waits for ever."""
+        """Run ``count`` instructions at a device address; a timeout of 0 means no limit."""
         self._call("run", address, count, timeout_s)
 
     def run_instructions(self, instructions: UInt64Array, *, timeout_s: float = 0.0) -> None:

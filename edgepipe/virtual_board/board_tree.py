@@ -1,7 +1,7 @@
 """Make Debian's device tree of the Ultra96 boot on QEMU, and add the accelerator to it.
 
 A real ZynqMP's clocks, resets, power domains and pins belong to firmware that QEMU does not run;
-the kernel would wait for it for ever. Here all clocks are one fixed clock, and the rest is omitted.
+the kernel would wait for it forever. Here all clocks are one fixed clock, and the rest is omitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// stopwatch: edgepipe-run with a device of its own, which measures every run of a VTA program.
+// stopwatch: edgepipe-run with its own device, which measures every run of a VTA program.
 //
 //   stopwatch BUNDLE --golden --frames 20 --device stopwatch
 //

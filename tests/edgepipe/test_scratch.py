@@ -73,7 +73,7 @@ def test_nothing_is_left_when_a_signal_ends_the_process(
 ) -> None:
     process, path = start(how, tmp_path, "wait")
     assert path.exists()
-    os.killpg(process.pid, number)  # the watcher is in a session of its own
+    os.killpg(process.pid, number)  # the watcher is in its own session
     process.communicate()
     assert process.returncode == -number
     assert gone(path)

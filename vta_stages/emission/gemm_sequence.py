@@ -98,7 +98,7 @@ def _split(products: Products, count: int) -> list[Products]:
 
 
 def _spread(dst: IndexArray, hazard: int, loops: tuple[int, int]) -> bool:
-    """Tell whether all steps on one accumulator entry are at least ``hazard`` steps apart."""
+    """Return whether all steps on one accumulator entry are at least ``hazard`` steps apart."""
     order = np.argsort(dst, kind="stable")
     ordered = dst[order]
     same = ordered[1:] == ordered[:-1]

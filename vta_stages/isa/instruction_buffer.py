@@ -156,7 +156,7 @@ class InstructionBuffer:
         return self._tokens[index]
 
     def is_load_of_compute(self, index: int) -> bool:
-        """Tell whether instruction ``index`` loads a buffer that only compute uses: UOP or ACC."""
+        """Return whether instruction ``index`` loads UOP or ACC, which only compute uses."""
         return index in self._compute_loads
 
     def table(self) -> InstructionTable:

@@ -213,7 +213,7 @@ def buffer_depth(accelerator: Accelerator, memory_type: MemoryType) -> int:
 
 
 def honours_pads(accelerator: Accelerator, memory_type: MemoryType) -> bool:
-    """Tell whether a LOAD of this memory type inserts its pads.
+    """Return whether a LOAD of this memory type inserts its pads.
 
     Loads of ACC do so from encoding revision 0.0.2 on. One published 0.0.2 bitstream was built
     before the pads worked, so the verifier refuses programs that rely on them.

@@ -272,7 +272,7 @@ def _finish(
 def _writes_everything(
     output: TensorSpec, sources: Sequence[Source], steps: Sequence[Step]
 ) -> bool:
-    """Tell whether a step writes every entry. A reset does not count: it skips the out buffer."""
+    """Return whether a step writes every entry. A reset does not count: it skips the out buffer."""
     for step in steps:
         if step.target is not Accumulator.MAIN:
             continue

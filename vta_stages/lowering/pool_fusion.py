@@ -15,7 +15,7 @@ NO_WRAP = 1 << 30
 
 
 def can_pool(conv: Conv, pool: MaxPool) -> bool:
-    """Tell whether the two can be one layer: the windows are disjoint, and no sum can wrap."""
+    """Return whether the two can be one layer: the windows are disjoint, and no sum can wrap."""
     disjoint = pool.kernel[0] <= pool.stride[0] and pool.kernel[1] <= pool.stride[1]
     if not disjoint or conv.terms or conv.projections:
         return False

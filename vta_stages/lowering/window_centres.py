@@ -31,5 +31,5 @@ def centre_tap(axis: AxisMap) -> int | None:
 
 
 def can_fold(source: Source) -> bool:
-    """Tell whether the windows of a pooling have centres along both axes."""
+    """Return whether the windows of a pooling have centres along both axes."""
     return centre_tap(source.rows) is not None and centre_tap(source.cols) is not None

@@ -74,7 +74,7 @@ def axis_range(axis: AxisMap, low: int, high: int, *, strided: bool) -> AxisRang
 
 
 def is_faster_whole(width: int, span_rows: int, rows: int, cols: int) -> bool:
-    """Tell whether ``span_rows`` whole rows load faster than ``cols`` columns of ``rows`` rows.
+    """Return whether ``span_rows`` whole rows load faster than ``cols`` columns of ``rows`` rows.
 
     Whole rows of a tensor are contiguous and make one DMA row; parts of rows make one DMA row each.
     """

@@ -99,7 +99,7 @@ class _Search:
                 self._rate(tiling, loops)
 
     def _uops_fit(self, size: TileSize) -> bool:
-        """Tell whether the uops of one pair of blocks take at most half of the uop buffer."""
+        """Return whether the uops of one pair of blocks take at most half of the uop buffer."""
         areas, _ = self._shape.areas(size)
         half = self._accelerator.uop_depth // 2
         return all(

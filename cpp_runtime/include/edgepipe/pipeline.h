@@ -140,7 +140,7 @@ class Pipeline {
   /// Blocks until frame number `frame` is finished or never will be; kDeadline.
   Status await_frame(std::uint64_t frame, Clock::time_point deadline);
   /// Blocks until the stages' threads have ended after stop(), cancel() or an error; kDeadline
-  /// names the stage at work.
+  /// names the running stage.
   Status await_end(Clock::time_point deadline);
 
   /// Accepts no more frames and blocks until all submitted ones are finished (not: taken). Returns

@@ -1,4 +1,4 @@
-// edgepipe-run and edgepipe-cam as functions, for programs with devices of their own.
+// edgepipe-run and edgepipe-cam as functions, for programs with their own devices.
 //
 //   int main(int argc, char** argv) {
 //     const Status status = DeviceRegistry::instance().add({.name = "mine", ...});

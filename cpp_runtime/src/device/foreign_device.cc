@@ -53,7 +53,7 @@ class ForeignDevice final : public Device {
       runner_->memory().end_run();
       return {};
     }
-    // The accelerator may still be at work: what is released stays reserved until a run succeeds.
+    // The accelerator may still be running: what is released stays reserved until a run succeeds.
     return {Code::kDevice, "driver " + runner_->path() + ": VTADeviceRun of " +
                                std::to_string(submission.count) + " instructions at " +
                                std::to_string(submission.address) + " gave " +

@@ -39,7 +39,7 @@ struct UioOptions {
 /// True if this machine has the UIO device of the registers. Does not open it.
 [[nodiscard]] bool uio_device_present(const UioOptions& options);
 
-/// True if the accelerator is the virtual board's, which has a reset of its own (fpga_model.h).
+/// True if the accelerator is the virtual board's, which has its own reset (fpga_model.h).
 [[nodiscard]] bool uio_device_is_emulated(const UioOptions& options);
 
 /// Opens this board's memory: u-dma-buf, otherwise zocl, otherwise a dma-heap. Returns their

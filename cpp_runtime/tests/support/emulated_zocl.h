@@ -1,6 +1,6 @@
 // EmulatedZocl: the driver zocl of XRT: its ioctls are answered here, its buffer object is a file.
 //
-// The accelerator has a copy of its own, which only SYNC_BO updates, as if a cache lay between.
+// The accelerator has its own copy, which only SYNC_BO updates, as if a cache were between.
 #pragma once
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// A small VTA program with a simulator and memory of its own, for tests (product_program.h).
+// A small VTA program with its own simulator and memory, for tests (product_program.h).
 #pragma once
 
 #include <memory>

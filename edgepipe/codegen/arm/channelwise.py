@@ -32,7 +32,7 @@ _DEPTHWISE_TILE = 4
 
 
 def is_depthwise(layer: Conv) -> bool:
-    """Tell whether every output channel sees exactly the input channel of the same number."""
+    """Return whether every output channel sees exactly the input channel of the same number."""
     return layer.groups == layer.input.channels == layer.output.channels
 
 

@@ -74,7 +74,7 @@ class InstructionSet(Protocol):
         ...
 
     def can_double(self, *, has_lowest_weight: bool) -> bool:
-        """Tell whether a step may be ``doubled``; ``has_lowest_weight``: some weight is -128."""
+        """Return whether a step may be ``doubled``; ``has_lowest_weight``: some weight is -128."""
         ...
 
     def product(self, step: Step) -> PrimFunc:

@@ -1,4 +1,4 @@
-"""A deploy in a process of its own that gets a signal at a step; for test_deployer_killed.py."""
+"""A deploy in its own process that gets a signal at a step; for test_deployer_killed.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Relax stage is compiled: its target's options, a build function, a linker of its own."""
+"""How a Relax stage is compiled: its target's options, a build function, its own linker."""
 
 from __future__ import annotations
 

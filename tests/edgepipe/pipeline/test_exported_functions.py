@@ -113,7 +113,7 @@ def test_a_function_with_something_that_cannot_be_copied_is_refused(tmp_path: Pa
         pipeline.export(tmp_path / "exported")
     assert "define it at the top of a module" in str(caught.value.hint)
     assert list(tmp_path.iterdir()) == []
-    with pipeline.start() as running:  # here it runs all the same
+    with pipeline.start() as running:  # here it still runs
         running.run(made.vector(1))
         assert_array_equal(running.next().outputs[0], made.vector(1))
 

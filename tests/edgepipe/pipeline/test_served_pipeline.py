@@ -83,7 +83,7 @@ def test_a_thread_that_waits_for_a_frame_lets_another_run_it(session, exported):
             time.sleep(0.001)
         before = len(slices)
         pipeline.run(data=vector(number))
-        assert len(slices) - before < 10  # the one at work, and few while this thread gets there
+        assert len(slices) - before < 10  # the current one, and a few until this thread gets there
         taker.join()
     assert [result.frame for result in results] == [0, 1, 2, 3, 4]
     pipeline.close()

@@ -1,4 +1,4 @@
-"""Fuse: what joins the node before it, and what becomes a node of its own."""
+"""Fuse: what joins the node before it, and what becomes a separate node."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_altered_kernels_are_refused(bundle, tmp_path):
 def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
     """The decoder reads any tensor of a frame, so random heads come in as inputs of the bundle."""
     rng = np.random.default_rng(4)
-    strides, bins, classes, size = (8, 16, 32), 11, 6, 100  # 100 is no multiple of the strides
+    strides, bins, classes, size = (8, 16, 32), 11, 6, 100  # 100: not a multiple of the strides
     heads = {}
     for stride in strides:
         cells = (-(-size // stride)) ** 2

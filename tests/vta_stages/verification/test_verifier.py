@@ -359,7 +359,7 @@ def test_a_buffer_is_reused_only_after_a_token_says_so() -> None:
         r"|reads inp elements that instruction \d+ \(LOAD\) writes), and no token orders the two"
     )
     refuse(two_tiles(second_inp=0, second_out=16, tokens=False), message)
-    # the weights are loaded again to the same place, which is a race of its own
+    # the weights are loaded again to the same place, which is a separate race
     refuse(two_tiles(second_inp=16, second_out=16, tokens=False), message.replace("inp", "wgt"))
 
 
