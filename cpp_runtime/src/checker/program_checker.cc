@@ -23,24 +23,49 @@ constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
 constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
 constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
 
-// The last access to an SRAM entry, as 1 + sequence number in its module; 0: none. Each of inp, wgt
+// What is known of the entries of a buffer. One array for each fact, because a rule looks at one
+// fact of many entries, which the compiler can do for several at a time.
+
+// The last access to each entry, as 1 + sequence number in its module; 0: none. Each of inp, wgt
 // and out is written by one module and read by another, so one number for each is enough.
-struct Touch {
-  std::uint32_t written = 0;
-  std::uint32_t read = 0;
+struct Touches {
+  explicit Touches(std::size_t depth) : written(depth, 0), read(depth, 0) {}
+  std::vector<std::uint32_t> written;
+  std::vector<std::uint32_t> read;
 };
 
-struct AccEntry {
-  bool initialised = false;
-  std::uint64_t last_write_step = 0;  // counted over the whole program, from acc_hazard_steps up
+struct AccEntries {
+  explicit AccEntries(std::size_t depth) : initialised(depth, 0), last_write_step(depth, 0) {}
+  std::vector<std::uint8_t> initialised;
+  std::vector<std::uint64_t> last_write_step;  // over the whole program, from acc_hazard_steps up
 };
 
-struct OutEntry {
-  Touch touch;
-  std::uint32_t writer = 0;  // index into CheckedProgram::steps of the GEMM or ALU
-  bool defined = false;      // a GEMM reset leaves the low bits of the old acc there, not zero
-  bool mirrors_acc = false;  // still the low 8 bits of acc: no ACC load since
+struct OutEntries {
+  explicit OutEntries(std::size_t depth)
+      : touch(depth), writer(depth, 0), defined(depth, 0), mirrors_acc(depth, 0) {}
+  Touches touch;
+  std::vector<std::uint32_t> writer;      // index into CheckedProgram::steps of the GEMM or ALU
+  std::vector<std::uint8_t> defined;      // a GEMM reset leaves the low bits of the old acc there
+  std::vector<std::uint8_t> mirrors_acc;  // still the low 8 bits of acc: no ACC load since
 };
+
+template <typename T, typename Value>
+void mark(std::vector<T>& facts, const Interval& entries, Value value) {
+  std::fill(facts.begin() + entries.begin, facts.begin() + entries.end, static_cast<T>(value));
+}
+
+/// Whether any of the entries has a number above `most`.
+bool any_above(const std::vector<std::uint32_t>& facts, const Interval& entries,
+               std::uint32_t most) {
+  bool found = false;
+  for (std::uint32_t n = entries.begin; n < entries.end; ++n) found |= facts[n] > most;
+  return found;
+}
+
+bool all_set(const std::vector<std::uint8_t>& facts, const Interval& entries) {
+  return entries.begin == entries.end ||
+         std::memchr(facts.data() + entries.begin, 0, entries.end - entries.begin) == nullptr;
+}
 
 // Adding or shifting by 0 does not change acc; programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
@@ -193,17 +218,15 @@ class Checker {
       case MemoryType::kUop:
         return load_uops(i);
       case MemoryType::kInp:
-        return load_tiles(inp_, i.sram_base, end);
+        return load_tiles(inp_, {i.sram_base, end});
       case MemoryType::kWgt:
-        return load_tiles(wgt_, i.sram_base, end);
+        return load_tiles(wgt_, {i.sram_base, end});
       case MemoryType::kAcc:
       case MemoryType::kOut:
         break;
     }
-    for (std::uint32_t n = i.sram_base; n < end; ++n) {
-      acc_[n].initialised = true;
-      out_[n].mirrors_acc = false;
-    }
+    mark(acc_.initialised, {i.sram_base, end}, 1);
+    mark(out_.mirrors_acc, {i.sram_base, end}, 0);
     return {};
   }
 
@@ -223,14 +246,15 @@ class Checker {
     return {};
   }
 
-  Status load_tiles(std::vector<Touch>& buffer, std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t n = begin; n < end; ++n) {
-      if (buffer[n].read > now_.clock[kComputeClock]) {
-        return errors_.race("overwrites entry " + std::to_string(n), Module::kCompute,
-                            buffer[n].read, "reads it");
-      }
-      buffer[n].written = now_.sequence + 1;
+  Status load_tiles(Touches& buffer, const Interval& entries) {
+    const std::uint32_t known = now_.clock[kComputeClock];
+    if (any_above(buffer.read, entries, known)) {
+      std::uint32_t n = entries.begin;
+      while (buffer.read[n] <= known) ++n;
+      return errors_.race("overwrites entry " + std::to_string(n), Module::kCompute, buffer.read[n],
+                          "reads it");
     }
+    mark(buffer.written, entries, now_.sequence + 1);
     return {};
   }
 
@@ -242,18 +266,18 @@ class Checker {
     if (Status status = check_sram(i, elements); !status.ok()) return status;
     if (Status status = resolve_dram(i, checked_.steps.back()); !status.ok()) return status;
     for (std::uint32_t n = i.sram_base; n < i.sram_base + elements; ++n) {
-      OutEntry& entry = out_[n];
-      if (entry.touch.written == 0) return errors_.uninitialised("out", n);
-      if (entry.touch.written > now_.clock[kComputeClock]) {
-        return errors_.race("reads out entry " + std::to_string(n), Module::kCompute,
-                            entry.touch.written, "writes it");
+      const std::uint32_t written = out_.touch.written[n];
+      if (written == 0) return errors_.uninitialised("out", n);
+      if (written > now_.clock[kComputeClock]) {
+        return errors_.race("reads out entry " + std::to_string(n), Module::kCompute, written,
+                            "writes it");
       }
-      if (!entry.defined) {
+      if (out_.defined[n] == 0) {
         return errors_.broken("reads out entry " + std::to_string(n) +
                               ", which a GEMM reset left undefined (it clears acc only)");
       }
-      entry.touch.read = now_.sequence + 1;
-      checked_.steps[entry.writer].out_is_stored = true;
+      out_.touch.read[n] = now_.sequence + 1;
+      checked_.steps[out_.writer[n]].out_is_stored = true;
     }
     return {};
   }
@@ -274,11 +298,14 @@ class Checker {
     const DramSpan span = dram_span(accelerator_, i);
     Result<std::byte*> pointer = translate(memory_, span);
     if (!pointer.ok()) return errors_.broken(pointer.status().message());
-    if (Status status = check_range(i, span); !status.ok()) return status;
+    const auto range = range_of(span);
+    if (Status status = check_range(i, span, range); !status.ok()) return status;
     step.dram = *pointer;
-    for (std::uint32_t y = 0; y < i.y_size; ++y) {
+    if (range != ranges_.end() && !is_written(*range)) return {};  // no STORE can conflict
+    const bool one_row = i.x_stride == i.x_size;
+    for (std::uint32_t y = 0; y < (one_row ? 1 : i.y_size); ++y) {
       const std::uint64_t row = span.address + std::uint64_t{y} * i.x_stride * unit;
-      const std::uint64_t bytes = i.x_size * unit;
+      const std::uint64_t bytes = one_row ? span.bytes : i.x_size * unit;
       const auto conflict = i.opcode == Opcode::kStore
                                 ? dram_.write(row, bytes, now_)
                                 : dram_.read(row, bytes, now_, i.memory_type == MemoryType::kUop);
@@ -287,12 +314,26 @@ class Checker {
     return {};
   }
 
-  Status check_range(const Instruction& i, const DramSpan& span) const {
-    if (ranges_.empty()) return {};
-    const auto range = std::ranges::find_if(ranges_, [&](const MemoryRange& own) {
+  using Range = std::span<const MemoryRange>::iterator;
+
+  /// The first range that contains a span.
+  [[nodiscard]] Range range_of(const DramSpan& span) const {
+    return std::ranges::find_if(ranges_, [&](const MemoryRange& own) {
       return span.address >= own.address && span.bytes <= own.bytes &&
              span.address - own.address <= own.bytes - span.bytes;
     });
+  }
+
+  /// Whether a range that the program may write overlaps this one, or is this one.
+  [[nodiscard]] bool is_written(const MemoryRange& range) const {
+    return std::ranges::any_of(ranges_, [&](const MemoryRange& other) {
+      return other.access == Access::kReadWrite && other.address < range.address + range.bytes &&
+             range.address < other.address + other.bytes;
+    });
+  }
+
+  Status check_range(const Instruction& i, const DramSpan& span, Range range) const {
+    if (ranges_.empty()) return {};
     const std::string what =
         std::to_string(span.bytes) + " bytes at device address " + std::to_string(span.address);
     if (range == ranges_.end()) {
@@ -316,25 +357,24 @@ class Checker {
                             std::to_string(accelerator_.uop_depth()));
     }
     if (i.iter_out == 0 || i.iter_in == 0) return {};
-    for (std::uint32_t n = i.uop_begin; n < i.uop_end; ++n) {
-      if (uop_initialised_[n] == 0) return errors_.uninitialised("uop", n);
-    }
-    return {};
+    if (all_set(uop_initialised_, {i.uop_begin, i.uop_end})) return {};
+    std::uint32_t n = i.uop_begin;
+    while (uop_initialised_[n] != 0) ++n;
+    return errors_.uninitialised("uop", n);
   }
 
   Status check_gemm(const Instruction& i) {
     if (Status status = check_uops(i); !status.ok()) return status;
     const bool reads = i.reset == 0;
-    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    const StepFootprint& touched = footprints_.of(i, uops_of(i), checked_.uop_sources.size());
     if (touched.in_range && !touched.hazardous &&
         (!reads || (read_tiles(inp_, touched.src) && read_tiles(wgt_, touched.wgt))) &&
         write_accs(touched.dst, reads, reads)) {
       return {};
     }
-    bool good = true;
-    for_each_step(
+    const bool good = every_step(
         i, uop_.data() + i.uop_begin, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t wgt) {
-          good = good && (!reads || (read_tile(inp_, "inp", src) && read_tile(wgt_, "wgt", wgt))) &&
+          return (!reads || (read_tile(inp_, "inp", src) && read_tile(wgt_, "wgt", wgt))) &&
                  write_acc(dst, reads, reads);
         });
     begin_instruction();
@@ -345,16 +385,15 @@ class Checker {
     if (i.reset != 0) return errors_.broken("reset on an ALU instruction, which has none");
     if (Status status = check_uops(i); !status.ok()) return status;
     const bool reads = i.use_imm == 0;
-    const StepFootprint& touched = footprints_.of(i, uops_of(i));
+    const StepFootprint& touched = footprints_.of(i, uops_of(i), checked_.uop_sources.size());
     if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
         write_accs(touched.dst, true, true)) {
       return {};
     }
-    bool good = true;
-    for_each_step(i, uop_.data() + i.uop_begin,
-                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
-                    good = good && (!reads || read_acc(src)) && write_acc(dst, true, true);
-                  });
+    const bool good = every_step(i, uop_.data() + i.uop_begin,
+                                 [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+                                   return (!reads || read_acc(src)) && write_acc(dst, true, true);
+                                 });
     begin_instruction();
     return good ? Status() : std::move(failure_);
   }
@@ -368,44 +407,53 @@ class Checker {
   // if a rule is broken: the steps are then checked one by one to find the first that breaks it,
   // and how.
 
-  bool read_tiles(std::vector<Touch>& buffer, std::span<const Interval> touched) {
+  bool read_tiles(Touches& buffer, std::span<const Interval> touched) {
     const std::uint32_t known = now_.clock[kLoadClock];
-    bool bad = false;
-    for (const Interval& interval : touched) {
-      for (Touch& touch :
-           std::span(buffer).subspan(interval.begin, interval.end - interval.begin)) {
-        bad |= touch.written - 1 >= known;  // 0 (none) wraps to the largest value
-        touch.read = now_.sequence + 1;
+    for (const Interval& entries : touched) {
+      bool bad = false;
+      for (std::uint32_t n = entries.begin; n < entries.end; ++n) {
+        bad |= buffer.written[n] - 1 >= known;  // 0 (none) wraps to the largest value
       }
+      if (bad) return false;
+      mark(buffer.read, entries, now_.sequence + 1);
     }
-    return !bad;
+    return true;
   }
 
   [[nodiscard]] bool read_accs(std::span<const Interval> touched) const {
-    bool good = true;
-    for (const Interval& interval : touched) {
-      for (std::uint32_t n = interval.begin; n < interval.end; ++n) good &= acc_[n].initialised;
-    }
-    return good;
+    return std::ranges::all_of(
+        touched, [&](const Interval& entries) { return all_set(acc_.initialised, entries); });
   }
 
   bool write_accs(std::span<const Interval> touched, bool reads_it, bool defines_out) {
-    const bool identity = is_identity(checked_.steps.back().instruction);
+    if (reads_it && !read_accs(touched)) return false;
+    if (is_identity(checked_.steps.back().instruction)) return write_unchanged_accs(touched);
     const std::uint32_t known = now_.clock[kStoreClock];
-    const auto writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
+    for (const Interval& entries : touched) {
+      if (any_above(out_.touch.read, entries, known)) return false;
+      mark(acc_.initialised, entries, 1);
+      write_out(entries, defines_out);
+    }
+    return true;
+  }
+
+  // Entries of out that mirror acc keep their value, too.
+  bool write_unchanged_accs(std::span<const Interval> touched) {
     for (const Interval& interval : touched) {
       for (std::uint32_t n = interval.begin; n < interval.end; ++n) {
-        if (reads_it && !acc_[n].initialised) return false;
-        acc_[n].initialised = true;
-        OutEntry& out = out_[n];
-        if (out.mirrors_acc && identity) continue;
-        if (out.touch.read > known) return false;
-        out.touch.written = now_.sequence + 1;
-        out.writer = writer;
-        out.defined = out.mirrors_acc = defines_out;
+        if (out_.mirrors_acc[n] != 0) continue;
+        if (out_.touch.read[n] > now_.clock[kStoreClock]) return false;
+        write_out({n, n + 1}, true);
       }
     }
     return true;
+  }
+
+  void write_out(const Interval& entries, bool defines_out) {
+    mark(out_.touch.written, entries, now_.sequence + 1);
+    mark(out_.writer, entries, checked_.steps.size() - 1);
+    mark(out_.defined, entries, defines_out);
+    mark(out_.mirrors_acc, entries, defines_out);
   }
 
   // The pipeline drains between instructions, so steps of different instructions are far apart.
@@ -418,45 +466,49 @@ class Checker {
     return false;
   }
 
-  bool read_tile(std::vector<Touch>& buffer, const char* name, std::uint32_t n) {
-    if (n >= buffer.size()) return fail(errors_.out_of_range(name, n, buffer.size()));
-    Touch& touch = buffer[n];
-    if (touch.written == 0) return fail(errors_.uninitialised(name, n));
-    if (touch.written > now_.clock[kLoadClock]) {
-      return fail(errors_.race("reads " + std::string(name) + " entry " + std::to_string(n),
-                               Module::kLoad, touch.written, "writes it"));
+  bool read_tile(Touches& buffer, const char* name, std::uint32_t n) {
+    if (n >= buffer.written.size()) {
+      return fail(errors_.out_of_range(name, n, buffer.written.size()));
     }
-    touch.read = now_.sequence + 1;
+    const std::uint32_t written = buffer.written[n];
+    if (written == 0) return fail(errors_.uninitialised(name, n));
+    if (written > now_.clock[kLoadClock]) {
+      return fail(errors_.race("reads " + std::string(name) + " entry " + std::to_string(n),
+                               Module::kLoad, written, "writes it"));
+    }
+    buffer.read[n] = now_.sequence + 1;
     return true;
   }
 
   bool read_acc(std::uint32_t n) {
-    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
-    if (!acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
+    if (!has_acc(n)) return false;
+    if (acc_.initialised[n] == 0) return fail(errors_.uninitialised("acc", n));
     return check_hazard(n);
   }
 
+  bool has_acc(std::uint32_t n) {
+    const std::size_t depth = acc_.initialised.size();
+    return n < depth || fail(errors_.out_of_range("acc", n, depth));
+  }
+
   bool check_hazard(std::uint32_t n) {
-    const std::uint64_t distance = step_ - acc_[n].last_write_step;
+    const std::uint64_t distance = step_ - acc_.last_write_step[n];
     if (distance >= accelerator_.acc_hazard_steps) return true;
     return fail(errors_.hazard(n, distance, accelerator_.acc_hazard_steps));
   }
 
   bool write_acc(std::uint32_t n, bool reads_it, bool defines_out) {
-    if (n >= acc_.size()) return fail(errors_.out_of_range("acc", n, acc_.size()));
-    if (reads_it && !acc_[n].initialised) return fail(errors_.uninitialised("acc", n));
+    if (!has_acc(n)) return false;
+    if (reads_it && acc_.initialised[n] == 0) return fail(errors_.uninitialised("acc", n));
     if (!check_hazard(n)) return false;
-    acc_[n] = {.initialised = true, .last_write_step = step_++};
-    OutEntry& out = out_[n];
-    if (out.mirrors_acc && is_identity(checked_.steps.back().instruction)) return true;
-    if (out.touch.read > now_.clock[kStoreClock]) {
+    acc_.initialised[n] = 1;
+    acc_.last_write_step[n] = step_++;
+    if (out_.mirrors_acc[n] != 0 && is_identity(checked_.steps.back().instruction)) return true;
+    if (out_.touch.read[n] > now_.clock[kStoreClock]) {
       return fail(errors_.race("overwrites out entry " + std::to_string(n), Module::kStore,
-                               out.touch.read, "reads it"));
+                               out_.touch.read[n], "reads it"));
     }
-    out.touch.written = now_.sequence + 1;
-    out.writer = static_cast<std::uint32_t>(checked_.steps.size() - 1);
-    out.defined = defines_out;
-    out.mirrors_acc = defines_out;
+    write_out({n, n + 1}, defines_out);
     return true;
   }
 
@@ -474,10 +526,10 @@ class Checker {
   DramLedger dram_;
   std::vector<Uop> uop_;
   std::vector<std::uint8_t> uop_initialised_;
-  std::vector<Touch> inp_;
-  std::vector<Touch> wgt_;
-  std::vector<AccEntry> acc_;
-  std::vector<OutEntry> out_;
+  Touches inp_;
+  Touches wgt_;
+  AccEntries acc_;
+  OutEntries out_;
   StepFootprints footprints_;
   // Starts beyond the hazard distance from 0, the initial last_write_step.
   std::uint64_t step_ = std::uint64_t{1} << 32;

@@ -5,7 +5,8 @@
 //
 // A program has millions of steps but few different loops: tiles of a layer differ only in their
 // data, and many steps of a loop access the same entries. A rule about steps can therefore be
-// checked once per entry.
+// checked once per entry. A footprint follows from the loops' counts and factors, without running
+// them, so its cost depends on the numbers of uops and entries but not on the number of steps.
 #pragma once
 
 #include <cstdint>
@@ -36,37 +37,42 @@ struct StepFootprint {
 
 class StepFootprints {
  public:
-  explicit StepFootprints(const Accelerator& accelerator);
+  /// `accelerator` is borrowed.
+  explicit StepFootprints(const Accelerator& accelerator) : accelerator_(accelerator) {}
 
   /// The footprint of a GEMM or ALU with the uops from uop_begin to uop_end. Operands that it does
-  /// not read have no intervals. Valid until the next call.
-  const StepFootprint& of(const Instruction& i, std::span<const Uop> uops);
+  /// not read have no intervals. `uop_loads` tells states of the uop buffer apart: calls with the
+  /// same number see the same uops. Valid until the next call.
+  const StepFootprint& of(const Instruction& i, std::span<const Uop> uops, std::size_t uop_loads);
 
  private:
-  /// The entries of one buffer that were accessed since take().
-  class Marks {
-   public:
-    explicit Marks(std::uint32_t depth) : touched_(depth, 0) {}
-    bool add(std::uint32_t entry);
-    std::vector<Interval> take();
-
-   private:
-    std::vector<std::uint8_t> touched_;
-    std::uint32_t first_ = UINT32_MAX;
-    std::uint32_t last_ = 0;
+  /// One operand of an instruction: its index in a uop, and what the loops add to it.
+  struct Operand {
+    std::uint32_t Uop::*index;
+    std::uint32_t factor_out;
+    std::uint32_t factor_in;
+    std::uint32_t depth;  // entries of its buffer
   };
 
+  const StepFootprint& of_key(const Instruction& i, std::span<const Uop> uops);
   StepFootprint find(const Instruction& i, std::span<const Uop> uops);
+  bool add(const Instruction& i, std::span<const Uop> uops, const Operand& operand,
+           std::vector<Interval>& found);
+  void repeat(std::uint32_t count, std::uint32_t factor);
+  [[nodiscard]] bool comes_too_soon(const Instruction& i, std::span<const Uop> uops,
+                                    const Operand& dst, const Operand& later);
 
-  const std::uint64_t hazard_steps_;
-  Marks dst_;
-  Marks src_inp_;
-  Marks src_acc_;
-  Marks wgt_;
-  std::vector<std::uint64_t> last_write_;  // step at which an acc entry was written, from 1
-  std::uint64_t step_ = 0;
+  const Accelerator& accelerator_;
+  std::vector<std::uint8_t> touched_;  // from the lowest entry that an operand accesses
+  std::vector<std::uint32_t> repeats_;
+  std::vector<std::uint32_t> written_;  // by the step of an iteration
+  std::vector<std::uint32_t> used_;
   std::string key_;
+  std::string loop_key_;
   std::unordered_map<std::string, StepFootprint> known_;  // by loop and uops, as bytes
+  // The same by loop and range of uops, which costs less to look up. For uop_loads_ only.
+  std::unordered_map<std::string, const StepFootprint*> current_;
+  std::size_t uop_loads_ = 0;
 };
 
 }  // namespace edgepipe

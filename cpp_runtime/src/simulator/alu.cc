@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "isa/instruction_steps.h"
-
 namespace edgepipe {
 namespace {
 
@@ -31,14 +29,15 @@ struct Shr {
 };
 
 template <typename Op>
-void run(const Instruction& i, const Uop* uops, std::size_t lanes, std::int32_t* acc) {
+void run(const Instruction& i, Iterations iterations, const Uop* uops, std::size_t lanes,
+         std::int32_t* acc) {
   if (i.use_imm != 0) {
-    for_each_step(i, uops, [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
+    for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
       for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], i.imm);
     });
   } else {
-    for_each_step(i, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+    for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
       const std::int32_t* b = acc + src * lanes;
       for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], b[lane]);
@@ -48,17 +47,17 @@ void run(const Instruction& i, const Uop* uops, std::size_t lanes, std::int32_t*
 
 }  // namespace
 
-void run_alu(const Instruction& instruction, const Uop* uops, std::size_t lanes,
-             std::int32_t* acc) {
+void run_alu(const Instruction& instruction, Iterations iterations, const Uop* uops,
+             std::size_t lanes, std::int32_t* acc) {
   switch (instruction.alu_opcode) {
     case AluOp::kMin:
-      return run<Min>(instruction, uops, lanes, acc);
+      return run<Min>(instruction, iterations, uops, lanes, acc);
     case AluOp::kMax:
-      return run<Max>(instruction, uops, lanes, acc);
+      return run<Max>(instruction, iterations, uops, lanes, acc);
     case AluOp::kAdd:
-      return run<Add>(instruction, uops, lanes, acc);
+      return run<Add>(instruction, iterations, uops, lanes, acc);
     case AluOp::kShr:
-      return run<Shr>(instruction, uops, lanes, acc);
+      return run<Shr>(instruction, iterations, uops, lanes, acc);
   }
 }
 

@@ -17,10 +17,12 @@
 
 namespace edgepipe {
 
-/// Everything that a GEMM instruction accesses. Indices have been checked.
+/// Some iterations of a GEMM instruction, and everything that they access. Indices have been
+/// checked.
 struct GemmOperands {
   const Accelerator& accelerator;
   const Instruction& instruction;
+  Iterations iterations;
   const Uop* uops;       // of the instruction's range
   const std::byte* inp;  // packed
   const std::byte* wgt;  // packed
@@ -45,14 +47,14 @@ void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel
 /// Adds the kernel for Advanced SIMD, which every aarch64 CPU has (gemm_neon.cc).
 void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels);
 
-/// Calls row(x, w, acc) for every row of inputs of every step of a GEMM instruction: `inp_bytes` of
+/// Calls row(x, w, acc) for every row of inputs of every step of the operands: `inp_bytes` of
 /// packed inputs, the step's `wgt_bytes` of packed weights, and block_out sums.
 template <typename Row>
 void for_each_row(const GemmOperands& operands, std::size_t inp_bytes, std::size_t wgt_bytes,
                   Row&& row) {
   const std::size_t batch = operands.accelerator.batch;
   const std::size_t outputs = operands.accelerator.block_out;
-  for_each_step(operands.instruction, operands.uops,
+  for_each_step(operands.instruction, operands.iterations, operands.uops,
                 [&](std::uint32_t dst, std::uint32_t src, std::uint32_t tile) {
                   const std::byte* x = operands.inp + std::size_t{src} * batch * inp_bytes;
                   const std::byte* w = operands.wgt + std::size_t{tile} * wgt_bytes;

@@ -89,29 +89,30 @@ void Sram::store_out(const Instruction& i, std::byte* dram) const {
   }
 }
 
-void Sram::gemm(const Instruction& i) {
+void Sram::gemm(const Instruction& i, Iterations iterations) {
   kernel_.run({.accelerator = accelerator_,
                .instruction = i,
+               .iterations = iterations,
                .uops = uops_of(i),
                .inp = inp_.data(),
                .wgt = wgt_.data(),
                .acc = acc_.data()});
 }
 
-void Sram::gemm_reset(const Instruction& i) {
+void Sram::gemm_reset(const Instruction& i, Iterations iterations) {
   const std::size_t lanes = accelerator_.out_bytes();
-  for_each_step(i, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
+  for_each_step(i, iterations, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
     std::fill_n(acc_.data() + dst * lanes, lanes, 0);
   });
 }
 
-void Sram::alu(const Instruction& i) {
-  run_alu(i, uops_of(i), accelerator_.out_bytes(), acc_.data());
+void Sram::alu(const Instruction& i, Iterations iterations) {
+  run_alu(i, iterations, uops_of(i), accelerator_.out_bytes(), acc_.data());
 }
 
-void Sram::update_out(const Instruction& i) {
+void Sram::update_out(const Instruction& i, Iterations iterations) {
   const std::size_t lanes = accelerator_.out_bytes();
-  for_each_step(i, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
+  for_each_step(i, iterations, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
     const std::int32_t* acc = acc_.data() + dst * lanes;
     std::int8_t* out = out_.data() + dst * lanes;
     for (std::size_t lane = 0; lane < lanes; ++lane)

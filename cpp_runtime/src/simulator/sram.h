@@ -10,6 +10,7 @@
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/instruction.h"
+#include "isa/instruction_steps.h"
 #include "simulator/gemm_kernel.h"
 
 namespace edgepipe {
@@ -27,13 +28,15 @@ class Sram {
   void load_acc(const Instruction& instruction, const std::byte* dram);
   void store_out(const Instruction& instruction, std::byte* dram) const;
 
-  void gemm(const Instruction& instruction);
-  void gemm_reset(const Instruction& instruction);
-  void alu(const Instruction& instruction);
+  // GEMM and ALU, in pieces of as many iterations as the caller likes.
+  void gemm(const Instruction& instruction, Iterations iterations);
+  void gemm_reset(const Instruction& instruction, Iterations iterations);
+  void alu(const Instruction& instruction, Iterations iterations);
 
-  /// Copies the low 8 bits of the acc entries that a GEMM or ALU instruction wrote to the out
-  /// buffer. The hardware does so at every step; here only entries that a STORE reads are copied.
-  void update_out(const Instruction& instruction);
+  /// Copies the low 8 bits of the acc entries that these iterations of a GEMM or ALU instruction
+  /// wrote to the out buffer. The hardware does so at every step; here only entries that a STORE
+  /// reads are copied.
+  void update_out(const Instruction& instruction, Iterations iterations);
 
  private:
   [[nodiscard]] const Uop* uops_of(const Instruction& instruction) const {

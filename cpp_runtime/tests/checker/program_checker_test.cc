@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 #include "support/vta_program.h"
@@ -281,6 +282,26 @@ TEST(ProgramChecker, RefusesALoadOfMemoryThatAnUnorderedStoreWrites) {
   load.sram_base = 7;
   p.insert(VtaProgram::kFinish, load);
   expect_refused(p, "device memory at");
+}
+
+// Loads of memory that no range lets the program write need no look at its stores.
+TEST(ProgramChecker, RefusesItInARangeForReadingThatOverlapsOneForWriting) {
+  VtaProgram p;
+  Instruction load = p.instructions[VtaProgram::kLoadInp];
+  load.push_next = 0;
+  load.dram_base = p.element(MemoryType::kInp, VtaProgram::kOutOffset) - 1;
+  load.x_size = 2;
+  load.sram_base = 6;
+  p.insert(VtaProgram::kFinish, load);
+  p.write();
+  const std::uint64_t address = p.data.device_address();
+  const MemoryRange output{address + VtaProgram::kOutOffset, p.accelerator.out_bytes(),
+                           Access::kReadWrite};
+  const MemoryRange data{address, VtaProgram::kDataBytes, Access::kConstant};
+  Submission submission = p.submission();
+  const std::array overlapping = {output, data};
+  submission.ranges = overlapping;
+  EXPECT_THAT(p.run_written(submission).message(), HasSubstr("device memory at"));
 }
 
 TEST(ProgramChecker, RefusesAProgramThatWritesItsOwnUops) {

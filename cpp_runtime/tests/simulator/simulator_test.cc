@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <random>
 
@@ -75,6 +76,28 @@ TEST(Simulator, StopsAtTheDeadline) {
   EXPECT_EQ(p.run().code(), Code::kDeadline);
 }
 
+// 2^31 steps: neither the check nor the run may take as long as they.
+TEST(Simulator, StopsAtTheDeadlineWithinAnInstruction) {
+  constexpr std::uint32_t kUops = 8;
+  VtaProgram p;
+  for (std::uint32_t n = 0; n < kUops; ++n) {
+    const std::uint32_t uop = *InstructionCodec(p.accelerator).encode_uop({.dst = n});
+    std::memcpy(p.data.data() + VtaProgram::kUopOffset + n * sizeof(uop), &uop, sizeof(uop));
+  }
+  p.instructions.front().x_size = kUops;
+  const std::uint32_t most = (1U << 14) - 1;
+  p.insert(
+      1,
+      {.opcode = Opcode::kGemm, .reset = 1, .uop_end = kUops, .iter_out = most, .iter_in = most});
+  p.time_limit = std::chrono::milliseconds(20);
+  const Clock::time_point began = Clock::now();
+  const Status status = p.run();
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(1));
+  EXPECT_EQ(status.code(), Code::kDeadline);
+  EXPECT_THAT(status.message(), HasSubstr("simulator: deadline passed after "));
+  EXPECT_THAT(status.message(), HasSubstr(" instructions, in GEMM"));
+}
+
 TEST(Simulator, RefusesMisalignedInstructions) {
   VtaProgram p;
   const Status status = p.simulator->run({.address = p.data.device_address() + 8, .count = 1});
@@ -117,15 +140,22 @@ TEST_P(EveryKernel, GivesThePortableKernelsBits) {
       kernel.pack_wgt(accelerator, wgt.data() + n * accelerator.wgt_bytes(),
                       packed_wgt.data() + n * kernel.wgt_bytes);
     }
-    std::vector<std::int32_t> acc(kTiles * accelerator.out_bytes(), 0x7fff'0000);
-    kernel.run({.accelerator = accelerator,
-                .instruction = instruction,
-                .uops = uops.data(),
-                .inp = packed_inp.data(),
-                .wgt = packed_wgt.data(),
-                .acc = acc.data()});
-    results.push_back(acc);
-    EXPECT_EQ(acc, results.front()) << kernel.name;
+    const auto run = [&](const std::vector<Iterations>& pieces) {
+      std::vector<std::int32_t> acc(kTiles * accelerator.out_bytes(), 0x7fff'0000);
+      for (const Iterations piece : pieces) {
+        kernel.run({.accelerator = accelerator,
+                    .instruction = instruction,
+                    .iterations = piece,
+                    .uops = uops.data(),
+                    .inp = packed_inp.data(),
+                    .wgt = packed_wgt.data(),
+                    .acc = acc.data()});
+      }
+      return acc;
+    };
+    results.push_back(run({all_iterations(instruction)}));
+    EXPECT_EQ(results.back(), results.front()) << kernel.name;
+    EXPECT_EQ(run({{0, 1}, {1, 1}, {1, 4}}), results.front()) << kernel.name << " in pieces";
   }
 }
 
@@ -135,7 +165,8 @@ INSTANTIATE_TEST_SUITE_P(Batches, EveryKernel, ::testing::Values(1U, 2U, 4U));
 
 std::int32_t alu(AluOp op, std::int32_t value, std::int32_t imm) {
   const Uop uop{};
-  run_alu(VtaProgram::alu(op, imm), &uop, 1, &value);
+  const Instruction instruction = VtaProgram::alu(op, imm);
+  run_alu(instruction, all_iterations(instruction), &uop, 1, &value);
   return value;
 }
 
