@@ -30,6 +30,18 @@ class _ByFileOrBoard(LoadFileScheduling):  # type: ignore[misc]
         return "tests/board" if nodeid.startswith("tests/board/") else super()._split_scope(nodeid)
 
 
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param("aarch64", marks=pytest.mark.cross),
+        pytest.param("armhf", marks=pytest.mark.armhf),
+    ],
+)
+def architecture(request: pytest.FixtureRequest) -> str:
+    """Return a board's architecture, whose programs run under qemu-user: once for each."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
 def model_path() -> Callable[[str], Path]:
     """Return the path of a network by name: in examples/, EDGEPIPE_MODELS or ../shared/models."""

@@ -1,4 +1,4 @@
-"""An ARM stage's aarch64 kernels, run by qemu-user as a Cortex-A53."""
+"""An ARM stage's kernels for a board, run by qemu-user as its processor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 Tensors = Mapping[str, NDArray[Any]]
 
 
-def run_on_aarch64(
-    stage: Path, inputs: Tensors, like: Tensors, *, threads: int = 1
+def run_emulated(
+    architecture: str, stage: Path, inputs: Tensors, like: Tensors, *, threads: int = 1
 ) -> dict[str, NDArray[Any]]:
     """Run the stage in a folder once; outputs have the names, shapes and dtypes of ``like``.
 
     Inputs and outputs are in the plan's order. The files are in the stage's folder.
     """
-    command = emulated("edgepipe-arm-stage")
+    command = emulated("edgepipe-arm-stage", architecture)
     read = [stage / f"{name}.in" for name in inputs]
     written = [stage / f"{name}.out" for name in like]
     for file, array in zip(read, inputs.values(), strict=True):

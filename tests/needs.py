@@ -55,7 +55,7 @@ def cpp_package(machine: str, prefix: Path) -> Path:
     return next(prefix.rglob("edgepipe-config.cmake")).parent
 
 
-def emulated(program: str, machine: str = "aarch64") -> tuple[str, ...]:
+def emulated(program: str, machine: str) -> tuple[str, ...]:
     """Return the command that runs a program of this repository as a Cortex-A53 or Cortex-A9."""
     emulator = EMULATORS[machine]
     installed(emulator[0], "qemu-user-static")

@@ -38,6 +38,7 @@ ACCELERATOR = Accelerator()
 SIZE = 16
 CLASSES = 5
 LABELS = ("ant", "bee", "cat", "dog", "eel")
+ARCHITECTURES = ("x86_64", "aarch64")
 Files = dict[str, bytes]
 
 
@@ -114,12 +115,14 @@ BODY_CYCLES = ACCELERATOR.clock_hz // 100
 """What the manifest says of the second stage, 10 ms; only timed runs take notice."""
 
 
-def compile_files(network: Network) -> Files:
+def compile_files(network: Network, architectures: Sequence[str] = ARCHITECTURES) -> Files:
     """Compile the three stages; return the bundle's files without the golden ones."""
     blocks = Blocks(block=ACCELERATOR.block_in)
     files = {}
-    first = compile_arm_stage(network.first, output_layouts={"features": blocks})
-    last = compile_arm_stage(network.last, input_layouts={"body": blocks})
+    first = compile_arm_stage(
+        network.first, output_layouts={"features": blocks}, arches=architectures
+    )
+    last = compile_arm_stage(network.last, input_layouts={"body": blocks}, arches=architectures)
     files |= {f"stages/0_arm/{name}": content for name, content in first.files.items()}
     files |= {f"stages/2_arm/{name}": content for name, content in last.files.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +169,7 @@ def write_bundle(
     postprocess: Postprocess = CLASSIFY,
     size: int = SIZE,
     slots: int = 0,
+    architectures: Sequence[str] = ARCHITECTURES,
 ) -> Path:
     """Write a bundle of STAGES; ``golden`` holds arrays by tensor name, inputs among them.
 
@@ -188,7 +192,7 @@ def write_bundle(
             format=FORMAT,
             name="tiny",
             board="host",
-            architectures=("x86_64", "aarch64"),
+            architectures=tuple(architectures),
             accelerator=ACCELERATOR,
             fingerprint=Fingerprint.of(ACCELERATOR, bitstream="", builder_version=__version__),
             tensors=tuple(tensors),

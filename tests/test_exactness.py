@@ -1,7 +1,7 @@
 """Integer Relax on stock TVM defines the bits; everything else must equal it exactly.
 
 For every network: the bundle as it is placed by default (VTA stages on the simulator), the bundle
-with every operator on ARM (kernels of the host, and of aarch64 under qemu-user), and other cuts.
+with every operator on ARM (kernels of the host, and of boards under qemu-user), and other cuts.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ NETWORKS = (
     "mobilenetv2_imagenet",
     "nanodet_g_coco_416",
 )
+
+BOARDS = {"aarch64": "ultra96", "armhf": "pynq-z2"}
 
 pytestmark = [pytest.mark.models, pytest.mark.sim]
 
@@ -101,8 +103,8 @@ def bundle(reference, tmp_path_factory):
     """Build a bundle: by default, with depthwise on the VTA, or all on ARM; or with cuts."""
     made = {}
 
-    def of(name, placement="default", cuts=()):
-        key = (name, placement, cuts)
+    def of(name, placement="default", cuts=(), board="ultra96"):
+        key = (name, placement, cuts, board)
         if key not in made:
             path = tmp_path_factory.mktemp("bundle") / f"{name}.edgepipe"
             ref = reference(name)
@@ -110,7 +112,12 @@ def bundle(reference, tmp_path_factory):
             depthwise = "vta" if placement == "vta" else "auto"
             build_bundle(
                 dataclasses.replace(
-                    ref.options, output=path, placement=places, depthwise=depthwise, cuts=cuts
+                    ref.options,
+                    board=boards.load(board),
+                    output=path,
+                    placement=places,
+                    depthwise=depthwise,
+                    cuts=cuts,
                 )
             )
             made[key] = path
@@ -149,19 +156,19 @@ def test_host_kernels_give_the_bits_of_integer_relax(name, reference, bundle):
     assert_pipeline_equals_reference(path, reference(name))
 
 
-@pytest.mark.cross
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("placement", ["default", "arm"])
-def test_aarch64_kernels_give_the_bits_of_integer_relax(
-    name, placement, reference, bundle, tmp_path
+def test_kernels_for_boards_give_the_bits_of_integer_relax(
+    architecture, name, placement, reference, bundle, tmp_path
 ):
     ref = reference(name)
     frames = tmp_path / "frames.raw"
     frames.write_bytes(b"".join(frame.tobytes() for frame in ref.frames))
+    path = bundle(name, placement, board=BOARDS[architecture])
     limits = ("--timeout", "300", "--device-timeout", "300")  # seconds; it is emulated
     arguments = ("--input", frames, "--tensors", tmp_path, *limits)
     ran = subprocess.run(
-        [*emulated("edgepipe-run"), bundle(name, placement), *arguments],
+        [*emulated("edgepipe-run", architecture), path, *arguments],
         capture_output=True,
         text=True,
         timeout=600,

@@ -1,4 +1,7 @@
-"""edgepipe-rpcd for aarch64 under qemu-user, with TVM's libraries from the board's wheels."""
+"""edgepipe-rpcd for aarch64 under qemu-user, with TVM's libraries from the board's wheels.
+
+TVM has no wheels for armhf, so a PYNQ-Z2 gets no edgepipe-rpcd.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +18,13 @@ TARGET = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53", 
 
 @pytest.fixture
 def session(tmp_path):
-    command = [*emulated("edgepipe-rpcd"), "--until-eof", "--allow-root", "--folder", str(tmp_path)]
+    command = [
+        *emulated("edgepipe-rpcd", "aarch64"),
+        "--until-eof",
+        "--allow-root",
+        "--folder",
+        str(tmp_path),
+    ]
     with rpc.LocalServer(command) as server, rpc.connect(server.port, key=server.key) as session:
         yield session
 

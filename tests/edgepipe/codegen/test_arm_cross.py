@@ -1,9 +1,9 @@
-"""The same kernels on aarch64 under qemu-user compute the same bits as on this machine."""
+"""The same kernels on boards, under qemu-user, compute the same bits as on this machine."""
 
 import numpy as np
 import pytest
-from aarch64_stage import run_on_aarch64
 from arm_layers import first_convolution, spec
+from emulated_stage import run_emulated
 
 from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
@@ -23,8 +23,6 @@ from vta_stages.layers.records import (
     Term,
     TransposedConv,
 )
-
-pytestmark = pytest.mark.cross
 
 
 def network(rng):
@@ -124,13 +122,17 @@ def network(rng):
 
 
 @pytest.mark.parametrize("threads", [1, 3], ids="{0} threads".format)
-def test_every_operator_gives_the_same_bits_on_aarch64(threads, tmp_path, monkeypatch):
+def test_every_operator_gives_the_same_bits_on_a_board(
+    architecture, threads, tmp_path, monkeypatch
+):
     if threads > 1:
         monkeypatch.setattr(tensor_ir, "LEAST_SHARED", 0)
     rng = np.random.default_rng(7)
     module = network(rng)
     frame = rng.integers(0, 256, (1, 20, 24, 3)).astype(np.uint8)
-    artifact = compile_arm_stage(module, output_layouts={"joined": Blocks(block=16)})
+    artifact = compile_arm_stage(
+        module, output_layouts={"joined": Blocks(block=16)}, arches=("x86_64", architecture)
+    )
     folder = tmp_path / "stage"
     artifact.write(folder)
     with ArmStage(folder) as stage:
@@ -138,18 +140,18 @@ def test_every_operator_gives_the_same_bits_on_aarch64(threads, tmp_path, monkey
     reference = run_module(module, {"frame": frame})
     for name in ("total", "head"):
         np.testing.assert_array_equal(expected[name], reference[name])
-    found_there = run_on_aarch64(folder, {"frame": frame}, expected, threads=threads)
+    found_there = run_emulated(architecture, folder, {"frame": frame}, expected, threads=threads)
     for name, found in found_there.items():
         np.testing.assert_array_equal(found, expected[name], err_msg=name)
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5, 7, 11], ids="{0}x{0}".format)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_first_convolutions_of_every_run_length_give_the_same_bits_on_aarch64(
-    kernel, channels, tmp_path
+def test_first_convolutions_of_every_run_length_give_the_same_bits_on_a_board(
+    architecture, kernel, channels, tmp_path
 ):
     module, frame = first_convolution(kernel, channels)
     expected = run_module(module, {"frame": frame})
-    compile_arm_stage(module, arches=("aarch64",)).write(tmp_path)
-    found = run_on_aarch64(tmp_path, {"frame": frame}, expected)
+    compile_arm_stage(module, arches=(architecture,)).write(tmp_path)
+    found = run_emulated(architecture, tmp_path, {"frame": frame}, expected)
     np.testing.assert_array_equal(found["features"], expected["features"])

@@ -87,12 +87,11 @@ def test_help_lists_a_device_of_its_own(stopwatch):
     assert f"expected {devices}" in wrong.stderr
 
 
-@pytest.mark.cross
-def test_a_program_for_a_board_is_built_against_the_installed_library(tmp_path):
-    package = cpp_package("aarch64", tmp_path / "sdk")
+def test_a_program_for_a_board_is_built_against_the_installed_library(architecture, tmp_path):
+    package = cpp_package(architecture, tmp_path / "sdk")
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={package / 'toolchain.cmake'}"
     program = compile_project(PROJECT, package, tmp_path, toolchain) / "own-parts"
-    emulator = EMULATORS["aarch64"]
+    emulator = EMULATORS[architecture]
     installed(emulator[0], "qemu-user-static")
     assert "20 " in succeed(*emulator, program)
 

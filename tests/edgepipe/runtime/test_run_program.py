@@ -62,9 +62,11 @@ def test_the_simulator_in_the_boards_time_gives_the_golden_output(bundle):
     assert b"VTA stages ran on: timed" in ran.stderr
 
 
-@pytest.mark.cross
-def test_the_golden_output_on_aarch64(bundle):
-    ran = run(bundle, "--golden", program=emulated("edgepipe-run"))
+def test_the_golden_output_on_a_board(architecture, network, tmp_path):
+    golden = {"frame": FRAME, "scores": network.run(FRAME)}
+    files = bundles.compile_files(network, (architecture,))
+    path = bundles.write_bundle(tmp_path / "tiny", files, golden, architectures=(architecture,))
+    ran = run(path, "--golden", program=emulated("edgepipe-run", architecture))
     assert ran.returncode == 0, ran.stderr.decode()
     assert b"bit-equal" in ran.stderr
 
