@@ -131,7 +131,8 @@ self_test() {
             --deadline-ms=500 2>error); then
             echo "ran $name $(sha256sum <"$name.after" | cut -d ' ' -f 1) $report"
         else
-            echo "failed $name $(tail -n 1 error)"
+            said=$(grep '^edgepipe-vta-run: error: ' error | tail -n 1)
+            echo "failed $name ${said:-$(tail -n 1 error)}"
         fi
     done
     echo "after $(interrupts)"

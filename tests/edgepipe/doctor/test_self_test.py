@@ -1,11 +1,15 @@
 """The doctor's program: correct on the simulator for every board; evaluation of its report."""
 
 import json
+import subprocess
+from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
 from edgepipe import boards
+from edgepipe.deploy import board_script
 from edgepipe.doctor import checks, self_test
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
@@ -60,6 +64,18 @@ def test_an_accelerator_in_use_is_not_a_failure():
     report = self_test.parse_report(busy, TEST)
     (finding,) = checks.judge_self_test(report)
     assert (finding.state, finding.text) == ("warn", "/dev/uio0: another process uses it")
+
+
+@pytest.mark.sim
+def test_a_run_that_fails_is_reported_by_its_error_and_not_by_its_hint(tmp_path):
+    """The real program has no accelerator here, so it fails on every image."""
+    script = board_script.read(Path(self_test.__file__).with_name("board_side.sh"))
+    archive = self_test.make_archive(TEST, needs.built("edgepipe-vta-run").read_bytes())
+    command = ["sh", "-c", script, "sh", "self_test", tmp_path, "1"]
+    printed = subprocess.run(command, input=archive, capture_output=True, check=True, timeout=60)
+    errors = self_test.parse_report(printed.stdout.decode(), TEST).errors
+    assert len(errors) == len(TEST.images)
+    assert all(error.startswith(("memory: ", "uio: ")) for error in errors), errors
 
 
 def test_interrupts_are_counted():
