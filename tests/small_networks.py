@@ -19,6 +19,17 @@ from edgepipe.recipe import BuildOptions, build_bundle
 PREPROCESS = Preprocess(
     width=16, height=16, order="BGR", mean=(120.0, 110.0, 100.0), std=(60.0, 61.0, 62.0)
 )
+DESCRIPTION = """
+[preprocess]
+width = 16
+height = 16
+order = "BGR"
+mean = [128.0, 128.0, 128.0]
+std = [64.0, 64.0, 64.0]
+
+[postprocess]
+kind = "classify"
+"""
 
 
 class Builder:

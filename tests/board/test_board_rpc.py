@@ -1,13 +1,9 @@
 """Hardware in the loop over TVM RPC: upload stages to the board, run and time them."""
 
-import signal
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import pytest
 import tvm
+from killed_clients import kill_a_client_in_a_run
 from tvm import te
 
 from edgepipe import rpc
@@ -73,27 +69,7 @@ def test_one_stage_is_timed_by_tvms_time_evaluator(server, resnet8):
 
 def test_a_test_that_fails_gives_the_board_back(server, resnet8):
     """A killed client leaves neither a process nor the accelerator's lock behind."""
-    client = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            textwrap.dedent(f"""
-            from edgepipe import rpc
-            session = rpc.connect({server.port}, key={server.key!r})
-            session.remote.upload({str(resnet8)!r}, "net.edgepipe")
-            net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "uio")
-            net["load_golden"]()
-            print(session.info()["process"], flush=True)
-            net.time_evaluator("run", session.remote.cpu(0), number=10**6)()
-        """),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    process = int(client.stdout.readline())
-    client.send_signal(signal.SIGKILL)
-    client.wait()
-    client.stdout.close()
+    process = kill_a_client_in_a_run(server, resnet8, "uio")
     with rpc.connect(
         server.port, key=server.key
     ) as session:  # waits for the end of the previous session

@@ -16,18 +16,6 @@ import small_networks
 
 import edgepipe
 
-DESCRIPTION = """
-[preprocess]
-width = 16
-height = 16
-order = "BGR"
-mean = [128.0, 128.0, 128.0]
-std = [64.0, 64.0, 64.0]
-
-[postprocess]
-kind = "classify"
-"""
-
 
 def example_of(function: Callable[..., object]) -> str:
     """Return the indented code of a docstring."""
@@ -45,7 +33,7 @@ def test_the_examples_of_build_and_load_run(
     """Build ``net.onnx`` with the pictures of a folder; then run a picture of another size."""
     monkeypatch.chdir(tmp_path)
     onnx.save(small_networks.classifier(), "net.onnx")
-    Path("net.toml").write_text(DESCRIPTION)
+    Path("net.toml").write_text(small_networks.DESCRIPTION)
     Path("pictures").mkdir()
     for index, frame in enumerate(small_networks.frames(4)):
         cv2.imwrite(f"pictures/{index}.png", frame[0])

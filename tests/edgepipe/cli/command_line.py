@@ -7,23 +7,13 @@ import subprocess
 import sys
 
 import needs
+import small_networks
 
 from edgepipe.cli.main import main
 
 EDGEPIPE = (sys.executable, "-m", "edgepipe")
 
-DESCRIPTION = """
-[preprocess]
-width = 16
-height = 16
-order = "BGR"
-mean = [128.0, 128.0, 128.0]
-std = [64.0, 64.0, 64.0]
-
-[postprocess]
-kind = "classify"
-top = 2
-"""
+DESCRIPTION = small_networks.DESCRIPTION + "top = 2\n"
 
 
 def run(*arguments):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import provoked_hints
 import pytest
 from needs import rpcd
+from provoked_hints import hint_in_child
 
 from edgepipe import resources, rpc
 from edgepipe.errors import RpcError
@@ -17,17 +19,13 @@ from edgepipe.rpc.link import Link, RpcServer
 
 pytestmark = pytest.mark.sim
 
+hint_of = functools.partial(provoked_hints.hint_of, error=RpcError)
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[rpc.LocalServer]:
     with rpc.LocalServer.start(rpcd(), allow_root=True) as running:
         yield running
-
-
-def hint_of(fail: Callable[[], object]) -> str:
-    with pytest.raises(RpcError) as caught:
-        fail()
-    return caught.value.hint
 
 
 def closed_port() -> int:
@@ -75,15 +73,4 @@ def test_a_closed_session_is_opened_again(server: rpc.LocalServer) -> None:
 
 def test_a_forked_child_opens_its_own_session(server: rpc.LocalServer) -> None:
     with rpc.connect(server.port, key=server.key) as session:
-        reader, writer = os.pipe()
-        if (child := os.fork()) == 0:
-            try:
-                session.info()
-            except RpcError as error:
-                os.write(writer, error.hint.encode())
-            finally:
-                os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as answer:
-            assert answer.read() == "connect in the process that uses the session"
-        os.waitpid(child, 0)
+        assert hint_in_child(session.info) == "connect in the process that uses the session"

@@ -79,11 +79,16 @@ def test_a_client_that_guesses_the_key_is_refused(guess: str) -> None:
             assert session.info()["process"] > 0
 
 
+def refusal(*options: str) -> str:
+    """Return what a server says that ends because its options are wrong."""
+    command = [str(rpcd()), "--allow-root", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 2
+    return ended.stderr
+
+
 def test_the_public_key_of_old_is_too_short() -> None:
-    command = [str(rpcd()), "--allow-root", "--key", "edgepipe"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert refused.returncode == 2
-    assert "--key: found 8 characters, expected 16 or more" in refused.stderr
+    assert "--key: found 8 characters, expected 16 or more" in refusal("--key", "edgepipe")
     with running("--key", "kept-in-a-safe-place") as (_, port, key):
         assert key == "kept-in-a-safe-place"
         with rpc.connect(port, key=key) as session:
@@ -91,10 +96,8 @@ def test_the_public_key_of_old_is_too_short() -> None:
 
 
 def test_a_tracker_needs_a_name_to_offer() -> None:
-    command = [str(rpcd()), "--allow-root", "--tracker", "127.0.0.1:9190"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert refused.returncode == 2
-    assert "--tracker needs --key, the name to offer there" in refused.stderr
+    said = refusal("--tracker", "127.0.0.1:9190")
+    assert "--tracker needs --key, the name to offer there" in said
 
 
 def test_a_greeting_has_a_deadline_however_steadily_it_drips() -> None:

@@ -1,15 +1,12 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
-import shutil
-import signal
 import socket
 import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
 import tvm
+from killed_clients import kill_a_client_in_a_run
 from needs import rpcd
 from small_networks import build_small_bundle, with_wrong_golden
 from tvm import te
@@ -99,28 +96,7 @@ def test_anything_but_an_rpc_client_is_refused_and_the_server_keeps_serving(serv
 
 
 def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle, tmp_path):
-    shutil.copy(bundle, tmp_path / "net.edgepipe")
-    client = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            textwrap.dedent(f"""
-            from edgepipe import rpc
-            session = rpc.connect({server.port}, key={server.key!r})
-            session.remote.upload({str(bundle)!r}, "net.edgepipe")
-            net = session.remote.get_function("edgepipe.open_bundle")("net.edgepipe", "simulator")
-            net["load_golden"]()
-            print("running", flush=True)
-            net.time_evaluator("run", session.remote.cpu(0), number=10**9)()
-        """),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert client.stdout.readline() == "running\n"
-    client.send_signal(signal.SIGKILL)
-    client.wait()
-    client.stdout.close()
+    kill_a_client_in_a_run(server, bundle, "simulator")
     with rpc.connect(
         server.port, key=server.key
     ) as session:  # waits for the end of the previous session

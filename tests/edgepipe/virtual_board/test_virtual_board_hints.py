@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import provoked_hints
 import pytest
 
 from edgepipe.errors import VirtualBoardError
@@ -35,13 +37,8 @@ from edgepipe.virtual_board.board import VirtualBoard
 from edgepipe.virtual_board.debian_packages import PackageStore
 from edgepipe.virtual_board.processes import start_detached
 
+hint_of = functools.partial(provoked_hints.hint_of, error=VirtualBoardError)
 REPOSITORY = "Debian|main|http://127.0.0.1:9/debian|bookworm"
-
-
-def hint_of(fail: Callable[[], object]) -> str:
-    with pytest.raises(VirtualBoardError) as caught:
-        fail()
-    return caught.value.hint
 
 
 def program(folder: Path, name: str, body: str) -> None:

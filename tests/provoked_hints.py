@@ -1,0 +1,34 @@
+"""The hint of an error that a test provokes, in this process or in a forked child."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from edgepipe.errors import EdgepipeError
+
+
+def hint_of(fail: Callable[[], object], error: type[EdgepipeError] = EdgepipeError) -> str:
+    """Call ``fail``; return the hint of the ``error`` that it raises."""
+    with pytest.raises(error) as caught:
+        fail()
+    return caught.value.hint
+
+
+def hint_in_child(fail: Callable[[], object]) -> str:
+    """Call ``fail`` in a forked child; return the hint of the error that it raises there."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            fail()
+        except EdgepipeError as error:
+            os.write(writer, error.hint.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        hint = answer.read()
+    os.waitpid(child, 0)
+    return hint
