@@ -110,7 +110,8 @@ armv7l | armv8l) machine=armhf ;;
 *) machine=$(uname -m) ;;
 esac
 [ "$machine" = "$architecture" ] || [ -n "$system" ] ||
-    fail "board $board: the board is $architecture, this machine is $machine"
+    fail "board $board: the board is $architecture, this machine is $machine" \
+        "copy this folder to the board, and run setup.sh there"
 [ -n "$dry" ] || [ -n "$system" ] || [ "$(id -u)" = 0 ] || fail "must be root" "sudo sh setup.sh ..."
 
 if [ -z "$user" ]; then

@@ -128,8 +128,9 @@ def _check_network(
         if name not in specs:
             raise LayerError(f"program: no layer reads input {name}")
     names = [*inputs, *outputs]
-    if len(set(names)) != len(names):
-        raise LayerError("program: an input or output is named twice")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LayerError(f"program: inputs or outputs are named twice: {', '.join(twice)}")
     return specs
 
 

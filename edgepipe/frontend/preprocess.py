@@ -56,7 +56,10 @@ class Preprocess:
                     f"expected {self.channels} for {self.order}"
                 )
         if any(value <= 0 for value in self.std) or self.scale <= 0:
-            raise FrontendError("preprocess: std and scale must be positive")
+            raise FrontendError(
+                f"preprocess: std is {list(self.std)} and scale {self.scale:g}, "
+                "expected positive numbers"
+            )
         if self.fit == "center_crop" and self.resize_short_side < max(self.width, self.height):
             raise FrontendError(
                 f"preprocess: resize_short_side is {self.resize_short_side}, expected at least "

@@ -134,7 +134,10 @@ class TvmRunner(Runner):
         try:
             executable = Executable(library, entry["device_kind"], entry["device_index"])
         except ExecutableError as cause:
-            raise PipelineError(f"stage {entry['name']!r}: {cause}") from cause
+            raise PipelineError(
+                f"stage {entry['name']!r}: {cause}",
+                hint="export the pipeline again, for a target and device of this machine",
+            ) from cause
         return cls(executable, entry["order"], load_parameters(root, entry))
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:

@@ -95,10 +95,13 @@ class RemoteHost:
                     raise PipelineError(str(cause), hint=cause.hint) from cause
             return self._link
 
-    def error(self, cause: BaseException) -> PipelineError:
-        """Return the error to raise for ``cause``."""
-        link = self._link
-        return PipelineError(link.explain(cause) if link else f"{self.server}: {cause}")
+    def error(self, cause: BaseException, stage: str = "") -> PipelineError:
+        """Return the error to raise for ``cause``, which a call of ``stage`` may have met."""
+        where = f"stage {stage!r}: " if stage else ""
+        if self._link is None:
+            return PipelineError(f"{where}{self.server}: {cause}")
+        failure = self._link.error(cause)
+        return PipelineError(f"{where}{failure}", hint=failure.hint)
 
     def cut(self) -> None:
         """Close the connection while a stage waits for it."""
@@ -130,7 +133,7 @@ class RemoteRunner(Runner):
         try:
             self._far = self._link.call(self._open, self._link)
         except CALL_ERRORS as cause:
-            raise PipelineError(f"stage {self._name!r}: {host.error(cause)}") from cause
+            raise host.error(cause, self._name) from cause
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:
         """Compute one frame on the server; raise PipelineError that names the server.
@@ -166,7 +169,7 @@ class RemoteRunner(Runner):
                 self._far = link.call(self._open, link)
             self._link = link
         except CALL_ERRORS as cause:
-            raise PipelineError(f"stage {self._name!r}: {self._host.error(cause)}") from cause
+            raise self._host.error(cause, self._name) from cause
 
     def interrupt(self) -> None:
         """Close the connection."""

@@ -52,11 +52,14 @@ class Link(Exchange):
             ) from cause
         super().__init__(opened, f"{server}: the session")
 
-    def explain(self, cause: BaseException) -> str:
-        """Return the reason of a failed call in one line."""
+    def error(self, cause: BaseException) -> RpcError:
+        """Return the error of a failed call, with the reason in one line."""
         if isinstance(cause, RpcError):
-            return str(cause)
+            return cause
         text = last_line(cause)
         if os.strerror(errno.EAGAIN) in text:  # the deadline
-            text = f"no answer within {self.server.timeout_s:g} s"
-        return f"{self.server}: {text}"
+            return RpcError(
+                f"{self.server}: no answer within {self.server.timeout_s:g} s",
+                hint="check that the server still runs and is free, or allow it more time",
+            )
+        return RpcError(f"{self.server}: {text}")

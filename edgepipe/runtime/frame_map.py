@@ -141,12 +141,15 @@ class FrameMap(Iterator[FrameResult]):
         if id in self._results:
             return
         if self._is_lost:
-            raise PipelineEnded(f"frame {number} was dropped by a restart")
+            raise PipelineEnded(
+                f"frame {number} was dropped by a restart", hint="submit the frame again"
+            )
         try:
             self._delivery.settle_frames(number, self._timeout_s)
         except DeadlinePassed as cause:
             raise DeadlinePassed(
-                f"frame {number} was not finished in {self._timeout_s:g} s: {cause}"
+                f"frame {number} was not finished in {self._timeout_s:g} s: {cause}",
+                hint=cause.hint,
             ) from cause
 
 

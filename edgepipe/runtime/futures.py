@@ -62,7 +62,9 @@ class FrameFuture:
     def lose(self) -> None:
         """Take a restart's error in place of the result; the pipeline calls this."""
         if not self.is_settled:
-            self._error = PipelineEnded(f"frame {self.frame} was dropped by a restart")
+            self._error = PipelineEnded(
+                f"frame {self.frame} was dropped by a restart", hint="submit the frame again"
+            )
             self._pipeline._delivery.settled(self)
 
     def done(self) -> bool:
@@ -151,7 +153,8 @@ class FrameFuture:
                 self._pipeline._delivery.settle(self, time.monotonic() + timeout_s)
             except DeadlinePassed as cause:
                 raise DeadlinePassed(
-                    f"frame {self.frame} was not finished in {timeout_s:g} s: {cause}"
+                    f"frame {self.frame} was not finished in {timeout_s:g} s: {cause}",
+                    hint=cause.hint,
                 ) from cause
 
     def _call_back(self) -> None:

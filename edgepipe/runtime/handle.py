@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from edgepipe.closing import Closing
-from edgepipe.errors import RuntimeFailure
+from edgepipe.errors import EdgepipeError, RuntimeFailure
 from edgepipe.runtime.library import Function, StatusError, status_failure
 
 
@@ -115,9 +115,15 @@ class Functions(dict[str, Function]):
         return status_failure(str(cause), self._kinds)
 
     def fail(self, cause: BaseException) -> NoReturn:
-        """Raise what ``cause`` tells of, from what this process has raised, if it has."""
+        """Raise what ``cause`` tells of, from what this process has raised, if it has.
+
+        The C++ side passes on the text of a Python stage's error, and not its hint.
+        """
         origin = (self._origin and self._origin(str(cause))) or cause
-        raise self.failure(cause) or cause from origin
+        failure = self.failure(cause)
+        if failure and not failure.hint and isinstance(origin, EdgepipeError):
+            failure.hint = origin.hint
+        raise failure or cause from origin
 
 
 def _let_go(

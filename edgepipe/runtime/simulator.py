@@ -152,7 +152,8 @@ class Simulator(Handle):
             program = Program.load(program)
         if program.accelerator != self.accelerator:
             raise RuntimeFailure(
-                f"program: made for {program.accelerator}, this simulator is {self.accelerator}"
+                f"program: made for {program.accelerator}, this simulator is {self.accelerator}",
+                hint="make a simulator of the program's accelerator",
             )
         contents = {region.name: region for region in program.inputs}
         if set(inputs) != set(contents):

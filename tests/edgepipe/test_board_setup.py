@@ -232,13 +232,27 @@ def test_wrong_use_is_reported_in_one_line(board, options, code, says):
     assert not board.called.exists()
 
 
+def refusal_on(machine, **options):
+    """Return what setup.sh says on a machine of that architecture, as another user if asked."""
+    script = f"uname() {{ echo {machine}; }}; set -- --board ultra96; . ./setup.sh"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=BOARD, capture_output=True, text=True, **options
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is taken from root's rights")
 def test_a_user_who_is_not_root_is_told_how_to_run_it():
-    script = "uname() { echo aarch64; }; set -- --board ultra96; . ./setup.sh"
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=BOARD, user=65534, capture_output=True, text=True
+    said = refusal_on("aarch64", user=65534)
+    assert said == "error: must be root\nhint: sudo sh setup.sh ...\n"
+
+
+def test_a_machine_that_is_not_the_board_is_told_where_to_run_it():
+    assert refusal_on("riscv64") == (
+        "error: board ultra96: the board is aarch64, this machine is riscv64\n"
+        "hint: copy this folder to the board, and run setup.sh there\n"
     )
-    assert done.stderr == "error: must be root\nhint: sudo sh setup.sh ...\n"
 
 
 def test_the_units_are_what_systemd_accepts(board):

@@ -128,7 +128,7 @@ def test_names_of_a_program() -> None:
         compile_program(STOCK, [layer], ["x"], ["z"])
     assert caught.value.hint == "computed tensors: c.out"
     assert "no layer reads input w" in message([layer], ["x", "w"], ["c.out"])
-    assert "named twice" in message([layer], ["x"], ["c.out", "c.out"])
+    assert "named twice: c.out" in message([layer], ["x"], ["c.out", "c.out"])
     assert "c.out already exists" in message([layer, layer], ["x"], ["c.out"])
     other = conv(RNG, "d", tensor("x", 16, 4, 4), 16, 1)
     assert "as elsewhere" in message([layer, other], ["x"], ["c.out", "d.out"])

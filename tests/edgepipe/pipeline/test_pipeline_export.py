@@ -110,8 +110,12 @@ def test_a_device_that_does_not_exist_is_reported_when_started(
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     text = (copy / "pipeline.json").read_text()
     (copy / "pipeline.json").write_text(text.replace('"cpu"', '"cuda"'))
-    with pytest.raises(PipelineError, match="stage 'scaled': device cuda:0 does not exist"):
+    missing = "stage 'scaled': device cuda:0 does not exist"
+    with pytest.raises(PipelineError, match=missing) as caught:
         load(copy).start()
+    assert caught.value.hint == (
+        "export the pipeline again, for a target and device of this machine"
+    )
 
 
 def test_a_function_that_the_library_lacks_is_reported_when_started(

@@ -27,8 +27,9 @@ def test_a_future_is_not_done_before_its_frame_and_has_a_deadline(start: Start) 
     pipeline = start(chain(gated.stage))
     future = pipeline.submit(data=vector(0))
     assert not future.done()
-    with pytest.raises(DeadlinePassed, match="frame 0 was not finished"):
+    with pytest.raises(DeadlinePassed, match="frame 0 was not finished") as caught:
         future.result(timeout_s=0.01)
+    assert caught.value.hint == "allow more time"
     gated.gate.set()
     assert_array_equal(future.result().outputs[0], vector(0))
 
@@ -51,8 +52,9 @@ def test_a_future_of_before_a_restart_says_so(start: Start) -> None:
         future.result()
     gated.gate.set()
     pipeline.restart()
-    with pytest.raises(PipelineEnded, match="frame 0 was dropped by a restart"):
+    with pytest.raises(PipelineEnded, match="frame 0 was dropped by a restart") as caught:
         future.result()
+    assert caught.value.hint == "submit the frame again"
 
 
 def test_a_future_that_is_dropped_blocks_nothing(start: Start) -> None:

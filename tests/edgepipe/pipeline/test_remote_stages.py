@@ -207,8 +207,12 @@ def test_a_server_that_hangs_is_given_up_when_its_time_is_up(server):
         pipeline.run(data=vector(0))
         with pytest.raises(DeadlinePassed, match="is held by stage 0 'far'"):
             pipeline.next(timeout_s=0.1)
-        with pytest.raises(RuntimeFailure, match=r"'far' at frame 0: .*no answer within 1.5 s"):
+        late = r"'far' at frame 0: .*no answer within 1.5 s"
+        with pytest.raises(RuntimeFailure, match=late) as caught:
             pipeline.next(timeout_s=30)
+        assert caught.value.hint == (
+            "check that the server still runs and is free, or allow it more time"
+        )
 
 
 def test_cancel_and_close_do_not_wait_for_a_server_that_hangs(server):
@@ -248,9 +252,12 @@ def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
     built = chain(remote_stage(made.scaled_stage(), at(server, timeout_s=1))).build()
     with (
         rpc.connect(server.port, key=server.key),
-        pytest.raises(PipelineError, match="no answer within 1 s"),
+        pytest.raises(PipelineError, match="no answer within 1 s") as caught,
     ):
         built.start()
+    assert (
+        caught.value.hint == "check that the server is running there with the same key, and is free"
+    )
 
 
 def test_a_function_cannot_run_on_a_server():

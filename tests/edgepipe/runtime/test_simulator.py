@@ -12,6 +12,8 @@ from edgepipe.errors import AcceleratorError, RuntimeFailure
 from edgepipe.runtime import library
 from edgepipe.runtime.simulator import Simulator, describe
 from vta_stages.accelerator import Accelerator
+from vta_stages.compiler import compile_program
+from vta_stages.layers.records import Concat, TensorSpec
 
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
 
@@ -41,6 +43,19 @@ def test_an_exhausted_arena_says_how_much_is_left() -> None:
         pytest.raises(RuntimeFailure, match=r"10000 bytes wanted, widest gap .* is 8192"),
     ):
         simulator.allocate(10000)
+
+
+def test_a_program_for_another_accelerator_is_refused() -> None:
+    source = TensorSpec(name="x", channels=16, height=2, width=2)
+    twice = TensorSpec(name="y", channels=32, height=2, width=2)
+    layer = Concat(name="c", inputs=(source, source), output=twice)
+    program = compile_program(Accelerator(), [layer], ["x"], ["y"])
+    with (
+        Simulator(FOUR_BY_EIGHT) as simulator,
+        pytest.raises(RuntimeFailure, match=r"program: made for .*, this simulator is ") as caught,
+    ):
+        simulator.run_program(program, {})
+    assert caught.value.hint == "make a simulator of the program's accelerator"
 
 
 def test_a_closed_simulator_is_an_error() -> None:
