@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
+#include "base/out_of_memory.h"
 #include "session_process.h"
 
 namespace edgepipe::rpc {
@@ -23,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGreetingPatience{5'000};  // in all
+constexpr milliseconds kPause{100};  // while there is no memory or descriptor for a client
 
 constexpr milliseconds kTrackerPeriod{2'000};
 constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
@@ -38,7 +41,10 @@ int wait_ms(const std::optional<Clock::time_point>& end) {
 }  // namespace
 
 Server::Server(Options options, FileDescriptor listener, std::uint16_t port)
-    : options_(std::move(options)), listener_(std::move(listener)), port_(port) {}
+    : options_(std::move(options)), listener_(std::move(listener)), port_(port) {
+  waits_.push_back({listener_.number(), POLLIN, 0});
+  for (const int descriptor : options_.stop_on) waits_.push_back({descriptor, POLLIN, 0});
+}
 
 Result<std::unique_ptr<Server>> Server::create(Options options) {
   Result<FileDescriptor> listener = listen_on_loopback(options.port);
@@ -53,40 +59,59 @@ Result<std::unique_ptr<Server>> Server::create(Options options) {
   return std::unique_ptr<Server>(new Server(std::move(options), std::move(*listener), *port));
 }
 
-bool Server::stopped() const {
-  std::vector<pollfd> waits;
-  for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
-  return ::poll(waits.data(), waits.size(), 0) > 0;
+bool Server::stopped(milliseconds patience) {
+  return ::poll(waits_.data() + 1, waits_.size() - 1, static_cast<int>(patience.count())) > 0;
 }
 
 Status Server::run() {
-  while (!stopped()) {
-    if (options_.tracker) keep_offer();
-    std::vector<pollfd> waits = {{listener_.number(), POLLIN, 0}};
-    for (const int descriptor : options_.stop_on) waits.push_back({descriptor, POLLIN, 0});
-    const int period = options_.tracker ? static_cast<int>(kTrackerPeriod.count()) : -1;
-    if (::poll(waits.data(), waits.size(), period) < 0 && errno != EINTR) {
-      return Status(Code::kInternal, std::string("poll: ") + std::strerror(errno));
+  Status before;
+  while (!stopped(milliseconds(0))) {
+    const Status status = or_out_of_memory([this] { return serve_next(); });
+    // A client that waits would wake the loop again at once.
+    if (status.code() == Code::kOutOfMemory) {
+      if (status.message() != before.message()) report(status);
+      static_cast<void>(stopped(kPause));
+    } else if (!status.ok()) {
+      return status;
     }
-    if ((waits[0].revents & POLLIN) == 0) continue;
-    FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!peer.valid()) continue;
-    Socket socket(std::move(peer), kGreetingPatience, options_.stop_on);
-    Result<SessionLimit> limit =
-        greet(socket,
-              {.client = tracker_ ? tracker_->match_key() : options_.key, .server = options_.key});
-    if (!limit.ok()) {
-      options_.log("client refused: " + limit.status().message());
-      continue;
-    }
-    Status status = serve({.socket = std::move(socket), .limit = *limit});
-    if (!status.ok()) return status;
-    if (tracker_) {
-      status = tracker_->offer();
-      if (!status.ok()) tracker_.reset();
-    }
+    before = status;
   }
   return {};
+}
+
+/// Waits for a client and serves it. kOutOfMemory if there is no memory or descriptor for it, now.
+Status Server::serve_next() {
+  if (options_.tracker) keep_offer();
+  const int period = options_.tracker ? static_cast<int>(kTrackerPeriod.count()) : -1;
+  if (::poll(waits_.data(), waits_.size(), period) < 0 && errno != EINTR) {
+    return {Code::kInternal, std::string("poll: ") + std::strerror(errno)};
+  }
+  if ((waits_[0].revents & POLLIN) == 0) return {};
+  FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!peer.valid()) {
+    const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+    return gone ? Status() : open_failure(Code::kOutOfMemory, "a client waits", errno);
+  }
+  Socket socket(std::move(peer), kGreetingPatience, options_.stop_on);
+  Result<SessionLimit> limit = greet(
+      socket, {.client = tracker_ ? tracker_->match_key() : options_.key, .server = options_.key});
+  if (!limit.ok()) {
+    options_.log("client refused: " + limit.status().message());
+    return {};
+  }
+  const Client client{.socket = std::move(socket), .limit = *limit};
+  Status status = serve(client);
+  if (status.code() == Code::kOutOfMemory) return_error(client.socket.number(), status.message());
+  if (status.ok() && tracker_ && !tracker_->offer().ok()) tracker_.reset();
+  return status;
+}
+
+/// Logs why a client is not served, if there is memory for it.
+void Server::report(const Status& status) const {
+  static_cast<void>(or_out_of_memory([&] {
+    options_.log(status.message());
+    return Status();
+  }));
 }
 
 void Server::keep_offer() {
@@ -115,20 +140,22 @@ void Server::keep_offer() {
   tracker_error_ = status.message();
 }
 
-Status Server::serve(Client client) {
+Status Server::serve(const Client& client) {
+  int pipe_ends[2] = {-1, -1};
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return open_failure(Code::kOutOfMemory, "pipe", errno);
+  FileDescriptor ended(pipe_ends[0]);  // closed when the session's process ends
+  FileDescriptor alive(pipe_ends[1]);
   std::string folder = (options_.folder / "edgepipe-rpc-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
     return Status(Code::kDevice, folder + ": cannot be created: " + std::strerror(errno));
   }
-  int pipe_ends[2] = {-1, -1};
-  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
-    return Status(Code::kInternal, std::string("pipe: ") + std::strerror(errno));
-  }
-  FileDescriptor ended(pipe_ends[0]);  // closed when the session's process ends
-  FileDescriptor alive(pipe_ends[1]);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) return Status(Code::kInternal, std::string("fork: ") + std::strerror(errno));
+  if (child < 0) {
+    const Status status(Code::kOutOfMemory, std::string("fork: ") + std::strerror(errno));
+    ::rmdir(folder.c_str());
+    return status;
+  }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != server) ::_exit(1);

@@ -11,6 +11,8 @@
 // exceeds its time limit, or when the server ends.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -58,13 +60,16 @@ class Server {
 
   Server(Options options, FileDescriptor listener, std::uint16_t port);
   void keep_offer();
-  Status serve(Client client);
+  Status serve_next();
+  Status serve(const Client& client);
   void watch(pid_t child, int ended, const Client& client);
-  [[nodiscard]] bool stopped() const;
+  void report(const Status& status) const;
+  [[nodiscard]] bool stopped(std::chrono::milliseconds patience);
 
   Options options_;
   FileDescriptor listener_;
   std::uint16_t port_;
+  std::vector<pollfd> waits_;  // the listener, then stop_on
   std::optional<Tracker> tracker_;
   std::string tracker_error_;
   int unclaimed_checks_ = 0;

@@ -7,6 +7,8 @@
 
 namespace edgepipe {
 
+bool is_too_many_files(int error) { return error == EMFILE || error == ENFILE; }
+
 Status open_failure(Code code, const std::string& what, int error, const std::string& hint) {
   if (error == EMFILE) {
     rlimit limit{};

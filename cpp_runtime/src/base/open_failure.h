@@ -13,6 +13,9 @@
 
 namespace edgepipe {
 
+/// Whether errno says that this process or machine has too many open files.
+bool is_too_many_files(int error);
+
 /// `code` with "WHAT: the reason" and `hint`; kOutOfMemory for EMFILE and ENFILE.
 Status open_failure(Code code, const std::string& what, int error, const std::string& hint = "");
 

@@ -1,7 +1,12 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
+import os
+import re
+import resource
 import socket
 import subprocess
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +85,31 @@ def test_a_file_outside_the_session_is_refused(server):
         pytest.raises(Exception, match="not inside"),
     ):
         session.remote.upload(bytearray(b"x"), "../escaped")
+
+
+def test_a_server_without_an_open_file_left_rests_and_serves_later(server):
+    with rpc.connect(server.port, key=server.key) as session:
+        child = session.info()["process"]
+        (parent,) = re.findall(r"PPid:\s(\d+)", Path(f"/proc/{child}/status").read_text())
+    pid = int(parent)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    with socket.create_connection(("127.0.0.1", server.port)):
+        time.sleep(0.2)
+        began = processor_s(pid)
+        time.sleep(0.5)
+        assert processor_s(pid) - began < 0.1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    with rpc.connect(server.port, key=server.key) as session:
+        assert session.info()["process"] > 0
+    told = "edgepipe-rpcd: a client waits: too many open files, this process may have 3\n"
+    assert server.log.count(told) == 1
+
+
+def processor_s(pid):
+    """Return the processor time that a process has used, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_client_with_another_key_is_refused(server):
