@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
 #include "web/http_request.h"
 
 namespace edgepipe {
@@ -38,6 +39,8 @@ constexpr unsigned kWritable = EPOLLOUT;
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kWake = 1;
 constexpr std::uint64_t kFirstConnection = 2;
+
+int open_reserve() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 std::string system_text() { return std::generic_category().message(errno); }
 
@@ -68,6 +71,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Pa
   }
   if (Status status = check_open_files(options.readers); !status.ok()) return status;
   FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return open_failure(Code::kNotFound, name + ": cannot be bound", errno);
   const int yes = 1;
   ::setsockopt(listener.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   // Accepted sockets inherit both.
@@ -76,7 +80,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Options& options, Pa
   ::setsockopt(listener.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   socklen_t bytes = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!listener.valid() || ::bind(listener.number(), generic, bytes) != 0 ||
+  if (::bind(listener.number(), generic, bytes) != 0 ||
       ::listen(listener.number(), SOMAXCONN) != 0 ||
       ::getsockname(listener.number(), generic, &bytes) != 0) {
     return Status(Code::kNotFound, name + ": cannot be bound: " + system_text(),
@@ -95,20 +99,23 @@ HttpServer::HttpServer(Options options, PageAccess access, HttpContent& content,
       content_(content),
       listener_(std::move(listener)),
       port_(port),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       next_number_(kFirstConnection) {}
 
 Status HttpServer::open() {
+  const auto opens = [](FileDescriptor& file, int number) {
+    file = FileDescriptor(number);
+    return file.valid();
+  };
   const auto watches = [this](const FileDescriptor& file, Number number) {
     epoll_event event{};
     event.events = kReadable;
     event.data.u64 = number;
-    return file.valid() && ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, file.number(), &event) == 0;
+    return ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, file.number(), &event) == 0;
   };
-  if (!watches(listener_, kListener) || !watches(wake_, kWake) || !reserve_.valid()) {
-    return {Code::kOutOfMemory, "cannot wait for readers: " + system_text()};
+  if (!opens(epoll_, ::epoll_create1(EPOLL_CLOEXEC)) ||
+      !opens(wake_, ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) || !opens(reserve_, open_reserve()) ||
+      !watches(listener_, kListener) || !watches(wake_, kWake)) {
+    return open_failure(Code::kOutOfMemory, "cannot wait for readers", errno);
   }
   Result<Thread> thread = Thread::start({.name = "http", .cores = {}}, [this] { serve(); });
   if (!thread.ok()) return thread.status();
@@ -143,6 +150,7 @@ void HttpServer::serve() {
       const Clock::time_point now = Clock::now();
       if (streams_ > 0 && now >= next_round()) run_round(now);
       if (now >= next_check_) close_overdue(now);
+      if (!accepting_ && now >= next_accept_) resume_accepting();
     } catch (const std::bad_alloc&) {
       readers_.clear();  // they come back; the pipeline continues
       streams_ = 0;
@@ -155,8 +163,8 @@ Clock::time_point HttpServer::next_round() const {
 }
 
 int HttpServer::wait_ms() const {
-  if (readers_.empty()) return 10000;
-  Clock::time_point until = next_check_;
+  if (readers_.empty() && accepting_) return 10000;
+  Clock::time_point until = accepting_ ? next_check_ : std::min(next_check_, next_accept_);
   if (streams_ > 0) until = std::min(until, next_round());
   const Clock::duration left = until - Clock::now();
   return left <= Clock::duration::zero()
@@ -218,16 +226,23 @@ void HttpServer::accept_all() {
 bool HttpServer::accept_one() {
   constexpr int kFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
   FileDescriptor socket(::accept4(listener_.number(), nullptr, nullptr, kFlags));
-  if (!socket.valid() && (errno == EMFILE || errno == ENFILE)) {
+  if (!socket.valid() && is_too_many_files(errno)) {
     // A connection that stays in the queue would wake the loop again at once.
     reserve_ = FileDescriptor();
     socket = FileDescriptor(::accept4(listener_.number(), nullptr, nullptr, kFlags));
     const bool found = socket.valid();
+    const bool none_waits = !found && errno == EAGAIN;
     socket = FileDescriptor();
-    reserve_ = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    return found;
+    reserve_ = FileDescriptor(open_reserve());
+    // Another thread may have taken the reserve's place, and the limit may have been lowered.
+    if (!reserve_.valid() || !(found || none_waits)) pause_accepting();
+    return found && accepting_;
   }
-  if (!socket.valid()) return errno == EINTR || errno == ECONNABORTED;
+  if (!socket.valid() && (errno == EINTR || errno == ECONNABORTED)) return true;
+  if (!socket.valid()) {
+    if (errno != EAGAIN) pause_accepting();  // without memory for the connection, for example
+    return false;
+  }
   if (!make_room()) return true;
   const Readers::iterator reader =
       readers_
@@ -237,6 +252,26 @@ bool HttpServer::accept_one() {
   // Mostly, the request is already here.
   if (!reader->second.connection.receive() || !advance(*reader)) close(reader);
   return true;
+}
+
+/// Leaves new connections in the queue for a moment, without looking at it.
+void HttpServer::pause_accepting() {
+  accepting_ = false;
+  next_accept_ = Clock::now() + kCheck;
+  watch_listener(0);
+}
+
+void HttpServer::resume_accepting() {
+  accepting_ = true;
+  if (!reserve_.valid()) reserve_ = FileDescriptor(open_reserve());
+  watch_listener(kReadable);
+}
+
+void HttpServer::watch_listener(unsigned events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = kListener;
+  static_cast<void>(::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, listener_.number(), &event));
 }
 
 /// Makes room for a connection, if need be by closing the oldest one without a whole request: more

@@ -93,6 +93,9 @@ class HttpServer {
   void close_overdue(Clock::time_point now);
   void accept_all();
   bool accept_one();
+  void pause_accepting();
+  void resume_accepting();
+  void watch_listener(unsigned events);
   bool make_room();
   void close(Readers::iterator reader);
   bool watch(Readers::value_type& entry);
@@ -104,9 +107,9 @@ class HttpServer {
   HttpContent& content_;
   const FileDescriptor listener_;
   const int port_;
-  const FileDescriptor epoll_;
-  const FileDescriptor wake_;  // an eventfd
-  FileDescriptor reserve_;     // given up to accept and close a connection without any other
+  FileDescriptor epoll_;
+  FileDescriptor wake_;     // an eventfd
+  FileDescriptor reserve_;  // given up to accept and close a connection without any other
   std::atomic<bool> ending_{false};
   std::atomic<bool> wanted_{false};  // the thread waits for new events
 
@@ -119,6 +122,8 @@ class HttpServer {
   Clock::time_point next_news_{};  // the earliest round with news
   Clock::time_point last_round_{};
   Clock::time_point next_check_{};  // of overdue readers
+  bool accepting_ = true;           // false: connections wait until next_accept_
+  Clock::time_point next_accept_{};
 
   std::optional<Thread> thread_;  // destroyed first
 };

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import resource
 import subprocess
@@ -190,6 +191,28 @@ def test_connections_without_an_open_file_left_are_closed_and_the_page_goes_on(b
             # The program also opens files for a moment, so the number varies.
             assert 10 <= sum(is_closed(made) for made in many) < 20
         until(lambda: readers.status_of(url, PAGE) == 200)
+
+
+def test_without_a_descriptor_for_its_reserve_the_page_rests_and_answers_later(bundle):
+    with cam.serving(bundle, SYNTHETIC) as (url, process):
+        before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        with readers.connect(url, PAGE) as made:
+            time.sleep(0.2)
+            began = server_s(process.pid)
+            time.sleep(0.5)
+            assert server_s(process.pid) - began < 0.1
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
+            assert made.recv(10) == b"HTTP/1.1 2"
+
+
+def server_s(pid):
+    """Return the processor time of the page's thread, in seconds."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text() == "http\n":
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    raise AssertionError("the page has no thread")
 
 
 def is_closed(made):
