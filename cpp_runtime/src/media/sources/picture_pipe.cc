@@ -13,8 +13,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{100};
 
-Result<FrameSource> open_raw(const std::filesystem::path& path, ByteStream::Waiting waiting) {
-  return FrameSource::open(path, FrameSource::Format::kRaw, {}, waiting);
+Status open_raw(const std::filesystem::path& path, ByteStream::Waiting waiting,
+                std::optional<FrameSource>& bytes) {
+  Result<FrameSource> opened = FrameSource::open(path, FrameSource::Format::kRaw, {}, waiting);
+  if (!opened.ok()) return opened.status();
+  bytes.emplace(*std::move(opened));
+  return {};
 }
 
 std::string name_of(const std::filesystem::path& path) {
@@ -33,10 +37,7 @@ class PicturePipe final : public PictureSource {
       : path_(std::move(path)), shape_(shape) {}
 
   Status open(const SilencePolicy& policy) {
-    Result<FrameSource> bytes = open_raw(path_, {.limit = policy.limit, .steps = &steps_});
-    if (!bytes.ok()) return bytes.status();
-    bytes_.emplace(*std::move(bytes));
-    return {};
+    return open_raw(path_, {.limit = policy.limit, .steps = &steps_}, bytes_);
   }
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
@@ -73,12 +74,7 @@ class PictureFifo final : public PictureSource {
       : path_(std::move(path)), shape_(shape), policy_(policy), outage_(path_.string(), policy) {}
 
   /// Does not wait for a writer.
-  Status open() {
-    Result<FrameSource> bytes = open_raw(path_, {.limit = policy_.limit, .steps = &waits_});
-    if (!bytes.ok()) return bytes.status();
-    bytes_.emplace(*std::move(bytes));
-    return {};
-  }
+  Status open() { return open_raw(path_, {.limit = policy_.limit, .steps = &waits_}, bytes_); }
 
   Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
     lease.release();
