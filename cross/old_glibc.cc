@@ -34,6 +34,9 @@ constexpr int kStatVersion = 3;
 
 extern "C" {
 
+// 2.28 on 32-bit ARM, for locks of 64-bit offsets only. Its third argument fits into a pointer.
+KEEP(fcntl, OLDEST, int, (int file, int command, void* argument), (file, command, argument))
+
 // Moved from libpthread and libdl into libc in 2.34, with a new version.
 KEEP(dlclose, OLDEST, int, (void* library), (library))
 KEEP(dlerror, OLDEST, char*, (), ())
