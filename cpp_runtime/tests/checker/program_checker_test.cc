@@ -50,14 +50,6 @@ TEST(ProgramChecker, RefusesBitsOutsideTheFields) {
   EXPECT_THAT(p.run_words(words).message(), HasSubstr("bits outside the instruction's fields"));
 }
 
-TEST(ProgramChecker, RefusesResetOnAnAluInstruction) {
-  VtaProgram p;
-  Instruction alu = VtaProgram::alu(AluOp::kAdd, 1);
-  alu.reset = 1;
-  p.insert(VtaProgram::kGemm, alu);
-  expect_refused(p, "reset on an ALU instruction");
-}
-
 // ---- the whole program -------------------------------------------------------------------------
 
 TEST(ProgramChecker, RefusesAnEmptyProgram) {
@@ -65,31 +57,6 @@ TEST(ProgramChecker, RefusesAnEmptyProgram) {
   p.program = *p.memory->allocate(16);
   const Status status = p.simulator->run({.address = p.program.device_address(), .count = 0});
   EXPECT_THAT(status.message(), HasSubstr("the program is empty"));
-}
-
-TEST(ProgramChecker, RefusesAMissingFinish) {
-  VtaProgram p;
-  p.instructions.pop_back();
-  expect_refused(p, "the program does not end with FINISH");
-}
-
-TEST(ProgramChecker, RefusesAnEarlyFinish) {
-  VtaProgram p;
-  p.insert(VtaProgram::kGemm, {.opcode = Opcode::kFinish});
-  expect_refused(p, "FINISH before the program's end, 3 instructions follow");
-}
-
-TEST(ProgramChecker, RefusesAFinishThatWaitsForNoStore) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kStore].push_prev = 0;
-  p.instructions[VtaProgram::kFinish].pop_next = 0;
-  expect_refused(p, "no token makes FINISH wait for the last 1 of 1 instructions of the store");
-}
-
-TEST(ProgramChecker, RefusesLeftOverTokens) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kGemm].push_prev = 1;
-  expect_refused(p, "tokens left over at FINISH: 0 from load to compute, 1 from compute to load");
 }
 
 TEST(ProgramChecker, ReportsTokenUnderflowAsADeadlock) {
@@ -123,63 +90,142 @@ TEST(ProgramChecker, ReportsADeadlockOfAFullTokenQueue) {
   expect_refused(p, "waits for room in the token queue to load");
 }
 
-TEST(ProgramChecker, RefusesTokensToModulesThatAreNotThere) {
-  VtaProgram load;
-  load.instructions[VtaProgram::kLoadWgt].push_prev = 1;
-  expect_refused(load, "the load module has no token queue on that side");
-  VtaProgram store;
-  store.instructions[VtaProgram::kStore].pop_next = 1;
-  expect_refused(store, "the store module has no token queue on that side");
+// ---- programs that break one rule and keep all others ------------------------------------------
+
+struct Broken {
+  const char* rule;
+  void (*change)(VtaProgram& p);
+  const char* text;  // in the error
+  Accelerator accelerator = {};
+};
+
+const Broken kBroken[] = {
+    // the whole program
+    {"AnAluInstructionHasNoReset",
+     [](VtaProgram& p) {
+       Instruction alu = VtaProgram::alu(AluOp::kAdd, 1);
+       alu.reset = 1;
+       p.insert(VtaProgram::kGemm, alu);
+     },
+     "reset on an ALU instruction"},
+    {"FinishIsTheEnd", [](VtaProgram& p) { p.instructions.pop_back(); },
+     "the program does not end with FINISH"},
+    {"FinishIsOnlyAtTheEnd",
+     [](VtaProgram& p) { p.insert(VtaProgram::kGemm, {.opcode = Opcode::kFinish}); },
+     "FINISH before the program's end, 3 instructions follow"},
+    {"FinishWaitsForTheStore",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kStore].push_prev = 0;
+       p.instructions[VtaProgram::kFinish].pop_next = 0;
+     },
+     "no token makes FINISH wait for the last 1 of 1 instructions of the store"},
+    {"NoTokensAreLeftOver", [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].push_prev = 1; },
+     "tokens left over at FINISH: 0 from load to compute, 1 from compute to load"},
+    {"NoTokensGoBeforeTheLoad",
+     [](VtaProgram& p) { p.instructions[VtaProgram::kLoadWgt].push_prev = 1; },
+     "the load module has no token queue on that side"},
+    {"NoTokensComeFromBehindTheStore",
+     [](VtaProgram& p) { p.instructions[VtaProgram::kStore].pop_next = 1; },
+     "the store module has no token queue on that side"},
+
+    // bounds
+    {"PadsFitSram",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kLoadInp].sram_base = 2047;
+       p.instructions[VtaProgram::kLoadInp].x_pad_1 = 1;
+     },
+     "SRAM entries [2047, 2049) of INP, the buffer has 2048"},
+    {"DeviceMemoryIsAllocated",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kStore].dram_base =
+           p.element(MemoryType::kOut, std::size_t{1} << 19);
+     },
+     "is not inside one allocation"},
+    {"UopsAreInTheirBuffer",
+     [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].uop_end = 8193; },
+     "uop range [0, 8193), the buffer has 8192"},
+    {"UopRangesGoForward", [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].uop_begin = 2; },
+     "uop range [2, 1)"},
+    {"LoopsStayInInp",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kLoadInp].y_size = 2048;  // with stride 0: one row, all entries
+       p.instructions[VtaProgram::kLoadInp].x_stride = 0;
+       p.instructions[VtaProgram::kGemm].iter_out = 4;
+       p.instructions[VtaProgram::kGemm].src_factor_out = 1024;
+     },
+     "inp entry 2048, the buffer has 2048",
+     {.acc_hazard_steps = 1}},
+    {"LoopsStayInWgt",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kLoadWgt].y_size = 1024;
+       p.instructions[VtaProgram::kLoadWgt].x_stride = 0;
+       p.instructions[VtaProgram::kGemm].iter_out = 4;
+       p.instructions[VtaProgram::kGemm].wgt_factor_out = 512;
+     },
+     "wgt entry 1024, the buffer has 1024",
+     {.acc_hazard_steps = 1}},
+    {"LoopsStayInAcc",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kReset].iter_out = 4;
+       p.instructions[VtaProgram::kReset].dst_factor_out = 1024;
+     },
+     "acc entry 2048, the buffer has 2048"},
+
+    // reads of what nothing has written
+    {"UopsAreLoaded", [](VtaProgram& p) { p.instructions[VtaProgram::kReset].uop_end = 2; },
+     "reads uop entry 1, which nothing has written"},
+    {"InpIsLoaded", [](VtaProgram& p) { p.instructions[VtaProgram::kLoadInp].sram_base = 1; },
+     "reads inp entry 0, which nothing has written"},
+    {"WgtIsLoaded", [](VtaProgram& p) { p.instructions[VtaProgram::kLoadWgt].sram_base = 1; },
+     "reads wgt entry 0, which nothing has written"},
+    {"AccIsWritten",
+     [](VtaProgram& p) { p.instructions[VtaProgram::kReset] = VtaProgram::alu(AluOp::kAdd, 1); },
+     "reads acc entry 0, which nothing has written"},
+    {"OutIsWritten", [](VtaProgram& p) { p.instructions[VtaProgram::kStore].sram_base = 1; },
+     "reads out entry 1, which nothing has written"},
+    {"OutIsNotOnlyReset", [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].reset = 1; },
+     "out entry 0, which a GEMM reset left undefined"},
+
+    // order
+    {"ATokenPutsAReadAfterTheLoad",
+     [](VtaProgram& p) {  // the token is pushed before the tile is loaded
+       std::swap(p.instructions[VtaProgram::kLoadWgt].push_next,
+                 p.instructions[VtaProgram::kLoadInp].push_next);
+     },
+     "reads inp entry 0 while instruction 2 LOAD INP"},
+    {"ATokenPutsALoadAfterTheRead",
+     [](VtaProgram& p) {
+       Instruction again = p.instructions[VtaProgram::kLoadInp];
+       again.push_next = 0;
+       p.insert(VtaProgram::kStore, again);
+     },
+     "no token orders the two"},
+    {"ATokenPutsAStoreAfterTheGemm",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kReset].push_next = 1;
+       p.instructions[VtaProgram::kGemm].push_next = 0;
+     },
+     "no token orders the two"},
+    {"ATokenPutsAWriteToOutAfterTheStore",
+     [](VtaProgram& p) { p.insert(VtaProgram::kFinish, VtaProgram::alu(AluOp::kAdd, 1)); },
+     "no token orders the two"},
+    {"NoProgramWritesItsOwnUops",
+     [](VtaProgram& p) {
+       p.instructions[VtaProgram::kStore].dram_base = p.element(MemoryType::kOut, 0);
+     },
+     "a program must not write its own uops"},
+};
+
+class ProgramRule : public ::testing::TestWithParam<Broken> {};
+
+TEST_P(ProgramRule, IsChecked) {
+  VtaProgram p(GetParam().accelerator);
+  GetParam().change(p);
+  expect_refused(p, GetParam().text);
 }
 
-// ---- bounds ------------------------------------------------------------------------------------
-
-TEST(ProgramChecker, RefusesSramOverrunWithPads) {
-  VtaProgram p;
-  Instruction& load = p.instructions[VtaProgram::kLoadInp];
-  load.sram_base = 2047;
-  load.x_pad_1 = 1;
-  expect_refused(p, "SRAM entries [2047, 2049) of INP, the buffer has 2048");
-}
-
-TEST(ProgramChecker, RefusesDeviceMemoryOutsideAllocations) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kStore].dram_base = p.element(MemoryType::kOut, std::size_t{1} << 19);
-  expect_refused(p, "is not inside one allocation");
-}
-
-TEST(ProgramChecker, RefusesUopRangesBeyondTheBuffer) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kGemm].uop_end = 8193;
-  expect_refused(p, "uop range [0, 8193), the buffer has 8192");
-}
-
-TEST(ProgramChecker, RefusesABackwardUopRange) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kGemm].uop_begin = 2;
-  expect_refused(p, "uop range [2, 1)");
-}
-
-TEST(ProgramChecker, RefusesIndicesThatLoopsCarryBeyondABuffer) {
-  VtaProgram inp({.acc_hazard_steps = 1});
-  inp.instructions[VtaProgram::kLoadInp].y_size = 2048;  // with stride 0: one row, all entries
-  inp.instructions[VtaProgram::kLoadInp].x_stride = 0;
-  inp.instructions[VtaProgram::kGemm].iter_out = 4;
-  inp.instructions[VtaProgram::kGemm].src_factor_out = 1024;
-  expect_refused(inp, "inp entry 2048, the buffer has 2048");
-
-  VtaProgram wgt({.acc_hazard_steps = 1});
-  wgt.instructions[VtaProgram::kLoadWgt].y_size = 1024;
-  wgt.instructions[VtaProgram::kLoadWgt].x_stride = 0;
-  wgt.instructions[VtaProgram::kGemm].iter_out = 4;
-  wgt.instructions[VtaProgram::kGemm].wgt_factor_out = 512;
-  expect_refused(wgt, "wgt entry 1024, the buffer has 1024");
-
-  VtaProgram acc;
-  acc.instructions[VtaProgram::kReset].iter_out = 4;
-  acc.instructions[VtaProgram::kReset].dst_factor_out = 1024;
-  expect_refused(acc, "acc entry 2048, the buffer has 2048");
-}
+INSTANTIATE_TEST_SUITE_P(Rules, ProgramRule, ::testing::ValuesIn(kBroken),
+                         [](const auto& broken) { return std::string(broken.param.rule); });
 
 // ---- pads --------------------------------------------------------------------------------------
 
@@ -206,66 +252,7 @@ TEST(ProgramChecker, RefusesPadsWhereTheHardwareIgnoresThem) {
   expect_refused(store, "pads on a STORE");
 }
 
-// ---- uninitialised reads -----------------------------------------------------------------------
-
-TEST(ProgramChecker, RefusesUninitialisedReads) {
-  VtaProgram uop;
-  uop.instructions[VtaProgram::kReset].uop_end = 2;
-  expect_refused(uop, "reads uop entry 1, which nothing has written");
-
-  VtaProgram inp;
-  inp.instructions[VtaProgram::kLoadInp].sram_base = 1;
-  expect_refused(inp, "reads inp entry 0, which nothing has written");
-
-  VtaProgram wgt;
-  wgt.instructions[VtaProgram::kLoadWgt].sram_base = 1;
-  expect_refused(wgt, "reads wgt entry 0, which nothing has written");
-
-  VtaProgram acc;
-  acc.instructions[VtaProgram::kReset] = VtaProgram::alu(AluOp::kAdd, 1);
-  expect_refused(acc, "reads acc entry 0, which nothing has written");
-
-  VtaProgram out;
-  out.instructions[VtaProgram::kStore].sram_base = 1;
-  expect_refused(out, "reads out entry 1, which nothing has written");
-}
-
-TEST(ProgramChecker, RefusesToStoreWhatOnlyAResetTouched) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kGemm].reset = 1;
-  expect_refused(p, "out entry 0, which a GEMM reset left undefined");
-}
-
 // ---- order -------------------------------------------------------------------------------------
-
-TEST(ProgramChecker, RefusesAReadThatNoTokenPutsAfterTheLoad) {
-  VtaProgram p;  // the token is pushed before the tile is loaded
-  std::swap(p.instructions[VtaProgram::kLoadWgt].push_next,
-            p.instructions[VtaProgram::kLoadInp].push_next);
-  expect_refused(p, "reads inp entry 0 while instruction 2 LOAD INP");
-}
-
-TEST(ProgramChecker, RefusesALoadThatNoTokenPutsAfterTheRead) {
-  VtaProgram p;
-  Instruction again = p.instructions[VtaProgram::kLoadInp];
-  again.push_next = 0;
-  p.insert(VtaProgram::kStore, again);
-  const Status status = p.run();
-  EXPECT_THAT(status.message(), HasSubstr("no token orders the two"));
-}
-
-TEST(ProgramChecker, RefusesAStoreThatNoTokenPutsAfterTheGemm) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kReset].push_next = 1;
-  p.instructions[VtaProgram::kGemm].push_next = 0;
-  expect_refused(p, "no token orders the two");
-}
-
-TEST(ProgramChecker, RefusesAWriteToOutThatNoTokenPutsAfterTheStore) {
-  VtaProgram p;
-  p.insert(VtaProgram::kFinish, VtaProgram::alu(AluOp::kAdd, 1));
-  expect_refused(p, "no token orders the two");
-}
 
 TEST(ProgramChecker, LetsAnIdentityWaitForTheStore) {
   VtaProgram p;
@@ -302,12 +289,6 @@ TEST(ProgramChecker, RefusesItInARangeForReadingThatOverlapsOneForWriting) {
   const std::array overlapping = {output, data};
   submission.ranges = overlapping;
   EXPECT_THAT(p.run_written(submission).message(), HasSubstr("device memory at"));
-}
-
-TEST(ProgramChecker, RefusesAProgramThatWritesItsOwnUops) {
-  VtaProgram p;
-  p.instructions[VtaProgram::kStore].dram_base = p.element(MemoryType::kOut, 0);
-  expect_refused(p, "a program must not write its own uops");
 }
 
 // ---- acc hazards -------------------------------------------------------------------------------
