@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <system_error>
 
 namespace edgepipe {
@@ -13,13 +14,18 @@ namespace {
 
 struct Start {
   std::function<void()> body;
+  std::function<void()> starved;
   std::string name;
 };
 
 void* run_body(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   pthread_setname_np(pthread_self(), start->name.c_str());  // cosmetic: failures do not matter
-  start->body();
+  try {
+    start->body();
+  } catch (const std::bad_alloc&) {
+    start->starved();
+  }
   return nullptr;
 }
 
@@ -65,7 +71,8 @@ std::vector<int> Thread::cores() {
   return cores;
 }
 
-Result<Thread> Thread::start(const Options& options, std::function<void()> body) {
+Result<Thread> Thread::start(const Options& options, std::function<void()> body,
+                             std::function<void()> starved) {
   Attributes attributes;
   std::string wanted = "thread '" + options.name + "'";
   if (!options.cores.empty()) {
@@ -101,6 +108,7 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   }
   auto start = std::make_unique<Start>();
   start->body = std::move(body);
+  start->starved = std::move(starved);
   start->name = options.name.substr(0, 15);
   pthread_t handle{};
   const int error = pthread_create(&handle, attributes.get(), run_body, start.get());
@@ -113,6 +121,10 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body)
   }
   static_cast<void>(start.release());  // now owned by run_body
   return Thread(handle);
+}
+
+Result<Thread> Thread::start(const Options& options, std::function<void()> body) {
+  return start(options, std::move(body), [] {});
 }
 
 Thread& Thread::operator=(Thread&& other) noexcept {

@@ -4,6 +4,10 @@
 //   if (!thread.ok()) return thread.status();  // e.g. core 3 does not exist; work() has not run
 //
 // The process's own cores come from Thread::cores().
+//
+// Any allocation may fail. An exception that leaves a thread's body would end the process without a
+// word, so std::bad_alloc ends the body instead. A body that should go on, or that others wait for,
+// catches it itself (or_out_of_memory), or is told by `starved`.
 #pragma once
 
 #include <pthread.h>
@@ -28,7 +32,10 @@ class Thread {
 
   /// Starts `body` on a new thread. Cores and priority apply from its first instruction. A core
   /// that this process may not use is kUnsupported; the message lists the allowed cores. Does not
-  /// block. Any thread may call it.
+  /// block. Any thread may call it. If an allocation of `body` fails, its thread calls `starved`
+  /// and ends; `starved` must not allocate.
+  static Result<Thread> start(const Options& options, std::function<void()> body,
+                              std::function<void()> starved);
   static Result<Thread> start(const Options& options, std::function<void()> body);
 
   /// The cores this process may run on, ascending (the affinity mask, not the machine's cores).

@@ -57,8 +57,8 @@ Status run_frames(Pipeline& pipeline, const FrameLoop& loop, std::atomic<bool>& 
   Status fed;
   Result<Thread> feeder = Thread::start({.name = "frame source", .cores = {}}, [&] {
     fed = or_out_of_memory([&] { return feed(pipeline, loop, stop); });
-    static_cast<void>(
-        pipeline.stop(Clock::now()));  // only closes the input; the frames are taken below
+    // Only closes the input, which needs no memory; the frames are taken below.
+    static_cast<void>(or_out_of_memory([&] { return pipeline.stop(Clock::now()); }));
   });
   if (!feeder.ok()) {
     pipeline.cancel();

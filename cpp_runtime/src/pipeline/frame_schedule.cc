@@ -327,14 +327,15 @@ bool FrameSchedule::ready(std::size_t stage, std::uint64_t frame) const {
   return true;
 }
 
-void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status& status,
+void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status,
                            Clock::time_point started) {
   Progress& progress = progress_[stage];
   if (status.ok()) progress.published.store(frame + 1, std::memory_order_release);
   const Clock::time_point now = Clock::now();
   progress.running.store(false, std::memory_order_relaxed);
-  const bool completes = note_finished(stage, frame, status, started, now);
-  if (!status.ok()) return;
+  const bool good = status.ok();
+  const bool completes = note_finished(stage, frame, std::move(status), started, now);
+  if (!good) return;
   for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
   if (!completes) return;
   frame_completed_.notify();
@@ -342,7 +343,7 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, const Status&
 }
 
 /// Returns whether every stage has finished the frame.
-bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, const Status& status,
+bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, Status status,
                                   Clock::time_point started, Clock::time_point now) {
   MutexLock lock(mutex_);
   spans_.add({.frame = frame,
@@ -352,7 +353,7 @@ bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, const 
               .kind = Span::Kind::kStage,
               .failed = !status.ok()});
   if (!status.ok()) {
-    fail(stage, frame, status);
+    fail(stage, frame, std::move(status));
     return false;
   }
   StageState& state = stages_[stage];
@@ -368,10 +369,10 @@ bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, const 
 /// If several stages fail, the error of the earliest frame counts, then that of the earliest stage,
 /// so a run always fails in the same way. Errors of frames at or past the limit are ignored,
 /// because those frames are dropped anyway.
-void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, const Status& status) {
+void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, Status status) {
   const bool earlier_stage = failure_ && failure_->frame == frame && stage < failure_->stage;
   if (frame >= limit_ && !earlier_stage) return;
-  failure_ = {.frame = frame, .stage = stage, .status = status};
+  failure_ = {.frame = frame, .stage = stage, .status = std::move(status)};
   lower_limit(frame);
 }
 

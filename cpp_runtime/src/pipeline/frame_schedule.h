@@ -90,8 +90,8 @@ class FrameSchedule {
 
   /// True once `stage` may run `frame`; false if it never will.
   bool wait_until_ready(std::size_t stage, std::uint64_t frame) EDGEPIPE_EXCLUDES(mutex_);
-  void finish(std::size_t stage, std::uint64_t frame, const Status& status,
-              Clock::time_point started) EDGEPIPE_EXCLUDES(mutex_);
+  void finish(std::size_t stage, std::uint64_t frame, Status status, Clock::time_point started)
+      EDGEPIPE_EXCLUDES(mutex_);
   void end_worker() EDGEPIPE_EXCLUDES(mutex_);
 
   [[nodiscard]] const std::vector<Stage>& stages() const { return options_.stages; }
@@ -131,11 +131,11 @@ class FrameSchedule {
 
   bool poll(std::size_t stage, std::uint64_t frame) const;
   bool ready(std::size_t stage, std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
-  void fail(std::size_t stage, std::uint64_t frame, const Status& status) EDGEPIPE_REQUIRES(mutex_);
+  void fail(std::size_t stage, std::uint64_t frame, Status status) EDGEPIPE_REQUIRES(mutex_);
   void complete(std::uint64_t frame, Clock::time_point now) EDGEPIPE_REQUIRES(mutex_);
   void lower_limit(std::uint64_t limit) EDGEPIPE_REQUIRES(mutex_);
   Result<std::uint64_t> add_submitted(std::size_t index) EDGEPIPE_EXCLUDES(mutex_);
-  bool note_finished(std::size_t stage, std::uint64_t frame, const Status& status,
+  bool note_finished(std::size_t stage, std::uint64_t frame, Status status,
                      Clock::time_point started, Clock::time_point now) EDGEPIPE_EXCLUDES(mutex_);
   Status await_workers(MutexLock& lock, Clock::time_point deadline, const char* what)
       EDGEPIPE_REQUIRES(mutex_);

@@ -90,7 +90,10 @@ LiveStatistics::~LiveStatistics() {
 }
 
 void LiveStatistics::work() {
-  remove_orphans(options_.folder);
+  static_cast<void>(or_out_of_memory([this] {
+    remove_orphans(options_.folder);
+    return Status();
+  }));
   for (Clock::time_point due = Clock::now();; due = Clock::now() + options_.period) {
     MutexLock lock(mutex_);
     while (!stop_ && stopping_.wait_until(lock, due)) {

@@ -221,10 +221,15 @@ Status Pipeline::Machinery::start_worker(Worker& worker, const std::vector<Stage
     if (!team.ok()) return team.status();
     teams_[stage] = *std::move(team);
   }
-  Result<Thread> thread = Thread::start({.name = worker.name,
-                                         .cores = own_cores(as.front()),
-                                         .realtime_priority = as.front().realtime_priority},
-                                        [this, &worker] { work(worker); });
+  Result<Thread> thread = Thread::start(
+      {.name = worker.name,
+       .cores = own_cores(as.front()),
+       .realtime_priority = as.front().realtime_priority},
+      [this, &worker] { work(worker); },
+      [this] {
+        schedule_->cancel();
+        schedule_->end_worker();
+      });
   if (!thread.ok()) return thread.status();
   worker.thread.emplace(std::move(*thread));
   return {};
@@ -236,9 +241,9 @@ void Pipeline::Machinery::work(const Worker& worker) {
       if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
       const CoreTeam::Membership member(teams_[stage].get());
       const Clock::time_point started = Clock::now();
-      const Status status =
+      Status status =
           or_out_of_memory([&] { return stages_[stage].run(schedule_->slot_of(frame), frame); });
-      schedule_->finish(stage, frame, status, started);
+      schedule_->finish(stage, frame, std::move(status), started);
     }
   }
 }

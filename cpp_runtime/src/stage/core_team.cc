@@ -1,7 +1,9 @@
 #include "stage/core_team.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/polling.h"
@@ -21,6 +23,15 @@ constexpr std::chrono::microseconds kPolling{50};
 // consistency forbids.
 
 thread_local CoreTeam* current_team = nullptr;
+
+/// A piece that ends by an exception would leave the others running, and their caller waiting.
+int run_piece(CoreTeam::Body body, void* context, std::size_t piece) {
+  try {
+    return body(context, piece);
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+}
 
 std::uint64_t call_of(std::uint64_t ticket) { return ticket >> kPieceBits; }
 std::size_t pieces_of(std::uint64_t ticket) {
@@ -100,7 +111,7 @@ void CoreTeam::take_pieces(std::uint64_t ticket) {
     if (!ticket_.compare_exchange_weak(ticket, ticket - taken, std::memory_order_acquire)) continue;
     for (std::size_t piece = end - taken; piece < end; ++piece) {
       if (error_.load(std::memory_order_relaxed) != 0) break;
-      const int result = body(context, piece);
+      const int result = run_piece(body, context, piece);
       int none = 0;
       if (result != 0) error_.compare_exchange_strong(none, result, std::memory_order_relaxed);
     }

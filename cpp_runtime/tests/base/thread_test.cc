@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "edgepipe/conformance/allocation_counter.h"
 #include "stage/core_team.h"
 #include "support/pipeline_test_stages.h"
 
@@ -166,6 +167,24 @@ TEST(ThreadTest, ALongNameIsCutToWhatTheKernelKeeps) {
   ASSERT_TRUE(thread.ok());
   thread->join();
   EXPECT_EQ(seen.name, "a_name_of_some_");
+}
+
+TEST(ThreadTest, AFailedAllocationEndsTheThreadAndIsTold) {
+  std::string kept;
+  bool starved = false;
+  bool went_on = false;
+  Result<Thread> thread = Thread::start(
+      {.name = "hungry", .cores = {}},
+      [&] {
+        conformance::fail_allocations(1);
+        kept.assign(1000, 'x');
+        went_on = true;
+      },
+      [&] { starved = true; });
+  ASSERT_TRUE(thread.ok());
+  thread->join();
+  EXPECT_TRUE(starved);
+  EXPECT_FALSE(went_on);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "edgepipe/conformance/allocation_counter.h"
 #include "emulation/model_device.h"
 #include "memory/non_coherent_memory.h"
 #include "stage/vta_stage.h"
@@ -245,6 +246,19 @@ TEST_P(PipelineFaultTest, AnAllocatorThatFailsWhileRunningFailsTheFrameAndTheAcc
               StartsWith("stage 1 'stage1' at frame 2: "));
   const PipelineStatistics statistics = pipeline_->statistics();
   expect_account(2, statistics.submitted - 3, 1);
+}
+
+TEST_P(PipelineFaultTest, AStagesErrorIsReportedWithoutMoreMemory) {
+  const std::string reason(100, 'x');
+  const auto fails = [&](Buffers, Buffers) {
+    Status status(Code::kInternal, reason);
+    conformance::fail_allocations(1'000'000);  // of the pipeline's thread, which then ends
+    return status;
+  };
+  pipeline_ = *Pipeline::create(chain({fails}), *memory_, {.mode = GetParam()});
+  ASSERT_TRUE(submit(*pipeline_, 1).ok());
+  EXPECT_EQ(pipeline_->next(soon()).status().message(), "stage 0 'stage0' at frame 0: " + reason);
+  expect_account(0, 0, 1);
 }
 
 // ---- the real driver, on a model of the FPGA ---------------------------------------------------

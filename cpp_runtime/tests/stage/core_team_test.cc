@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -142,6 +143,23 @@ TEST_P(CoreTeamTest, CallsAllocateNothing) {
   const long before = conformance::allocation_count();
   for (int call = 0; call < 100; ++call) team->run(64, &Pieces::run, &pieces);
   EXPECT_EQ(conformance::allocation_count(), before);
+}
+
+// An exception would leave the other threads at work on a call that is over, or end the process.
+TEST_P(CoreTeamTest, APieceWithoutMemoryFailsTheCall) {
+  const std::unique_ptr<CoreTeam> team = team_of(GetParam());
+  const auto hungry = [](void*, std::size_t) {
+    conformance::fail_allocations(1);
+    thread_local std::string kept;
+    kept.assign(1000, 'x');
+    kept.shrink_to_fit();
+    return 0;
+  };
+  EXPECT_EQ(team->run(64, hungry, nullptr), ENOMEM);
+  conformance::fail_allocations(0);
+  Pieces pieces(64);
+  EXPECT_EQ(team->run(64, &Pieces::run, &pieces), 0);
+  EXPECT_THAT(counts(pieces), Each(1));
 }
 
 TEST(CoreTeam, EveryHelperIsNamedAndOnItsOwnCore) {
