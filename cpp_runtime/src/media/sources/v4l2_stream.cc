@@ -33,6 +33,8 @@ constexpr std::array<Format, 7> kFormats{{
 }};
 
 constexpr std::uint32_t kMostFormats = 256;
+constexpr const char* kConnect =
+    "connect a camera; `v4l2-ctl --list-devices` shows which there are";
 
 v4l2_buffer buffer_argument(std::size_t index) {
   v4l2_buffer buffer{};
@@ -45,15 +47,16 @@ v4l2_buffer buffer_argument(std::size_t index) {
 }  // namespace
 
 Status V4l2Stream::failed(const std::string& what) const {
-  return Status(Code::kDevice, path_ + ": " + what + ": " + std::generic_category().message(errno));
+  const int error = errno;
+  return Status(Code::kDevice, path_ + ": " + what + ": " + std::generic_category().message(error),
+                error == EBUSY ? "stop the program that uses the camera" : "");
 }
 
 Result<std::shared_ptr<V4l2Stream>> V4l2Stream::open(const std::string& path,
                                                      const Options& options, V4l2Calls& calls) {
   const int file = calls.open(path.c_str());
   if (file < 0) {
-    return open_failure(Code::kNotFound, path + ": cannot be opened", errno,
-                        "connect a camera; `v4l2-ctl --list-devices` shows which there are");
+    return open_failure(Code::kNotFound, path + ": cannot be opened", errno, kConnect);
   }
   std::shared_ptr<V4l2Stream> stream(new V4l2Stream(path, file, calls));
   Status status = stream->check_device();
@@ -77,14 +80,15 @@ V4l2Stream::~V4l2Stream() {
 Status V4l2Stream::check_device() {
   v4l2_capability capability{};
   if (calls_.ioctl(file_, VIDIOC_QUERYCAP, &capability) < 0) {
-    return Status(Code::kUnsupported, path_ + ": not a V4L2 device");
+    return Status(Code::kUnsupported, path_ + ": not a V4L2 device", kConnect);
   }
   const std::uint32_t can = (capability.capabilities & V4L2_CAP_DEVICE_CAPS) != 0
                                 ? capability.device_caps
                                 : capability.capabilities;
   if ((can & V4L2_CAP_VIDEO_CAPTURE) == 0 || (can & V4L2_CAP_STREAMING) == 0) {
     return Status(Code::kUnsupported,
-                  path_ + ": not a single-planar camera that captures into mapped buffers");
+                  path_ + ": not a single-planar camera that captures into mapped buffers",
+                  "a camera may have several devices: `v4l2-ctl --list-devices` shows them");
   }
   const auto* name = reinterpret_cast<const char*>(capability.card);
   device_name_ = std::string(name, ::strnlen(name, sizeof(capability.card)));
@@ -105,10 +109,11 @@ Status V4l2Stream::set_format(const Options& options) {
            std::find(offered.begin(), offered.end(), format.fourcc) != offered.end();
   });
   if (chosen == kFormats.end()) {
-    return Status(Code::kUnsupported, path_ + ": none of its " + std::to_string(offered.size()) +
-                                          " formats is " +
-                                          (options.format ? std::string(name_of(*options.format))
-                                                          : "yuyv, nv12, rgb, bgr, gray or jpeg"));
+    return Status(Code::kUnsupported,
+                  path_ + ": none of its " + std::to_string(offered.size()) + " formats is " +
+                      (options.format ? std::string(name_of(*options.format))
+                                      : "yuyv, nv12, rgb, bgr, gray or jpeg"),
+                  "`v4l2-ctl --list-formats --device " + path_ + "` shows them");
   }
   v4l2_format format{};
   format.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;

@@ -1,4 +1,4 @@
-// V4l2Camera with a simulated camera behind its system calls.
+// V4l2Camera against a camera made up behind its system calls.
 #include "media/sources/v4l2_camera.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ class FakeCamera final : public V4l2Calls {
       case VIDIOC_QUERYCAP: {
         auto* capability = static_cast<v4l2_capability*>(argument);
         std::strcpy(reinterpret_cast<char*>(capability->card), "fake");
-        capability->capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
+        capability->capabilities = capabilities_;
         return 0;
       }
       case VIDIOC_ENUM_FMT: {
@@ -149,6 +149,11 @@ class FakeCamera final : public V4l2Calls {
     buffers_ = count;
   }
 
+  void offer(std::uint32_t capabilities) {
+    MutexLock lock(mutex_);
+    capabilities_ = capabilities;
+  }
+
   void choose_width(unsigned pixels) {
     MutexLock lock(mutex_);
     width_ = pixels;
@@ -199,6 +204,7 @@ class FakeCamera final : public V4l2Calls {
   Mutex mutex_;
   CondVar changed_;
   bool plugged_ = true;
+  std::uint32_t capabilities_ = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
   int opened_ = 0;         // times
   int streaming_ = kNone;  // the file that captures
   unsigned buffers_ = kBuffers;
@@ -455,6 +461,26 @@ TEST(V4l2Camera, AFormatItDoesNotHaveIsAnError) {
   const auto opened =
       V4l2Camera::open({.path = "fake", .stream = {.format = PixelFormat::kNv12}}, calls);
   EXPECT_EQ(opened.status().message(), "fake: none of its 1 formats is nv12");
+  EXPECT_EQ(opened.status().hint(), "`v4l2-ctl --list-formats --device fake` shows them");
+}
+
+TEST(V4l2Camera, ADeviceOfACameraThatGivesNoPicturesIsAnError) {
+  FakeCamera calls;
+  calls.offer(V4L2_CAP_META_CAPTURE | V4L2_CAP_STREAMING);
+  const auto opened = V4l2Camera::open({.path = "fake", .stream = {}}, calls);
+  EXPECT_EQ(opened.status().message(),
+            "fake: not a single-planar camera that captures into mapped buffers");
+  EXPECT_EQ(opened.status().hint(),
+            "a camera may have several devices: `v4l2-ctl --list-devices` shows them");
+}
+
+TEST(V4l2Camera, ACameraThatIsInUseIsAnError) {
+  FakeCamera calls;
+  const auto user = V4l2Camera::open({.path = "fake", .stream = {}}, calls);
+  ASSERT_TRUE(user.ok()) << user.status().message();
+  const auto opened = V4l2Camera::open({.path = "fake", .stream = {}}, calls);
+  EXPECT_EQ(opened.status().message(), "fake: allocates no buffers: Device or resource busy");
+  EXPECT_EQ(opened.status().hint(), "stop the program that uses the camera");
 }
 
 }  // namespace
