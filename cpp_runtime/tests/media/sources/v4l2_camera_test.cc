@@ -1,4 +1,4 @@
-// V4l2Camera against a camera made up behind its system calls.
+// V4l2Camera with a simulated camera behind its system calls.
 #include "media/sources/v4l2_camera.h"
 
 #include <gmock/gmock.h>
