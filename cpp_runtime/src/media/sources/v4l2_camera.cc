@@ -38,30 +38,34 @@ V4l2Camera::~V4l2Camera() {
   if (thread_) thread_->join();
 }
 
-/// The body of the capturing thread.
+/// The body of the capturing thread. A failed allocation costs a picture, or time.
 void V4l2Camera::capture() {
   while (!ending_) {
-    if (!stream_) {
-      reconnect();
-      continue;
-    }
-    Result<V4l2Stream::Capture> capture =
-        or_out_of_memory([this] { return stream_->dequeue(kPatienceMs); });
-    const bool good = capture.ok() && !capture->damaged;
-    if (good) outage_.delivered();
-    if (capture.ok()) keep(*capture);
-    if (good) continue;
-    if (!capture.ok() && capture.status().code() != Code::kDeadline) {
-      disconnect();
-      outage_.failed(capture.status().message());
-    } else if (!stream_->can_fill()) {
-      outage_.excused();
-    } else if (outage_.silent()) {
-      disconnect();
-      outage_.failed_silently();
-    } else {
-      outage_.waiting();
-    }
+    const Status status = or_out_of_memory([this] {
+      stream_ ? capture_one() : reconnect();
+      return Status();
+    });
+    if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs));
+  }
+}
+
+void V4l2Camera::capture_one() {
+  Result<V4l2Stream::Capture> capture =
+      or_out_of_memory([this] { return stream_->dequeue(kPatienceMs); });
+  const bool good = capture.ok() && !capture->damaged;
+  if (good) outage_.delivered();
+  if (capture.ok()) keep(*capture);
+  if (good) return;
+  if (!capture.ok() && capture.status().code() != Code::kDeadline) {
+    disconnect();
+    outage_.failed(capture.status().message());
+  } else if (!stream_->can_fill()) {
+    outage_.excused();
+  } else if (outage_.silent()) {
+    disconnect();
+    outage_.failed_silently();
+  } else {
+    outage_.waiting();
   }
 }
 

@@ -50,6 +50,7 @@ class V4l2Camera final : public PictureSource {
  private:
   V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls);
   void capture() EDGEPIPE_EXCLUDES(mutex_);
+  void capture_one() EDGEPIPE_EXCLUDES(mutex_);
   void reconnect();
   void disconnect() EDGEPIPE_EXCLUDES(mutex_);
   void keep(const V4l2Stream::Capture& capture) EDGEPIPE_EXCLUDES(mutex_);

@@ -12,7 +12,10 @@
 #include <deque>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "edgepipe/conformance/allocation_counter.h"
 
 namespace edgepipe {
 namespace {
@@ -58,6 +61,7 @@ class FakeCamera final : public V4l2Calls {
     if (file == streaming_ && filled_.empty()) {
       changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(timeout_ms));
     }
+    conformance::fail_allocations(std::exchange(starved_, 0));
     if (file != streaming_) return fail(ENODEV);
     return filled_.empty() ? 0 : 1;
   }
@@ -130,6 +134,12 @@ class FakeCamera final : public V4l2Calls {
   void try_capture(std::uint32_t sequence, std::uint32_t flags) {
     MutexLock lock(mutex_);
     if (!free_.empty()) fill(0, sequence, flags);
+  }
+
+  /// Lets so many allocations of the camera's thread fail.
+  void starve(long allocations) {
+    MutexLock lock(mutex_);
+    starved_ = allocations;
   }
 
   void unplug() {
@@ -211,6 +221,7 @@ class FakeCamera final : public V4l2Calls {
   bool exports_ = false;
   unsigned width_ = 4;
   int mapped_ = 0;
+  long starved_ = 0;
   std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
   std::set<std::uint32_t> free_;
   std::deque<v4l2_buffer> filled_;
@@ -328,6 +339,17 @@ TEST_F(V4l2CameraTest, APictureCarriesItsDmaBufWhereTheDriverExportsIt) {
   expect_reconnects(1);
   calls_.capture(2, 0);
   EXPECT_EQ(next().picture().dma_buf, kFirstDmaBuf);
+}
+
+TEST_F(V4l2CameraTest, GoesOnAfterItsThreadHadNoMemory) {
+  for (const long allocations : {1, 2, 3, 4}) {
+    calls_.starve(allocations);
+    calls_.unplug();
+    calls_.plug();
+    expect_reconnects(static_cast<std::uint64_t>(allocations));
+    calls_.capture(static_cast<std::uint8_t>(allocations), 0);
+    EXPECT_EQ(next_value(), allocations);
+  }
 }
 
 TEST_F(V4l2CameraTest, CountsGapsAndDamagedPicturesAsMissed) {
