@@ -66,7 +66,7 @@ bool Server::stopped(milliseconds patience) {
 Status Server::run() {
   Status before;
   while (!stopped(milliseconds(0))) {
-    const Status status = or_out_of_memory([this] { return serve_next(); });
+    Status status = or_out_of_memory([this] { return serve_next(); });
     // A client that waits would wake the loop again at once.
     if (status.code() == Code::kOutOfMemory) {
       if (status.message() != before.message()) report(status);
@@ -74,7 +74,7 @@ Status Server::run() {
     } else if (!status.ok()) {
       return status;
     }
-    before = status;
+    before = std::move(status);
   }
   return {};
 }
@@ -152,7 +152,7 @@ Status Server::serve(const Client& client) {
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
-    const Status status(Code::kOutOfMemory, std::string("fork: ") + std::strerror(errno));
+    Status status(Code::kOutOfMemory, std::string("fork: ") + std::strerror(errno));
     ::rmdir(folder.c_str());
     return status;
   }
