@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "device/foreign_runner.h"
+#include "device/run_deadline.h"
 
 namespace edgepipe {
 namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr std::chrono::hours kLongestWait{24 * 365};
 
 /// How often a library polls before it gives up, which should be a little after the caller does. A
 /// register access takes longer than this.
@@ -47,7 +46,7 @@ class ForeignDevice final : public Device {
     runner_->memory().begin_run();
     const Result<int> result =
         runner_->run(address, submission.count, polls_in(submission.time_limit),
-                     Clock::now() + std::min<nanoseconds>(submission.time_limit, kLongestWait));
+                     run_deadline(submission.time_limit));
     if (!result.ok()) return result.status();
     if (*result == 0) {
       runner_->memory().end_run();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "checker/program_checker.h"
+#include "device/run_deadline.h"
 #include "device/run_fence.h"
 #include "device/vta_registers.h"
 
@@ -20,7 +21,6 @@ constexpr const char* kExamine = "examine the board with `edgepipe doctor`";
 
 constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
                                               vta::kAccBase, vta::kOutBase};
-constexpr std::chrono::hours kLongestWait{24 * 365};
 
 }  // namespace
 
@@ -178,9 +178,7 @@ void HardwareDevice::start(const FencedProgram& program) {
 }
 
 Status HardwareDevice::wait(const Submission& submission) {
-  // The longest limit would overflow the clock.
-  const Clock::time_point deadline =
-      Clock::now() + std::min<std::chrono::nanoseconds>(submission.time_limit, kLongestWait);
+  const Clock::time_point deadline = run_deadline(submission.time_limit);
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (now >= deadline) break;

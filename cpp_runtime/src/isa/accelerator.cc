@@ -1,11 +1,11 @@
 #include "edgepipe/accelerator.h"
 
 #include <array>
-#include <bit>
 #include <limits>
 #include <utility>
 
 #include "isa/accelerator_json.h"
+#include "isa/log2.h"
 
 namespace edgepipe {
 namespace {
@@ -25,10 +25,6 @@ constexpr std::array<Field, 10> kFields{{
     {"command_queue_depth", &Accelerator::command_queue_depth},
     {"token_queue_depth", &Accelerator::token_queue_depth},
 }};
-
-std::uint32_t log2_of(std::uint32_t power_of_two) {
-  return static_cast<std::uint32_t>(std::countr_zero(power_of_two));
-}
 
 }  // namespace
 

@@ -1,13 +1,9 @@
 #include "edgepipe/instruction.h"
 
-#include <bit>
+#include "isa/log2.h"
 
 namespace edgepipe {
 namespace {
-
-std::uint32_t log2_of(std::uint32_t power_of_two) {
-  return static_cast<std::uint32_t>(std::countr_zero(power_of_two));
-}
 
 // How the codec accesses a field of the struct. Enums and the signed immediate are stored as 32-bit
 // values, so one pair of functions per field is enough for decoding, encoding and checking.

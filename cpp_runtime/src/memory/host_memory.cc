@@ -6,14 +6,10 @@
 #include <string>
 
 #include "edgepipe/memory.h"
+#include "memory/range_allocator.h"
 
 namespace edgepipe {
 namespace {
-
-std::size_t round_up(std::size_t bytes) {
-  return (bytes + DeviceMemory::kAlignment - 1) / DeviceMemory::kAlignment *
-         DeviceMemory::kAlignment;
-}
 
 std::string hex(std::uint64_t value) {
   std::array<char, 24> text{};
@@ -31,7 +27,7 @@ Result<std::unique_ptr<HostMemory>> HostMemory::create(const Options& options) {
                       " bytes; expected a base on a 4096-byte boundary and a non-empty arena");
   }
   Options rounded = options;
-  rounded.arena_bytes = round_up(options.arena_bytes);
+  rounded.arena_bytes = aligned_bytes(options.arena_bytes);
   void* arena = mmap(nullptr, rounded.arena_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED) {
@@ -64,7 +60,7 @@ Result<Buffer> HostMemory::allocate(std::size_t bytes) {
                         std::to_string(options_.arena_bytes) + " is " + std::to_string(widest),
                     "use fewer slots, or give the session more memory");
     }
-    offset = next->first + round_up(next->second);
+    offset = next->first + aligned_bytes(next->second);
     ++next;
   }
   live_.emplace_hint(next, offset, bytes);
@@ -100,7 +96,7 @@ void HostMemory::invalidate(const BufferView& /*view*/) {}
 
 void HostMemory::release(const BufferView& view) noexcept {
   // Dropping the pages ensures that the next owner gets zeroes.
-  madvise(view.data, round_up(view.bytes), MADV_DONTNEED);
+  madvise(view.data, aligned_bytes(view.bytes), MADV_DONTNEED);
   const std::lock_guard lock(mutex_);
   live_.erase(static_cast<std::size_t>(view.device_address - options_.base_address));
   ++generation_;

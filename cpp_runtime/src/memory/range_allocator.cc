@@ -2,17 +2,7 @@
 
 #include <algorithm>
 
-#include "edgepipe/memory.h"
-
 namespace edgepipe {
-namespace {
-
-std::size_t round_up(std::size_t bytes) {
-  return (bytes + DeviceMemory::kAlignment - 1) / DeviceMemory::kAlignment *
-         DeviceMemory::kAlignment;
-}
-
-}  // namespace
 
 std::optional<std::size_t> RangeAllocator::allocate(std::size_t bytes) {
   bytes = std::max<std::size_t>(bytes, 1);
@@ -20,7 +10,7 @@ std::optional<std::size_t> RangeAllocator::allocate(std::size_t bytes) {
   std::size_t offset = 0;  // end of the range before the gap under test
   for (const auto& [begin, length] : live_) {
     if (begin - offset >= bytes) break;
-    offset = begin + round_up(length);
+    offset = begin + aligned_bytes(length);
   }
   if (offset > bytes_ || bytes > bytes_ - offset) return std::nullopt;
   live_.emplace(offset, bytes);
@@ -51,7 +41,7 @@ std::uint64_t RangeAllocator::generation() const {
 std::string RangeAllocator::usage() const {
   MutexLock lock(mutex_);
   std::size_t used = 0;
-  for (const auto& [begin, length] : live_) used += round_up(length);
+  for (const auto& [begin, length] : live_) used += aligned_bytes(length);
   return std::to_string(used) + " of " + std::to_string(bytes_) + " bytes are in use";
 }
 

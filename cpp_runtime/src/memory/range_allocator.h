@@ -7,9 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "edgepipe/memory.h"
 #include "edgepipe/sync.h"
 
 namespace edgepipe {
+
+/// `bytes` and what follows them up to the next possible offset.
+constexpr std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + DeviceMemory::kAlignment - 1) / DeviceMemory::kAlignment *
+         DeviceMemory::kAlignment;
+}
 
 /// Thread-safe; takes a lock and may allocate.
 class RangeAllocator {

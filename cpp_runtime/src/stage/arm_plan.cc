@@ -11,7 +11,7 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kPlanFormat = 2;
 constexpr std::size_t kMostDimensions = 8;
 // Far beyond any network that fits on a board; keeps sums of sizes from overflowing.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
@@ -179,9 +179,9 @@ Result<ArmPlan> ArmPlan::parse(std::span<const std::byte> text, const std::strin
   JsonReader reader(*json, where);
   const std::uint64_t format = reader.whole("format");
   if (!reader.status().ok()) return reader.status();
-  if (format != kFormat) {
+  if (format != kPlanFormat) {
     return Status(Code::kUnsupported, where + ": format: found " + std::to_string(format) +
-                                          ", expected " + std::to_string(kFormat));
+                                          ", expected " + std::to_string(kPlanFormat));
   }
   ArmPlan plan;
   read_borders(reader, "inputs", plan.inputs);

@@ -12,7 +12,7 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kProgramFormat = 1;
 constexpr std::uint64_t kMostCycles = std::uint64_t{1} << 34;  // times 10^9 fits 64 bits
 constexpr std::uint32_t kNoRegion = 255;
 constexpr std::array<std::pair<const char*, RegionKind>, 4> kKinds{{
@@ -81,9 +81,9 @@ Status Program::read_description(std::span<const std::byte> text) {
   if (!json.ok()) return json.status();
   JsonReader reader(*json, "program.json");
   const std::uint64_t format = reader.whole("format");
-  if (reader.status().ok() && format != kFormat) {
+  if (reader.status().ok() && format != kProgramFormat) {
     return {Code::kUnsupported, "program.json: format " + std::to_string(format) +
-                                    ", this runtime reads " + std::to_string(kFormat)};
+                                    ", this runtime reads " + std::to_string(kProgramFormat)};
   }
   const nlohmann::json& accelerator = reader.value("accelerator");
   reader.objects("regions", [&](JsonReader& item) { read_region(item, regions_); });

@@ -16,7 +16,7 @@
 namespace edgepipe::conformance {
 namespace {
 
-constexpr std::size_t kArenaBytes = std::size_t{16} << 20;
+constexpr std::size_t kDeviceArenaBytes = std::size_t{16} << 20;
 
 /// A device and the parts that it borrows, which go after it.
 template <typename... Parts>
@@ -39,19 +39,19 @@ CreatedDevice owned(std::unique_ptr<Device> device, std::unique_ptr<Parts>... pa
 }
 
 CreatedDevice simulator(const Accelerator& accelerator) {
-  auto memory = *HostMemory::create({.arena_bytes = kArenaBytes});
+  auto memory = *HostMemory::create({.arena_bytes = kDeviceArenaBytes});
   std::unique_ptr<Device> device = *Simulator::create(accelerator, *memory);
   return owned(std::move(device), std::move(memory));
 }
 
 CreatedDevice timed() {
-  auto memory = *HostMemory::create({.arena_bytes = kArenaBytes});
+  auto memory = *HostMemory::create({.arena_bytes = kDeviceArenaBytes});
   auto device = std::make_unique<TimedDevice>(*Simulator::create({}, *memory));
   return owned(std::move(device), std::move(memory));
 }
 
 CreatedDevice model(const ModelDevice::Options& options) {
-  auto memory = *NonCoherentMemory::create({.arena_bytes = kArenaBytes});
+  auto memory = *NonCoherentMemory::create({.arena_bytes = kDeviceArenaBytes});
   std::unique_ptr<Device> device =
       *ModelDevice::create({}, *memory, memory->device_side(), options);
   return owned(std::move(device), std::move(memory));

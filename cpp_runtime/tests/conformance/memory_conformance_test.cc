@@ -17,7 +17,7 @@
 namespace edgepipe::conformance {
 namespace {
 
-constexpr std::size_t kArenaBytes = std::size_t{8} << 20;
+constexpr std::size_t kMemoryArenaBytes = std::size_t{8} << 20;
 
 class Host final : public MemoryUnderTest {
  public:
@@ -25,7 +25,7 @@ class Host final : public MemoryUnderTest {
   AcceleratorView& accelerator() override { return view_; }
 
  private:
-  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = kArenaBytes});
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = kMemoryArenaBytes});
   TranslatedView view_{*memory_};
 };
 
@@ -36,7 +36,7 @@ class NonCoherent final : public MemoryUnderTest {
 
  private:
   std::unique_ptr<NonCoherentMemory> memory_ =
-      *NonCoherentMemory::create({.arena_bytes = kArenaBytes});
+      *NonCoherentMemory::create({.arena_bytes = kMemoryArenaBytes});
   TranslatedView view_{memory_->device_side()};
 };
 
@@ -48,7 +48,7 @@ class NonCoherentOfADevice final : public MemoryUnderTest {
 
  private:
   std::unique_ptr<NonCoherentMemory> memory_ =
-      *NonCoherentMemory::create({.arena_bytes = kArenaBytes});
+      *NonCoherentMemory::create({.arena_bytes = kMemoryArenaBytes});
   std::unique_ptr<ModelDevice> device_ =
       *ModelDevice::create({}, *memory_, memory_->device_side(), {});
   std::unique_ptr<DeviceView> view_ = *DeviceView::create(*device_);
@@ -57,7 +57,7 @@ class NonCoherentOfADevice final : public MemoryUnderTest {
 class Udmabuf final : public MemoryUnderTest {
  public:
   explicit Udmabuf(const std::string& kernel_coherent) {
-    board_.add_udmabuf("u-dma-buf", kernel_coherent, kArenaBytes);
+    board_.add_udmabuf("u-dma-buf", kernel_coherent, kMemoryArenaBytes);
     memory_ = *UdmabufMemory::open(board_.memory_options());
     view_ = std::make_unique<testing::FileView>((board_.devices / "udmabuf0").string(), 0,
                                                 testing::FakeBoard::kUdmabufAddress);
@@ -77,7 +77,7 @@ class Zocl final : public MemoryUnderTest {
   AcceleratorView& accelerator() override { return view_; }
 
  private:
-  testing::EmulatedZocl driver_{kArenaBytes};
+  testing::EmulatedZocl driver_{kMemoryArenaBytes};
   std::unique_ptr<ZoclMemory> memory_ = *ZoclMemory::open(driver_.options());
   testing::EmulatedZocl::View view_{driver_};
 };
@@ -96,7 +96,7 @@ class DmaHeap final : public MemoryUnderTest {
   AcceleratorView& accelerator() override { return *view_; }
 
  private:
-  testing::EmulatedDmaHeap heap_{kArenaBytes};
+  testing::EmulatedDmaHeap heap_{kMemoryArenaBytes};
   std::unique_ptr<DmaHeapMemory> memory_;
   std::unique_ptr<testing::FileView> view_;
 };

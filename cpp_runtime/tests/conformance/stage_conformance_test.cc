@@ -23,7 +23,7 @@ namespace edgepipe::conformance {
 namespace {
 
 constexpr std::size_t kBytes = 16;
-constexpr std::size_t kArenaBytes = std::size_t{1} << 20;
+constexpr std::size_t kStageArenaBytes = std::size_t{1} << 20;
 constexpr std::uint8_t kTooMuch = 200;  // what the functions refuse
 
 using CreatedStage = Created<StageUnderTest>;
@@ -75,7 +75,7 @@ class CpuStage final : public SmallStage {
   [[nodiscard]] DeviceMemory& memory() override { return *memory_; }
 
  private:
-  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = kArenaBytes});
+  std::unique_ptr<HostMemory> memory_ = *HostMemory::create({.arena_bytes = kStageArenaBytes});
   std::unique_ptr<Stage> stage_;
 };
 
@@ -134,13 +134,13 @@ class OnVta final : public SmallStage {
 };
 
 CreatedStage on_simulator() {
-  auto memory = *HostMemory::create({.arena_bytes = kArenaBytes});
+  auto memory = *HostMemory::create({.arena_bytes = kStageArenaBytes});
   std::unique_ptr<Device> device = *Simulator::create({}, *memory);
   return std::make_unique<OnVta>(std::move(memory), std::move(device));
 }
 
 CreatedStage on_model() {
-  auto memory = *NonCoherentMemory::create({.arena_bytes = kArenaBytes});
+  auto memory = *NonCoherentMemory::create({.arena_bytes = kStageArenaBytes});
   std::unique_ptr<Device> device = *ModelDevice::create({}, *memory, memory->device_side(), {});
   return std::make_unique<OnVta>(std::move(memory), std::move(device));
 }

@@ -18,11 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr std::size_t kArena = 65536;
+constexpr std::size_t kHeapBytes = 65536;
 
 class DmaHeap : public ::testing::Test, protected testing::EmulatedDmaHeap {
  protected:
-  DmaHeap() : EmulatedDmaHeap(kArena) {}
+  DmaHeap() : EmulatedDmaHeap(kHeapBytes) {}
 };
 
 TEST_F(DmaHeap, GivesMemoryAtTheAddressesOfItsPages) {
@@ -56,11 +56,11 @@ TEST_F(DmaHeap, ProcessorThatCannotMaintainCachesNeedsACoherentPort) {
 #endif
 
 TEST_F(DmaHeap, TakesLessIfThereIsLessAndReportsTooLittle) {
-  contiguous = kArena / 2;
+  contiguous = kHeapBytes / 2;
   const auto memory = *DmaHeapMemory::open(options());
-  EXPECT_THAT(memory->allocate(kArena / 2 + 1).status().message(),
+  EXPECT_THAT(memory->allocate(kHeapBytes / 2 + 1).status().message(),
               HasSubstr("0 of 32768 bytes are in use"));
-  contiguous = kArena / 8;
+  contiguous = kHeapBytes / 8;
   const Status status = DmaHeapMemory::open(options()).status();
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_THAT(status.message(), HasSubstr("linux,cma: 16384 contiguous bytes wanted"));
@@ -110,7 +110,7 @@ TEST_F(DmaHeap, AcceleratorUsesItWithoutUdmabufAndZocl) {
   EXPECT_GE((*memory)->allocate(64)->device_address(), kFrame);
   // An unusable u-dma-buf is an error; no other source replaces it.
   fs::create_directories(root / "class/u-dma-buf/udmabuf0");
-  std::ofstream(root / "class/u-dma-buf/udmabuf0/size") << kArena << "\n";
+  std::ofstream(root / "class/u-dma-buf/udmabuf0/size") << kHeapBytes << "\n";
   std::ofstream(root / "class/u-dma-buf/udmabuf0/phys_addr") << "0x70000000\n";
   EXPECT_THAT(open_uio_memory(uio).status().message(), HasSubstr("dev/udmabuf0"));
 }

@@ -18,11 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr std::size_t kArena = 65536;
+constexpr std::size_t kZoclBytes = 65536;
 
 class Zocl : public ::testing::Test, protected testing::EmulatedZocl {
  protected:
-  Zocl() : EmulatedZocl(kArena) {}
+  Zocl() : EmulatedZocl(kZoclBytes) {}
 };
 
 TEST_F(Zocl, GivesContiguousCachedMemoryAtTheAddressThatTheDriverNames) {
@@ -61,11 +61,11 @@ TEST_F(Zocl, CoherentPortNeedsNoSync) {
 }
 
 TEST_F(Zocl, TakesLessIfThereIsLessAndReportsTooLittle) {
-  contiguous = kArena / 2;
+  contiguous = kZoclBytes / 2;
   const auto memory = *ZoclMemory::open(options());
-  EXPECT_THAT(memory->allocate(kArena / 2 + 1).status().message(),
+  EXPECT_THAT(memory->allocate(kZoclBytes / 2 + 1).status().message(),
               HasSubstr("0 of 32768 bytes are in use"));
-  contiguous = kArena / 8;
+  contiguous = kZoclBytes / 8;
   const Status status = ZoclMemory::open(options()).status();
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_THAT(status.message(), HasSubstr("16384 contiguous bytes wanted"));

@@ -4,13 +4,9 @@
 #include <chrono>
 #include <thread>
 
+#include "media/sources/stop_interval.h"
+
 namespace edgepipe {
-namespace {
-
-constexpr std::chrono::milliseconds kPatience{100};
-
-}  // namespace
-
 Pacer::Pacer(const Pace& pace)
     : period_(pace.pictures_per_second > 0
                   ? std::chrono::duration_cast<Clock::duration>(
@@ -19,7 +15,7 @@ Pacer::Pacer(const Pace& pace)
 
 bool Pacer::wait(const std::atomic<bool>& stop) {
   for (Clock::time_point now = Clock::now(); now < due_ && !stop; now = Clock::now()) {
-    std::this_thread::sleep_until(std::min(due_, now + kPatience));
+    std::this_thread::sleep_until(std::min(due_, now + kStopInterval));
     ++steps_;
   }
   due_ = std::max(due_ + period_, Clock::now());

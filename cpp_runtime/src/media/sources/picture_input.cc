@@ -6,13 +6,10 @@
 
 #include "base/out_of_memory.h"
 #include "media/pictures/picture_fitter.h"
+#include "media/sources/stop_interval.h"
 
 namespace edgepipe {
-namespace {
-
-constexpr std::chrono::milliseconds kPatience{100};
-
-}  // namespace
+namespace {}  // namespace
 
 /// The first stage of a network, or its fallback, preceded by fitting its pictures.
 class PictureInput::FittingStage final : public Stage {
@@ -101,7 +98,7 @@ Result<bool> PictureInput::lend(const InputFrame& frame, const std::atomic<bool>
     MutexLock lock(mutex_);
     while (std::ranges::any_of(waiting_, &PictureLease::held)) {
       if (stop) return false;
-      begun_.wait_until(lock, Clock::now() + kPatience);
+      begun_.wait_until(lock, Clock::now() + kStopInterval);
     }
   }
   PictureLease lease;

@@ -7,11 +7,10 @@
 #include "media/sources/frame_source.h"
 #include "media/sources/outage.h"
 #include "media/sources/picture_pool.h"
+#include "media/sources/stop_interval.h"
 
 namespace edgepipe {
 namespace {
-
-constexpr std::chrono::milliseconds kPatience{100};
 
 Status open_raw(const std::filesystem::path& path, ByteStream::Waiting waiting,
                 std::optional<FrameSource>& bytes) {
@@ -91,7 +90,7 @@ class PictureFifo final : public PictureSource {
         }
         close(more.ok() ? Status() : more.status());
       } else {
-        std::this_thread::sleep_for(kPatience);
+        std::this_thread::sleep_for(kStopInterval);
       }
       if (Status status = outage_.given_up(); !status.ok()) return status;
       outage_.attempted(open().ok());

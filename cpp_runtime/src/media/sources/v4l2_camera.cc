@@ -6,13 +6,9 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "media/sources/stop_interval.h"
 
 namespace edgepipe {
-namespace {
-
-constexpr int kPatienceMs = 100;
-
-}  // namespace
 
 Result<std::unique_ptr<PictureSource>> V4l2Camera::open(const Options& options, V4l2Calls& calls) {
   Result<std::shared_ptr<V4l2Stream>> stream =
@@ -45,13 +41,13 @@ void V4l2Camera::capture() {
       stream_ ? capture_one() : reconnect();
       return Status();
     });
-    if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs));
+    if (!status.ok()) std::this_thread::sleep_for(kStopInterval);
   }
 }
 
 void V4l2Camera::capture_one() {
-  Result<V4l2Stream::Capture> capture =
-      or_out_of_memory([this] { return stream_->dequeue(kPatienceMs); });
+  Result<V4l2Stream::Capture> capture = or_out_of_memory(
+      [this] { return stream_->dequeue(static_cast<int>(kStopInterval.count())); });
   const bool good = capture.ok() && !capture->damaged;
   if (good) outage_.delivered();
   if (capture.ok()) keep(*capture);
@@ -82,8 +78,7 @@ void V4l2Camera::disconnect() {
 
 void V4l2Camera::reconnect() {
   while (!ending_ && Clock::now() < due_) {
-    std::this_thread::sleep_until(
-        std::min(due_, Clock::now() + std::chrono::milliseconds(kPatienceMs)));
+    std::this_thread::sleep_until(std::min(due_, Clock::now() + kStopInterval));
   }
   if (ending_) return;
   due_ = Clock::now() + std::chrono::milliseconds(options_.reconnect_ms);
@@ -117,7 +112,7 @@ Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop
   while (!newest_.held()) {
     if (stop) return false;
     if (Status status = outage_.given_up(); !status.ok()) return status;
-    changed_.wait_until(lock, Clock::now() + std::chrono::milliseconds(kPatienceMs));
+    changed_.wait_until(lock, Clock::now() + kStopInterval);
   }
   if (stop) return false;
   lease = std::move(newest_);

@@ -12,7 +12,7 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kDecoderEnds{5};
 
 /// The command that decodes any video file to a stream of PPM pictures, one for each coded frame:
 /// timestamps are ignored, so no frame is repeated or dropped to keep a rate.
@@ -79,7 +79,7 @@ class VideoFile final : public PictureSource {
     if (!header.ok()) return lost(header.status());
     if (!*header) {
       if (stop) return false;
-      Status status = decoder_.wait(Clock::now() + kPatience);
+      Status status = decoder_.wait(Clock::now() + kDecoderEnds);
       return status.ok() ? Result(false) : told_by_decoder(status);
     }
     const auto [gray, width, height] = **header;
@@ -98,7 +98,7 @@ class VideoFile final : public PictureSource {
                     name_ + ": no picture from ffmpeg within " + seconds_text(limit_),
                     "check that the file can be read, and that ffmpeg decodes it");
     }
-    const Status told = decoder_.wait(Clock::now() + kPatience);
+    const Status told = decoder_.wait(Clock::now() + kDecoderEnds);
     return told.ok() ? status.with_context(name_) : told_by_decoder(told);
   }
 

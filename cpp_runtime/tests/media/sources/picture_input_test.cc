@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::soon;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBytes = 4;  // gray, 2x2 pixels, and so is the frame
+constexpr std::size_t kPixelBytes = 4;  // gray, 2x2 pixels, and so is the frame
 const Preprocess kPreprocess{.width = 2, .height = 2, .order = "GRAY", .fit = "stretch"};
 
 /// A driver with a few buffers that knows which of them it has lent.
@@ -67,7 +67,7 @@ class Driver final : public PictureOwner {
   static constexpr std::size_t kBuffers = PictureSource::kMostLent;
 
   Mutex mutex_;
-  std::array<std::array<std::byte, kBytes>, kBuffers> memory_{};
+  std::array<std::array<std::byte, kPixelBytes>, kBuffers> memory_{};
   std::array<bool, kBuffers> lent_{};
   std::thread::id given_back_by_;
 };
@@ -106,7 +106,8 @@ class PictureInputTest : public ::testing::Test {
   Status start(FunctionStage::Body first, std::unique_ptr<PictureSource> source,
                FunctionStage::Body fallback = nullptr) {
     Graph graph;
-    graph.tensors = {{.name = "frame", .bytes = kBytes}, {.name = "out", .bytes = kBytes}};
+    graph.tensors = {{.name = "frame", .bytes = kPixelBytes},
+                     {.name = "out", .bytes = kPixelBytes}};
     graph.inputs = {0};
     graph.outputs = {1};
     StageNode node{.stage = std::make_unique<FunctionStage>("head", std::move(first)),
@@ -154,7 +155,7 @@ class PictureInputTest : public ::testing::Test {
   }
 
   static Status copy(Buffers in, Buffers out) {
-    std::memcpy(out[0].data, in[0].data, kBytes);
+    std::memcpy(out[0].data, in[0].data, kPixelBytes);
     return {};
   }
 

@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-constexpr std::size_t kBytes = 4 * 2;  // gray, 4x2 pixels
-constexpr int kFirstFile = 1000;       // no descriptor of this process
-constexpr int kFirstDmaBuf = 2000;     // the same
+constexpr std::size_t kPictureBytes = 4 * 2;  // gray, 4x2 pixels
+constexpr int kFirstFile = 1000;              // no descriptor of this process
+constexpr int kFirstDmaBuf = 2000;            // the same
 constexpr std::size_t kBuffers = 5;
 
 /// A camera of four gray pixels by two. The test decides when it has a picture. Like a driver, it
@@ -96,7 +96,7 @@ class FakeCamera final : public V4l2Calls {
         static_cast<v4l2_requestbuffers*>(argument)->count = buffers_;
         return 0;
       case VIDIOC_QUERYBUF:
-        buffer->length = kBytes;
+        buffer->length = kPictureBytes;
         buffer->m.offset = buffer->index;
         return 0;
       case VIDIOC_EXPBUF: {
@@ -197,7 +197,7 @@ class FakeCamera final : public V4l2Calls {
       EDGEPIPE_REQUIRES(mutex_) {
     v4l2_buffer buffer{};
     buffer.index = *free_.begin();
-    buffer.bytesused = kBytes;
+    buffer.bytesused = kPictureBytes;
     buffer.sequence = sequence;
     buffer.flags = flags;
     free_.erase(free_.begin());
@@ -222,12 +222,12 @@ class FakeCamera final : public V4l2Calls {
   unsigned width_ = 4;
   int mapped_ = 0;
   long starved_ = 0;
-  std::array<std::array<std::uint8_t, kBytes>, kBuffers> memory_{};
+  std::array<std::array<std::uint8_t, kPictureBytes>, kBuffers> memory_{};
   std::set<std::uint32_t> free_;
   std::deque<v4l2_buffer> filled_;
 };
 
-class V4l2CameraTest : public testing::Test {
+class V4l2CameraTest : public ::testing::Test {
  protected:
   void SetUp() override { open({}); }
 
@@ -267,7 +267,7 @@ class V4l2CameraTest : public testing::Test {
     const std::atomic<bool> stop{false};
     Result<bool> more = camera_->next(lease, stop);
     EXPECT_TRUE(more.ok() && *more);
-    EXPECT_EQ(lease.picture().bytes.size(), kBytes);
+    EXPECT_EQ(lease.picture().bytes.size(), kPictureBytes);
     return lease;
   }
 
