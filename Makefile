@@ -82,7 +82,7 @@ SANITIZE_asan := address,undefined
 test-sanitizers: test-tsan test-asan
 
 test-tsan test-asan: test-%: $(VENV)/.created
-	cmake -S . -B build/$* -G Ninja -DEDGEPIPE_SANITIZE=$(SANITIZE_$*) \
+	cmake -S . -B build/$* -G Ninja -DCMAKE_UNITY_BUILD=ON -DEDGEPIPE_SANITIZE=$(SANITIZE_$*) \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/$*.log
 	cmake --build build/$* --target edgepipe-tests >> build/$*.log || { tail -50 build/$*.log; exit 1; }
 	TSAN_OPTIONS=suppressions=cpp_runtime/tests/tsan_suppressions.txt \
@@ -122,8 +122,8 @@ lint: $(VENV)/.installed
 	find cpp_runtime examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
-	find cpp_runtime/src cpp_runtime/ffi cpp_runtime/programs cpp_runtime/rpc -name '*.cc' | \
-	    xargs -P 2 -n 4 clang-tidy -quiet -p $(HOST)
+	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe-rpcd)\.dir/|cpp_runtime/(src|programs)/' \
+	    > build/clang-tidy.log 2> build/clang-tidy-progress.log || { cat build/clang-tidy.log; exit 1; }
 
 # Material's notice about the next major version of MkDocs is not about this site.
 docs: $(VENV)/.installed
@@ -187,7 +187,7 @@ $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
 $(AARCH64)/.built: $(TVM_AARCH64)/.pins
 $(AARCH64)/.built: TVM_LIBRARIES = $(abspath $(TVM_AARCH64))
 $(AARCH64)/.built $(ARMHF)/.built: build/%/.built: $(VENV)/.installed cross/%.cmake cross/old_glibc.cc
-	cmake -S . -B build/$* -G Ninja -DCMAKE_TOOLCHAIN_FILE=cross/$*.cmake \
+	cmake -S . -B build/$* -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_TOOLCHAIN_FILE=cross/$*.cmake \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) \
 	    -DEDGEPIPE_TVM_LIBRARIES=$(TVM_LIBRARIES) > build/$*.log 2>&1 || { cat build/$*.log; exit 1; }
 	cmake --build build/$* >> build/$*.log 2>&1 || { tail -50 build/$*.log; exit 1; }
