@@ -1,15 +1,33 @@
 #include "programs/output_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <system_error>
 
 #include "base/open_failure.h"
+#include "base/seconds_text.h"
+#include "edgepipe/sync.h"
+#include "programs/interruption.h"
 
 namespace edgepipe::programs {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{500};  // at the request to end
+constexpr std::chrono::milliseconds kReaderPatience{5000};
+
+bool is_regular(const FileDescriptor& file) {
+  struct stat found {};
+  return ::fstat(file.number(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+}  // namespace
 
 Result<FileDescriptor> create_file(const std::string& name) {
   constexpr mode_t kMode = 0666;
@@ -23,17 +41,33 @@ Result<FileDescriptor> create_file(const std::string& name) {
 }
 
 Status write_all(const FileDescriptor& file, std::string_view bytes, const std::string& name) {
+  const std::string shown = name == "-" ? "standard output" : name;
+  // A pipe with room takes PIPE_BUF bytes without blocking (pipe(7)), so that a signal just before
+  // the write is not overlooked. O_NONBLOCK would also change the file for other programs.
+  const std::size_t most_at_once = is_regular(file) ? bytes.size() : PIPE_BUF;
+  std::optional<Clock::time_point> stuck_since;  // after a request to end
   while (!bytes.empty()) {
-    const ssize_t count = ::write(file.number(), bytes.data(), bytes.size());
-    if (count >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    } else if (errno == EAGAIN) {  // a terminal or pipe that another program made non-blocking
-      pollfd events{.fd = file.number(), .events = POLLOUT, .revents = 0};
-      ::poll(&events, 1, -1);
-    } else if (errno != EINTR) {
-      return Status(Code::kInvalidArgument,
-                    (name == "-" ? "standard output" : name) +
-                        ": cannot be written: " + std::generic_category().message(errno));
+    pollfd events{.fd = file.number(), .events = POLLOUT, .revents = 0};
+    if (::poll(&events, 1, static_cast<int>(kLookInterval.count())) > 0) {
+      const ssize_t count =
+          ::write(file.number(), bytes.data(), std::min(bytes.size(), most_at_once));
+      if (count >= 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+        stuck_since.reset();
+        continue;
+      }
+      if (errno != EINTR && errno != EAGAIN) {
+        return Status(Code::kInvalidArgument,
+                      shown + ": cannot be written: " + std::generic_category().message(errno));
+      }
+    }
+    if (!interrupted) continue;
+    const Clock::time_point now = Clock::now();
+    if (!stuck_since) stuck_since = now;
+    if (now - *stuck_since >= kReaderPatience) {
+      return Status(Code::kInvalidArgument, shown + ": nobody has read it for " +
+                                                seconds_text(kReaderPatience) +
+                                                " since the request to end");
     }
   }
   return {};

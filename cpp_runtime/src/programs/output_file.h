@@ -18,7 +18,8 @@ namespace edgepipe::programs {
 /// Creates a file for writing; - is standard output.
 Result<FileDescriptor> create_file(const std::string& name);
 
-/// Writes everything; blocks while a pipe is full. An error names the file.
+/// Writes everything; blocks while a pipe is full. After a request to end (interruption.h), five
+/// seconds in which the reader takes nothing are an error. An error names the file.
 Status write_all(const FileDescriptor& file, std::string_view bytes, const std::string& name);
 
 /// Writes a whole file. After an error there is no file.
