@@ -36,7 +36,7 @@ from edgepipe.rpc.failures import last_line
 _END_S = 5.0  # for a pending call to end after its connection is closed
 _STRAY_S = 0.1  # for a pending call to read its answer
 
-_Item = tuple["Future[Any]", Callable[[], Any]]
+_Item = tuple["Future[Any] | _Answer", Callable[[], Any]]
 _open: weakref.WeakSet[Exchange]
 
 
@@ -69,7 +69,9 @@ class Exchange:
         """
         if threading.get_ident() != threading.main_thread().ident:
             return self._run(function, arguments)
-        return self.start(function, *arguments).result()
+        answer = _Answer()
+        self._post(answer, function, arguments)
+        return answer.wait()
 
     def start(
         self,
@@ -82,12 +84,21 @@ class Exchange:
         Pass ``answer`` to have the future even if a signal handler raises before this returns.
         """
         answer = Future() if answer is None else answer
+        self.check()
+        answer.set_running_or_notify_cancel()
+        self._post(answer, function, arguments)
+        return answer
+
+    def _post(
+        self,
+        answer: Future[Any] | _Answer,
+        function: Callable[..., Any],
+        arguments: tuple[object, ...],
+    ) -> None:
         self.check()  # first without the lock, which a forked child may never get
         with self._posting:
             self.check()
-            answer.set_running_or_notify_cancel()
             self._items.put((answer, lambda: self._run(function, arguments)))
-        return answer
 
     @property
     def broken(self) -> str:
@@ -190,6 +201,37 @@ class Exchange:
                 os.dup2(dead.fileno(), self._descriptor)
         if self._socket is not None:
             self._socket.close()
+
+
+class _Answer:
+    """What a call has returned or raised, for one waiting thread.
+
+    An interrupt may end the wait at any line. A ``Future`` does not allow that: its ``Condition``
+    may stay locked, or fail with "cannot release un-acquired lock".
+    """
+
+    def __init__(self) -> None:
+        self._is_there = threading.Lock()
+        self._is_there.acquire()
+        self._result: Any = None
+        self._cause: BaseException | None = None
+
+    def set_result(self, result: Any) -> None:
+        self._result = result
+        self._is_there.release()
+
+    def set_exception(self, cause: BaseException) -> None:
+        self._cause = cause
+        self._is_there.release()
+
+    def wait(self) -> Any:
+        self._is_there.acquire()
+        if self._cause is None:
+            return self._result
+        try:
+            raise self._cause
+        finally:
+            del self  # the error's traceback must not keep the error alive
 
 
 def _work(items: queue.SimpleQueue[_Item | None]) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from interrupts import interrupted, paused
+from interrupts import Storm, interrupted, paused
 from needs import rpcd
 
 from edgepipe import boards, rpc
@@ -44,6 +44,15 @@ def test_an_interrupted_call_leaves_the_next_calls_their_own_answers(session):
     answers = [session.call("edgepipe.describe_accelerator", text) for text in texts]
     assert len(set(answers)) == 2
     assert session.info()["process"] == process
+
+
+def test_an_interrupt_at_any_moment_of_a_call_is_raised_as_itself(session):
+    storm = Storm()
+    with storm.raging():
+        for _ in range(400):
+            storm(lambda: session.exchange.call(time.sleep, 0), longest_s=0.0002)
+    assert storm.count > 100
+    assert session.info()["process"] > 0
 
 
 def test_an_interrupted_upload_leaves_the_session_usable(session, tmp_path):
