@@ -94,7 +94,7 @@ class PipelineSession {
   explicit PipelineSession(PipelineDescription description)
       : description_(std::move(description)) {}
 
-  Status open_bundles(const std::filesystem::path& folder);
+  Status open_bundles(const std::filesystem::path& folder, const std::filesystem::path& policy);
   Status open_hardware(const Session::Options& options);
   Result<StageNode> make_stage(const StageDescription& stage, const std::filesystem::path& folder,
                                const std::vector<HostedStage>& hosted, StageLoader& loader) const;

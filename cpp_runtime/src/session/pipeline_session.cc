@@ -42,7 +42,7 @@ Result<std::unique_ptr<PipelineSession>> PipelineSession::open(
     const std::vector<HostedStage>& hosted, const Session::Options& options) {
   std::unique_ptr<PipelineSession> session(new PipelineSession(std::move(description)));
   const PipelineDescription& wanted = session->description_;
-  if (Status status = session->open_bundles(folder); !status.ok()) return status;
+  if (Status status = session->open_bundles(folder, options.policy); !status.ok()) return status;
   if (Status status = session->open_hardware(options); !status.ok()) return status;
   Graph graph{
       .tensors = wanted.tensors, .inputs = wanted.inputs, .outputs = wanted.outputs, .nodes = {}};
@@ -66,11 +66,12 @@ Result<std::unique_ptr<PipelineSession>> PipelineSession::open(
   return session;
 }
 
-Status PipelineSession::open_bundles(const std::filesystem::path& folder) {
+Status PipelineSession::open_bundles(const std::filesystem::path& folder,
+                                     const std::filesystem::path& policy) {
   for (const StageDescription& stage : description_.stages) {
     if (stage.kind != "bundle") continue;
     if (std::ranges::find(bundles_, stage.path, &OpenBundle::path) != bundles_.end()) continue;
-    Result<std::unique_ptr<Bundle>> bundle = Bundle::open(folder / stage.path);
+    Result<std::unique_ptr<Bundle>> bundle = Bundle::open(folder / stage.path, policy);
     if (!bundle.ok()) return bundle.status().with_context("stage '" + stage.name + "'");
     bundles_.push_back({.path = stage.path, .bundle = *std::move(bundle)});
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "support/bundle_test_files.h"
 #include "support/pipeline_test_stages.h"
 
 namespace edgepipe {
@@ -54,11 +55,13 @@ class PipelineSessionTest : public ::testing::Test {
         PipelineDescription::parse(std::as_bytes(std::span(text)), "pipeline.json");
     if (!description.ok()) return description.status();
     return PipelineSession::open(folder_, *std::move(description),
-                                 {{"first", add_one, nullptr}, {"second", add_one, nullptr}}, {});
+                                 {{"first", add_one, nullptr}, {"second", add_one, nullptr}},
+                                 {.policy = policy_});
   }
   std::string error() { return open().status().message(); }
 
   std::filesystem::path folder_;
+  std::filesystem::path policy_;
   nlohmann::json description_ = {
       {"format", 4},
       {"name", "twice"},
@@ -105,6 +108,23 @@ TEST_F(PipelineSessionTest, MissingFilesAreReported) {
   first["bundle"] = "bundles/x.edgepipe";
   first["stage"] = "body";
   EXPECT_THAT(error(), HasSubstr("stage 'first'"));
+}
+
+TEST_F(PipelineSessionTest, ItsBundlesObeyTheGivenPolicy) {
+  nlohmann::json& first = description_["stages"][0];
+  first["kind"] = "bundle";
+  first["bundle"] = "x.edgepipe";
+  first["stage"] = "body";
+  const testing::Files files = testing::tiny_files();
+  testing::write_file(folder_ / "x.edgepipe",
+                      testing::ustar(testing::with_manifest(files, testing::manifest_of(files))));
+  policy_ = folder_ / "policy";
+  testing::write_file(policy_, "require_signature=yes\nallowed_signers=/nowhere\n");
+  const Status status = open().status();
+  EXPECT_EQ(status.code(), Code::kUnsigned);
+  EXPECT_THAT(status.message(),
+              HasSubstr("the bundle is not signed, and this machine requires it"));
+  EXPECT_EQ(status.hint(), "sign it with a key that this machine trusts: `edgepipe sign`");
 }
 
 TEST_F(PipelineSessionTest, APathThatLeavesTheFolderIsRefused) {
