@@ -1,5 +1,7 @@
 #include "device/foreign_runner.h"
 
+#include <cerrno>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -32,7 +34,7 @@ class ForeignRunner::State {
   void work() {
     Call call;
     while (next(call)) {
-      finish(driver_.functions().device_run(handle_, call.address, call.count, call.polls));
+      finish(device_run(call));
     }
   }
 
@@ -65,6 +67,15 @@ class ForeignRunner::State {
 
  private:
   [[nodiscard]] std::string driver_name() const { return "driver " + driver_.path(); }
+
+  /// A library in C++ may run out of memory; its exception must not end the thread.
+  int device_run(const Call& call) {
+    try {
+      return driver_.functions().device_run(handle_, call.address, call.count, call.polls);
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+  }
 
   /// Waits for a call; false after stop().
   bool next(Call& call) EDGEPIPE_EXCLUDES(mutex_) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "edgepipe/stage.h"
 
 namespace edgepipe {
@@ -86,6 +88,8 @@ Status FunctionStage::run(std::size_t slot) {
   // User code runs here; its exceptions must not end the thread.
   try {
     return body_(slots_[slot].inputs, slots_[slot].outputs);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
   } catch (const std::exception& error) {
     return Status(Code::kInternal, std::string("exception: ") + error.what());
   } catch (...) {

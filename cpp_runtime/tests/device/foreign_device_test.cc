@@ -41,6 +41,17 @@ TEST_P(ForeignDevice, SaysWhatTheDriverGaveForARunThatFails) {
   EXPECT_TRUE(program.run().ok());
 }
 
+TEST_P(ForeignDevice, ARunThatFindsNoMemoryFailsAsOthersDo) {
+  const auto device = open(GetParam());
+  conformance::ProductProgram program(*device);
+  ::setenv("EDGEPIPE_TEST_STARVED", "1", 1);
+  const Status status = program.run();
+  ::unsetenv("EDGEPIPE_TEST_STARVED");
+  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_THAT(status.message(), HasSubstr("gave 12, expected 0"));
+  EXPECT_TRUE(program.run().ok());
+}
+
 TEST_P(ForeignDevice, ARunThatDoesNotReturnInTimeEndsAtItsLimit) {
   const auto device = open(GetParam());
   conformance::ProductProgram program(*device);

@@ -1,9 +1,9 @@
 // A third-party driver: the functions of vta/driver.h around a simulator.
 //
 // EDGEPIPE_TEST_ACCELERATOR describes the accelerator in JSON; the interface itself does not. With
-// EDGEPIPE_TEST_BROKEN set, no run succeeds. With EDGEPIPE_TEST_SLOW_MS, a run first waits so long.
-// The CPU cannot access its memory without copying:
-// VTAMemAlloc returns physical addresses.
+// EDGEPIPE_TEST_BROKEN set, no run succeeds; with EDGEPIPE_TEST_STARVED, a run finds no memory.
+// With EDGEPIPE_TEST_SLOW_MS, a run first waits so long. The CPU cannot access its memory without
+// copying: VTAMemAlloc returns physical addresses.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "edgepipe/accelerator.h"
@@ -86,6 +87,7 @@ EXPORT void VTADeviceFree(void* handle) { delete static_cast<edgepipe::Simulator
 EXPORT int VTADeviceRun(void* handle, std::uint32_t address, std::uint32_t count,
                         std::uint32_t /*wait_cycles*/) {
   if (std::getenv("EDGEPIPE_TEST_BROKEN") != nullptr) return 1;
+  if (std::getenv("EDGEPIPE_TEST_STARVED") != nullptr) throw std::bad_alloc();
   if (const char* slow = std::getenv("EDGEPIPE_TEST_SLOW_MS"); slow != nullptr) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
   }

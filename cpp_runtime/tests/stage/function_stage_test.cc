@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <new>
 #include <stdexcept>
 
 #include "edgepipe/stage.h"
@@ -60,6 +61,9 @@ TEST(FunctionStageTest, AnExceptionIsTheFramesError) {
   FunctionStage odd("odd", [](Views, Views) -> Status { throw 7; });
   ASSERT_TRUE(odd.bind(0, {}, {}).ok());
   EXPECT_THAT(odd.run(0).message(), HasSubstr("not a std::exception"));
+  FunctionStage starved("starved", [](Views, Views) -> Status { throw std::bad_alloc(); });
+  ASSERT_TRUE(starved.bind(0, {}, {}).ok());
+  EXPECT_EQ(starved.run(0).code(), Code::kOutOfMemory);
 }
 
 TEST(FunctionStageTest, MoreTensorsThanACFunctionTakesIsAnError) {
