@@ -63,6 +63,10 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   const FileDescriptor standard_input(inputs.standard_input < 0 ? -1
                                                                 : above(inputs.standard_input));
   const FileDescriptor third(inputs.third < 0 ? -1 : above(inputs.third));
+  if ((inputs.standard_input >= 0 && !standard_input.valid()) ||
+      (inputs.third >= 0 && !third.valid())) {
+    return failed("dup", errno);
+  }
 
   Spawn spawn;
   if (standard_input.valid()) {

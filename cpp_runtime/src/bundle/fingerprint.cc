@@ -1,11 +1,9 @@
 #include "bundle/fingerprint.h"
 
-#include <fstream>
-#include <iterator>
-#include <span>
 #include <string_view>
 
 #include "base/json_reader.h"
+#include "base/mapped_file.h"
 
 namespace edgepipe {
 namespace {
@@ -33,10 +31,10 @@ Status check_version(const Fingerprint& fingerprint) {
 }
 
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  Result<nlohmann::json> object = parse_json_object(std::as_bytes(std::span(text)), path);
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (file.status().code() == Code::kNotFound) return {};
+  if (!file.ok()) return file.status();
+  Result<nlohmann::json> object = parse_json_object(file->bytes(), path);
   if (!object.ok()) return object.status();
   JsonReader reader(*object, path);
   const std::string configuration = reader.text("configuration");

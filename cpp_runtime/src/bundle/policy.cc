@@ -22,7 +22,8 @@ Status unusable(const fs::path& file, const std::string& text) {
   return {Code::kUnverifiable, file.string() + ": " + text, kMendPolicy};
 }
 
-/// The text of a file; none if there is no such file, kUnverifiable if it cannot be read.
+/// The text of a file; none if there is no such file. kUnverifiable if it cannot be read,
+/// kOutOfMemory if that says nothing about the file.
 Result<std::optional<std::string>> text_of(const fs::path& file) {
   Result<MappedFile> found = MappedFile::open(file);
   if (found.ok()) {
@@ -31,6 +32,7 @@ Result<std::optional<std::string>> text_of(const fs::path& file) {
     return std::optional<std::string>(std::in_place, text, bytes.size());
   }
   if (found.status().code() == Code::kNotFound) return std::optional<std::string>();
+  if (found.status().code() == Code::kOutOfMemory) return found.status();
   return Status(Code::kUnverifiable, found.status().message(), kMendPolicy);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/child_process.h"
 #include "base/file_descriptor.h"
+#include "base/open_failure.h"
 
 namespace edgepipe {
 namespace {
@@ -33,7 +34,8 @@ Result<FileDescriptor> memory_file(const char* name, std::span<const std::byte> 
     if (count < 0) break;
     content = content.subspan(static_cast<std::size_t>(count));
   }
-  if (!file.valid() || !content.empty() || ::lseek(file.number(), 0, SEEK_SET) != 0) {
+  if (!file.valid()) return open_failure(Code::kOutOfMemory, name, errno);
+  if (!content.empty() || ::lseek(file.number(), 0, SEEK_SET) != 0) {
     return Status(Code::kOutOfMemory,
                   std::string(name) + ": " + std::generic_category().message(errno));
   }
@@ -53,6 +55,7 @@ Result<std::string> run(std::vector<std::string> arguments, const Files& files) 
   ::lseek(files.manifest.number(), 0, SEEK_SET);
   Result<ChildProcess> child = ChildProcess::start(
       arguments, {.standard_input = files.manifest.number(), .third = files.signature.number()});
+  if (child.status().code() == Code::kOutOfMemory) return child.status();
   if (!child.ok()) {
     return Status(Code::kUnverifiable, child.status().message(), "install the OpenSSH client");
   }

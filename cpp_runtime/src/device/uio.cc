@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/open_failure.h"
 #include "base/sysfs.h"
 #include "device/vta_registers.h"
 
@@ -38,11 +39,13 @@ Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
                          const std::string& devices, std::size_t index) {
   std::string found;
   std::vector<std::filesystem::path> matches;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(classes + "/uio", error)) {
-    Result<std::string> entry_name = read_attribute(entry.path() / "name");
+  const Result<std::vector<std::filesystem::path>> entries = list_folder(classes + "/uio");
+  if (!entries.ok()) return entries.status();
+  for (const std::filesystem::path& entry : *entries) {
+    Result<std::string> entry_name = read_attribute(entry / "name");
+    if (entry_name.status().code() == Code::kOutOfMemory) return entry_name.status();
     if (!entry_name.ok()) continue;
-    if (*entry_name == name) matches.push_back(entry.path());
+    if (*entry_name == name) matches.push_back(entry);
     found += (found.empty() ? "" : ", ") + *entry_name;
   }
   if (index >= matches.size()) {
@@ -67,7 +70,7 @@ Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, st
                                               std::to_string(bytes));
   }
   FileDescriptor lock(::open(info.path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!lock.valid()) return Status(Code::kDevice, info.path + ": " + std::strerror(errno));
+  if (!lock.valid()) return open_failure(Code::kDevice, info.path, errno);
   if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
     return Status(Code::kDevice, info.path + ": another process uses it");
   }
@@ -94,7 +97,7 @@ void UioRegisters::write(std::uint32_t offset, std::uint32_t value) {
 
 Result<std::unique_ptr<UioInterrupt>> UioInterrupt::open(const UioInfo& info) {
   FileDescriptor file(::open(info.path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return Status(Code::kDevice, info.path + ": " + std::strerror(errno));
+  if (!file.valid()) return open_failure(Code::kDevice, info.path, errno);
   std::uint32_t count = 0;
   // The kernel returns EIO for a device without interrupt, EAGAIN if it has not fired.
   if (::read(file.number(), &count, sizeof count) < 0 && errno == EIO) {

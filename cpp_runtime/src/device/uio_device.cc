@@ -30,7 +30,9 @@ Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options)
 }
 
 bool uio_device_present(const UioOptions& options) {
-  return find_uio(options.registers, options.classes, options.devices, options.index).ok();
+  const Status found =
+      find_uio(options.registers, options.classes, options.devices, options.index).status();
+  return found.ok() || found.code() == Code::kOutOfMemory;  // opening it then says why it cannot
 }
 
 bool uio_device_is_emulated(const UioOptions& options) {
@@ -55,6 +57,7 @@ Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accel
   }
   Result<UioInfo> reset_info =
       find_uio(options.reset, options.classes, options.devices, options.index);
+  if (reset_info.status().code() == Code::kOutOfMemory) return reset_info.status();
   if (reset_info.ok()) {
     Result<std::unique_ptr<UioReset>> reset = UioReset::open(*reset_info);
     if (!reset.ok()) return reset.status();

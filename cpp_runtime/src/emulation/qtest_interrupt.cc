@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/open_failure.h"
+
 namespace edgepipe {
 namespace {
 
@@ -34,7 +36,7 @@ Result<std::unique_ptr<QtestInterrupt>> QtestInterrupt::connect(const std::strin
   if (!connection.valid() ||
       ::connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
           0) {
-    return Status(Code::kNotFound, socket + ": " + std::strerror(errno));
+    return open_failure(Code::kNotFound, socket, errno);
   }
   return std::unique_ptr<QtestInterrupt>(new QtestInterrupt(std::move(connection), spi));
 }

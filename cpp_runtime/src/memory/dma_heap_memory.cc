@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/open_failure.h"
+#include "base/sysfs.h"
 #include "memory/cache_maintenance.h"
 #include "memory/contiguous.h"
 
@@ -27,16 +29,17 @@ constexpr std::uint64_t kFrameNumber = (std::uint64_t{1} << 55) - 1;
 
 /// The heap to take, such as /dev/dma_heap/linux,cma; empty if there is none. The name of
 /// CMA's heap depends on the kernel and its command line; the heap "system" is never contiguous.
-std::string find_heap(const DmaHeapMemory::Options& options) {
+Result<std::string> find_heap(const DmaHeapMemory::Options& options) {
   const std::string folder = options.devices + "/dma_heap";
-  std::error_code error;
+  const Result<std::vector<fs::path>> entries = list_folder(folder);
+  if (!entries.ok()) return entries.status();
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const fs::path& entry : *entries) {
+    const std::string name = entry.filename().string();
     const bool wanted = options.heap.empty() ? !name.starts_with("system") : name == options.heap;
     if (wanted) names.push_back(name);
   }
-  if (names.empty()) return {};
+  if (names.empty()) return std::string();
   return folder + "/" + *std::ranges::min_element(names);
 }
 
@@ -71,10 +74,15 @@ Result<std::uint64_t> physical_address(std::span<std::byte> bytes, const std::st
 
 }  // namespace
 
-bool DmaHeapMemory::present(const Options& options) { return !find_heap(options).empty(); }
+bool DmaHeapMemory::present(const Options& options) {
+  const Result<std::string> heap = find_heap(options);
+  return !heap.ok() || !heap->empty();  // open() then says why it cannot
+}
 
 Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& options) {
-  const std::string heap = find_heap(options);
+  const Result<std::string> found = find_heap(options);
+  if (!found.ok()) return found.status().with_context("memory");
+  const std::string& heap = *found;
   if (heap.empty()) {
     return Status(Code::kNotFound,
                   "memory: no contiguous dma-heap below " + options.devices + "/dma_heap",
@@ -87,8 +95,7 @@ Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& option
                       "the kernel module u-dma-buf instead");
   }
   const FileDescriptor file(::open(heap.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file.valid())
-    return Status(Code::kNotFound, "memory: " + heap + ": " + std::strerror(errno));
+  if (!file.valid()) return open_failure(Code::kNotFound, "memory: " + heap, errno);
   dma_heap_allocation_data allocated{};
   const Status status = allocate_contiguous(
       options.bytes, options.least_bytes, heap, "DMA_HEAP_IOCTL_ALLOC", [&](std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/open_failure.h"
 #include "base/sysfs.h"
 
 namespace edgepipe {
@@ -17,27 +18,35 @@ namespace {
 constexpr std::uint64_t kToDevice = 1;
 constexpr std::uint64_t kFromDevice = 2;
 
-std::string find_class(const UdmabufMemory::Options& options) {
+/// The buffer's folder; empty if there is none.
+Result<std::string> find_class(const UdmabufMemory::Options& options) {
   // The class was renamed in the driver's version 3.
   for (const char* name : {"/u-dma-buf/", "/udmabuf/"}) {
     std::string folder = options.classes + name + options.name;
-    if (read_attribute(folder + "/size").ok()) return folder;
+    const Status status = read_attribute(folder + "/size").status();
+    if (status.ok()) return folder;
+    if (status.code() == Code::kOutOfMemory) return status;
   }
-  return {};
+  return std::string();
 }
 
 Result<FileDescriptor> open_for_writing(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.valid()) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  if (!file.valid()) return open_failure(Code::kNotFound, path, errno);
   return file;
 }
 
 }  // namespace
 
-bool UdmabufMemory::present(const Options& options) { return !find_class(options).empty(); }
+bool UdmabufMemory::present(const Options& options) {
+  const Result<std::string> folder = find_class(options);
+  return !folder.ok() || !folder->empty();  // open() then says why it cannot
+}
 
 Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& options) {
-  const std::string folder = find_class(options);
+  const Result<std::string> found = find_class(options);
+  if (!found.ok()) return found.status().with_context("memory");
+  const std::string& folder = *found;
   if (folder.empty()) {
     return Status(Code::kNotFound,
                   "memory: no u-dma-buf named '" + options.name + "' below " + options.classes,

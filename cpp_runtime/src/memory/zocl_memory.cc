@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/open_failure.h"
+#include "base/sysfs.h"
 #include "memory/contiguous.h"
 #include "memory/zocl_ioctl.h"
 
@@ -18,15 +21,17 @@ namespace fs = std::filesystem;
 
 /// The render node whose kernel driver is zocl, such as /dev/dri/renderD128; empty if there is
 /// none.
-std::string find_node(const ZoclMemory::Options& options) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options.classes + "/drm", error)) {
-    const std::string name = entry.path().filename().string();
+Result<std::string> find_node(const ZoclMemory::Options& options) {
+  const Result<std::vector<fs::path>> entries = list_folder(options.classes + "/drm");
+  if (!entries.ok()) return entries.status();
+  for (const fs::path& entry : *entries) {
+    const std::string name = entry.filename().string();
     if (!name.starts_with("renderD")) continue;
-    const fs::path driver = fs::read_symlink(entry.path() / "device/driver", error);
+    std::error_code error;
+    const fs::path driver = fs::read_symlink(entry / "device/driver", error);
     if (driver.filename().string().starts_with("zocl")) return options.devices + "/dri/" + name;
   }
-  return {};
+  return std::string();
 }
 
 Status refused(const std::string& node, const char* what) {
@@ -35,19 +40,22 @@ Status refused(const std::string& node, const char* what) {
 
 }  // namespace
 
-bool ZoclMemory::present(const Options& options) { return !find_node(options).empty(); }
+bool ZoclMemory::present(const Options& options) {
+  const Result<std::string> node = find_node(options);
+  return !node.ok() || !node->empty();  // open() then says why it cannot
+}
 
 Result<std::unique_ptr<ZoclMemory>> ZoclMemory::open(const Options& options) {
-  const std::string node = find_node(options);
+  const Result<std::string> found = find_node(options);
+  if (!found.ok()) return found.status().with_context("memory");
+  const std::string& node = *found;
   if (node.empty()) {
     return Status(Code::kNotFound,
                   "memory: no device of the driver zocl below " + options.classes + "/drm",
                   "install XRT");
   }
   FileDescriptor file(::open(node.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file.valid()) {
-    return Status(Code::kNotFound, "memory: " + node + ": " + std::strerror(errno));
-  }
+  if (!file.valid()) return open_failure(Code::kNotFound, "memory: " + node, errno);
   zocl::CreateBo created{};
   const Status status = allocate_contiguous(
       options.bytes, options.least_bytes, node, "CREATE_BO", [&](std::size_t bytes) {

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_failure.h"
 #include "edgepipe/pipeline_statistics.h"
 
 namespace edgepipe {
@@ -283,8 +284,7 @@ Status PipelineTrace::write(const std::string& path) const {
   if (written && std::rename(partial.c_str(), path.c_str()) == 0) return {};
   const int error = errno;
   std::remove(partial.c_str());
-  return Status(Code::kInvalidArgument,
-                path + ": the trace cannot be written: " + std::generic_category().message(error));
+  return open_failure(Code::kInvalidArgument, path + ": the trace cannot be written", error);
 }
 
 }  // namespace edgepipe

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/open_failure.h"
 #include "base/secret.h"
 
 namespace edgepipe {
@@ -160,8 +161,7 @@ Result<std::string> read_token_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!file.valid() || ::fstat(file.number(), &about) != 0) {
-    return Status(Code::kNotFound, path.string() + ": " + std::generic_category().message(errno),
-                  std::string(kMakeToken));
+    return open_failure(Code::kNotFound, path.string(), errno, std::string(kMakeToken));
   }
   if (!S_ISREG(about.st_mode)) {
     return Status(Code::kInvalidArgument, path.string() + ": not a regular file",

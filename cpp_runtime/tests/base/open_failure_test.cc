@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/child_process.h"
@@ -14,11 +16,22 @@
 #include "base/mapped_file.h"
 #include "base/shared_mapping.h"
 #include "bundle/bundle_files.h"
+#include "bundle/fingerprint.h"
+#include "bundle/policy.h"
+#include "device/uio.h"
+#include "device/uio_device.h"
+#include "device/vta_registers.h"
 #include "edgepipe/picture_source.h"
+#include "edgepipe/pipeline_statistics.h"
 #include "media/sources/frame_source.h"
 #include "media/sources/v4l2_stream.h"
+#include "memory/dma_heap_memory.h"
+#include "memory/udmabuf_memory.h"
+#include "memory/zocl_memory.h"
 #include "programs/output_file.h"
 #include "support/bundle_test_files.h"
+#include "support/fake_board.h"
+#include "web/page_access.h"
 
 namespace edgepipe {
 namespace {
@@ -27,16 +40,17 @@ using ::testing::HasSubstr;
 
 constexpr rlim_t kFiles = 64;
 
-/// This process with as many open files as it may have.
+/// This process with as many open files as it may have, but `spare`.
 class NoFileLeft {
  public:
-  NoFileLeft() {
+  explicit NoFileLeft(std::size_t spare = 0) {
     ::getrlimit(RLIMIT_NOFILE, &before_);
     const rlimit few{.rlim_cur = kFiles, .rlim_max = before_.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &few);
     do {
       taken_.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     } while (taken_.back().valid());
+    taken_.resize(taken_.size() - 1 - spare);
   }
   NoFileLeft(const NoFileLeft&) = delete;
   NoFileLeft& operator=(const NoFileLeft&) = delete;
@@ -71,6 +85,75 @@ TEST(OpenFailure, TooManyOpenFilesAreNamedWhereverOneIsOpened) {
   for (const Status& status : found) {
     EXPECT_THAT(status.message(), HasSubstr(": too many open files, this process may have 64"));
     EXPECT_EQ(status.hint(), "raise the limit: ulimit -n, or LimitNOFILE= of a unit");
+  }
+}
+
+/// The errors of `open` with 0, 1, 2, ... descriptors to spare, until there are enough.
+template <typename Open>
+std::vector<Status> failures(const Open& open) {
+  EXPECT_TRUE(open().ok());  // UBSan meets its classes here, as above
+  std::vector<Status> found;
+  for (std::size_t spare = 0; spare < 16; ++spare) {
+    Status status;
+    {
+      const NoFileLeft full(spare);
+      status = open();
+    }
+    if (status.ok()) return found;
+    found.push_back(status);
+  }
+  ADD_FAILURE() << found.back().message();
+  return found;
+}
+
+TEST(OpenFailure, TooManyOpenFilesAreNotTakenForAMissingAccelerator) {
+  testing::FakeBoard board;
+  board.add_uio("uio0", "vta", vta::kBytes);
+  board.add_udmabuf("u-dma-buf");
+  const std::string classes = board.classes;
+  const std::string devices = board.devices;
+  const UioInfo info = *find_uio("vta", classes, devices);
+  std::vector<Status> found;
+  const auto add = [&](const std::vector<Status>& more) {
+    EXPECT_FALSE(more.empty());
+    found.insert(found.end(), more.begin(), more.end());
+  };
+  add(failures([&] { return find_uio("vta", classes, devices).status(); }));
+  add(failures([&] { return UioRegisters::open(info, vta::kBytes).status(); }));
+  add(failures([&] { return UioInterrupt::open(info).status(); }));
+  add(failures([&] { return UdmabufMemory::open(board.memory_options()).status(); }));
+  EXPECT_TRUE(PipelineTrace().write(devices + "/trace.json").ok());
+  bool present = false;
+  {
+    const NoFileLeft full;
+    present =
+        uio_device_present(board.uio_options()) && UdmabufMemory::present(board.memory_options()) &&
+        ZoclMemory::present({.classes = classes}) && DmaHeapMemory::present({.devices = devices});
+    found.push_back(ZoclMemory::open({.classes = classes}).status());
+    found.push_back(DmaHeapMemory::open({.devices = devices}).status());
+    found.push_back(check_logic_record({}, devices + "/logic.json"));
+    found.push_back(Policy::load(devices + "/policy").status());
+    found.push_back(read_token_file(devices + "/token").status());
+    found.push_back(PipelineTrace().write(devices + "/trace.json"));
+  }
+  EXPECT_TRUE(present);
+  for (const Status& status : found) {
+    EXPECT_THAT(status.message(), HasSubstr(": too many open files, this process may have 64"));
+    EXPECT_EQ(status.hint(), "raise the limit: ulimit -n, or LimitNOFILE= of a unit");
+  }
+}
+
+TEST(OpenFailure, AChildWithoutTheInputsItWasGivenIsNotStarted) {
+  const FileDescriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto failures_with = [](ChildProcess::Inputs inputs) {
+    return failures([&] { return ChildProcess::start({"true"}, inputs).status(); });
+  };
+  const std::vector<Status> with_one = failures_with({.standard_input = null.number()});
+  const std::vector<Status> with_two =
+      failures_with({.standard_input = null.number(), .third = null.number()});
+  EXPECT_EQ(with_two.size(), with_one.size() + 1);
+  for (const Status& status : with_two) {
+    EXPECT_THAT(status.message(), HasSubstr(": too many open files, this process may have 64"));
   }
 }
 

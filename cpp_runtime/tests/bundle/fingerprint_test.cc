@@ -64,6 +64,13 @@ TEST_F(FingerprintTest, WithoutARecordNothingIsRefused) {
   EXPECT_TRUE(check_logic_record(fingerprint_, path_).ok());
 }
 
+TEST_F(FingerprintTest, ARecordThatCannotBeReadIsNotTakenForAMissingOne) {
+  std::filesystem::create_directory(path_);
+  const Status status = check_logic_record(fingerprint_, path_);
+  std::filesystem::remove(path_);
+  EXPECT_EQ(status.message(), path_ + ": not a regular file");
+}
+
 TEST_F(FingerprintTest, ABitstreamOfOnesOwnHasNoNameToCompare) {
   EXPECT_TRUE(check_with("path", "").ok());
   fingerprint_.bitstream.clear();
