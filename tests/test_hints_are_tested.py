@@ -111,6 +111,7 @@ def untested(text: Text, tested: str) -> list[str]:
     return [part for part in needed if part not in tested]
 
 
+@cache
 def hints() -> list[Text]:
     """Return every hint of the sources, in Python, C++ and shell."""
     found = [text for text in python_texts() if text.is_hint]
@@ -129,7 +130,7 @@ def test_the_walk_finds_all_ways_to_give_a_hint() -> None:
         "the array is ...: pass np.transpose(array, ...)",  # a function's result
         "use fewer slots, or give the session more memory",  # C++: Status(code, text, hint)
         "allow more time",  # C++: a constant
-        "see what this machine allows, or use fewer slots",  # C++: advised()
+        "build the bundle again, for this machine's processor or board",  # C++: advised()
         "sudo sh setup.sh ...",  # a script's fail TEXT HINT
     ):
         assert expected in found

@@ -3,6 +3,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <system_error>
 
 #include "base/console.h"
+#include "base/open_failure.h"
 #include "server.h"
 #include "session_key.h"
 
@@ -82,8 +84,8 @@ int wrong_use(const std::string& text) {
   return kWrongUse;
 }
 
-int failed(const std::string& text) {
-  print_line(stderr, "edgepipe-rpcd: " + text);
+int failed(const edgepipe::Status& status) {
+  edgepipe::print_failure("edgepipe-rpcd", status);
   return kFailed;
 }
 
@@ -143,12 +145,17 @@ int main(int argc, char** argv) {
                      " characters, expected " + std::to_string(kLeastKeyBytes) + " or more");
   }
   if (::geteuid() == 0 && !allow_root) {
-    return failed("refuses to run as root, because sessions run native code");
+    return failed({edgepipe::Code::kInvalidArgument,
+                   "refuses to run as root, because sessions run native code",
+                   "run it as the user to whom setup.sh gave access to the accelerator, or with "
+                   "--allow-root"});
   }
   options.log = [](const std::string& text) { print_line(stderr, "edgepipe-rpcd: " + text); };
 
   int ends[2];
-  if (::pipe(ends) != 0) return failed("cannot create a pipe");
+  if (::pipe(ends) != 0) {
+    return failed(edgepipe::open_failure(edgepipe::Code::kOutOfMemory, "a pipe", errno));
+  }
   options.stop_on.push_back(ends[0]);
   stop_pipe = ends[1];
   ::signal(SIGALRM, on_limit);
@@ -157,10 +164,10 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // a lost client is reported as a failed write
   const std::string key = options.key;
   auto server = edgepipe::rpc::Server::create(std::move(options));
-  if (!server.ok()) return failed(server.status().message());
+  if (!server.ok()) return failed(server.status());
   print_line(stdout,
              "listening on 127.0.0.1:" + std::to_string((*server)->port()) + " with key " + key);
   std::fflush(stdout);
   const edgepipe::Status status = (*server)->run();
-  return status.ok() ? kOk : failed(status.message());
+  return status.ok() ? kOk : failed(status);
 }

@@ -106,10 +106,11 @@ Status Server::serve_next() {
   return status;
 }
 
-/// Logs why a client is not served, if there is memory for it.
+/// Logs an error that the server survives and its hint, if there is memory for it.
 void Server::report(const Status& status) const {
   static_cast<void>(or_out_of_memory([&] {
     options_.log(status.message());
+    if (!status.hint().empty()) options_.log("hint: " + status.hint());
     return Status();
   }));
 }
@@ -135,7 +136,7 @@ void Server::keep_offer() {
   }
   if (!status.ok()) {
     tracker_.reset();
-    if (tracker_error_ != status.message()) options_.log(status.message());
+    if (tracker_error_ != status.message()) report(status);
   }
   tracker_error_ = status.message();
 }
@@ -147,7 +148,8 @@ Status Server::serve(const Client& client) {
   FileDescriptor alive(pipe_ends[1]);
   std::string folder = (options_.folder / "edgepipe-rpc-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
-    return Status(Code::kDevice, folder + ": cannot be created: " + std::strerror(errno));
+    return Status(Code::kDevice, folder + ": cannot be created: " + std::strerror(errno),
+                  "choose another folder, or free some space");
   }
   const pid_t server = ::getpid();
   const pid_t child = ::fork();

@@ -145,8 +145,10 @@ Status Socket::write_all(const void* data, std::size_t bytes) {
 
 Result<FileDescriptor> listen_on_loopback(std::uint16_t port) {
   const auto failed = [&](const char* what) {
+    const bool taken = errno == EADDRINUSE;
     return Status(Code::kDevice,
-                  "127.0.0.1:" + std::to_string(port) + ": " + what + ": " + reason());
+                  "127.0.0.1:" + std::to_string(port) + ": " + what + ": " + reason(),
+                  taken ? "choose another port, or stop the program that uses it" : "");
   };
   FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return failed("cannot create a socket");

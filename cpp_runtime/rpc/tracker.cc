@@ -21,6 +21,8 @@ constexpr int kPut = 3;
 constexpr int kUpdateInfo = 5;
 constexpr int kGetPendingMatchKeys = 7;
 
+constexpr const char* kRemedy = "check that the tracker runs at that address";
+
 /// The key of one client; the tracker uses the part before the colon itself.
 std::string match_key_of(const std::string& key) { return key + ":" + random_key(); }
 
@@ -28,15 +30,16 @@ std::string match_key_of(const std::string& key) { return key + ":" + random_key
 
 Result<Tracker> Tracker::connect(Options options) {
   Result<Socket> socket = Socket::connect(options.host, options.port, kPatience, options.stop_on);
-  if (!socket.ok()) return socket.status().with_context("tracker");
+  if (!socket.ok()) return socket.status().with_context("tracker").advised(kRemedy);
   Tracker tracker(std::move(options), std::move(*socket));
   if (Status status = tracker.socket_.write_int(kTrackerMagic); !status.ok()) return status;
   Result<std::int32_t> magic = tracker.socket_.read_int();
   if (!magic.ok()) return magic.status().with_context("tracker");
   if (*magic != kTrackerMagic) {
-    return Status(Code::kCorrupt, "tracker " + tracker.options_.host + ":" +
-                                      std::to_string(tracker.options_.port) +
-                                      ": not a TVM RPC tracker");
+    return Status(Code::kCorrupt,
+                  "tracker " + tracker.options_.host + ":" + std::to_string(tracker.options_.port) +
+                      ": not a TVM RPC tracker",
+                  kRemedy);
   }
   const Tracker::Options& own = tracker.options_;
   const Json host = own.advertised_host.empty() ? Json(nullptr) : Json(own.advertised_host);

@@ -19,6 +19,7 @@ PROGRAM = "edgepipe-rpcd"
 _START_S = 30.0
 _LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+) with key (\S+)\n")
 _ROOT = "refuses to run as root"
+_HINT = "hint: "
 
 
 def find_program() -> Path:
@@ -103,7 +104,9 @@ class LocalServer(Closing):
         finally:
             timer.cancel()
         self.close()
-        reason = "; ".join(self.log.strip().splitlines()[-3:])
+        lines = self.log.strip().splitlines()
+        hints = [line.removeprefix(_HINT) for line in lines if line.startswith(_HINT)]
+        reason = "; ".join([line for line in lines if not line.startswith(_HINT)][-3:])
         if _ROOT in reason:
             raise RpcError(
                 f"{name}: the RPC server does not run as root ({reason})",
@@ -111,8 +114,11 @@ class LocalServer(Closing):
                 "if only root has access, allow root",
                 option="allow_root",
             )
+        failed = f"{name}: the RPC server did not start ({reason or 'no reason given'})"
+        if hints:
+            raise RpcError(failed, hint=hints[-1])
         raise RpcError(
-            f"{name}: the RPC server did not start ({reason or 'no reason given'})",
+            failed,
             hint="check that edgepipe-rpcd of this version is there, or name another",
             option="server",
             value="FILE",

@@ -199,7 +199,8 @@ def test_a_dma_heap_is_of_no_use_to_whom_the_kernel_tells_no_addresses(
     )
     done = virtual_board.run([command])
     assert done.returncode == 1
-    assert b"hides physical addresses from this process; run it as root" in done.stderr
+    assert b"hides physical addresses from this process" in done.stderr
+    assert b"or run the program as root or with CAP_SYS_ADMIN" in done.stderr
 
 
 def test_status_tells_a_dead_fpga(virtual_board):

@@ -18,6 +18,7 @@ namespace edgepipe {
 namespace {
 
 constexpr std::chrono::seconds kStatusInterval{1};
+constexpr const char* kRemedy = "start it as a unit of systemd, or unset NOTIFY_SOCKET";
 
 std::optional<std::uint64_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -48,8 +49,10 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
   const bool abstract = options.socket.front() == '@';
   if ((!abstract && options.socket.front() != '/') || options.socket.size() < 2 ||
       options.socket.size() >= sizeof(address.sun_path)) {
-    return Status(Code::kInvalidArgument, "NOTIFY_SOCKET: found '" + options.socket +
-                                              "', expected the path or @NAME of a socket");
+    return Status(
+        Code::kInvalidArgument,
+        "NOTIFY_SOCKET: found '" + options.socket + "', expected the path or @NAME of a socket",
+        kRemedy);
   }
   std::memcpy(address.sun_path, options.socket.data(), options.socket.size());
   if (abstract) address.sun_path[0] = '\0';
@@ -59,8 +62,7 @@ Result<ServiceManager> ServiceManager::connect(const Options& options) {
   if (!socket.valid() ||
       ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
     return Status(Code::kInvalidArgument,
-                  "NOTIFY_SOCKET: " + options.socket + ": " + std::strerror(errno),
-                  "start it as a unit of systemd, or unset NOTIFY_SOCKET");
+                  "NOTIFY_SOCKET: " + options.socket + ": " + std::strerror(errno), kRemedy);
   }
   return ServiceManager(std::move(socket), options.watchdog);
 }

@@ -117,7 +117,8 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body,
                   "raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf");
   }
   if (error != 0) {
-    return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error));
+    return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error),
+                  "raise the limits of this process: ulimit -u and -v, TasksMax= of a unit");
   }
   static_cast<void>(start.release());  // now owned by run_body
   return Thread(handle);

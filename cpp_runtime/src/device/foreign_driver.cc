@@ -22,8 +22,10 @@ Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
   driver.library_.reset(::dlopen(driver.path_.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (driver.library_ == nullptr) {
     const char* reason = ::dlerror();
-    return Status(Code::kNotFound, "driver " + path.string() + ": cannot be loaded: " +
-                                       (reason == nullptr ? "no reason given" : reason));
+    return Status(Code::kNotFound,
+                  "driver " + path.string() +
+                      ": cannot be loaded: " + (reason == nullptr ? "no reason given" : reason),
+                  "check its path, and that it is built for this machine");
   }
   void* const library = driver.library_.get();
   Functions& functions = driver.functions_;

@@ -19,7 +19,10 @@ Result<Buffer> ForeignMemory::allocate(std::size_t bytes) {
   MutexLock lock(mutex_);
   const ForeignDriver::Functions& functions = driver_.functions();
   void* const driver_memory = functions.mem_alloc(rounded, ForeignDriver::kCached);
-  if (driver_memory == nullptr) return Status(Code::kOutOfMemory, name + " bytes failed");
+  if (driver_memory == nullptr) {
+    return Status(Code::kOutOfMemory, name + " bytes failed",
+                  "use fewer slots, or give the driver more memory");
+  }
   const std::uint64_t address = functions.mem_get_phy_addr(driver_memory);
   if (address % kAlignment != 0) {
     functions.mem_free(driver_memory);

@@ -18,8 +18,10 @@ Result<Turns::Turn> Turns::take(Clock::time_point deadline) {
   const Clock::time_point bounded = std::min(deadline, far_future());
   while (!self.called) {
     if (self.wake.wait_until(lock, bounded) || self.called) continue;
-    return Status(Code::kDeadline, "no turn on the device before the deadline: " +
-                                       std::to_string(leave(self)) + " runs were ahead");
+    return Status(Code::kDeadline,
+                  "no turn on the device before the deadline: " + std::to_string(leave(self)) +
+                      " runs were ahead",
+                  "allow the device more time, or give it fewer stages and pipelines");
   }
   return Turn(this);
 }

@@ -72,7 +72,8 @@ Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, st
   FileDescriptor lock(::open(info.path.c_str(), O_RDWR | O_CLOEXEC));
   if (!lock.valid()) return open_failure(Code::kDevice, info.path, errno);
   if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
-    return Status(Code::kDevice, info.path + ": another process uses it");
+    return Status(Code::kDevice, info.path + ": another process uses it",
+                  "stop that process: `fuser " + info.path + "` shows its number");
   }
   Result<SharedMapping> mapping =
       SharedMapping::open(info.path, {.bytes = bytes, .uncached = true});

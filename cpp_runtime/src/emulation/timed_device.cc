@@ -23,7 +23,8 @@ Status TimedDevice::run_checked(const Submission& submission) {
   if (Status status = inner_->run(submission); !status.ok()) return status;
   std::this_thread::sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
   if (submission.modelled_time <= submission.time_limit) return {};
-  return {Code::kDeadline, "the program's modelled time exceeds the time limit"};
+  return {Code::kDeadline, "the program's modelled time exceeds the time limit",
+          "allow the device more time"};
 }
 
 }  // namespace edgepipe

@@ -58,15 +58,14 @@ Result<std::uint64_t> physical_address(std::span<std::byte> bytes, const std::st
   if (known != words.size() || frame == 0) {
     return Status(
         Code::kDevice,
-        "memory: " + heap +
-            ": the kernel hides physical addresses from this process; run it as root or "
-            "with CAP_SYS_ADMIN, or load the kernel module u-dma-buf, which needs neither");
+        "memory: " + heap + ": the kernel hides physical addresses from this process",
+        "load the kernel module u-dma-buf, or run the program as root or with CAP_SYS_ADMIN");
   }
   for (std::size_t i = 0; i < words.size(); ++i) {
     if ((words[i] & kPagePresent) == 0 || (words[i] & kFrameNumber) != frame + i) {
-      return Status(Code::kDevice, "memory: " + heap + ": not contiguous at byte " +
-                                       std::to_string(i * page) + "; the accelerator needs a " +
-                                       "CMA heap");
+      return Status(Code::kDevice,
+                    "memory: " + heap + ": not contiguous at byte " + std::to_string(i * page),
+                    "use a heap of CMA, or load the kernel module u-dma-buf");
     }
   }
   return frame * page;
@@ -89,10 +88,10 @@ Result<std::unique_ptr<DmaHeapMemory>> DmaHeapMemory::open(const Options& option
                   "use a kernel with CONFIG_DMABUF_HEAPS_CMA");
   }
   if (!options.coherent && !kMaintainsCaches) {
-    return Status(Code::kDevice,
-                  "memory: " + heap +
-                      ": user programs cannot maintain the caches of this processor; load " +
-                      "the kernel module u-dma-buf instead");
+    return Status(
+        Code::kDevice,
+        "memory: " + heap + ": user programs cannot maintain the caches of this processor",
+        "load the kernel module u-dma-buf");
   }
   const FileDescriptor file(::open(heap.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) return open_failure(Code::kNotFound, "memory: " + heap, errno);

@@ -284,7 +284,8 @@ Status PipelineTrace::write(const std::string& path) const {
   if (written && std::rename(partial.c_str(), path.c_str()) == 0) return {};
   const int error = errno;
   std::remove(partial.c_str());
-  return open_failure(Code::kInvalidArgument, path + ": the trace cannot be written", error);
+  return open_failure(Code::kInvalidArgument, path + ": the trace cannot be written", error,
+                      "choose another path, or free some space");
 }
 
 }  // namespace edgepipe

@@ -256,7 +256,8 @@ int run(const Options& options) {
     if (error) {
       return report_failure(
           kProgram, Status(Code::kInvalidArgument,
-                           options.tensors->string() + ": cannot be created: " + error.message()));
+                           options.tensors->string() + ": cannot be created: " + error.message(),
+                           "choose another folder"));
     }
   }
   Result<FileDescriptor> output = create_file(options.output);

@@ -60,11 +60,13 @@ Status compare_golden(const std::string& tensor, std::span<const std::byte> foun
     first = index;
   }
   const auto text = [](std::byte value) { return std::to_string(std::to_integer<int>(value)); };
-  return Status(Code::kCorrupt, "output '" + tensor + "' differs from the golden output: " +
-                                    std::to_string(differing) + " of " +
-                                    std::to_string(found.size()) + " bytes differ, the first at " +
-                                    std::to_string(first) + ": found " + text(found[first]) +
-                                    ", expected " + text(expected[first]));
+  return Status(Code::kCorrupt,
+                "output '" + tensor + "' differs from the golden output: " +
+                    std::to_string(differing) + " of " + std::to_string(found.size()) +
+                    " bytes differ, the first at " + std::to_string(first) + ": found " +
+                    text(found[first]) + ", expected " + text(expected[first]),
+                "run the bundle on the simulator: if it is right there, examine the board with "
+                "`edgepipe doctor`");
 }
 
 }  // namespace edgepipe

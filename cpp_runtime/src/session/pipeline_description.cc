@@ -82,13 +82,14 @@ void read_stages(JsonReader& reader, PipelineDescription& description) {
 Result<PipelineDescription> PipelineDescription::parse(std::span<const std::byte> text,
                                                        const std::string& where) {
   Result<nlohmann::json> object = parse_json_object(text, where);
-  if (!object.ok()) return object.status();
+  if (!object.ok()) return object.status().advised("export the pipeline again");
   JsonReader reader(*object, where);
   const std::uint64_t format = reader.whole("format");
   if (reader.status().ok() && format != kFormat) {
-    return Status(Code::kUnsupported, where + ": format " + std::to_string(format) +
-                                          ", this edgepipe reads format " +
-                                          std::to_string(kFormat));
+    return Status(Code::kUnsupported,
+                  where + ": format " + std::to_string(format) + ", this edgepipe reads format " +
+                      std::to_string(kFormat),
+                  "export the pipeline again with this version of edgepipe");
   }
   PipelineDescription description;
   description.name = reader.text("name");
@@ -96,7 +97,7 @@ Result<PipelineDescription> PipelineDescription::parse(std::span<const std::byte
   description.inputs = tensor_indices(reader, "inputs", description.tensors);
   description.outputs = tensor_indices(reader, "outputs", description.tensors);
   read_stages(reader, description);
-  if (!reader.status().ok()) return reader.status();
+  if (!reader.status().ok()) return reader.status().advised("export the pipeline again");
   return description;
 }
 

@@ -10,6 +10,8 @@
 namespace edgepipe {
 namespace {
 
+constexpr const char* kExport = "export the pipeline again";
+
 /// Checks that the tensors of a bundle's stage and of the description have the same sizes, in
 /// order.
 Status check_sizes(const char* role, const std::vector<std::size_t>& found,
@@ -25,8 +27,10 @@ Status check_sizes(const char* role, const std::vector<std::size_t>& found,
   const std::string described = bytes(expected, expected_tensors);
   const std::string loaded = bytes(found, found_tensors);
   if (described == loaded) return {};
-  return Status(Code::kCorrupt, std::string("its ") + role + " have" + loaded +
-                                    " bytes, pipeline.json says" + described);
+  return Status(
+      Code::kCorrupt,
+      std::string("its ") + role + " have" + loaded + " bytes, pipeline.json says" + described,
+      kExport);
 }
 
 template <typename T>
@@ -119,7 +123,8 @@ Result<StageNode> PipelineSession::make_stage(const StageDescription& stage,
   if (host == hosted.end()) {
     return Status(
         Code::kUnsupported,
-        "kind '" + stage.kind + "' needs a function from the host program, which supplied none");
+        "kind '" + stage.kind + "' needs a function from the host program, which supplied none",
+        "load the pipeline with edgepipe for Python, which runs such stages");
   }
   return as_node(Result(FunctionStage::create(stage.name, host->function, host->context)));
 }
@@ -131,7 +136,7 @@ Result<StageNode> PipelineSession::make_bundle_stage(const StageDescription& sta
   const auto spec = std::ranges::find(manifest.stages, stage.symbol, &StageSpec::name);
   if (spec == manifest.stages.end()) {
     return Status(Code::kNotFound,
-                  "bundle '" + manifest.name + "' has no stage '" + stage.symbol + "'");
+                  "bundle '" + manifest.name + "' has no stage '" + stage.symbol + "'", kExport);
   }
   const std::vector<TensorSpec>& tensors = description_.tensors;
   Status status = check_sizes("inputs", spec->reads, manifest.tensors, stage.reads, tensors);

@@ -16,7 +16,8 @@ std::span<const float> floats(std::span<const std::byte> bytes) {
 }
 
 Status disagrees(const std::string& text) {
-  return Status(Code::kCorrupt, "manifest.json: postprocess: " + text);
+  return Status(Code::kCorrupt, "manifest.json: postprocess: " + text,
+                "correct the network's description and build the bundle again");
 }
 
 }  // namespace

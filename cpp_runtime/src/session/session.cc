@@ -9,7 +9,6 @@ namespace edgepipe {
 namespace {
 
 constexpr const char* kRebuild = "build the bundle again, for this machine's processor or board";
-constexpr const char* kFewerSlots = "see what this machine allows, or use fewer slots";
 
 }  // namespace
 
@@ -37,7 +36,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   if (pipeline_options.slots == 0) pipeline_options.slots = (*bundle)->manifest().slots;
   Result<std::unique_ptr<Pipeline>> pipeline =
       Pipeline::create(std::move(*graph), hardware->memory(), pipeline_options);
-  if (!pipeline.ok()) return pipeline.status().advised(kFewerSlots);
+  if (!pipeline.ok()) return pipeline.status();
   return std::unique_ptr<Session>(new Session(std::move(*bundle), std::move(*hardware),
                                               std::move(*postprocessor), std::move(pictures),
                                               std::move(*pipeline)));

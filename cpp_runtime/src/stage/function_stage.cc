@@ -59,12 +59,14 @@ Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
   const std::string path = std::filesystem::absolute(library).string();
   void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
-    return Status(Code::kNotFound, "library cannot be loaded: " + std::string(::dlerror()));
+    return Status(Code::kNotFound, "library cannot be loaded: " + std::string(::dlerror()),
+                  "check its path, and that it is built for this machine");
   }
   const std::shared_ptr<void> handle(opened, close);
   void* const found = ::dlsym(opened, symbol.c_str());
   if (found == nullptr) {
-    return Status(Code::kNotFound, path + ": no function '" + symbol + "'");
+    return Status(Code::kNotFound, path + ": no function '" + symbol + "'",
+                  "check its name, and declare it extern \"C\"");
   }
   const CallFunction call{reinterpret_cast<EpStageFunction>(found), nullptr};
   return std::make_unique<FunctionStage>(

@@ -18,7 +18,8 @@ Result<std::unique_ptr<VtaStage>> VtaStage::create(Device& device, Program progr
     return Status(Code::kInvalidArgument,
                   "stage " + options.name + ": the program was compiled for another accelerator (" +
                       program.accelerator().configuration() + ") than the device's (" +
-                      device.accelerator().configuration() + ") or its revision");
+                      device.accelerator().configuration() + ") or its revision",
+                  "build the bundle for the board of this device");
   }
   std::unique_ptr<VtaStage> stage(new VtaStage(device, std::move(program), std::move(options)));
   Status status = stage->match_tensors();

@@ -110,8 +110,10 @@ TEST(ServiceManager, DoesNothingWithoutAManager) {
 }
 
 TEST(ServiceManager, RefusesAnInvalidSocket) {
-  EXPECT_THAT(ServiceManager::connect({.socket = "relative"}).status().message(),
+  const Status relative = ServiceManager::connect({.socket = "relative"}).status();
+  EXPECT_THAT(relative.message(),
               HasSubstr("NOTIFY_SOCKET: found 'relative', expected the path or @NAME of a socket"));
+  EXPECT_EQ(relative.hint(), "start it as a unit of systemd, or unset NOTIFY_SOCKET");
   const Status nobody = ServiceManager::connect({.socket = unused_name("/tmp/none-")}).status();
   EXPECT_EQ(nobody.code(), Code::kInvalidArgument);
   EXPECT_THAT(nobody.message(), HasSubstr("No such file or directory"));

@@ -149,8 +149,9 @@ TEST_P(ForeignDevice, CopiesNothingFromOutsideAnAllocation) {
 
 TEST(ForeignDriver, SaysHowMuchMemoryTheDriverDidNotGive) {
   const auto device = open("0.0.1");
-  EXPECT_THAT(device->memory().allocate(std::size_t{1} << 29).status().message(),
-              HasSubstr("VTAMemAlloc of 536870912 bytes failed"));
+  const Status status = device->memory().allocate(std::size_t{1} << 29).status();
+  EXPECT_THAT(status.message(), HasSubstr("VTAMemAlloc of 536870912 bytes failed"));
+  EXPECT_EQ(status.hint(), "use fewer slots, or give the driver more memory");
 }
 
 NamedLibrary library(const char* path) { return {.path = path, .revision = Revision::k0_0_1}; }
@@ -165,8 +166,9 @@ TEST(ForeignDriver, NamesEveryFunctionThatALibraryLacks) {
 }
 
 TEST(ForeignDriver, SaysWhichLibraryCannotBeLoadedAndWhichGivesNoDevice) {
-  EXPECT_THAT(open_foreign_device({}, library("missing/libvta.so")).status().message(),
-              HasSubstr("driver missing/libvta.so: cannot be loaded: "));
+  const Status missing = open_foreign_device({}, library("missing/libvta.so")).status();
+  EXPECT_THAT(missing.message(), HasSubstr("driver missing/libvta.so: cannot be loaded: "));
+  EXPECT_EQ(missing.hint(), "check its path, and that it is built for this machine");
   unsetenv("EDGEPIPE_TEST_ACCELERATOR");
   EXPECT_THAT(open_foreign_device({}, library(EDGEPIPE_TEST_DRIVER)).status().message(),
               HasSubstr("VTADeviceAlloc returned no device"));

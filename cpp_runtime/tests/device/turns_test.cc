@@ -62,6 +62,7 @@ TEST(TurnsTest, AWaiterThatGivesUpLearnsHowManyWereAheadAndLeavesTheQueue) {
   const Status late = turns.take(Clock::now() + 1ms).status();
   EXPECT_EQ(late.code(), Code::kDeadline);
   EXPECT_EQ(late.message(), "no turn on the device before the deadline: 2 runs were ahead");
+  EXPECT_EQ(late.hint(), "allow the device more time, or give it fewer stages and pipelines");
   first.reset();
   second.join();
   EXPECT_TRUE(served);

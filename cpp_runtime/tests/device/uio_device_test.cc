@@ -65,8 +65,9 @@ TEST_F(FakeBoard, RegistersAreTheDevicesMemoryAndHaveOneUser) {
   std::ifstream file(info->path, std::ios::binary);
   file.seekg(vta::kFetchCount);
   EXPECT_EQ(file.get(), 4);
-  EXPECT_THAT(UioRegisters::open(*info, vta::kBytes).status().message(),
-              HasSubstr("another process uses it"));
+  const Status taken = UioRegisters::open(*info, vta::kBytes).status();
+  EXPECT_THAT(taken.message(), HasSubstr("another process uses it"));
+  EXPECT_EQ(taken.hint(), "stop that process: `fuser " + info->path + "` shows its number");
   registers->reset();
   EXPECT_TRUE(UioRegisters::open(*info, vta::kBytes).ok());
 }

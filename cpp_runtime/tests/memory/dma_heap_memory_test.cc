@@ -52,6 +52,7 @@ TEST_F(DmaHeap, ProcessorThatCannotMaintainCachesNeedsACoherentPort) {
   const Status status = DmaHeapMemory::open(cached).status();
   EXPECT_EQ(status.code(), Code::kDevice);
   EXPECT_THAT(status.message(), HasSubstr("user programs cannot maintain the caches"));
+  EXPECT_EQ(status.hint(), "load the kernel module u-dma-buf");
 }
 #endif
 
@@ -72,7 +73,9 @@ TEST_F(DmaHeap, ProcessWithoutRightsToAddressesGetsARemedy) {
     told = false;  // without CAP_SYS_ADMIN the kernel returns frame numbers of 0
     const Status status = DmaHeapMemory::open(options()).status();
     EXPECT_EQ(status.code(), Code::kDevice);
-    EXPECT_THAT(status.message(), HasSubstr("run it as root or with CAP_SYS_ADMIN"));
+    EXPECT_THAT(status.message(), HasSubstr("the kernel hides physical addresses"));
+    EXPECT_EQ(status.hint(),
+              "load the kernel module u-dma-buf, or run the program as root or with CAP_SYS_ADMIN");
   }
 }
 
@@ -82,6 +85,7 @@ TEST_F(DmaHeap, MemoryInPiecesIsRefused) {
   EXPECT_EQ(status.code(), Code::kDevice);
   EXPECT_THAT(status.message(),
               HasSubstr("not contiguous at byte " + std::to_string(3 * ::sysconf(_SC_PAGESIZE))));
+  EXPECT_EQ(status.hint(), "use a heap of CMA, or load the kernel module u-dma-buf");
 }
 
 TEST_F(DmaHeap, NamesWhatTheKernelRefuses) {

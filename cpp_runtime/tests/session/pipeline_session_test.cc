@@ -90,9 +90,11 @@ TEST_F(PipelineSessionTest, RunsTheHostsFunctionsInTheGraphOfTheDescription) {
 TEST_F(PipelineSessionTest, AnUnsupportedKindIsReportedWithItsStage) {
   description_["stages"][1]["name"] = "third";
   description_["stages"][1]["kind"] = "python";
+  const Status status = open().status();
   EXPECT_EQ(
-      error(),
+      status.message(),
       "stage 'third': kind 'python' needs a function from the host program, which supplied none");
+  EXPECT_EQ(status.hint(), "load the pipeline with edgepipe for Python, which runs such stages");
 }
 
 TEST_F(PipelineSessionTest, MissingFilesAreReported) {
@@ -141,9 +143,11 @@ TEST_F(PipelineSessionTest, ADescriptionWithAWrongFieldNamesIt) {
   const nlohmann::json good = description_;
   description_["format"] = 1;
   EXPECT_THAT(error(), HasSubstr("format 1, this edgepipe reads format 4"));
+  EXPECT_EQ(open().status().hint(), "export the pipeline again with this version of edgepipe");
   description_ = good;
   description_["outputs"] = {"third.y"};
   EXPECT_THAT(error(), HasSubstr("'third.y' is not in tensors"));
+  EXPECT_EQ(open().status().hint(), "export the pipeline again");
   description_ = good;
   description_["tensors"][1]["name"] = "data";
   EXPECT_THAT(error(), HasSubstr("'data' comes twice"));

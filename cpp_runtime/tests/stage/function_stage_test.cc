@@ -75,10 +75,13 @@ TEST(FunctionStageTest, MoreTensorsThanACFunctionTakesIsAnError) {
 }
 
 TEST(FunctionStageTest, AMissingLibraryOrFunctionIsNotFound) {
-  EXPECT_EQ(FunctionStage::open("f", "nowhere.so", "f").status().code(), Code::kNotFound);
+  const Status missing = FunctionStage::open("f", "nowhere.so", "f").status();
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_EQ(missing.hint(), "check its path, and that it is built for this machine");
   const Status status = FunctionStage::open("f", EDGEPIPE_TEST_KERNELS, "no_such").status();
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("no function 'no_such'"));
+  EXPECT_EQ(status.hint(), "check its name, and declare it extern \"C\"");
 }
 
 }  // namespace

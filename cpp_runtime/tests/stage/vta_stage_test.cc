@@ -91,6 +91,7 @@ TEST_F(VtaStageTest, ATimedRunEndsAtItsTimeLimit) {
   const Status status = TimedStage(files_, hurried).run();
   EXPECT_EQ(status.code(), Code::kDeadline);
   EXPECT_THAT(status.message(), HasSubstr("modelled time exceeds the time limit"));
+  EXPECT_EQ(status.hint(), "allow the device more time");
 }
 
 TEST_F(VtaStageTest, TimedRunsOfTwoThreadsTakeTurnsAsOnTheBoard) {
@@ -122,7 +123,9 @@ TEST_F(VtaStageTest, RefusesOtherTensorsAndOtherAccelerators) {
   EXPECT_THAT(create(wrong).status().message(),
               HasSubstr("has 1 input tensors, the stage names 0"));
   files_.description["accelerator"]["batch"] = 2;
-  EXPECT_THAT(create(options()).status().message(), HasSubstr("compiled for another accelerator"));
+  const Status other = create(options()).status();
+  EXPECT_THAT(other.message(), HasSubstr("compiled for another accelerator"));
+  EXPECT_EQ(other.hint(), "build the bundle for the board of this device");
 }
 
 TEST_F(VtaStageTest, NamesStageAndLayerOfABrokenProgram) {

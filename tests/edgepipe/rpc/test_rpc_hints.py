@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,38 @@ def test_a_program_that_does_not_start(tmp_path: Path) -> None:
         assert hint_of(lambda program=program: rpc.LocalServer.start(program, allow_root=True)) == (
             "check that edgepipe-rpcd of this version is there, or name another"
         )
+
+
+def logged(server: rpc.LocalServer, text: str) -> str:
+    """Wait until the server's log has the text; return the log."""
+    end = time.monotonic() + 20
+    while text not in server.log:
+        assert time.monotonic() < end, server.log
+        time.sleep(0.01)
+    return server.log
+
+
+def test_a_tracker_that_does_not_listen() -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    options = ("--tracker", address, "--key", "u96")
+    with rpc.LocalServer.start(rpcd(), options, allow_root=True) as running:
+        log = logged(running, "hint: ")
+    assert f"tracker: {address}: cannot connect: Connection refused\n" in log
+    assert "hint: check that the tracker runs at that address\n" in log
+
+
+def test_a_folder_for_sessions_that_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    options = ("--folder", str(folder))
+    with rpc.LocalServer.start(rpcd(), options, allow_root=True) as running:
+        folder.rmdir()
+        with pytest.raises(RpcError):
+            rpc.connect(running.port, key=running.key).info()
+        log = logged(running, "hint: ")
+    assert f"{folder}/edgepipe-rpc-" in log
+    assert ": cannot be created: No such file or directory\n" in log
+    assert "hint: choose another folder, or free some space\n" in log
 
 
 def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

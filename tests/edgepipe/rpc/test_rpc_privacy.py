@@ -185,6 +185,13 @@ def test_the_server_does_not_run_as_root() -> None:
         "has access, allow root"
     )
     assert caught.value.option == "allow_root"
+    ran = subprocess.run([rpcd()], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "edgepipe-rpcd: error: refuses to run as root, because sessions run native code\n"
+        "hint: run it as the user to whom setup.sh gave access to the accelerator, or with "
+        "--allow-root\n"
+    )
 
 
 def test_the_command_names_its_flag_for_root(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,7 @@ def test_a_server_without_an_open_file_left_rests_and_serves_later(server):
         assert session.info()["process"] > 0
     told = "edgepipe-rpcd: a client waits: too many open files, this process may have 3\n"
     assert server.log.count(told) == 1
+    assert "hint: raise the limit: ulimit -n, or LimitNOFILE= of a unit\n" in server.log
 
 
 def processor_s(pid):
@@ -153,8 +154,9 @@ def test_a_server_that_cannot_be_reached_is_an_error_with_a_remedy():
 
 
 def test_a_taken_port_is_an_error(server, program):
-    with pytest.raises(RpcError, match="cannot listen: Address already in use"):
+    with pytest.raises(RpcError, match=r"cannot listen: Address already in use\)$") as caught:
         rpc.LocalServer.start(program, ["--port", str(server.port)], allow_root=True)
+    assert caught.value.hint == "choose another port, or stop the program that uses it"
 
 
 def test_wrong_use_says_what(program):

@@ -127,7 +127,7 @@ def test_a_file_that_is_not_a_video_is_an_error_with_ffmpegs_message(bundle, tmp
 def test_without_ffmpeg_a_video_is_an_error_that_names_the_package(bundle, tmp_path):
     done = cam.run(bundle, ["--source", str(CLIP)], environment={"PATH": str(tmp_path)})
     assert done.returncode == 1
-    assert "which is not installed here; install the package ffmpeg" in done.stderr.decode()
+    assert "which is not installed here\nhint: install the package ffmpeg" in done.stderr.decode()
 
 
 @contextmanager
@@ -341,7 +341,11 @@ def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):
         (["--source", "synthetic", "--http", "8080"], 2, "expected e.g. 127.0.0.1:8080"),
         (["--source", "synthetic", "--http", "here:80"], 1, "here:80: expected an IPv4 address"),
         (["--camera", "/dev/no-such"], 1, "/dev/no-such: cannot be opened: No such file"),
-        (["--camera", "/dev/null"], 1, "/dev/null: not a V4L2 device"),
+        (
+            ["--camera", "/dev/null"],
+            1,
+            "/dev/null: not a V4L2 device\nhint: connect a camera; `v4l2-ctl --list-devices` ",
+        ),
         (["--source", "/no/such"], 1, "/no/such: no such folder or picture"),
         (["--source", "x" * 300], 1, "xxx: File name too long"),
         (["--source", "-"], 1, "frame 0: the input ends after 5 of 768 bytes"),

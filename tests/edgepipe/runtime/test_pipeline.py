@@ -244,6 +244,26 @@ def test_boxes_are_those_of_the_numpy_decoder(tmp_path, files):
     assert [box.label_index for box in found] == list(expected.classes[: len(found)])
 
 
+def test_heads_of_another_shape_than_described_are_refused(tmp_path, files):
+    scores = bundles.tensor("scores_8", "float32", (1, 4, 6))
+    distances = bundles.tensor("distances_8", "float32", (1, 4, 44))
+    bundle = bundles.write_bundle(
+        tmp_path / "heads",
+        files,
+        {},
+        tensors=[*bundles.TENSORS, scores, distances],
+        inputs=("frame", "scores_8", "distances_8"),
+        postprocess=Postprocess(
+            kind="nanodet", strides=(8,), bins=11, scores=("scores_8",), distances=("distances_8",)
+        ),
+        size=100,
+    )
+    wrong = r"tensor 'scores_8' is \[1, 4, 6\], expected \[1, 169, 6\] for stride 8"
+    with pytest.raises(RuntimeFailure, match=wrong) as caught:
+        load(bundle)
+    assert caught.value.hint == "correct the network's description and build the bundle again"
+
+
 def test_a_traced_run_has_a_slice_per_stage_and_frame(bundle, tmp_path):
     path = tmp_path / "trace.json"
     with load(bundle, trace=True) as pipeline:

@@ -115,6 +115,10 @@ def test_a_wrong_golden_output_says_where(tmp_path, network, files):
     assert ran.returncode == 1
     assert b"frame 0: output 'scores' differs from the golden output:" in ran.stderr
     assert b"of 20 bytes differ, the first at" in ran.stderr
+    assert (
+        "hint: run the bundle on the simulator: if it is right there, examine the board with "
+        "`edgepipe doctor`\n" in ran.stderr.decode()
+    )
 
 
 def test_raw_frames_from_standard_input_give_classes_and_tensors(bundle, network, tmp_path):
@@ -211,6 +215,10 @@ def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     output = run(bundle, "--golden", "--output", tmp_path / "no" / "folder")
     assert output.returncode == 1
     assert b"cannot be created" in output.stderr
+    tensors = run(bundle, "--golden", "--tensors", "/proc/tensors")
+    assert tensors.returncode == 1
+    assert b"/proc/tensors: cannot be created: " in tensors.stderr
+    assert "hint: choose another folder\n" in tensors.stderr.decode()
 
 
 def test_a_bundle_of_another_version_is_refused_with_an_exit_code_of_its_own(bundle, tmp_path):
@@ -255,6 +263,7 @@ def test_a_trace_that_cannot_be_written_is_an_error(bundle):
     ran = run(bundle, "--golden", "--trace", "/nowhere/trace.json")
     assert ran.returncode == 1
     assert b"/nowhere/trace.json: the trace cannot be written" in ran.stderr
+    assert "hint: choose another path, or free some space\n" in ran.stderr.decode()
 
 
 def test_an_impossible_spin_is_wrong_use(bundle):

@@ -114,4 +114,4 @@ def test_a_machine_without_room_for_threads(bundle: Path) -> None:
     assert ran.returncode == 1
     *_, error, hint = ran.stderr.splitlines()
     assert error.endswith("cannot be started: Resource temporarily unavailable")
-    assert hint == "hint: see what this machine allows, or use fewer slots"
+    assert hint == "hint: raise the limits of this process: ulimit -u and -v, TasksMax= of a unit"

@@ -51,8 +51,10 @@ Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
                                                            const Preprocess& preprocess,
                                                            std::uint64_t most_pixels) {
   if (graph.inputs.size() != 1) {
-    return Status(Code::kUnsupported, "found " + std::to_string(graph.inputs.size()) +
-                                          " inputs, expected one for a camera");
+    return Status(
+        Code::kUnsupported,
+        "found " + std::to_string(graph.inputs.size()) + " inputs, expected one for a camera",
+        "load the bundle in Python, which takes several inputs");
   }
   Result<PictureFitter> fitter = PictureFitter::create(preprocess, most_pixels);
   if (!fitter.ok()) return fitter.status();

@@ -130,9 +130,9 @@ Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::pa
   Result<ChildProcess> decoder = ChildProcess::start(decoder_of(path, pace.loop, most_pixels));
   if (!decoder.ok()) {
     if (decoder.status().code() != Code::kNotFound) return decoder.status();
-    return Status(Code::kUnsupported, path.string() +
-                                          ": decoding a video needs ffmpeg, which is not "
-                                          "installed here; install the package ffmpeg");
+    return Status(Code::kUnsupported,
+                  path.string() + ": decoding a video needs ffmpeg, which is not installed here",
+                  "install the package ffmpeg");
   }
   auto video =
       std::make_unique<VideoFile>(*std::move(decoder), path.string(), pace, policy, most_pixels);

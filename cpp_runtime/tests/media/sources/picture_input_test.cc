@@ -284,6 +284,7 @@ TEST(PictureInput, AGraphOfSeveralInputsIsRefused) {
   graph.inputs.push_back(2);
   const auto input = PictureInput::attach(graph, kPreprocess);
   EXPECT_EQ(input.status().message(), "found 2 inputs, expected one for a camera");
+  EXPECT_EQ(input.status().hint(), "load the bundle in Python, which takes several inputs");
 }
 
 }  // namespace
