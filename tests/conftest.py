@@ -20,6 +20,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Marks of tests that take long. Their files start first, the longest before the others, so that no
+# worker is alone with one at the end.
+_LONG = ("board", "models", "slow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by file, those with long tests first."""
+    rank = {item.path: len(_LONG) for item in items}
+    for item in items:
+        for place, mark in enumerate(_LONG):
+            if item.get_closest_marker(mark):
+                rank[item.path] = min(rank[item.path], place)
+    items.sort(key=lambda item: rank[item.path])
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     """Distribute test files among workers; one gets all of ``board/`` and boots the board once."""
     return _ByFileOrBoard(config, log)
