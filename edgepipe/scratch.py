@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -62,11 +63,21 @@ def folder(name: str) -> Iterator[Path]:
         remove(path)
 
 
+def name_beside(path: Path, prefix: str) -> Path:
+    """Return an unused path next to ``path``.
+
+    Its user creates it and removes it in one ``try`` block. With ``tempfile.mkdtemp`` an interrupt
+    before the block would leave a folder whose name nobody knows.
+    """
+    return path.parent / f"{prefix}{secrets.token_hex(8)}"
+
+
 @contextlib.contextmanager
 def folder_beside(path: Path, prefix: str) -> Iterator[Path]:
     """Yield a new empty folder next to ``path``, from which files can be renamed to ``path``."""
-    found = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    found = name_beside(path, prefix)
     try:
+        found.mkdir(mode=0o700)
         with removed_if_killed(found):
             yield found
     finally:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -129,9 +127,10 @@ def _digest_line(manifest_text: bytes) -> bytes:
 
 def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     # One folder holds both bundles: the new one until it is complete, the old one until the switch.
-    waiting = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=path.parent))
+    waiting = scratch.name_beside(path, _TEMPORARY)
     new, old = waiting / "new", waiting / "old"
     try:
+        waiting.mkdir(mode=0o700)
         with scratch.removed_if_killed(waiting):  # not any more while it holds the old bundle
             for name, content in contents.items():
                 target = new / name
@@ -150,12 +149,11 @@ def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
-    handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
-    temporary = Path(name)
+    temporary = scratch.name_beside(path, _TEMPORARY)
     try:
         with (
             scratch.removed_if_killed(temporary),
-            os.fdopen(handle, "wb") as stream,
+            temporary.open("xb") as stream,
             tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):
             for member, content in contents.items():
