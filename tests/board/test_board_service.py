@@ -144,6 +144,11 @@ def test_a_release_that_dies_or_hangs_is_started_again(board):
             f"the unit was not started again after SIG{signal}",
         )
     assert "Watchdog timeout" in must(board, "journalctl -u edgepipe --no-pager")
+    must(
+        board,
+        "rm -r /run/systemd/system/edgepipe.service.d; systemctl daemon-reload;"
+        " systemctl restart edgepipe",
+    )
 
 
 def test_sudo_is_for_the_unit_alone(board):
