@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <system_error>
 
 #include "base/open_failure.h"
@@ -21,6 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{500};  // at the request to end
 constexpr std::chrono::milliseconds kReaderPatience{5000};
+constexpr Clock::time_point kNever = Clock::time_point::max();
 
 bool is_regular(const FileDescriptor& file) {
   struct stat found {};
@@ -45,7 +45,7 @@ Status write_all(const FileDescriptor& file, std::string_view bytes, const std::
   // A pipe with room takes PIPE_BUF bytes without blocking (pipe(7)), so that a signal just before
   // the write is not overlooked. O_NONBLOCK would also change the file for other programs.
   const std::size_t most_at_once = is_regular(file) ? bytes.size() : PIPE_BUF;
-  std::optional<Clock::time_point> stuck_since;  // after a request to end
+  Clock::time_point give_up = kNever;
   while (!bytes.empty()) {
     pollfd events{.fd = file.number(), .events = POLLOUT, .revents = 0};
     if (::poll(&events, 1, static_cast<int>(kLookInterval.count())) > 0) {
@@ -53,7 +53,7 @@ Status write_all(const FileDescriptor& file, std::string_view bytes, const std::
           ::write(file.number(), bytes.data(), std::min(bytes.size(), most_at_once));
       if (count >= 0) {
         bytes.remove_prefix(static_cast<std::size_t>(count));
-        stuck_since.reset();
+        give_up = kNever;
         continue;
       }
       if (errno != EINTR && errno != EAGAIN) {
@@ -63,8 +63,8 @@ Status write_all(const FileDescriptor& file, std::string_view bytes, const std::
     }
     if (!interrupted) continue;
     const Clock::time_point now = Clock::now();
-    if (!stuck_since) stuck_since = now;
-    if (now - *stuck_since >= kReaderPatience) {
+    if (give_up == kNever) give_up = now + kReaderPatience;
+    if (now >= give_up) {
       return Status(Code::kInvalidArgument, shown + ": nobody has read it for " +
                                                 seconds_text(kReaderPatience) +
                                                 " since the request to end");
