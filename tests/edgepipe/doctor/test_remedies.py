@@ -16,7 +16,7 @@ REPORT = Report(runs=200, mean_us=200.0, interrupts=200, lost_interrupts=0, erro
 SURVEY = Survey(machine="aarch64", kernel="6.1", user="xilinx", libc="glibc 2.31")
 
 
-def tested(**changes: object) -> Callable[[str], Finding]:
+def after_self_test(**changes: object) -> Callable[[str], Finding]:
     """Return what judges a self-test's report and picks one finding."""
     report = dataclasses.replace(REPORT, **changes)  # type: ignore[arg-type]
     return lambda check: next(f for f in checks.judge_self_test(report) if f.check == check)
@@ -31,28 +31,28 @@ def surveyed(**changes: object) -> Callable[[str], Finding]:
 CASES: list[tuple[str, Callable[[str], Finding], str]] = [
     (
         "self-test",
-        tested(errors=("/dev/uio0: another process uses it",)),
+        after_self_test(errors=("/dev/uio0: another process uses it",)),
         "stop the pipeline that is running on the board, then try again",
     ),
     (
         "self-test",
-        tested(errors=("the memory is wrong",)),
+        after_self_test(errors=("the memory is wrong",)),
         "check the bitstream and its encoding revision; if the bitstream uses a coherent port "
         "(HPC, ACP), the boot code must enable coherency for it",
     ),
     (
         "interrupt",
-        tested(interrupts=None),
+        after_self_test(interrupts=None),
         "add the interrupt to the device tree's vta node",
     ),
     (
         "interrupt",
-        tested(interrupts=0),
+        after_self_test(interrupts=0),
         "compare the interrupt's number in the device tree with the bitstream's",
     ),
     (
         "interrupt",
-        tested(lost_interrupts=3),
+        after_self_test(lost_interrupts=3),
         "check in /proc/interrupts what shares the line, and that its trigger type is right",
     ),
     ("system", surveyed(machine="riscv64"), "build the bundle for this board"),
