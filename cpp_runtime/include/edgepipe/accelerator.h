@@ -14,7 +14,7 @@
 
 namespace edgepipe {
 
-/// Revision of the instruction encoding, and with it of the behaviour of ACC loads.
+/// Revision of the instruction encoding; it also determines how ACC loads treat pads.
 enum class Revision {
   k0_0_1,  // 2-bit memory_type and alu_opcode; ACC loads ignore pads
   k0_0_2,  // 3-bit memory_type and alu_opcode; ACC loads honour pads

@@ -10,7 +10,7 @@
 // conformance/device_suite.h tests these promises on any device.
 //
 // Thread rules: run may be called from any thread; calls are served one at a time, in the order in
-// which they arrive. A device gets that from Turns, below.
+// which they arrive. Turns, below, implements that.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct CheckedProgram;
 struct Submission {
   std::uint64_t address = 0;  // device address of the first instruction, 16-byte aligned
   std::uint32_t count = 0;    // instructions, the last one FINISH
-  // Starts with its turn; any value up to nanoseconds::max().
+  // Counts from the start of its turn; any value up to nanoseconds::max().
   std::chrono::nanoseconds time_limit = std::chrono::hours(24);
   Clock::time_point turn_deadline = Clock::time_point::max();  // to get its turn
   std::span<const LayerRange> layers = {};
@@ -112,9 +112,9 @@ class Device {
   Status prepare(const Submission& submission);
 
   /// Runs a program to its FINISH; blocks until its last store is in memory. Reads instructions and
-  /// micro-ops anew in every run, and checks them as prepare() does if they are not those that were
-  /// checked. kDeadline if its turn does not come or its time runs out, with the progress that the
-  /// device can report; kDevice if the accelerator reports a fault. The same program can be run
+  /// micro-ops again in every run, and checks them as prepare() does if they differ from those that
+  /// were checked. kDeadline if its turn does not come or its time runs out, with the progress that
+  /// the device can report; kDevice if the accelerator reports a fault. The same program can be run
   /// again afterwards, unless the error says otherwise.
   Status run(const Submission& submission);
 

@@ -30,13 +30,13 @@ struct TensorSpec {
   std::size_t bytes = 0;            // of one frame in that layout
 };
 
-/// When a stage's device is given up, and how it gets another chance (recovering_stage.h).
+/// When a stage stops using its device, and when it tries the device again (recovering_stage.h).
 struct FaultPolicy {
-  // So many hangs in the last `runs` runs of the stage end the use of its device.
+  // After this many hangs in the last `runs` runs, the stage stops using its device.
   std::size_t most_hangs = 3;
   std::size_t runs = 20;
-  // While the fallback runs, the device runs every so many frames too, as a trial; after a failure
-  // twice as many, up to 10,000. 0: never.
+  // While the fallback runs, the device also runs one frame in this many, as a trial. A failed
+  // trial doubles the interval, up to 10,000. 0: no trials.
   std::size_t trial_frames = 100;
   std::size_t trials = 3;  // that must pass in a row before the device is used again
 };

@@ -104,7 +104,7 @@ struct Manifest {
 /// kUnsupported for another format version. Ignores unknown keys.
 Result<Manifest> parse_manifest(std::span<const std::byte> text);
 
-/// kUnsupported for the manifest of another format version. OK for anything else, damage included.
+/// kUnsupported for the manifest of another format version. OK for anything else, including damage.
 Status check_manifest_format(std::span<const std::byte> text);
 
 }  // namespace edgepipe

@@ -104,7 +104,8 @@ class DeviceMemory {
   /// accelerator may since see different bytes. No stage runs on the device after that.
   [[nodiscard]] virtual Status maintained() const { return {}; }
 
-  /// Keeps what is released from now on: the accelerator cannot be stopped and may write to it.
+  /// Never reuses what is released from now on: the accelerator cannot be stopped and may write to
+  /// it.
   virtual void keep_released() {}
 
  protected:

@@ -57,8 +57,8 @@ std::size_t packed_bytes(PixelFormat format, int width, int height);
 /// The usual limit of a picture's size, enough for 8K (7680x4320): 96 MiB as kRgb.
 inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 25;
 
-/// kCorrupt unless the sides are 1..16384 and the picture has at most `most_pixels`. For sizes that
-/// somebody else wrote, before memory of that size is allocated.
+/// kCorrupt unless the sides are 1..16384 and the picture has at most `most_pixels`. For untrusted
+/// sizes, before memory of that size is allocated.
 Status check_size(int width, int height, std::uint64_t most_pixels);
 
 /// kInvalidArgument unless the sides are 1..16384 (and even if the format shares colours between
@@ -73,7 +73,7 @@ class PictureOwner {
   PictureOwner& operator=(const PictureOwner&) = delete;
   virtual ~PictureOwner() = default;
 
-  /// Takes a buffer back. For any thread; does not block.
+  /// Takes a buffer back. Any thread may call it; does not block.
   virtual void give_back(std::size_t buffer) = 0;
 };
 

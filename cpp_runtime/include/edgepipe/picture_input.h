@@ -5,7 +5,7 @@
 //   (*input)->connect(std::move(camera));
 //   Result<bool> more = (*input)->lend(frame, stop);  // for each frame before it is submitted
 //
-//     camera ---lease---> [ frame ] ---lease---> [ first stage: fit, give back, run ] ---> ...
+//     camera ---lease---> [ frame ] ---lease---> [ first stage: fit, return, run ] ---> ...
 //
 // A frame carries the lease on a picture in the camera's own buffer; nothing is copied. The first
 // stage, on its own thread and core, converts and scales the picture directly into the network's
@@ -56,8 +56,9 @@ class PictureInput {
   /// Returns every picture that no stage has started to read. For any thread.
   void release_waiting() EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Whether the picture of a finished frame could not be decoded, or not in memory, so that its
-  /// results are meaningless. Only a live source continues after that; others end the run.
+  /// Whether the picture of a finished frame could not be decoded, or memory ran out while it was
+  /// decoded. The frame's results are then meaningless. Only a live source continues; others end
+  /// the run.
   [[nodiscard]] bool damaged(const OutputFrame& frame) const { return damaged_[frame.slot()] != 0; }
 
  private:

@@ -35,12 +35,12 @@ struct SourceCounters {
   std::uint64_t taken = 0;       // given out by next()
   std::uint64_t dropped = 0;     // replaced by a newer one before they were taken
   std::uint64_t missed = 0;      // gaps in the driver's sequence, or marked as damaged
-  std::uint64_t silences = 0;    // times that no picture came within the time limit
-  std::uint64_t reconnects = 0;  // times that it was opened again
+  std::uint64_t silences = 0;    // how often no picture came within the limit
+  std::uint64_t reconnects = 0;  // how often it was opened again
   // Grows while the source makes progress as configured: with pictures, waits for the next
   // picture's time, and attempts to open it again; without a time limit also while it is silent.
   std::uint64_t steps = 0;
-  std::chrono::milliseconds outage{0};  // since the last picture of a source that failed; 0: works
+  std::chrono::milliseconds outage{0};  // since the last picture of a failed source; 0: it works
 };
 
 /// What a source does about silence.
@@ -48,7 +48,7 @@ struct SilencePolicy {
   std::chrono::milliseconds limit{0};    // without a picture, the source has failed; 0: never
   std::chrono::milliseconds give_up{0};  // of an outage; then next() returns kDevice; 0: never
 
-  /// Is told when an outage begins and when it ends; on any thread, must not block.
+  /// Called when an outage begins and when it ends; on any thread, must not block.
   std::function<void(const std::string& text)> on_fault = {};
 };
 
@@ -66,7 +66,7 @@ class PictureSource {
   /// For any thread.
   [[nodiscard]] virtual SourceCounters counters() const = 0;
 
-  /// What the present outage, or the last one, began with; "" if there was none. For any thread.
+  /// The error that began the present or last outage; "" if there was none. For any thread.
   [[nodiscard]] virtual std::string fault() const { return ""; }
 
   /// Whether the source continues after a damaged picture.

@@ -126,8 +126,8 @@ class Pipeline {
   /// Likewise for the first `frames` frames, however many have been submitted since.
   Status drain(std::uint64_t frames, Clock::time_point deadline);
 
-  // Waits and questions without an effect, for any thread: a caller that gives up and asks again
-  // has lost nothing.
+  // Waits and queries without side effects, for any thread: a caller that gives up loses nothing
+  // and can ask again.
 
   /// How many frames have been submitted since the start.
   [[nodiscard]] std::uint64_t submitted() const;

@@ -27,16 +27,16 @@ enum class Code {
   kDevice,           // the accelerator reported or caused a fault
   kInternal,         // a bug in edgepipe
 
-  // The bundle was built for something else than this machine has; see fingerprint.h.
+  // The bundle does not match this machine; see fingerprint.h.
   kOtherConfiguration,
   kOtherRevision,
   kOtherClock,
   kOtherBitstream,
   kOtherVersion,
 
-  // The policy of the machine refuses the bundle; see policy.h.
+  // This machine's policy refuses the bundle; see policy.h.
   kUnsigned,
-  kOtherSigner,   // signed by nobody that the machine trusts
+  kOtherSigner,   // not signed by anyone that the machine trusts
   kAltered,       // differs from what was signed
   kOlderRelease,  // its version is lower than one that the machine has accepted
   kUnverifiable,  // the policy or the tool that checks it cannot be used
@@ -81,7 +81,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
   [[nodiscard]] Status status() const { return ok() ? Status() : std::get<Status>(state_); }
 
-  /// Returns the same result; a failed one has `hint`, as Status::advised gives it.
+  /// Returns the same result; a failed one gets `hint`, as with Status::advised.
   [[nodiscard]] Result advised(const std::string& hint) && {
     return ok() ? std::move(*this) : Result(status().advised(hint));
   }

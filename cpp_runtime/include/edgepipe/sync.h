@@ -65,7 +65,7 @@ class EDGEPIPE_SCOPED_CAPABILITY MutexLock {
 };
 
 /// Like std::condition_variable, which before glibc 2.30 waits for a time of the wall clock: a wait
-/// then ends early, or hangs, if somebody sets that clock.
+/// then ends early, or hangs, if that clock is set.
 class CondVar {
  public:
   CondVar() {

@@ -3,7 +3,7 @@
 //   ByteStream stream(std::move(file));
 //   Result<bool> more = stream.read(buffer, stop);  // false: the end, or `stop`
 //
-// With a time limit, a writer that neither writes nor ends is an error, too.
+// With a time limit, a writer that neither writes nor closes the pipe is also an error.
 #pragma once
 
 #include <atomic>

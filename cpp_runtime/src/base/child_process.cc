@@ -58,7 +58,8 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   Result<std::unique_ptr<LastWords>> words = LastWords::listen();
   if (!words.ok()) return words.status();
 
-  // Copies above those that the child gets, so that none is overwritten before it is duplicated.
+  // Copies with numbers above those that the child gets, so that none is overwritten before it is
+  // duplicated.
   const auto above = [](int file) { return ::fcntl(file, F_DUPFD_CLOEXEC, kThird + 1); };
   const FileDescriptor standard_input(inputs.standard_input < 0 ? -1
                                                                 : above(inputs.standard_input));

@@ -3,9 +3,9 @@
 //   Result<ChildProcess> child = ChildProcess::start({"ffmpeg", "-i", path, "-"});
 //   ByteStream stream(child->take_output());
 //   ...                                  // up to the end of the stream
-//   Status status = child->wait(deadline);  // kCorrupt with its last words if it failed
+//   Status status = child->wait(deadline);  // kCorrupt with its last message if it failed
 //
-// A program that only answers: child->read_all(deadline), then wait().
+// For a program with short output: child->read_all(deadline), then wait().
 //
 // It has its own process group, so Ctrl-C in a terminal reaches only this program, which then shuts
 // down both. If this process dies, the child's next write fails.
@@ -25,7 +25,7 @@ namespace edgepipe {
 
 class ChildProcess {
  public:
-  /// Files that it inherits: as its standard input, which is empty otherwise, and as descriptor 3.
+  /// Files that it inherits: as standard input, which is otherwise empty, and as descriptor 3.
   /// They are borrowed during start().
   struct Inputs {
     int standard_input = -1;

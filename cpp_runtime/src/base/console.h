@@ -18,7 +18,7 @@ namespace edgepipe {
 
 /// `text` on one line, without a character that controls a terminal. Line breaks, C0 and C1
 /// controls, DEL and marks of the writing direction become escapes as in JSON, such as \u001b, and
-/// bytes that are not UTF-8 become escapes such as \x9b. Everything else stays, also tabs.
+/// bytes that are not UTF-8 become escapes such as \x9b. Everything else stays, including tabs.
 std::string printable(std::string_view text);
 
 /// Prints `text` as one line.
@@ -27,7 +27,8 @@ void print_line(std::FILE* file, std::string_view text);
 /// Prints `text` with its line breaks, and adds none.
 void print_lines(std::FILE* file, std::string_view text);
 
-/// Prints a sequence that moves a terminal's cursor or erases; the program's own, never a name.
+/// Prints a sequence that moves a terminal's cursor or erases; only the program's own text, never a
+/// name.
 void draw(std::FILE* file, const char* sequence);
 
 /// Prints "PROGRAM: error: ..." and the status's hint to standard error.

@@ -5,7 +5,7 @@
 //   (*words)->close_writer();             // the child has a copy
 //   ... after it has ended: (*words)->last_line()
 //
-// The child never waits for a reader, and memory use is bounded, however much it writes.
+// However much the child writes, it never waits for a reader, and memory use stays bounded.
 #pragma once
 
 #include <memory>

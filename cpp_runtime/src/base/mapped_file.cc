@@ -57,7 +57,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
     return Status(Code::kCorrupt, path.string() + ": became shorter while it was read",
                   "wait until the program that writes it has finished");
   }
-  ::mprotect(data, bytes, PROT_READ);  // a stray write then shows where it happens
+  ::mprotect(data, bytes, PROT_READ);  // a stray write then fails where it happens
   return copy;
 }
 

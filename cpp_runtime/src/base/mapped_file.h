@@ -3,8 +3,8 @@
 //   Result<MappedFile> file = MappedFile::open(folder / "weights.bin");
 //   std::span<const std::byte> content = file->bytes();
 //
-// A mapping of the file itself would end the process (SIGBUS) when somebody truncates the file, and
-// would change after its digest was checked.
+// A mapping of the file itself would end the process (SIGBUS) if the file were truncated, and could
+// change after its digest was checked.
 #pragma once
 
 #include <cstddef>

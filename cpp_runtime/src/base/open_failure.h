@@ -3,8 +3,8 @@
 //   FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
 //   if (!file.valid()) return open_failure(Code::kNotFound, path + ": cannot be opened", errno);
 //
-// That a process has too many open files says nothing about the file: the text names the limit, and
-// the hint says how to raise it.
+// Too many open files say nothing about this file: the text then names the limit, and the hint says
+// how to raise it.
 #pragma once
 
 #include <string>

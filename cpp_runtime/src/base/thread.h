@@ -5,9 +5,9 @@
 //
 // The process's own cores come from Thread::cores().
 //
-// Any allocation may fail. An exception that leaves a thread's body would end the process without a
-// word, so std::bad_alloc ends the body instead. A body that should go on, or that others wait for,
-// catches it itself (or_out_of_memory), or is told by `starved`.
+// Any allocation may fail. An exception that leaves a thread's body would end the process without
+// an error, so std::bad_alloc ends only the body. A body that must continue, or that others wait
+// for, catches it itself (or_out_of_memory) or passes `starved`, which is then called.
 #pragma once
 
 #include <pthread.h>

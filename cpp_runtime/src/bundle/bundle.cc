@@ -46,7 +46,7 @@ Result<std::span<const std::byte>> checked_manifest(const BundleFiles& files) {
   if (!recorded.ok()) return recorded.status();
   const std::string expected = sha256(*text) + "\n";
   if (!std::ranges::equal(*recorded, std::as_bytes(std::span(expected)))) {
-    if (recorded->size() != expected.size()) {  // as another format has it
+    if (recorded->size() != expected.size()) {  // as in another format
       if (Status status = check_manifest_format(*text); !status.ok()) return status;
     }
     return not_as_recorded(kManifest, kManifestDigest);

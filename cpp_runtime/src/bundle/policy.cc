@@ -23,7 +23,7 @@ Status unusable(const fs::path& file, const std::string& text) {
 }
 
 /// The text of a file; none if there is no such file. kUnverifiable if it cannot be read,
-/// kOutOfMemory if that says nothing about the file.
+/// kOutOfMemory if the process has no memory or descriptor for it.
 Result<std::optional<std::string>> text_of(const fs::path& file) {
   Result<MappedFile> found = MappedFile::open(file);
   if (found.ok()) {

@@ -4,8 +4,8 @@
 //
 // Every bundle is digested at every start, so the processor's own instructions are used if it has
 // them (SHA extensions of x86-64, Cryptographic Extension of ARMv8). All kernels give the same
-// bits. No library fits: those with these instructions are not header-only, and the kernel's AF_ALG
-// is an optional module.
+// bits. No library is suitable: those that use these instructions are not header-only, and the
+// kernel's AF_ALG is an optional module.
 #pragma once
 
 #include <array>

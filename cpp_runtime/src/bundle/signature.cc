@@ -42,7 +42,7 @@ Result<FileDescriptor> memory_file(const char* name, std::span<const std::byte> 
   return file;
 }
 
-/// A signature and what it should be a signature of, as files for ssh-keygen.
+/// A signature and the text that it should sign, as files for ssh-keygen.
 struct Files {
   FileDescriptor manifest;
   FileDescriptor signature;
@@ -65,7 +65,7 @@ Result<std::string> run(std::vector<std::string> arguments, const Files& files) 
   Status ended = child->wait(deadline);
   if (ended.ok()) return output;
   for (const std::string_view words : {"nsupported operation", "ssh-keygen -"}) {
-    // What OpenSSH says that does not know -Y or this use of it.
+    // What an OpenSSH prints that does not support -Y or this use of it.
     if (ended.message().find(words) != std::string::npos) {
       return Status(Code::kUnverifiable,
                     "ssh-keygen: cannot verify signatures, found a version before OpenSSH 8.2",

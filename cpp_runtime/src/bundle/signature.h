@@ -17,9 +17,9 @@
 
 namespace edgepipe {
 
-/// Returns the signer's name in `allowed_signers`. kOtherSigner if it is not there, kAltered if
-/// `signature` is not that of `manifest`, kUnverifiable if this machine cannot tell. Blocks while
-/// the child processes run, for ten seconds at most each.
+/// Returns the signer's name in `allowed_signers`. kOtherSigner if the signer is not listed there,
+/// kAltered if `signature` is not that of `manifest`, kUnverifiable if this machine cannot check
+/// it. Blocks while the child processes run, at most ten seconds for each.
 Result<std::string> verify_signature(std::span<const std::byte> manifest,
                                      std::span<const std::byte> signature,
                                      const std::filesystem::path& allowed_signers);

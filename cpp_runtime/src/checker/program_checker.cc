@@ -23,8 +23,8 @@ constexpr auto kLoadClock = static_cast<std::size_t>(Module::kLoad);
 constexpr auto kComputeClock = static_cast<std::size_t>(Module::kCompute);
 constexpr auto kStoreClock = static_cast<std::size_t>(Module::kStore);
 
-// What is known of the entries of a buffer. One array for each fact, because a rule looks at one
-// fact of many entries, which the compiler can do for several at a time.
+// What is known about the entries of a buffer. One array for each fact: a rule looks at one fact of
+// many entries, so the compiler can vectorise it.
 
 // The last access to each entry, as 1 + sequence number in its module; 0: none. Each of inp, wgt
 // and out is written by one module and read by another, so one number for each is enough.
@@ -437,7 +437,7 @@ class Checker {
     return true;
   }
 
-  // Entries of out that mirror acc keep their value, too.
+  // Entries of out that mirror acc also keep their value.
   bool write_unchanged_accs(std::span<const Interval> touched) {
     for (const Interval& interval : touched) {
       for (std::uint32_t n = interval.begin; n < interval.end; ++n) {

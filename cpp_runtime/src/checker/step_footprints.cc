@@ -59,7 +59,7 @@ const StepFootprint& StepFootprints::of(const Instruction& i, std::span<const Uo
   loop_key_.assign(reinterpret_cast<const char*>(loop.data()), sizeof(loop));
   const auto known = current_.find(loop_key_);
   if (known != current_.end()) return *known->second;
-  // Here the uops count, not where they are.
+  // Only the contents of the uops matter here, not their position.
   key_.assign(loop_key_, 0, loop_key_.size() - 2 * sizeof(std::uint32_t));
   key_.append(reinterpret_cast<const char*>(uops.data()), uops.size_bytes());
   const StepFootprint& footprint = of_key(i, uops);
@@ -121,7 +121,7 @@ bool StepFootprints::add(const Instruction& i, std::span<const Uop> uops, const 
   return true;
 }
 
-/// Also touches what lies 1 to `count` - 1 times `factor` above every touched entry.
+/// Also touches the entries 1 to `count` - 1 times `factor` above every touched entry.
 void StepFootprints::repeat(std::uint32_t count, std::uint32_t factor) {
   if (count <= 1 || factor == 0) return;
   repeats_.resize(std::max(repeats_.size(), touched_.size()));
@@ -133,8 +133,8 @@ void StepFootprints::repeat(std::uint32_t count, std::uint32_t factor) {
 }
 
 /// Whether a step uses an acc entry as `later` less than the hazard distance after another step
-/// wrote it. Steps are so close only within an iteration and a few that follow it, so this asks,
-/// for every two uops so close, whether any iteration lets them meet.
+/// wrote it. Only steps of one iteration and of the few that follow it are that close, so this
+/// checks, for every two uops that are, whether they use the same entry in any iteration.
 bool StepFootprints::comes_too_soon(const Instruction& i, std::span<const Uop> uops,
                                     const Operand& dst, const Operand& later) {
   const std::size_t steps = uops.size();
@@ -144,20 +144,20 @@ bool StepFootprints::comes_too_soon(const Instruction& i, std::span<const Uop> u
     written_[n] = uops[n].*dst.index;
     used_[n] = uops[n].*later.index;
   }
-  // How far the loops move the two operands apart.
+  // The distance that the loops put between the two operands.
   const std::int64_t apart_out = std::int64_t{dst.factor_out} - later.factor_out;
   const std::int64_t apart_in = std::int64_t{dst.factor_in} - later.factor_in;
   const bool moves_alike = apart_out == 0 && apart_in == 0;
-  // Of more steps than acc has entries, two write the same one.
+  // If there are more steps than acc has entries, two of them write the same one.
   const std::size_t enough = std::min(accelerator_.acc_hazard_steps, dst.depth + 1);
   for (std::size_t distance = 1; distance < enough; ++distance) {
-    // Within one iteration, and then in all of them.
+    // First within one iteration, then in all of them.
     const std::size_t inside = moves_alike ? steps - std::min(distance, steps) : 0;
     bool found = false;
     for (std::size_t n = 0; n < inside; ++n) found |= written_[n] == used_[n + distance];
     for (std::size_t n = inside; n < steps && !found; ++n) {
       const auto iterations = static_cast<std::int64_t>((n + distance) / steps);
-      // How often the inner loop begins again in between, which depends on where it was.
+      // How often the inner loop restarts in between, which depends on its position.
       const std::int64_t most = (iterations + i.iter_in - 1) / i.iter_in;
       for (std::int64_t out = iterations / i.iter_in; out <= most && out < i.iter_out; ++out) {
         const std::int64_t in = iterations - out * i.iter_in;

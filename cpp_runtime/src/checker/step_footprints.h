@@ -41,7 +41,7 @@ class StepFootprints {
   explicit StepFootprints(const Accelerator& accelerator) : accelerator_(accelerator) {}
 
   /// The footprint of a GEMM or ALU with the uops from uop_begin to uop_end. Operands that it does
-  /// not read have no intervals. `uop_loads` tells states of the uop buffer apart: calls with the
+  /// not read have no intervals. `uop_loads` identifies the state of the uop buffer: calls with the
   /// same number see the same uops. Valid until the next call.
   const StepFootprint& of(const Instruction& i, std::span<const Uop> uops, std::size_t uop_loads);
 

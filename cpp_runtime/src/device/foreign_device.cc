@@ -13,8 +13,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// How often a library polls before it gives up, which should be a little after the caller does. A
-/// register access takes longer than this.
+/// How often a library polls before it gives up, which should be a little later than the caller
+/// does. A register access takes longer than this.
 std::uint32_t polls_in(nanoseconds limit) {
   constexpr nanoseconds kShortestPoll{100};
   return static_cast<std::uint32_t>(

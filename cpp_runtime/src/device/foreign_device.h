@@ -3,12 +3,12 @@
 //   Result<std::unique_ptr<Device>> device = open_foreign_device(accelerator, "libvta_driver.so");
 //
 // Upstream's drivers and simulators have this interface, so they can run edgepipe's programs. The
-// interface does not report the accelerator's configuration or encoding revision: whoever names the
-// library says which revision it has, see NamedLibrary. A bundle for another configuration computes
-// wrong results, which only its golden input detects.
+// interface does not report the accelerator's configuration or encoding revision, so the revision
+// is given with the library's name, see NamedLibrary. A bundle for another configuration computes
+// wrong results, which only a run of its golden input detects.
 //
 // VTADeviceRun takes a number of polls, not a time limit. A run that exceeds its time limit is
-// still kDeadline (foreign_runner.h); the next run waits for it as for its turn.
+// still kDeadline (foreign_runner.h); the next run waits for it, as it waits for its turn.
 #pragma once
 
 #include <filesystem>

@@ -31,7 +31,7 @@ class ForeignMemory final : public DeviceMemory {
   /// From now on the accelerator may write to any block: released ones are kept.
   void begin_run();
 
-  /// The accelerator has stopped: gives the blocks that were released meanwhile back to the driver.
+  /// The accelerator has stopped: returns the blocks that were released meanwhile to the driver.
   void end_run();
 
  private:

@@ -68,7 +68,7 @@ class ForeignRunner::State {
  private:
   [[nodiscard]] std::string driver_name() const { return "driver " + driver_.path(); }
 
-  /// A library in C++ may run out of memory; its exception must not end the thread.
+  /// A C++ library may run out of memory; its exception must not end the thread.
   int device_run(const Call& call) {
     try {
       return driver_.functions().device_run(handle_, call.address, call.count, call.polls);

@@ -5,8 +5,8 @@
 //   if (result.status().code() == Code::kDeadline) ...  // the library is still running
 //
 // A call into a library cannot be interrupted. If it does not return in time, the thread keeps
-// waiting for it, and everything that the call may use stays: the library, its device and its
-// memory. Only when the call has returned can the next one begin. If it never returns, they stay
+// waiting for it, and everything that the call may use stays allocated: the library, its device and
+// its memory. The next call can begin only after it has returned. If it never returns, they stay
 // until the process ends.
 //
 // Thread rules: one caller at a time; memory() is for any thread.

@@ -60,7 +60,7 @@ Status HardwareDevice::prove_idle() {
   Status busy(Code::kDevice, "vta: still runs a program of an earlier process, or hangs in it",
               "program its bitstream again, then examine the board with `edgepipe doctor`");
   if (fetching()) return busy;
-  // The modules work in order: a program that has stored its number is behind all earlier stores.
+  // The modules work in order: once a program has stored its number, all earlier stores are done.
   const Result<std::vector<InstructionWord>> fence =
       fence_alone(codec_, accelerator_, fence_.device_address());
   if (!fence.ok()) return fence.status().with_context("vta");
@@ -194,7 +194,7 @@ Status HardwareDevice::wait(const Submission& submission) {
       if (!*fired) ++statistics_.lost_interrupts;
       return {};
     }
-    // A stale interrupt of an abandoned run. The next one may be ours.
+    // A stale interrupt of an abandoned run. The next one may belong to this run.
     if (*fired) {
       if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
       if (fence_reached()) return {};
@@ -204,8 +204,8 @@ Status HardwareDevice::wait(const Submission& submission) {
   return {Code::kDeadline, describe_hang(submission)};
 }
 
-// The hardware has no instruction counter. But fetch is idle once it has issued every instruction
-// to the modules, and a store has ended when its bytes are in memory.
+// The hardware has no instruction counter. However, fetch is idle once it has issued every
+// instruction to the modules, and a store has ended when its bytes are in memory.
 std::string HardwareDevice::describe_hang(const Submission& submission) {
   const auto hex = [this](std::uint32_t offset) {
     std::array<char, 16> text{};
@@ -245,8 +245,7 @@ bool HardwareDevice::fence_reached() {
   return done && reached;
 }
 
-// Nothing can prove that the accelerator has stopped: nobody else may get the memory it may write
-// to.
+// Nothing can prove that the accelerator has stopped, so memory that it may write to is not reused.
 void HardwareDevice::give_up() {
   broken_ = true;
   parts_.memory->keep_released();

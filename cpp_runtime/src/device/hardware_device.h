@@ -80,7 +80,7 @@ class HardwareDevice final : public Device {
     std::chrono::microseconds poll_interval{100};
     /// With an interrupt, they are still checked at this interval, since interrupts can get lost.
     std::chrono::milliseconds interrupt_patience{20};
-    /// How long a program of an earlier process may take to end.
+    /// How long to wait for a program of an earlier process to end.
     std::chrono::milliseconds start_patience{1000};
     std::size_t kept_programs = 64;  // copies with a fence; the least recently used is evicted
   };
@@ -94,7 +94,7 @@ class HardwareDevice final : public Device {
     std::uint64_t resets = 0;           // successful resets
   };
 
-  /// Resets the accelerator or, without a reset line, waits until it is idle and proves that by a
+  /// Resets the accelerator or, without a reset line, waits until it is idle and proves that with a
   /// program that only stores a number. kDevice if it still runs, or hangs in, a program of an
   /// earlier process. kInvalidArgument for an invalid accelerator or missing parts, kOutOfMemory if
   /// there is no room for the fence.
@@ -108,11 +108,11 @@ class HardwareDevice final : public Device {
   [[nodiscard]] Statistics statistics();
 
  protected:
-  /// Creates the copy of the program that run starts. kInvalidArgument for a program that no STORE
-  /// precedes its FINISH in; kOutOfMemory.
+  /// Creates the copy of the program that run starts. kInvalidArgument for a program without a
+  /// STORE before its FINISH; kOutOfMemory.
   Status prepare_checked(const Submission& submission) override;
 
-  /// See Device. kDeadline describes the hang by registers and memory, and says whether the
+  /// See Device. kDeadline describes the hang with registers and memory, and says whether the
   /// accelerator has been reset. Allocates only for new programs.
   Status run_checked(const Submission& submission) override;
 

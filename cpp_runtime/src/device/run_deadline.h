@@ -1,4 +1,4 @@
-// run_deadline: when a run that starts now has taken too long.
+// run_deadline: the time at which a run that starts now has taken too long.
 #pragma once
 
 #include <algorithm>

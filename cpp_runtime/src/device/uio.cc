@@ -122,7 +122,7 @@ Status UioInterrupt::arm() {
 
 Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
   for (;;) {
-    // At most a year, which fits in every machine's time_t.
+    // At most a year, which fits in time_t on every machine.
     const std::chrono::nanoseconds left = std::clamp<std::chrono::nanoseconds>(
         deadline - Clock::now(), std::chrono::nanoseconds::zero(), std::chrono::hours(24 * 365));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);

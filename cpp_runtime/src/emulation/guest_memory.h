@@ -1,7 +1,7 @@
 // GuestMemory: a machine's whole memory by physical address, as seen by bus masters.
 //
-// The FPGA model's view of the virtual board: QEMU keeps the guest's DDR in a shared file. The
-// guest's driver allocates memory, not this class.
+// The FPGA model's view of the virtual board: QEMU keeps the guest's DDR in a shared file. Memory
+// is allocated by the guest's driver, not by this class.
 #pragma once
 
 #include "base/shared_mapping.h"

@@ -120,7 +120,7 @@ class ModelDevice::Impl {
   }
 
   Status start(DeviceMemory& memory, const Options& options) {
-    // The driver begins with a reset or a run, so the model comes first.
+    // The driver begins with a reset or a run, so the model must already be running.
     Result<Thread> thread = Thread::start({.name = "fpga model", .cores = {}}, [this] { step(); });
     if (!thread.ok()) return thread.status();
     thread_.emplace(*std::move(thread));

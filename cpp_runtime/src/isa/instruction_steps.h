@@ -70,7 +70,7 @@ void for_each_step(const Instruction& i, Iterations iterations, const Uop* uops,
   }
 }
 
-/// The same until `step` returns false; whether it never did.
+/// The same, but stops if `step` returns false; true if it never did.
 template <typename Step>
 bool every_step(const Instruction& i, const Uop* uops, Step&& step) {
   const Uop* const end = uops + (i.uop_end - i.uop_begin);

@@ -18,8 +18,8 @@ inline std::uintptr_t cache_line_bytes() {
   return std::uintptr_t{4} << (type >> 16 & 15U);
 }
 
-/// Writes the range's cached lines back to memory; with `invalidate` they also leave the cache.
-/// Lines that are only partly in the range are treated completely.
+/// Writes the range's cached lines back to memory; with `invalidate` they are also removed from the
+/// cache. Lines that are only partly in the range are included.
 inline void clean_caches(const std::byte* data, std::size_t bytes, bool invalidate) {
   const std::uintptr_t line = cache_line_bytes();
   const auto begin = reinterpret_cast<std::uintptr_t>(data) & ~(line - 1);

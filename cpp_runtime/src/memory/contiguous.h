@@ -11,8 +11,8 @@
 namespace edgepipe {
 
 /// Calls `allocate(bytes)`, which returns false and sets errno on failure, with `most` bytes and
-/// then ever fewer. kOutOfMemory if not even `least` bytes are available, kDevice if the driver
-/// refuses for another reason.
+/// then with fewer and fewer. kOutOfMemory if not even `least` bytes are available, kDevice if the
+/// driver refuses for another reason.
 template <typename Allocate>
 Status allocate_contiguous(std::size_t most, std::size_t least, const std::string& device,
                            const char* request, const Allocate& allocate) {

@@ -5,8 +5,8 @@
 //   auto simulator = Simulator::create(accelerator, (*memory)->device_side());
 //
 // flush copies its range to the accelerator's copy and invalidate copies it back; nothing else
-// does. A stage that forgets one of them, or passes too short a range, always computes with stale
-// bytes here. With a real cache it would succeed most of the time.
+// does. A stage that omits one of them, or passes too short a range, always computes with stale
+// bytes here. With a real cache it would work most of the time.
 #pragma once
 
 #include <cstddef>

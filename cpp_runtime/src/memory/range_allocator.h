@@ -12,7 +12,7 @@
 
 namespace edgepipe {
 
-/// `bytes` and what follows them up to the next possible offset.
+/// `bytes`, rounded up to the next possible offset.
 constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + DeviceMemory::kAlignment - 1) / DeviceMemory::kAlignment *
          DeviceMemory::kAlignment;

@@ -366,9 +366,9 @@ bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, Status
   return true;
 }
 
-/// If several stages fail, the error of the earliest frame counts, then that of the earliest stage,
-/// so a run always fails in the same way. Errors of frames at or past the limit are ignored,
-/// because those frames are dropped anyway.
+/// If several stages fail, the error of the earliest frame is reported, or of the earliest stage
+/// for the same frame, so a run always fails in the same way. Errors of frames at or past the limit
+/// are ignored, because those frames are dropped anyway.
 void FrameSchedule::fail(std::size_t stage, std::uint64_t frame, Status status) {
   const bool earlier_stage = failure_ && failure_->frame == frame && stage < failure_->stage;
   if (frame >= limit_ && !earlier_stage) return;
@@ -392,7 +392,7 @@ void FrameSchedule::end_worker() {
   worker_ended_.notify();
 }
 
-// ---- figures
+// ---- statistics
 
 /// Frames that a stage could run: finished by all its producers and not started by the stage.
 std::uint64_t FrameSchedule::waiting(std::size_t stage) const {

@@ -68,7 +68,7 @@ class FrameSchedule {
   Status stop(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
   void cancel() EDGEPIPE_EXCLUDES(mutex_);
 
-  // Waits and questions that change nothing, for any thread.
+  // Waits and queries without side effects, for any thread.
   [[nodiscard]] std::uint64_t submitted() const EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] bool has_slot() const EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] bool has_next() const EDGEPIPE_EXCLUDES(mutex_);
@@ -81,7 +81,7 @@ class FrameSchedule {
   /// Restarts with frame 0; only after await_end().
   void reset() EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Everything but the stages' cores, retries and fallbacks.
+  /// Everything except the stages' cores, retries and fallbacks.
   [[nodiscard]] PipelineStatistics statistics() const EDGEPIPE_EXCLUDES(mutex_);
   /// Adds the recorded spans and the first complete frame.
   void record(PipelineTrace& trace) const EDGEPIPE_EXCLUDES(mutex_);

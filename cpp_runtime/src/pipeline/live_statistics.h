@@ -10,7 +10,8 @@
 //    "live": {...}}
 //
 // The destructor removes the file. A file left behind by a killed process is removed by the next
-// process that starts. If a machine has no such folder, nothing is published, without an error.
+// process that starts. If a machine has no such folder, nothing is published, and that is not an
+// error.
 #pragma once
 
 #include <chrono>

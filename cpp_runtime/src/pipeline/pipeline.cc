@@ -52,7 +52,7 @@ void move_to(const Pipeline::StageThread& host, Pipeline::StageThread& thread) {
 
 }  // namespace
 
-/// The stages on their threads, with what they run on.
+/// The stages on their threads, with the cores that they run on.
 class Pipeline::Machinery {
  public:
   Machinery(Graph graph, DeviceMemory& memory, SlotBuffers buffers, const Options& options);
@@ -257,7 +257,7 @@ Status Pipeline::Machinery::restart(Clock::time_point deadline) {
   if (!status.ok()) {
     schedule_->cancel();
     for (const Worker& worker : workers_) {
-      if (!worker.thread) schedule_->end_worker();  // it never began
+      if (!worker.thread) schedule_->end_worker();  // it never started
     }
   }
   return status;

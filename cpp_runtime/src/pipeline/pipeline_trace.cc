@@ -161,8 +161,8 @@ class Writer {
   }
 
   /// An arrow from the end of a slice to the start of the one that waited for it. Viewers bind an
-  /// arrow to the slice around its time, so it starts a nanosecond before the end, or earlier if a
-  /// polling thread saw the frame before its producer had read the clock.
+  /// arrow to the slice around its time, so it starts a nanosecond before the end. It starts
+  /// earlier if a polling thread saw the frame before its producer had read the clock.
   void add_arrow(const Span& from, std::uint32_t from_thread, const Span& to,
                  std::uint32_t to_thread) {
     const Clock::time_point left =

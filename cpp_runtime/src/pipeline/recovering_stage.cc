@@ -92,7 +92,7 @@ bool RecoveringStage::trial_is_due() {
   return until_trial_ == 0;
 }
 
-/// The frame's result is the fallback's, whatever the device does.
+/// The frame's result is the fallback's, regardless of what the device does.
 Status RecoveringStage::run_trial(std::size_t slot, std::uint64_t frame) {
   const std::vector<BufferView>& outputs = means_.outputs[slot];
   Status trial = run_device(slot);

@@ -9,11 +9,11 @@
 //      |  several trials equal the fallback          every so many frames     v     |  it fails, or
 //      '------------------------------------------------------------------ [ trial ]'  differs
 //
-// A failing device is not a stage's error yet. A repeatable stage (stage.h) whose run ends with
-// kDeadline runs the frame again. If that fails too, after kDevice, or if the device hung too often
-// in its last runs (FaultPolicy), the node's fallback runs this frame and the later ones. Meanwhile
-// the device sometimes runs a frame that the fallback runs too, as a trial. If it gives the same
-// bytes several times in a row, it is used again. Without a fallback the frame fails with the
+// A failing device is not immediately an error of the stage. A repeatable stage (stage.h) whose run
+// ends with kDeadline runs the frame again. If that fails too, after kDevice, or if the device hung
+// too often in its last runs (FaultPolicy), the node's fallback runs this frame and the later ones.
+// Meanwhile the device runs some of the frames too, as trials. If it gives the same bytes as the
+// fallback several times in a row, it is used again. Without a fallback the frame fails with the
 // error.
 #pragma once
 

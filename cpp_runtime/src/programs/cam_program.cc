@@ -178,7 +178,7 @@ PixelFormat own_format(const Preprocess& preprocess) {
 
 void report(const std::string& text) { print_line(stderr, std::string(kProgram) + ": " + text); }
 
-/// `default_s` is the time limit of a source that the user did not give one.
+/// `default_s` is the time limit of a source for which the user gave none.
 SilencePolicy silence_policy(const Options& options, double default_s) {
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1e3)));
@@ -343,7 +343,7 @@ Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Prepr
 }
 
 int run(const Options& options) {
-  // Before all else: a service that cannot report is not worth starting.
+  // Comes first: a service that cannot report must not start.
   Result<ServiceManager> manager = ServiceManager::connect(ServiceManager::from_environment());
   if (!manager.ok()) return report_failure(kProgram, manager.status());
   Result<std::unique_ptr<Session>> opened = Session::open(options.bundle, options.session);

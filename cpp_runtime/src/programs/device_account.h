@@ -1,4 +1,4 @@
-// Which device ran the VTA stages, as programs print it and as a golden run requires it.
+// Which device ran the VTA stages: programs print it, and a golden run checks it.
 //
 //   std::fprintf(stderr, "%s\n", device_line("uio", statistics).c_str());
 //   // VTA stages ran on: uio, but 'body' ran 8 of 8 frames on its ARM fallback

@@ -77,7 +77,7 @@ class OptionTable {
   std::string epilogue_;
 };
 
-/// Reads all of `text` as a number.
+/// Reads the whole `text` as a number.
 template <typename Number>
 bool parse_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -97,7 +97,7 @@ inline std::function<void()> to_true(bool& target) {
   return [&target] { target = true; };
 }
 
-/// Sets a number from `least` to `most`; `expected` is what an error says.
+/// Sets a number from `least` to `most`; `expected` is what an error prints.
 template <typename Number, typename Target>
 OptionTable::Set to_number(Target& target, Number least, Number most, std::string expected) {
   return [&target, least, most, expected = std::move(expected)](const std::string& value) {

@@ -18,7 +18,7 @@
 namespace edgepipe::programs {
 namespace {
 
-constexpr std::chrono::milliseconds kLookInterval{500};  // at the request to end
+constexpr std::chrono::milliseconds kLookInterval{500};  // the time of the request to end
 constexpr std::chrono::milliseconds kReaderPatience{5000};
 constexpr Clock::time_point kNever = Clock::time_point::max();
 

@@ -3,7 +3,8 @@
 //   Result<FileDescriptor> file = create_file("-");  // standard output
 //   Status status = write_all(*file, "a line\n", "-");
 //
-// Nothing is buffered, and a signal loses no byte: what a write has not taken is written again.
+// Nothing is buffered, and a signal loses no byte: the rest of an interrupted write is written
+// again.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +19,8 @@ namespace edgepipe::programs {
 /// Creates a file for writing; - is standard output.
 Result<FileDescriptor> create_file(const std::string& name);
 
-/// Writes everything; blocks while a pipe is full. After a request to end (interruption.h), five
-/// seconds in which the reader takes nothing are an error. An error names the file.
+/// Writes everything; blocks while a pipe is full. After a request to end (interruption.h), it is
+/// an error if the reader takes nothing for five seconds. An error names the file.
 Status write_all(const FileDescriptor& file, std::string_view bytes, const std::string& name);
 
 /// Writes a whole file. After an error there is no file.

@@ -50,7 +50,7 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
   options.session.pipeline.on_fault = [&name](const std::string& what) {
     print_line(stderr, name + ": " + what);
   };
-  // A closed pipe and a file size limit show as failed writes.
+  // A closed pipe or an exceeded file size limit then makes a write fail.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   catch_interrupts();

@@ -20,7 +20,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, allowed);
 }
 
-/// Reads "1" or "0+1"; false for anything else, an index that is repeated or too large included.
+/// Reads "1" or "0+1"; false for anything else, including an index that is repeated or too large.
 bool parse_indices(std::string_view text, std::vector<std::size_t>& indices) {
   indices.clear();
   for (;;) {

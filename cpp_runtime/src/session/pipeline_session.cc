@@ -144,7 +144,7 @@ Result<StageNode> PipelineSession::make_bundle_stage(const StageDescription& sta
     status = check_sizes("outputs", spec->writes, manifest.tensors, stage.writes, tensors);
   }
   if (!status.ok()) return status;
-  StageSpec named = *spec;  // a pipeline may have the same stage twice
+  StageSpec named = *spec;  // a pipeline may contain the same stage twice
   named.name = stage.name;
   return loader.load(bundle, named);
 }

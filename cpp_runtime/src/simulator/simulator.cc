@@ -45,13 +45,13 @@ void compute(const CheckedInstruction& step, Iterations iterations, Sram& sram) 
 /// Steps of one iteration of a GEMM or ALU.
 std::uint32_t width_of(const Instruction& i) { return i.uop_end - i.uop_begin; }
 
-/// How long a LOAD or STORE takes, roughly: its tiles, limited by the buffer, and never nothing.
+/// A rough measure of how long a LOAD or STORE takes: its tiles, limited by the buffer, at least 1.
 std::uint64_t work_of_transfer(const Instruction& i) {
   constexpr std::uint64_t kLeast = 64;
   return std::max(kLeast, std::uint64_t{i.x_size} * i.y_size);
 }
 
-/// Tells when a run has taken too long, at the cost of an addition.
+/// Detects that a run has taken too long, at the cost of an addition.
 class RunLimit {
  public:
   explicit RunLimit(std::chrono::nanoseconds limit) : limit_(limit) {}

@@ -28,7 +28,7 @@ class Sram {
   void load_acc(const Instruction& instruction, const std::byte* dram);
   void store_out(const Instruction& instruction, std::byte* dram) const;
 
-  // GEMM and ALU, in pieces of as many iterations as the caller likes.
+  // GEMM and ALU, in pieces of any number of iterations.
   void gemm(const Instruction& instruction, Iterations iterations);
   void gemm_reset(const Instruction& instruction, Iterations iterations);
   void alu(const Instruction& instruction, Iterations iterations);

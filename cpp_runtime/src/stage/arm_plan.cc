@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kPlanFormat = 2;
 constexpr std::size_t kMostDimensions = 8;
-// Far beyond any network that fits on a board; keeps sums of sizes from overflowing.
+// Far more than any network that fits on a board; prevents overflow in sums of sizes.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 struct NamedType {

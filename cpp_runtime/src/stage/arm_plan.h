@@ -73,8 +73,8 @@ struct ArmPlan {
   /// version, or if there are no kernels for this architecture.
   static Result<ArmPlan> parse(std::span<const std::byte> text, const std::string& where);
 
-  /// The best variant that this processor can run. kUnsupported names the missing feature of the
-  /// last variant, which requires the least.
+  /// The best variant that this processor can run. kUnsupported names the feature that is missing
+  /// for the last variant, which requires the least.
   [[nodiscard]] Result<Variant> runnable_variant() const;
 };
 

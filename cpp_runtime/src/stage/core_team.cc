@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds kPolling{50};
 
 thread_local CoreTeam* current_team = nullptr;
 
-/// A piece that ends by an exception would leave the others running, and their caller waiting.
+/// An exception in one piece would leave the other pieces running and their caller waiting.
 int run_piece(CoreTeam::Body body, void* context, std::size_t piece) {
   try {
     return body(context, piece);
@@ -100,8 +100,7 @@ int CoreTeam::run(std::size_t pieces, Body body, void* context) {
 void CoreTeam::take_pieces(std::uint64_t ticket) {
   const std::uint64_t call = call_of(ticket);
   while (call_of(ticket) == call && pieces_of(ticket) > 0) {
-    // If the call has ended meanwhile, these may belong to another call, but then the exchange
-    // fails.
+    // If the call has ended meanwhile, these may belong to another call; the exchange then fails.
     const Body body = body_.load(std::memory_order_relaxed);
     void* const context = context_.load(std::memory_order_relaxed);
     // Half of a fair share of the remaining pieces: few accesses to the ticket, small shares at the

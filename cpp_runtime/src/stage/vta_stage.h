@@ -40,7 +40,7 @@ class VtaStage final : public Stage {
   [[nodiscard]] std::string_view name() const override { return options_.name; }
 
   /// See Stage. The views must be in the device's memory and at least as large as their regions.
-  /// kDevice for a program that breaks a rule of the accelerator or accesses other memory than its
+  /// kDevice for a program that breaks a rule of the accelerator or accesses memory outside its
   /// regions. Binding a slot again replaces its buffers.
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override;

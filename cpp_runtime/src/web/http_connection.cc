@@ -31,7 +31,7 @@ bool HttpConnection::receive() {
     if (count == 0) return false;
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     if (!keeps) continue;
-    // The time for a request that follows another one starts with its first byte.
+    // For a request that follows another one, the time starts with its first byte.
     if (received_.empty() && was_answered_) since_ = Clock::now();
     received_.append(piece, static_cast<std::size_t>(count));
   }

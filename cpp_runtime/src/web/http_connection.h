@@ -1,5 +1,5 @@
-// HttpConnection: one reader's socket; what has arrived, what still has to be sent, and how long
-// the reader may take.
+// HttpConnection: one reader's socket, what has arrived, what remains to be sent, and how long the
+// reader may take.
 //
 //   if (!connection.receive()) close it;        // the socket is readable
 //   connection.queue(text);
@@ -56,8 +56,8 @@ class HttpConnection {
   /// Sends the answer to the first `request_bytes` received.
   void answer(const HttpReply& reply, std::size_t request_bytes, bool keep_alive);
 
-  /// Queues those of `newest` that this stream has not had. A reader that still has bytes to take
-  /// skips them. False if nothing was queued.
+  /// Queues the events of `newest` that this stream has not had. A reader that still has bytes to
+  /// take skips them. False if nothing was queued.
   bool offer(const std::vector<SharedText>& newest);
 
   /// Writes as much as the socket takes, and goes on to the next state after the last byte. False
@@ -72,12 +72,13 @@ class HttpConnection {
   /// Whether the answer is a stream, even if none of it is sent yet.
   [[nodiscard]] bool is_stream() const { return is_stream_; }
 
-  /// Whether a full server may close this connection for a new one: no whole request has come.
+  /// Whether a full server may close this connection for a new one, because no whole request has
+  /// come.
   [[nodiscard]] bool is_waiting() const {
     return state_ == State::kLeaving || state_ == State::kReading;
   }
 
-  /// Whether the reader has taken longer than it may. To be asked several times a second.
+  /// Whether the reader has taken longer than it may. Must be called several times a second.
   bool is_overdue(Clock::time_point now);
 
   /// Makes closing discard what the reader has not taken, so that the kernel keeps none of it.

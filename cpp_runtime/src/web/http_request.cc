@@ -89,7 +89,7 @@ HttpParse parse_request_line(std::string_view line) {
   return parse;
 }
 
-/// Takes over what a field says. Returns why the request is refused, or "".
+/// Applies a field to the request. Returns why the request is refused, or "".
 std::string_view take_field(std::string_view name, std::string_view value, HttpRequest& request) {
   if (same_text(name, "Host")) {
     if (!request.host.empty()) return "more than one Host";

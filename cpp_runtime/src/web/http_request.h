@@ -1,4 +1,4 @@
-// parse_http_request: the head of an HTTP request, strictly read (RFC 9112).
+// parse_http_request: parses the head of an HTTP request strictly (RFC 9112).
 //
 //   const HttpParse parse = parse_http_request(received);
 //   if (parse.state == HttpParse::State::kComplete) answer(parse.request);

@@ -35,7 +35,7 @@ constexpr int kReservedFiles = 64;       // for the rest of the program
 constexpr unsigned kReadable = EPOLLIN;
 constexpr unsigned kWritable = EPOLLOUT;
 
-// epoll's data for what is not a connection.
+// epoll's data for file descriptors that are not connections.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kWake = 1;
 constexpr std::uint64_t kFirstConnection = 2;
@@ -126,7 +126,7 @@ Status HttpServer::open() {
 HttpServer::~HttpServer() {
   ending_ = true;
   const std::uint64_t one = 1;
-  static_cast<void>(!::write(wake_.number(), &one, sizeof(one)));  // full: it wakes up anyway
+  static_cast<void>(!::write(wake_.number(), &one, sizeof(one)));  // full: it will wake up anyway
 }
 
 std::string HttpServer::url() const {
@@ -217,7 +217,7 @@ void HttpServer::close_overdue(Clock::time_point now) {
 // ---- connections
 
 void HttpServer::accept_all() {
-  constexpr int kAtOnce = 64;  // the readers that are here are served in between
+  constexpr int kAtOnce = 64;  // connected readers are served in between
   for (int count = 0; count < kAtOnce && accept_one(); ++count) {
   }
 }
@@ -234,7 +234,7 @@ bool HttpServer::accept_one() {
     const bool none_waits = !found && errno == EAGAIN;
     socket = FileDescriptor();
     reserve_ = FileDescriptor(open_reserve());
-    // Another thread may have taken the reserve's place, and the limit may have been lowered.
+    // Another thread may have taken the reserved descriptor, and the limit may have been lowered.
     if (!reserve_.valid() || !(found || none_waits)) pause_accepting();
     return found && accepting_;
   }
@@ -249,12 +249,12 @@ bool HttpServer::accept_one() {
           .emplace(next_number_++,
                    Reader{.connection = HttpConnection(std::move(socket), options_.patience)})
           .first;
-  // Mostly, the request is already here.
+  // Usually the request has already arrived.
   if (!reader->second.connection.receive() || !advance(*reader)) close(reader);
   return true;
 }
 
-/// Leaves new connections in the queue for a moment, without looking at it.
+/// Leaves new connections in the queue for a moment, without polling it.
 void HttpServer::pause_accepting() {
   accepting_ = false;
   next_accept_ = Clock::now() + kCheck;
@@ -274,8 +274,8 @@ void HttpServer::watch_listener(unsigned events) {
   static_cast<void>(::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, listener_.number(), &event));
 }
 
-/// Makes room for a connection, if need be by closing the oldest one without a whole request: more
-/// connections than these cannot keep a reader out by sending theirs slowly.
+/// Makes room for a connection, if necessary by closing the oldest one without a whole request. So
+/// clients that send their requests slowly cannot keep readers out.
 bool HttpServer::make_room() {
   if (static_cast<int>(readers_.size()) - streams_ < kOtherConnections) return true;
   const auto oldest = std::ranges::find_if(

@@ -68,7 +68,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Says that `content` has new events. Cheap without readers. Does not block; any thread.
+  /// Announces that `content` has new events. Cheap if there are no readers. Does not block; any
+  /// thread.
   void wake();
 
   [[nodiscard]] int port() const { return port_; }
@@ -109,7 +110,7 @@ class HttpServer {
   const int port_;
   FileDescriptor epoll_;
   FileDescriptor wake_;     // an eventfd
-  FileDescriptor reserve_;  // given up to accept and close a connection without any other
+  FileDescriptor reserve_;  // closed to accept and close a connection when no other is free
   std::atomic<bool> ending_{false};
   std::atomic<bool> wanted_{false};  // the thread waits for new events
 

@@ -49,7 +49,7 @@ Status check_token(std::string_view token) {
   return {};
 }
 
-/// The names that this machine has without asking anyone.
+/// The names of this machine that need no look-up.
 std::vector<std::string> own_names() {
   std::vector<std::string> names{"localhost"};
   char name[256] = {};

@@ -3,10 +3,10 @@
 //   Result<PageAccess> access = PageAccess::create({.names = {"door.example"}, .token = token});
 //   if (std::optional<HttpReply> refusal = access->refuse(request)) ...
 //
-// Host: a page of another site whose name is made to lead to this address (DNS rebinding) sends its
-// own name. Accepted are addresses in digits, localhost, this machine's own name (also as
-// NAME.local) and the given names. Password: HTTP's Basic scheme with any user name, for browsers,
-// or Bearer, for programs; the time of the comparison does not depend on the token's content. The
+// Host: a page of another site whose name was made to resolve to this address (DNS rebinding) sends
+// that name. Only numeric addresses, localhost, this machine's own name (also as NAME.local) and
+// the given names are accepted. Password: HTTP's Basic scheme with any user name, for browsers, or
+// Bearer, for programs; the time of the comparison does not depend on the token's content. The
 // connection is not encrypted; a reverse proxy can add TLS. Values are immutable; any thread.
 #pragma once
 
@@ -26,7 +26,7 @@ class PageAccess {
  public:
   struct Options {
     std::vector<std::string> names = {};  // further host names, without a port
-    std::string token = {};               // empty: everybody may read
+    std::string token = {};               // empty: anyone may read
     std::string advice = {};              // how to allow a name, added to the answer about one
   };
 

@@ -4,7 +4,8 @@
 //   std::array<std::byte, 64> seen;
 //   Status status = view.read(buffer.device_address(), seen);
 //
-// The CPU's own pointer does not show what the accelerator sees: caches, or a copy, lie between.
+// The CPU's own pointer does not show what the accelerator sees: there may be caches or a copy in
+// between.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +30,11 @@ class AcceleratorView {
   /// size are multiples of 64.
   virtual Status read(std::uint64_t address, std::span<std::byte> to) = 0;
 
-  /// The accelerator writes `from` there. As read.
+  /// Writes `from` to `address` as the accelerator would. The same limits as for read().
   virtual Status write(std::uint64_t address, std::span<const std::byte> from) = 0;
 };
 
-/// Another DeviceMemory shows by `translate` what the accelerator sees, as a simulator's does.
+/// Uses another DeviceMemory whose `translate` gives what the accelerator sees, as for a simulator.
 class TranslatedView final : public AcceleratorView {
  public:
   /// `accelerators_side` is borrowed.
@@ -46,11 +47,11 @@ class TranslatedView final : public AcceleratorView {
   DeviceMemory& memory_;
 };
 
-/// The accelerator itself copies, by small programs. Its buffers are in the device's memory.
+/// Lets the accelerator itself copy, with small programs. The buffers are in the device's memory.
 class DeviceView final : public AcceleratorView {
  public:
   /// `device` is borrowed; its accelerator has square blocks (block_in = block_out), and a tile of
-  /// at most 64 bytes. kOutOfMemory when its memory has no room.
+  /// at most 64 bytes. kOutOfMemory if its memory has no room.
   static Result<std::unique_ptr<DeviceView>> create(Device& device);
 
   Status read(std::uint64_t address, std::span<std::byte> to) override;

@@ -1,5 +1,5 @@
-// How often the test program has called operator new, which allocation_counter.cc replaces, and
-// calls that fail.
+// Counts the test program's calls of operator new, which allocation_counter.cc replaces, and makes
+// calls fail on request.
 #pragma once
 
 namespace edgepipe::conformance {

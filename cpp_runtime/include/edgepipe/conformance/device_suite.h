@@ -21,7 +21,7 @@
 
 namespace edgepipe::conformance {
 
-/// A device and all that it stands on, for one test.
+/// A device with everything that it needs, for one test.
 class DeviceUnderTest : public UnderTest {
  public:
   [[nodiscard]] virtual Device& device() = 0;

@@ -1,4 +1,4 @@
-// Implementation: what a conformance suite needs to know of one implementation of an interface.
+// Implementation: what a conformance suite needs to know about one implementation.
 //
 //   using namespace edgepipe::conformance;
 //   INSTANTIATE_TEST_SUITE_P(Mine, DeviceConformance,
@@ -12,7 +12,8 @@
 // * kNotFound from `create` means that the implementation is not on this machine. Its tests are
 //   skipped with that reason; where the environment variable CI is set, they fail.
 // * A promise in `deviations` is expected to be broken: its test still runs, and is skipped with
-//   the reason when it fails. When it passes, that is the failure: the deviation is gone.
+//   the reason when it fails. If it passes, that is reported as a failure, because the deviation no
+//   longer exists.
 // * If a test does not end within two minutes, the program names it and exits.
 // * At the end the program prints what ran, for each suite and implementation.
 #pragma once
@@ -46,7 +47,7 @@ namespace edgepipe::conformance {
 ::testing::AssertionResult same(std::span<const std::int8_t> found,
                                 std::span<const std::int8_t> expected);
 
-/// One implementation and all that it stands on, for one test. Each suite derives from it.
+/// One implementation with everything that it needs, for one test. Each suite derives from it.
 class UnderTest {
  public:
   UnderTest() = default;
@@ -58,11 +59,11 @@ class UnderTest {
 /// Promises that an implementation breaks, by the test's name, with the reason.
 using Deviations = std::map<std::string, std::string>;
 
-/// A new Subject, of any derived class, or why there is none.
+/// Creates a new Subject of any derived class, or returns why it cannot.
 template <typename Subject>
 class Created {
  public:
-  // Implicit, so that a function returns what it has as it is.
+  // Implicit, so that a function can return a Subject, a Status or a Result directly.
   template <typename Derived>
   Created(std::unique_ptr<Derived> subject) : subject_(std::move(subject)) {}
   Created(Status status) : status_(std::move(status)) {}
@@ -96,7 +97,7 @@ void PrintTo(const Implementation<Subject>& implementation, std::ostream* out) {
   *out << implementation.name;
 }
 
-/// Watches over one test: its deadline, and what becomes of its failures. Used by Conformance.
+/// Watches one test: enforces its deadline and decides what its failures mean. Used by Conformance.
 class Watch {
  public:
   Watch();

@@ -4,7 +4,7 @@
 //   std::memset(program.int8_at(ProductProgram::kInpOffset), 1, device.accelerator().inp_bytes());
 //   Status status = program.run();
 //
-// Tests change its instructions or memory and look at what the device says. Not thread-safe; the
+// Tests change its instructions or memory and check what the device reports. Not thread-safe; the
 // device outlives it.
 #pragma once
 
@@ -26,7 +26,7 @@ class ProductProgram {
   // Positions of the instructions.
   enum : std::size_t { kLoadUop, kLoadWgt, kLoadInp, kReset, kGemm, kStore, kFinish };
 
-  // Where things lie in `data`.
+  // Offsets in `data`.
   static constexpr std::size_t kDataBytes = 16384;
   static constexpr std::size_t kUopOffset = 0;
   static constexpr std::size_t kWgtOffset = 4096;
@@ -53,20 +53,20 @@ class ProductProgram {
     return reinterpret_cast<std::int8_t*>(data.data() + offset);
   }
 
-  /// Fills the weights and several inputs with numbers that `seed` determines.
+  /// Fills the weights and several inputs with numbers derived from `seed`.
   void fill(std::uint32_t seed);
 
-  /// What y must be for the input so many tiles after kInpOffset: batch x block_out values.
+  /// The expected y for the input `tile` tiles after kInpOffset: batch x block_out values.
   [[nodiscard]] std::vector<std::int8_t> product(std::size_t tile = 0) const;
 
-  /// The output so many tiles after kOutOffset.
+  /// The output that is `tile` tiles after kOutOffset.
   [[nodiscard]] std::vector<std::int8_t> output(std::size_t tile = 0) const;
 
   /// Puts the instructions into new device memory.
   void write();
   void write(std::span<const InstructionWord> words);
 
-  /// What was written last, as a run.
+  /// A submission that runs what was written last.
   [[nodiscard]] Submission submission(std::span<const LayerRange> layers = {}) const;
 
   /// Flushes `data`, runs what was written last and invalidates `data`.

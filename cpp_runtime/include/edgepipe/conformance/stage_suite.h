@@ -28,25 +28,26 @@ namespace edgepipe::conformance {
 /// The bytes of several tensors, in the order of a stage's inputs or outputs.
 using Tensors = std::vector<std::vector<std::byte>>;
 
-/// A stage and what it is to compute, for one test.
+/// A stage and its expected results, for one test.
 class StageUnderTest : public UnderTest {
  public:
-  /// A new stage: no slot of it is bound.
+  /// A new stage, with no slot bound.
   [[nodiscard]] virtual Stage& stage() = 0;
 
-  /// Where its buffers are from: the memory of its device, or HostMemory where it has none.
+  /// The memory for its buffers: that of its device, or HostMemory if it has none.
   [[nodiscard]] virtual DeviceMemory& memory() = 0;
 
   [[nodiscard]] virtual std::vector<std::size_t> input_bytes() const = 0;
   [[nodiscard]] virtual std::vector<std::size_t> output_bytes() const = 0;
 
-  /// Inputs for a frame, others for each seed. Random bytes, unless the stage needs better ones.
+  /// Inputs for a frame, different for each seed. Random bytes, unless the stage needs other
+  /// values.
   [[nodiscard]] virtual Tensors inputs(std::uint32_t seed) const;
 
-  /// What the stage makes of `inputs`.
+  /// The outputs that the stage must compute from `inputs`.
   [[nodiscard]] virtual Tensors expected(const Tensors& inputs) const = 0;
 
-  /// Inputs with which a run fails; none if there are none.
+  /// Inputs that make a run fail; nullopt if no inputs do.
   [[nodiscard]] virtual std::optional<Tensors> failing_inputs() const { return std::nullopt; }
 };
 

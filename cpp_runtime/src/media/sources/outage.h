@@ -1,4 +1,4 @@
-// Outage: whether a live source delivers pictures, and what is known if it does not.
+// Outage: whether a live source delivers pictures, and since when and why it does not.
 //
 //   Outage outage("/dev/video0", policy);
 //   outage.delivered();                        // for every picture
@@ -27,13 +27,13 @@ class Outage {
   /// A picture has arrived; ends an outage.
   void delivered() EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The source waits. If it may do so for as long as it likes, this is progress.
+  /// The source waits. Counts as progress if there is no limit to how long it may wait.
   void waiting() EDGEPIPE_EXCLUDES(mutex_);
 
   /// Whether the time limit has passed since the last picture or attempt, or since excused().
   [[nodiscard]] bool silent() const EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Restarts the time limit: the source could not deliver, which is not its fault.
+  /// Restarts the time limit: the source was prevented from delivering.
   void excused() EDGEPIPE_EXCLUDES(mutex_);
 
   /// The source failed, as `text` says, and has been closed; begins an outage or continues it.
@@ -49,7 +49,7 @@ class Outage {
   /// Sets silences, reconnects, steps and outage.
   void count_in(SourceCounters& counters) const EDGEPIPE_EXCLUDES(mutex_);
 
-  /// What the present outage, or the last one, began with; "" if there was none.
+  /// The error that began the present or last outage; "" if there was none.
   [[nodiscard]] std::string fault() const EDGEPIPE_EXCLUDES(mutex_);
 
  private:

@@ -17,7 +17,7 @@ class Pacer {
   /// not catch up.
   bool wait(const std::atomic<bool>& stop);
 
-  /// Grows with every wait, and ten times a second during one. For any thread.
+  /// Increases with every wait, and ten times a second during a wait. For any thread.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
  private:

@@ -117,7 +117,7 @@ void PictureInput::release_waiting() {
   begun_.notify();
 }
 
-/// Runs on the first stage's thread. Without a picture, the frame has been fitted before: the
+/// Runs on the first stage's thread. Without a picture, the frame has already been fitted: the
 /// stage's device failed, and the stage or its fallback runs the frame again.
 Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
   PictureLease lease;

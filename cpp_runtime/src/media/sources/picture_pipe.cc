@@ -66,7 +66,7 @@ class PicturePipe final : public PictureSource {
   std::atomic<std::uint64_t> taken_{0};
 };
 
-/// Outlives its writers: when one ends or falls silent, it waits for the next.
+/// Continues after its writer: when one ends or falls silent, it waits for the next.
 class PictureFifo final : public PictureSource {
  public:
   PictureFifo(std::filesystem::path path, const Picture& shape, const SilencePolicy& policy)
@@ -101,7 +101,7 @@ class PictureFifo final : public PictureSource {
   [[nodiscard]] SourceCounters counters() const override {
     SourceCounters counters{.captured = taken_, .taken = taken_};
     outage_.count_in(counters);
-    // A writer that is silent within its time limit, or whose picture is not complete yet.
+    // The writer is silent but within its time limit, or its picture is not complete yet.
     if (policy_.limit.count() == 0) counters.steps += waits_;
     return counters;
   }

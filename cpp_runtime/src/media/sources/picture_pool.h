@@ -17,9 +17,9 @@ namespace edgepipe {
 
 class PicturePool final : public PictureOwner, public std::enable_shared_from_this<PicturePool> {
  public:
-  /// Lends a free buffer as a picture of `shape`, large enough for it without padding. Never waits:
-  /// a reader holds at most kMostLent buffers, and there is one more. Allocates when the size
-  /// grows.
+  /// Lends a free buffer as a picture of `shape`, large enough for it without padding. Never waits,
+  /// because a reader holds at most kMostLent buffers and the pool has one more. Allocates when the
+  /// size grows.
   PictureLease lend(const Picture& shape) EDGEPIPE_EXCLUDES(mutex_);
 
   void give_back(std::size_t buffer) override EDGEPIPE_EXCLUDES(mutex_);

@@ -1,4 +1,4 @@
-// kStopInterval: how often a source that waits looks whether it shall stop.
+// kStopInterval: how often a waiting source checks whether it must stop.
 #pragma once
 
 #include <chrono>

@@ -34,7 +34,7 @@ V4l2Camera::~V4l2Camera() {
   if (thread_) thread_->join();
 }
 
-/// The body of the capturing thread. A failed allocation costs a picture, or time.
+/// The body of the capturing thread. A failed allocation loses a picture or delays the next one.
 void V4l2Camera::capture() {
   while (!ending_) {
     const Status status = or_out_of_memory([this] {
@@ -66,7 +66,8 @@ void V4l2Camera::capture_one() {
 }
 
 /// Closes the device. A driver streams to one opener at a time, and a lease keeps the stream open,
-/// so the newest picture goes, too; the reader's pictures go when they have been read.
+/// so the newest picture is dropped, too; the reader's pictures are returned once they have been
+/// read.
 void V4l2Camera::disconnect() {
   stream_.reset();
   sequence_.reset();

@@ -145,9 +145,9 @@ Status V4l2Stream::map_buffers(unsigned count) {
   request.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   request.memory = V4L2_MEMORY_MMAP;
   if (calls_.ioctl(file_, VIDIOC_REQBUFS, &request) < 0) return failed("allocates no buffers");
-  // Needed: the newest picture, one buffer to fill, and one with the reader, or two while a stage
-  // still reads its picture. With only three buffers, the driver then has none to fill and misses a
-  // picture.
+  // One buffer is needed for the newest picture, one for the driver to fill, and one for the
+  // reader, or two while a stage still reads its picture. With only three buffers, the driver then
+  // has none to fill and misses a picture.
   if (request.count < 3 || request.count > kMostBuffers) {
     return Status(Code::kDevice, path_ + ": gives " + std::to_string(request.count) +
                                      " buffers, expected 3 to " + std::to_string(kMostBuffers));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::chrono::seconds kDecoderEnds{5};
 
-/// The command that decodes any video file to a stream of PPM pictures, one for each coded frame:
-/// timestamps are ignored, so no frame is repeated or dropped to keep a rate.
+/// The command that decodes any video file to a stream of PPM pictures, one for each coded frame.
+/// Timestamps are ignored, so no frame is repeated or dropped to keep a rate.
 std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop,
                                     std::uint64_t most_pixels) {
   std::vector<std::string> arguments{"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error"};
@@ -25,7 +25,7 @@ std::vector<std::string> decoder_of(const std::filesystem::path& path, bool loop
   // Prevents file names from being parsed as a protocol or an option.
   arguments.insert(arguments.end(), {"-i", "file:" + path.string(), "-map", "0:v:0"});
   arguments.insert(arguments.end(), {"-vf", "settb=1/25,setpts=N", "-r", "25"});
-  // From deeper colours (HDR, gray16), ffmpeg would produce 16 bits per channel.
+  // For deeper colours (HDR, gray16), ffmpeg would produce 16 bits per channel.
   arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"});
   return arguments;
 }
@@ -91,7 +91,7 @@ class VideoFile final : public PictureSource {
     return true;
   }
 
-  /// Replaces the error of a truncated video by the decoder's own message, if there is one.
+  /// Replaces the error of a truncated video with the decoder's own message, if there is one.
   Status lost(const Status& status) {
     if (status.code() == Code::kDeadline) {
       return Status(Code::kDeadline,
