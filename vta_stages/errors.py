@@ -55,7 +55,7 @@ class EncodingError(EdgepipeError):
 
 
 class LayerError(EdgepipeError):
-    """A layer that the VTA compiler refuses, with the numbers that say why."""
+    """A layer that the VTA compiler refuses, with the numbers that explain why."""
 
 
 class VerificationError(EdgepipeError):
@@ -63,4 +63,4 @@ class VerificationError(EdgepipeError):
 
 
 class ProgramError(EdgepipeError):
-    """A program that is put together wrongly, or whose files are missing, truncated or altered."""
+    """A program whose parts contradict each other, or whose files are missing or damaged."""

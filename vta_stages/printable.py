@@ -29,6 +29,6 @@ def printable(text: str) -> str:
     """Return ``text`` on one line, without a character that controls a terminal.
 
     Line breaks, C0 and C1 controls, DEL and marks of the writing direction become escapes such as
-    ``\\u001b``. Everything else stays, also tabs.
+    ``\\u001b``. Everything else stays, including tabs.
     """
     return text.translate(_ESCAPES)

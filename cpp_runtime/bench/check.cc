@@ -1,4 +1,4 @@
-// edgepipe-bench-check: how long a bundle's VTA programs take to check when they are loaded.
+// edgepipe-bench-check: the time to check a bundle's VTA programs when they are loaded.
 //
 //   edgepipe-bench-check BUNDLE
 //

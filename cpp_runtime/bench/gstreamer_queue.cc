@@ -12,8 +12,8 @@ struct GstreamerQueue::Impl {
   int core;
   bool pinned = false;
   GstElement* queue = nullptr;
-  GstPad* source = nullptr;  // ours, before the queue
-  GstPad* sink = nullptr;    // ours, after it; its private data is this
+  GstPad* source = nullptr;  // this object's, before the queue
+  GstPad* sink = nullptr;    // this object's, after the queue; its private data is this
 
   /// Runs on the queue's thread.
   static GstFlowReturn chain(GstPad* pad, GstObject*, GstBuffer* buffer) {

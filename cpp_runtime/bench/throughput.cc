@@ -2,9 +2,9 @@
 //
 //   edgepipe-bench-throughput         prints one JSON object
 //
-// Two stages, each on its own core, compute for 5 ms and for 20 ms; efficiency is the frames per
-// second over those of the slower stage alone. Both cores must be free: time that
-// a stage waits for its core is counted too.
+// Two stages, each on its own core, compute for 5 ms and for 20 ms; efficiency is the rate relative
+// to that of the slower stage alone. Both cores must be free, because the time that a stage waits
+// for its core counts too.
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -30,13 +30,13 @@ void poison(ProductProgram& program, const Device& device) {
               2 * device.accelerator().out_bytes());
 }
 
-/// Lets the program store its output so many tiles further on.
+/// Makes the program store its output `tile` tiles after kOutOffset.
 void store_at_tile(ProductProgram& program, std::uint32_t tile) {
   program.instructions[ProductProgram::kStore].dram_base =
       program.element(MemoryType::kOut, ProductProgram::kOutOffset) + tile;
 }
 
-/// Runs a product on fresh numbers and looks at the result.
+/// Runs a product on new numbers and checks the result.
 void expect_product(Device& device, ProductProgram& program, std::uint32_t seed) {
   program.fill(seed);
   poison(program, device);
@@ -56,13 +56,14 @@ void insert_after_product(ProductProgram& program, Instruction instruction) {
   program.insert(ProductProgram::kStore, instruction);
 }
 
-/// A program that takes about `kLongRun`, so that others can meet it while it runs: many GEMM
+/// A program that takes about `kLongRun`, long enough to do other things while it runs: many GEMM
 /// instructions of 2^16 steps. Its result is the number of steps that went into one accumulator.
 class LongProgram {
  public:
   static constexpr std::chrono::milliseconds kLongRun{300};
 
-  /// `implementation` tells the devices apart whose speed is known already; `times` as long.
+  /// `implementation` identifies devices whose speed is already known; `times` makes the run
+  /// longer.
   LongProgram(Device& device, const std::string& implementation, std::uint32_t times = 1)
       : device_(device), program_(device) {
     constexpr std::uint32_t kSample = 16;
@@ -71,7 +72,7 @@ class LongProgram {
     if (count == 0) {
       resize(kSample);
       Clock::duration shortest = Clock::duration::max();
-      for (int sample = 0; sample < 5; ++sample) {  // others may have had the processor meanwhile
+      for (int sample = 0; sample < 5; ++sample) {  // the processor may have been busy
         const Clock::time_point before = Clock::now();
         EXPECT_TRUE(run(program_.submission()).ok());
         shortest = std::min(shortest, std::max<Clock::duration>(Clock::now() - before, 1us));
@@ -133,7 +134,7 @@ class LongProgram {
   std::int8_t sum_ = 0;
 };
 
-/// Runs a long program on its own thread; the constructor returns once it has begun.
+/// Runs a long program on a separate thread; the constructor returns once it has begun.
 class Occupant {
  public:
   Occupant(Device& device, const std::string& implementation, std::uint32_t times = 1)
@@ -282,7 +283,7 @@ TEST_P(DeviceConformance, PreparesWithoutRunning) {
   device().memory().flush(program.data.view());
   program.write();
   Submission submission = program.submission();
-  submission.time_limit = 0ns;  // is run's alone
+  submission.time_limit = 0ns;  // only run() needs it
   const Status prepared = device().prepare(submission);
   ASSERT_TRUE(prepared.ok()) << prepared.message();
   device().memory().invalidate(program.data.view());
@@ -295,7 +296,7 @@ TEST_P(DeviceConformance, RunsAProgramAsItIsNow) {
   ProductProgram program(device());
   program.fill(2);
   ASSERT_TRUE(program.run().ok());
-  // The same memory holds another program now: it stores one tile further on.
+  // Now the same memory holds another program, which stores one tile later.
   store_at_tile(program, 1);
   const InstructionWord word = *InstructionCodec(device().accelerator())
                                     .encode(program.instructions[ProductProgram::kStore]);
@@ -322,7 +323,7 @@ TEST_P(DeviceConformance, ForgetsAProgramWhoseMemoryWasReleased) {
   }
 }
 
-TEST_P(DeviceConformance, ReadsTheMicroOpsAnewInEveryRun) {
+TEST_P(DeviceConformance, ReadsTheMicroOpsAgainInEveryRun) {
   ProductProgram program(device());
   program.instructions[ProductProgram::kLoadInp].x_size = 2;
   program.fill(2);
@@ -389,8 +390,8 @@ TEST_P(DeviceConformance, DoesNotWaitForTheModelledTime) {
 
 // ---- deadlines ---------------------------------------------------------------------------------
 
-// Some tests need a program that is long against a limit. A busy machine can spoil that, so they
-// try again with a longer one; a device that breaks the promise breaks it every time.
+// Some tests need a program that takes much longer than a limit. On a busy machine it may not, so
+// they try again with a longer one; a device that breaks the promise breaks it every time.
 
 TEST_P(DeviceConformance, EndsAtItsTimeLimitAndRunsAgain) {
   Status status;
@@ -465,7 +466,7 @@ TEST_P(DeviceConformance, GivesUpWaitingAtTheTurnDeadline) {
 // ---- threads -----------------------------------------------------------------------------------
 
 TEST_P(DeviceConformance, ServesRunsInTheOrderInWhichTheyCame) {
-  // Run n makes 4 * x + n of one shared x, so that the last x tells the order of all four.
+  // Run n replaces a shared x with 4 * x + n, so the last x shows the order of all four.
   constexpr std::int32_t kRuns = 4;
   const Accelerator& a = device().accelerator();
   const Buffer shared = *device().memory().allocate(DeviceMemory::kAlignment);
@@ -559,7 +560,7 @@ struct FencedIn {
     program.fill(1);
   }
 
-  /// What the device says to it, which is the same before the first run and in it.
+  /// The device's error for it, which is the same before and during the first run.
   Status refusal(Device& device) {
     program.write();
     Submission submission = program.submission();
@@ -575,7 +576,7 @@ struct FencedIn {
 };
 
 TEST_P(DeviceConformance, RefusesAccessToMemoryThatIsNotTheProgramsOwn) {
-  // Memory of somebody else, which must stay as it is.
+  // Memory of another program, which must not change.
   const Buffer other = *device().memory().allocate(DeviceMemory::kAlignment);
   const auto foreign =
       static_cast<std::uint32_t>(other.device_address() / device().accelerator().out_bytes());

@@ -74,7 +74,7 @@ std::string promise() {
   return name.substr(0, name.find('/'));
 }
 
-/// Ends the program if it is not told in time that the test has ended.
+/// Ends the program unless stop() is called in time.
 class Deadline {
  public:
   Deadline()

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kAlignment = DeviceMemory::kAlignment;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kBytes = 256;  // of the buffers that the accelerator's side is compared on
+constexpr std::size_t kBytes = 256;  // of the buffers whose accelerator side is compared
 constexpr std::byte kMark{0x3C};
 
 /// The part [offset, offset + bytes) of a buffer.
@@ -29,7 +29,7 @@ std::vector<std::byte> contents(const Buffer& buffer) {
   return {buffer.data(), buffer.data() + buffer.bytes()};
 }
 
-/// Bytes that are all different from zero and from each other's neighbours.
+/// Bytes that all differ from zero and from their neighbours.
 std::vector<std::byte> pattern(std::uint32_t seed) {
   std::vector<std::byte> bytes;
   for (std::uint32_t n = 0; n < kBytes; ++n) {
@@ -83,7 +83,7 @@ TEST_P(MemoryConformance, AllocationsAreZeroForTheCpu) {
 }
 
 TEST_P(MemoryConformance, AllocationsAreZeroForTheAccelerator) {
-  for (int round = 0; round < 3; ++round) {  // of which the later ones reuse the first one's memory
+  for (int round = 0; round < 3; ++round) {  // later rounds reuse the memory of the first
     const Buffer buffer = *memory().allocate(kBytes);
     EXPECT_TRUE(same(seen_by(accelerator(), buffer), std::vector<std::byte>(kBytes)))
         << "round " << round;
@@ -118,7 +118,7 @@ TEST_P(MemoryConformance, LiveAllocationsNeverOverlap) {
   }
 }
 
-TEST_P(MemoryConformance, NoBytesCountAsOne) {
+TEST_P(MemoryConformance, ZeroBytesCountAsOne) {
   const Buffer first = *memory().allocate(0);
   const Buffer second = *memory().allocate(0);
   EXPECT_EQ(first.bytes(), 1U);
@@ -127,7 +127,7 @@ TEST_P(MemoryConformance, NoBytesCountAsOne) {
   EXPECT_TRUE(memory().translate(first.device_address(), 1).ok());
 }
 
-TEST_P(MemoryConformance, SaysHowMuchWasWantedWhenItIsFullAndGoesOn) {
+TEST_P(MemoryConformance, ReportsTheRequestWhenItIsFullAndContinues) {
   constexpr std::size_t kMostBuffers = 1024;
   std::vector<Buffer> buffers;
   Status status;
@@ -145,7 +145,7 @@ TEST_P(MemoryConformance, SaysHowMuchWasWantedWhenItIsFullAndGoesOn) {
   EXPECT_TRUE(memory().allocate(kMiB).ok()) << "what was released can be had again";
 }
 
-TEST_P(MemoryConformance, RefusesWhatNoMachineHas) {
+TEST_P(MemoryConformance, RefusesMoreThanAnyMachineHas) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   for (const std::size_t bytes : {kMost, kMost - 1, kMost - kAlignment + 1, kMost / 2 + 1}) {
     const Status status = memory().allocate(bytes).status();
@@ -154,7 +154,7 @@ TEST_P(MemoryConformance, RefusesWhatNoMachineHas) {
   EXPECT_TRUE(memory().allocate(1).ok());
 }
 
-TEST_P(MemoryConformance, GivesReleasedMemoryOutAgain) {
+TEST_P(MemoryConformance, ReusesReleasedMemory) {
   for (int round = 0; round < 256; ++round) {
     const Result<Buffer> buffer = memory().allocate(kMiB);
     ASSERT_TRUE(buffer.ok()) << "round " << round << ": " << buffer.status().message();

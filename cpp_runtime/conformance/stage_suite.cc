@@ -13,7 +13,7 @@
 namespace edgepipe::conformance {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // what stage.h promises a stage of its buffers
+constexpr std::size_t kAlignment = 64;  // what stage.h promises about a stage's buffers
 constexpr std::byte kGuard{0xA7};
 
 /// The buffers of one slot. Each has guards around it, and is aligned to exactly 64 bytes.
@@ -54,7 +54,7 @@ class SlotBuffers {
   }
 
  private:
-  /// Another one for each buffer, so that a copy of one's guards does not pass for another's.
+  /// Different for each buffer, so that a copy of one buffer's guards does not pass for another's.
   [[nodiscard]] std::byte guard_of(std::size_t buffer) const {
     return static_cast<std::byte>(std::to_integer<std::size_t>(guard_) + buffer);
   }

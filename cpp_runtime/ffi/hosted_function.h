@@ -21,7 +21,7 @@ class HostedFunction {
   /// error.
   explicit HostedFunction(tvm::ffi::Function function) : function_(std::move(function)) {}
 
-  /// What the tensors keep alive, so that a function may still read one after the pipeline has
+  /// The memory that the tensors keep alive, so a function may read one even after the pipeline has
   /// ended. Call it before the first frame.
   void set_memory(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
 

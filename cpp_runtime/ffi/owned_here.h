@@ -1,4 +1,4 @@
-// OwnedHere: a pointer to an object whose threads and files belong to the process that made it.
+// OwnedHere: a pointer to an object whose threads and files belong to the process that created it.
 //
 //   OwnedHere<Session> session(opened.release());
 //
@@ -31,7 +31,7 @@ class DeleteHere {
     if (is_here()) delete object;
   }
 
-  /// Whether this is the process that made the object.
+  /// Whether this is the process that created the object.
   [[nodiscard]] bool is_here() const { return fork_count() == forks_; }
   [[nodiscard]] pid_t process() const { return process_; }
 

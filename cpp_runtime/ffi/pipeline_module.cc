@@ -27,7 +27,7 @@ namespace ffi = tvm::ffi;
 
 constexpr double kLongestWaitS = 86400.0;  // a longer wait needs another call
 constexpr std::chrono::milliseconds kCloseRetry{10};
-constexpr double kCloseS = 5.0;  // how long the last reference's end waits for the stages
+constexpr double kCloseS = 5.0;  // how long releasing the last reference waits for the stages
 constexpr std::int64_t kFull = -1;
 constexpr int kCountBits = 16;
 
@@ -59,7 +59,7 @@ class PipelineModule final : public Methods<PipelineModule> {
   PipelineModule& operator=(const PipelineModule&) = delete;
 
   ~PipelineModule() {
-    const InterpreterLockReleased released;  // stages may be Python's
+    const InterpreterLockReleased released;  // stages may need Python
     if (!end_within(kCloseS).ok()) leave_behind();
   }
 
@@ -118,7 +118,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     RunningPipeline* pipeline_;
   };
 
-  /// Sends what is in the arguments from `begin` to `end`: an id and arrays.
+  /// Sends a frame from the arguments `begin` to `end`: an id and arrays.
   std::int64_t send_frame(RunningPipeline& pipeline, const ffi::PackedArgs& args, int begin,
                           int end) EDGEPIPE_REQUIRES(sending_) {
     const auto id = args[begin].cast<std::int64_t>();
@@ -194,12 +194,12 @@ class PipelineModule final : public Methods<PipelineModule> {
     MutexLock lock(sending_);
     const Sent* sent = find_sent(id);
     if (sent == nullptr) return;
-    std::int64_t expected = id;  // another frame's by now, if this one has been taken
+    std::int64_t expected = id;  // if this frame has been taken, the slot has another id
     sends_[static_cast<std::size_t>(sent->frame) % sends_.size()].compare_exchange_strong(
         expected, kWithdrawn);
   }
 
-  /// What a wait returns: false for a deadline, unless it is the last one of the caller's wait.
+  /// The result of a wait: false for a deadline, unless this is the last part of the caller's wait.
   static bool waited(const Status& status, bool is_last) {
     if (status.code() == Code::kDeadline && !is_last) return false;
     check(status);
@@ -245,7 +245,7 @@ class PipelineModule final : public Methods<PipelineModule> {
       if (owned_only && !owned(send_of(first + count))) break;
       Result<RunningPipeline::Taken> taken = use->take();
       if (!taken.ok()) {
-        if (count > 0) break;  // the next call says so
+        if (count > 0) break;  // the next call returns the error
         check(taken.status());
       }
       append_frame(found, *taken, pipeline.graph(), wanted, row + count);
@@ -301,11 +301,11 @@ class PipelineModule final : public Methods<PipelineModule> {
   Status end_within(double timeout_s) {
     if (!owner_.is_here()) return {};
     const Clock::time_point deadline = after(timeout_s);
-    OwnedHere<RunningPipeline> ended;  // freed after the lock
+    OwnedHere<RunningPipeline> ended;  // freed after the lock is released
     MutexLock lock(mutex_);
     closing_ = true;
     while (pipeline_) {
-      pipeline_->pipeline().cancel();  // each time, as a restart may have come in between
+      pipeline_->pipeline().cancel();  // again after a restart in between
       Status status = pipeline_->pipeline().await_end(Clock::now());
       if (users_ == 0 && status.ok()) {
         ended = std::move(pipeline_);
@@ -343,8 +343,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     return sends_[frame % sends_.size()];
   }
 
-  /// Whether a frame belongs to a future, or to nobody after a withdrawal. Any caller may take
-  /// others.
+  /// Whether a frame belongs to a future or has been withdrawn. Any caller may take the others.
   static bool owned(std::int64_t id) { return (id & 1) != 0; }
 
   void append_frame(std::string& found, const RunningPipeline::Taken& taken, const Graph& graph,
@@ -380,7 +379,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     }
   }
 
-  static constexpr std::int64_t kWithdrawn = -1;  // an owned frame of nobody
+  static constexpr std::int64_t kWithdrawn = -1;  // nobody waits for this owned frame
   static constexpr std::uint64_t kNone = UINT64_MAX;
 
   Mutex sending_;

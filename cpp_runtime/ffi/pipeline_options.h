@@ -8,15 +8,15 @@
 
 namespace edgepipe::binding {
 
-/// Reads a JSON object. Keys that are not there have these values:
+/// Reads a JSON object. Missing keys have these values:
 ///
 ///   {"device": "auto", "serial": false, "pinning": "required", "slots": 0, "cores": [],
 ///    "trace_spans": 0, "device_timeout_s": by the modelled time, "device_hangs": [3, 20],
 ///    "device_trial": 100}
 ///
-/// device: as DeviceRegistry::parse reads it; pinning: required, preferred or off; slots: 0 is as
-/// many as the pipeline chooses; cores: stage k runs on core k modulo their number.
-/// kInvalidArgument for another key or value.
+/// device: as DeviceRegistry::parse reads it; pinning: required, preferred or off; slots: 0 means
+/// that the pipeline chooses; cores: stage k runs on core k modulo their number. kInvalidArgument
+/// for any other key or value.
 Result<Session::Options> parse_options(std::string_view text);
 
 }  // namespace edgepipe::binding

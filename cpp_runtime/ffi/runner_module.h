@@ -12,9 +12,9 @@ namespace edgepipe::binding {
 /// The functions, for one thread at a time:
 ///
 ///   describe() -> str, statistics() -> str   JSON; see StageRunner
-///   tensor(name) -> tensor                   the very memory of a tensor, as bytes
-///   run(), run_stage(i)                      every stage, or one, on the tensors as they are
-///   stage_0(), stage_1(), ...                likewise, for TVM's time_evaluator
+///   tensor(name) -> tensor                   the memory of a tensor itself, as bytes
+///   run(), run_stage(i) every stage, or one, on the current tensors
+///   stage_0(), stage_1(), ...                the same, for TVM's time_evaluator
 ///   call_stage(i, array...) -> bytes         copies a stage's inputs in and its outputs out, one
 ///                                            after the other
 ///   load_golden(), check_golden()

@@ -28,7 +28,7 @@ Json describe_tensors(const Graph& graph, const std::vector<std::size_t>& indice
   return list;
 }
 
-/// The parameters of a Relax stage as in pipeline.json, whether it runs here or on a server.
+/// The parameters of a Relax stage as in pipeline.json, wherever it runs.
 Json parameters_of(const Json& stages, const Json& name) {
   for (const Json& stage : stages) {
     if (stage.at("name") == name)

@@ -37,15 +37,15 @@ class RunningPipeline {
   using Functions = std::map<std::string, tvm::ffi::Function>;  // by stage
   using Bytes = std::span<const std::byte>;
 
-  /// A finished frame, and what the bundle's postprocess found in it.
+  /// A finished frame, and the results of the bundle's postprocessing.
   struct Taken {
     OutputFrame frame;
     FrameResult result;  // valid until the next frame is taken
   };
 
-  /// Opens a bundle, or a folder with a pipeline.json, and starts its threads; shows its figures to
-  /// other processes. `functions` run those stages that no code in the folder runs; Relax stages
-  /// without one run here, on the CPU. Blocks. kUnsupported for a stage that nothing runs.
+  /// Opens a bundle, or a folder with a pipeline.json, and starts its threads; publishes its
+  /// statistics. `functions` run the stages that no code in the folder runs; Relax stages without
+  /// one run here, on the CPU. Blocks. kUnsupported for a stage that nothing runs.
   static Result<std::unique_ptr<RunningPipeline>> open(const std::filesystem::path& path,
                                                        const Session::Options& options,
                                                        const Functions& functions);
@@ -54,31 +54,32 @@ class RunningPipeline {
   /// inputs that each input feeds, as JSON.
   [[nodiscard]] std::string describe() const;
 
-  /// Queues a copy for a run: each run that is given no such input takes one, and the last one
-  /// stays. kNotFound lists the inputs, kInvalidArgument for a wrong size, kDeadline when
-  /// kWaitingValues wait.
+  /// Queues a copy. Each run without this input takes one, and the last one remains for later runs.
+  /// kNotFound lists the inputs, kInvalidArgument for a wrong size, kDeadline if kWaitingValues are
+  /// queued.
   Status set_input(const std::string& name, Bytes content) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// What set_input has set last; kNotFound before.
+  /// The value set last; kNotFound if there is none.
   Result<std::string> get_input(const std::string& name) const EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Replaces a parameter of a Relax stage that runs here, for every frame that is run from now on.
+  /// Replaces a parameter of a Relax stage that runs here, for every frame submitted from now on.
   Status set_parameter(const std::string& group, const std::string& parameter, Bytes content);
 
-  /// Sends a frame on its way and returns its number. `inputs` are in the order of the inputs; what
-  /// has been set stands for those that are missing. Does not wait. kInvalidArgument while one has
-  /// not been set, else as Pipeline::submit; then no value of set_input has been taken.
+  /// Submits a frame and returns its number. `inputs` are in the order of the pipeline's inputs;
+  /// missing ones use the values of set_input. Does not wait. kInvalidArgument if one has no value,
+  /// otherwise as Pipeline::submit; after an error no value of set_input has been taken.
   Result<std::uint64_t> run(std::span<const std::optional<Bytes>> inputs) EDGEPIPE_EXCLUDES(mutex_);
 
   /// The next finished frame, as Pipeline::next. Does not wait.
   Result<Taken> take();
 
-  /// As Pipeline::restart; parameters stay as they are.
+  /// As Pipeline::restart; parameters are kept.
   Status restart(Clock::time_point deadline);
 
   [[nodiscard]] Pipeline& pipeline() const { return *pipeline_; }
 
-  /// Ends what is not a stage's thread; before a pipeline that cannot end is left behind.
+  /// Ends everything except the stages' threads; call it before abandoning a pipeline that cannot
+  /// end.
   void detach() { live_.reset(); }
 
  private:
@@ -87,8 +88,8 @@ class RunningPipeline {
 
   /// What set_input has set for one input.
   struct Setting {
-    std::deque<Value> waiting;  // each for one run
-    Value last;                 // for runs that find none waiting
+    std::deque<Value> waiting;  // one for each run
+    Value last;                 // for runs when none is waiting
   };
 
   struct ParameterGroup {
@@ -101,11 +102,11 @@ class RunningPipeline {
   Status open_exported(const std::filesystem::path& folder, const Session::Options& options,
                        const Functions& functions);
   Status read_names(const nlohmann::json& description);
-  /// For each input of the pipeline the stages' inputs that it feeds, as pairs of names.
+  /// For each input of the pipeline, the stage inputs that it feeds, as pairs of names.
   [[nodiscard]] nlohmann::json input_map() const;
   [[nodiscard]] Result<std::size_t> input_index(const std::string& name) const;
 
-  // Destroyed from the bottom up: the pipeline goes before the stages that it calls.
+  // Destroyed from the bottom up: the pipeline before the stages that it calls.
   std::map<std::string, std::unique_ptr<TvmStage>> tvm_stages_;  // by name
   std::map<std::string, HostedFunction> hosted_;                 // likewise
   std::unique_ptr<Session> bundle_;                              // one of these two
@@ -114,7 +115,7 @@ class RunningPipeline {
   std::string name_;
   std::string device_;
   std::map<std::string, ParameterGroup> groups_;  // by name
-  // An exported pipeline's names of its stages' inputs; a bundle's are those of the tensors.
+  // The names of an exported pipeline's stage inputs; a bundle uses those of the tensors.
   std::map<std::string, std::vector<std::string>> input_names_;
   std::uint64_t submitted_ = 0;
   mutable Mutex mutex_;

@@ -8,12 +8,12 @@
 
 namespace edgepipe::binding {
 
-/// Makes a simulator of an accelerator's JSON; an empty `kernel` is the fastest. Its functions, for
-/// one thread at a time:
+/// Creates a simulator from an accelerator's JSON; an empty `kernel` means the fastest. Its
+/// functions, for one thread at a time:
 ///
 ///   allocate(bytes) -> address, free(address)      zeroed device memory
 ///   write(address, array), read(address, tensor)   inside one allocation
-///   run(address, count, timeout_s)                 count instructions; no limit for 0
+///   run(address, count, timeout_s)                 count instructions; 0 s: no limit
 tvm::ffi::Module open_simulator(const std::string& accelerator_json, const std::string& kernel,
                                 std::int64_t arena_bytes, std::int64_t base_address);
 

@@ -11,8 +11,8 @@
 
 namespace edgepipe::binding {
 
-/// Runs the body of an EpStageFunction; an exception becomes what such a function returns and
-/// writes to `error`, cut to what there is room for.
+/// Runs the body of an EpStageFunction; an exception becomes its return value and its text in
+/// `error`, cut to the available size.
 template <typename Body>
 int guarded(const Body& body, char* error, std::uint64_t error_bytes) {
   std::string text;

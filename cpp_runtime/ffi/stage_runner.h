@@ -1,4 +1,5 @@
-// StageRunner: a bundle or one ARM stage, run step by step: one slot, one call for each stage.
+// StageRunner: a bundle or one ARM stage, run step by step, with one slot and one call for each
+// stage.
 //
 //   Result<std::unique_ptr<StageRunner>> runner = StageRunner::open_bundle("net.edgepipe", choice);
 //   (*runner)->load_golden();
@@ -37,9 +38,9 @@ class StageRunner {
   /// Opens the folder of one ARM stage, which needs no device; it has no golden files.
   static Result<std::unique_ptr<StageRunner>> open_arm_stage(const std::filesystem::path& folder);
 
-  /// From the next run on ARM kernels share their loops among so many threads, the caller's
-  /// included; the others are pinned to the process's second core and so on, if there are as many.
-  /// kInvalidArgument for a number that no team has.
+  /// From the next run on, ARM kernels share their loops among this many threads, including the
+  /// caller's; the others are pinned to the process's second core, third core and so on, if there
+  /// are enough. kInvalidArgument for a number that a team cannot have.
   Status set_threads(std::size_t threads);
 
   [[nodiscard]] std::size_t stages() const { return graph_.nodes.size(); }
@@ -47,31 +48,31 @@ class StageRunner {
   /// Name, device, stages and tensors as JSON.
   [[nodiscard]] std::string describe() const;
 
-  /// How long each stage has taken since the last call, in microseconds, as JSON; forgets it.
+  /// The time of each stage since the last call, in microseconds, as JSON; resets it.
   std::string take_statistics();
 
   /// The bytes of a tensor, borrowed until the next run. kNotFound lists the known names.
   Result<std::span<std::byte>> tensor(std::string_view name);
 
-  /// Copies the bundle's golden inputs into their tensors. kNotFound when there are none.
+  /// Copies the bundle's golden inputs into their tensors. kNotFound if there are none.
   Status load_golden();
 
-  /// Compares every golden output with what the last run left; kCorrupt tells the first difference.
+  /// Compares every golden output with that of the last run; kCorrupt names the first difference.
   Status check_golden();
 
-  /// Runs a stage on the tensors as they are. kNotFound when there is no such stage.
+  /// Runs a stage on the current tensors. kNotFound if there is no such stage.
   Status run(std::size_t stage);
   Status run_all();
 
-  /// Copies one input for each tensor that a stage reads, runs it, and returns what it wrote, one
-  /// tensor after the other. kInvalidArgument for another number of inputs or of bytes.
+  /// Copies one input for each tensor that a stage reads, runs it, and returns its outputs, one
+  /// tensor after the other. kInvalidArgument for a wrong number of inputs or bytes.
   Result<std::string> run_on(std::size_t stage, std::span<const std::span<const std::byte>> inputs);
 
  private:
   StageRunner(std::unique_ptr<Bundle> bundle, Session::Hardware hardware, std::string name);
   Status adopt(Graph graph);
 
-  // Destroyed from the bottom up: stages and buffers go before their device and memory.
+  // Destroyed from the bottom up: stages and buffers before their device and memory.
   std::unique_ptr<Bundle> bundle_;  // none for a single stage
   Session::Hardware hardware_;
   std::string name_;

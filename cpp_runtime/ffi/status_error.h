@@ -11,11 +11,11 @@
 
 namespace edgepipe::binding {
 
-/// The exception's kind. RPC hands on the message only, so that the message has the code.
+/// The exception's kind. RPC passes on only the message, so the message contains the code.
 inline constexpr const char* kStatusError = "edgepipe.Status";
 
-/// The text with U+FFFD in the place of what is no UTF-8, such as a file's name: Python's strings
-/// and JSON take nothing else.
+/// The text with U+FFFD in place of bytes that are not UTF-8, e.g. in a file's name, because
+/// Python's strings and JSON accept nothing else.
 inline std::string utf8(const std::string& text) {
   using nlohmann::json;
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace))
@@ -23,7 +23,7 @@ inline std::string utf8(const std::string& text) {
 }
 
 /// Throws "status CODE: TEXT", and a line "hint: HINT" if the status has one, unless it is ok.
-/// Without a backtrace: a wait that has ended is not a fault, and finding one takes longer than a
+/// Without a backtrace: a wait that times out is not a fault, and a backtrace takes longer than a
 /// frame.
 inline void check(const Status& status) {
   if (status.ok()) return;

@@ -43,11 +43,11 @@ class TvmStage {
                   std::uint64_t error_bytes);
 
   /// Uses `content` for a parameter from frame `first_frame` on. kNotFound lists the parameters,
-  /// kInvalidArgument for another number of bytes. Any thread.
+  /// kInvalidArgument for a wrong number of bytes. Any thread.
   Status replace(const std::string& parameter, std::span<const std::byte> content,
                  std::uint64_t first_frame) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// Keeps the newest parameters, from frame 0 on; nothing runs meanwhile.
+  /// Keeps the newest parameters and uses them from frame 0 on; nothing may run meanwhile.
   void restart() EDGEPIPE_EXCLUDES(mutex_);
 
  private:

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (::send(client.number(), data, bytes, 0) != static_cast<ssize_t>(bytes)) std::abort();
   ::shutdown(client.number(), SHUT_WR);
   const Result<rpc::SessionLimit> limit = rpc::greet(socket, {.client = "key", .server = "board"});
-  // What was not sent is a closed connection, and never waited for.
+  // The end of the input is a closed connection, so nothing waits for more.
   if (limit.status().code() == Code::kDeadline) std::abort();
   if (!limit.ok()) return 0;
   const std::string_view sent(reinterpret_cast<const char*>(data), bytes);

@@ -1,8 +1,8 @@
 // A driver that answers anything to every system call: opening it is refused, or its pictures lie
 // inside the buffers that it gave, and a buffer is lent to one reader at a time.
 //
-// The input is a sequence of answers: a byte, of which 0 to 31 fails the call with that errno, then
-// the bytes of the call's argument as the driver leaves it. After the end of the input, all
+// The input is a sequence of answers: a byte, where 0 to 31 makes the call fail with that errno,
+// then the bytes of the call's argument as the driver leaves it. After the end of the input, all
 // calls fail.
 #include <sys/ioctl.h>
 #include <sys/mman.h>

@@ -57,8 +57,8 @@ void on_signal(int) {
   static volatile sig_atomic_t stopping = 0;
   if (stopping != 0) return;
   stopping = 1;
-  // Should the end take long, such as a look-up of the tracker's name, the program ends without it.
-  // The session's process ends with this one.
+  // If a clean end takes too long, e.g. because of a look-up of the tracker's name, the program
+  // ends anyway. The session's process ends with it.
   const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 800'000}};
   static_cast<void>(::setitimer(ITIMER_REAL, &limit, nullptr));
 }

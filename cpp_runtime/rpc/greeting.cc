@@ -44,7 +44,7 @@ Result<SessionLimit> greet(Socket& socket, const GreetingKeys& keys) {
   std::string key;
   words >> key;
   if (!equal_secrets(key, "client:" + keys.client)) {
-    // A client without the key is refused, whether or not the answer reaches it.
+    // A client without the key is refused even if it cannot be told so.
     static_cast<void>(socket.write_int(kMismatch).ok());
     return Status(Code::kInvalidArgument, "wrong key");
   }

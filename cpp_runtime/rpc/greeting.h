@@ -21,8 +21,8 @@ struct GreetingKeys {
   std::string server;  // that it gets back
 };
 
-/// Reads the client's greeting and answers it. Waits as long as the socket's patience, in all.
-/// kCorrupt for another protocol, kInvalidArgument for another key.
+/// Reads the client's greeting and answers it. Waits for the socket's patience in total.
+/// kCorrupt for a different protocol, kInvalidArgument for a wrong key.
 Result<SessionLimit> greet(Socket& socket, const GreetingKeys& keys);
 
 }  // namespace edgepipe::rpc

@@ -31,7 +31,7 @@ constexpr milliseconds kTrackerPeriod{2'000};
 constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
 constexpr milliseconds kGrace{2'000};    // for a session to end by itself after its client is gone
 
-/// The time until `end` for poll(), rounded up; -1 (for ever) if there is no end.
+/// The time until `end` for poll(), rounded up; -1 (no limit) if there is no end.
 int wait_ms(const std::optional<Clock::time_point>& end) {
   if (!end) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*end - Clock::now()).count();
@@ -67,7 +67,7 @@ Status Server::run() {
   Status before;
   while (!stopped(milliseconds(0))) {
     Status status = or_out_of_memory([this] { return serve_next(); });
-    // A client that waits would wake the loop again at once.
+    // A waiting client would wake the loop again at once.
     if (status.code() == Code::kOutOfMemory) {
       if (status.message() != before.message()) report(status);
       static_cast<void>(stopped(kPause));

@@ -2,7 +2,7 @@
 // stops.
 //
 //   Result<Socket> tracker = Socket::connect("127.0.0.1", 9190, 10s, {stop_pipe});
-//   tracker->allow(10s);                                  // for all that follows
+//   tracker->allow(10s);                                  // for all of the following calls
 //   Status status = tracker->write_int(kMagic);
 //   Result<std::string> answer = tracker->read_text(4096);
 //
@@ -24,8 +24,8 @@ namespace edgepipe::rpc {
 
 class Socket {
  public:
-  /// The functions below together wait at most `patience` for the peer, however slowly it sends,
-  /// and not after one of `stop_on` (borrowed descriptors) became readable.
+  /// The functions below wait for the peer for at most `patience` in total, however slowly it
+  /// sends. They stop waiting when one of `stop_on` (borrowed descriptors) becomes readable.
   Socket(FileDescriptor descriptor, std::chrono::milliseconds patience,
          std::vector<int> stop_on = {});
 
@@ -35,7 +35,7 @@ class Socket {
                                 std::chrono::milliseconds patience,
                                 const std::vector<int>& stop_on = {});
 
-  /// Starts the time again: the functions that follow have `patience`.
+  /// Restarts the time: the following calls have `patience` in total.
   void allow(std::chrono::milliseconds patience) { end_ = Clock::now() + patience; }
 
   /// kDeadline if the peer does not answer in time, kClosed if it has closed the connection or the
@@ -43,7 +43,7 @@ class Socket {
   Result<std::int32_t> read_int();
   Status write_int(std::int32_t value);
 
-  /// A longer text than `most_bytes` is kCorrupt.
+  /// A text longer than `most_bytes` is kCorrupt.
   Result<std::string> read_text(std::size_t most_bytes);
   Status write_text(std::string_view text);
 

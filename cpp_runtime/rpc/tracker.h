@@ -4,7 +4,7 @@
 //   Status status = tracker->offer();  // one client may now connect, with match_key()
 //   Result<bool> waiting = tracker->still_offered();  // false: a client was sent here
 //
-// The protocol is the one of python/tvm/rpc/tracker.py (TVM 0.27): JSON texts over one connection.
+// The protocol is that of python/tvm/rpc/tracker.py (TVM 0.27): JSON texts over one connection.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ const address = (path) => new URL(path, location.origin + location.pathname).hre
 const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
 const kHistory = 240;  // most frames in the latency graph
 const kLeastHistory = 40;  // minimum width of the graph in frames, so that the first few do not jump
-const kRetryMs = 5000;  // after a refusal, e.g. of one reader too many
+const kRetryMs = 5000;  // after a refusal, e.g. if there are too many readers
 
 let pending = null;  // the newest result that is not drawn yet
 let drawing = false;

@@ -54,7 +54,8 @@ class BlockLoader:
         self._vectors: tuple[int, int] | None = None
 
     def _free_first(self, memory: MemoryType, count: int, end: int) -> int:
-        """Return where ``count`` elements become free first: from 0 on or up to ``end``."""
+        """Return the start of the ``count`` elements that become free first: at 0 or up to
+        ``end``."""
         return min(
             (0, end - count),
             key=lambda first: self._schedule.last_reader(Extent(memory, first, count)),

@@ -35,7 +35,7 @@ class SlotRing:
     """
 
     def __init__(self, schedule: Schedule, memory: MemoryType, base: int, size: int, count: int):
-        """Make ``count`` slots of ``size`` elements; those that become free first come first."""
+        """Create ``count`` slots of ``size`` elements; those that become free first come first."""
         extents = [Extent(memory, base + index * size, size) for index in range(count)]
         self._slots = [
             BufferSlot(extent, extent) for extent in sorted(extents, key=schedule.last_reader)
@@ -44,7 +44,8 @@ class SlotRing:
         self._turn = 0
 
     def take(self, key: Hashable, elements: int) -> tuple[BufferSlot, bool]:
-        """Return the slot for a block of so many elements, and whether it already holds the block.
+        """Return the slot for a block of that many elements, and whether it already holds the
+        block.
 
         Otherwise the slot is the least recently used one, and the caller loads the block into it.
         """

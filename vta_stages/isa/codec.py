@@ -3,7 +3,7 @@
 There are three views of the same instructions: records (:mod:`vta_stages.isa.instructions`, one
 object each, for tests and messages), an :class:`InstructionTable` (columns of numpy integers, for
 analyses of whole programs), and words uint64[n, 2] (what the hardware fetches).
-:mod:`vta_stages.isa.instruction_buffer` makes them without a record for each.
+:mod:`vta_stages.isa.instruction_buffer` creates words without a record for each instruction.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ def touched(uop_indices: Column, loops: Loops, depth: int) -> Selection:
 def _neighbours(loops: Loops, uops: int, steps: int) -> Iterator[tuple[int, int]]:
     """Yield (d, offset) for iterations ``d`` apart that have steps less than ``steps`` apart.
 
-    ``offset`` is by how much the later index is larger. It depends on where the pair starts only
-    through the number of times that the inner loop restarts in between.
+    ``offset`` is the later index minus the earlier one. Where the pair starts matters only for how
+    often the inner loop restarts in between.
     """
     for d in range((steps - 1 + uops - 1) // uops + 1):
         wraps = {d // loops.iter_in, -(-d // loops.iter_in)}

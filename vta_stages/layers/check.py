@@ -106,7 +106,7 @@ def pool_padding(
     """Return (top, left, bottom, right) of a max pooling, enough for outputs that are rounded up.
 
     ``extents`` are the pixels of input and output, of the rows and of the columns. Rounding up is
-    the same as more padding at the end, and padding never is the maximum.
+    the same as more padding at the end, and padding is never the maximum.
     """
     top, left, *ends = padding
     for axis, (had, made) in enumerate(extents):

@@ -1,7 +1,7 @@
 """The tiling of a layer, searched for once per shape and process.
 
-Many layers of a network have the same shape, and each is asked for twice: when it is placed and
-when it is compiled.
+Many layers of a network have the same shape, and each layer needs its tiling twice: when it is
+placed and when it is compiled.
 """
 
 from __future__ import annotations

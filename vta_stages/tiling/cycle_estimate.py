@@ -123,7 +123,7 @@ class CycleEstimate:
         """Return by how much loads are delayed.
 
         While the vector unit processes a tile, only as many chunks as there are slots can be loaded
-        for the next tile. Where loading is the slowest, the rest of that time comes on top.
+        for the next tile. If loading is the slowest, the rest of that time is added.
         """
         chunks = max(len(loops.chunks), 1)
         wgt_slots = chunks if tiling.keep_wgt else tiling.wgt_slots

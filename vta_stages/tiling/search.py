@@ -82,7 +82,7 @@ class _Search:
             for size in self._shape.sizes(cols):
                 self._try(size)
             # Once a tile of this width fits, narrower ones only cost more. Folded windows are the
-            # exception: a flat tile copies the rims again and again.
+            # exception: a flat tile copies the rims repeatedly.
             if self.best is not None and not self._shape.folded:
                 return
 
@@ -163,7 +163,8 @@ class _Search:
     def _rate(self, tiling: Tiling, loops: LoopNest) -> None:
         """Estimate the cycles of a tiling and keep it if it is the cheapest so far."""
         modules = self._estimate.without_uops(tiling, loops)
-        # The cycles of uop loads take the longest to estimate, and most tilings have lost by now.
+        # The cycles of uop loads take the longest to estimate, and by now most tilings are already
+        # too expensive.
         if self.best is not None and modules.total() >= self.best.cycles:
             return
         cycles = modules.total(self._estimate.uop_cycles(tiling, loops, modules))

@@ -232,7 +232,7 @@ class _Machine:
         """Simulate the program; fill ``begins``, ``ends`` and ``waits``, in cycles."""
         self._fetch()
         while True:
-            # No request that follows is earlier than the burst that was served last.
+            # No later request is earlier than the burst that was served last.
             while any([self._push_fetched(), *(self._advance(unit) for unit in self._units)]):
                 pass
             if not self._requests:
@@ -282,7 +282,8 @@ class _Machine:
         heapq.heappush(self._requests, (self._fetch_free + self._cost.dma_row_cycles, FETCH))
 
     def _push_fetched(self) -> bool:
-        """Push instructions that have arrived while there is room; tell whether any was pushed."""
+        """Push instructions that have arrived while there is room; return whether any was
+        pushed."""
         first = self._fetched
         begin = first - (self._requested - len(self._arrivals))
         for arrival in self._arrivals[begin:]:
@@ -301,7 +302,7 @@ class _Machine:
     # Modules.
 
     def _advance(self, unit: _Unit) -> bool:
-        """Run a module until it waits or uses the port; tell whether it made progress."""
+        """Run a module until it waits or uses the port; return whether it made progress."""
         moved = False
         while not unit.transferring and unit.at < len(unit.queue):
             if unit.ending is not None:

@@ -41,14 +41,14 @@ long resident_pages() {
   return resident;
 }
 
-TEST(ChildProcessTest, GivesItsOutputAndEndsWell) {
+TEST(ChildProcessTest, ReturnsItsOutputAndSucceeds) {
   Result<ChildProcess> child = shell("echo one; cat");  // with nothing to read
   ASSERT_TRUE(child.ok()) << child.status().message();
   EXPECT_EQ(first_line(*child), "one");
   EXPECT_TRUE(child->wait(soon()).ok());
 }
 
-TEST(ChildProcessTest, ItsLastWordsAreTheError) {
+TEST(ChildProcessTest, ItsLastLineIsTheError) {
   Result<ChildProcess> child = shell("echo first >&2; echo the disc is broken >&2; exit 3");
   ASSERT_TRUE(child.ok());
   const Status status = child->wait(soon());
@@ -56,7 +56,7 @@ TEST(ChildProcessTest, ItsLastWordsAreTheError) {
   EXPECT_EQ(status.message(), "sh: the disc is broken");
 }
 
-TEST(ChildProcessTest, OfEndlessComplaintsOnlyTheLastAreKept) {
+TEST(ChildProcessTest, OnlyTheEndOfALongErrorOutputIsKept) {
   const long before = resident_pages();
   Result<ChildProcess> child = shell(
       "yes the disc has a scratch | head -c 64M >&2; stat -L -c %s /proc/self/fd/2;"

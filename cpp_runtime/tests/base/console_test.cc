@@ -65,14 +65,14 @@ TEST(FailureTest, EscapesNamesInTheErrorAndTheHint) {
             "edgepipe-run: error: stage 'a\\u001b[2J\\u000ab'\nhint: known: \\x9bA\n");
 }
 
-TEST(FailureTest, IsALineOfErrorAndALineOfHint) {
+TEST(FailureTest, PrintsOneLineForTheErrorAndOneForTheHint) {
   CaptureStderr();
   print_failure("edgepipe-run", Status(Code::kDevice, "frame 3: no answer", "examine the board"));
   EXPECT_EQ(GetCapturedStderr(),
             "edgepipe-run: error: frame 3: no answer\nhint: examine the board\n");
 }
 
-TEST(FailureTest, WithoutAHintIsToBeReported) {
+TEST(FailureTest, WithoutAHintAsksForAReport) {
   CaptureStderr();
   print_failure("edgepipe-run", Status(Code::kInternal, "no answer"));
   EXPECT_EQ(GetCapturedStderr(),
@@ -88,7 +88,7 @@ TEST(StatusTest, KeepsItsHintWhenContextIsAdded) {
   EXPECT_EQ(Status().advised("copy it again").hint(), "");
 }
 
-TEST(StatusTest, AResultIsAdvisedAsItsStatusIs) {
+TEST(StatusTest, AResultIsAdvisedLikeItsStatus) {
   EXPECT_EQ(Result<int>(Status(Code::kCorrupt, "damaged")).advised("copy it").status().hint(),
             "copy it");
   EXPECT_EQ(*Result<int>(3).advised("copy it"), 3);

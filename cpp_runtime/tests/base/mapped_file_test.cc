@@ -47,7 +47,8 @@ TEST(MappedFile, AFifoIsRefusedAtOnce) {
 }
 
 TEST(MappedFile, AFileThatEndsBeforeItsSizeIsRefused) {
-  // Files of sysfs state a page as their size and end sooner, as a file does that is cut meanwhile.
+  // Files of sysfs claim the size of a page but end earlier, like a file that is truncated
+  // meanwhile.
   const std::string path = "/sys/devices/system/cpu/online";
   const Status status = MappedFile::open(path).status();
   EXPECT_EQ(status.message(), path + ": became shorter while it was read");

@@ -1,4 +1,4 @@
-// Too many open files: every place that opens one says so.
+// Too many open files: every place that opens a file reports it.
 #include "base/open_failure.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ using ::testing::HasSubstr;
 
 constexpr rlim_t kFiles = 64;
 
-/// This process with as many open files as it may have, but `spare`.
+/// This process with as many open files as it may have, minus `spare`.
 class NoFileLeft {
  public:
   explicit NoFileLeft(std::size_t spare = 0) {

@@ -1,4 +1,4 @@
-// Waits follow the monotonic clock, whatever happens to the wall clock.
+// Waits follow the monotonic clock, even if the wall clock is set.
 #include "edgepipe/sync.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Waits until `deadline`, whoever notifies; returns the time that this took.
+/// Waits until `deadline`, regardless of notifications; returns the time that this took.
 Clock::duration wait_until(Clock::time_point deadline) {
   Mutex mutex;
   CondVar never;

@@ -169,7 +169,7 @@ TEST(ThreadTest, ALongNameIsCutToWhatTheKernelKeeps) {
   EXPECT_EQ(seen.name, "a_name_of_some_");
 }
 
-TEST(ThreadTest, AFailedAllocationEndsTheThreadAndIsTold) {
+TEST(ThreadTest, AFailedAllocationEndsTheThreadAndIsReported) {
   std::string kept;
   bool starved = false;
   bool went_on = false;

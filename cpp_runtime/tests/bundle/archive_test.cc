@@ -72,8 +72,8 @@ TEST(ArchiveTest, EveryFlippedBitOfAHeaderIsNoticed) {
     std::string altered = bytes;
     altered[bit / 8] = static_cast<char>(altered[bit / 8] ^ (1 << (bit % 8)));
     const Result<Archive> archive = Archive::parse(bytes_of(altered));
-    // A number may end with a space or a NUL, and the checksum counts itself as
-    // spaces: there a flipped bit may change nothing that is read.
+    // A number may end with a space or a NUL, and the checksum counts itself as spaces, so there a
+    // flipped bit may have no effect.
     if (!archive.ok()) continue;
     EXPECT_TRUE(bit / 8 >= 148 && bit / 8 < 156) << "bit " << bit;
     EXPECT_EQ(text_of(archive->find("a")->content), "content");

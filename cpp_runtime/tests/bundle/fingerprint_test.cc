@@ -71,7 +71,7 @@ TEST_F(FingerprintTest, ARecordThatCannotBeReadIsNotTakenForAMissingOne) {
   EXPECT_EQ(status.message(), path_ + ": not a regular file");
 }
 
-TEST_F(FingerprintTest, ABitstreamOfOnesOwnHasNoNameToCompare) {
+TEST_F(FingerprintTest, AnUnpublishedBitstreamHasNoNameToCompare) {
   EXPECT_TRUE(check_with("path", "").ok());
   fingerprint_.bitstream.clear();
   EXPECT_TRUE(check_with("path", "ultra96/two.bit").ok());

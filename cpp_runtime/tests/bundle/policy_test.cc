@@ -138,7 +138,7 @@ TEST_F(PolicyTest, AnAlteredFileIsRefused) {
                  "the bundle is truncated or modified");
 }
 
-TEST_F(PolicyTest, WhatIsNoSignatureIsRefused) {
+TEST_F(PolicyTest, ATextThatIsNotASignatureIsRefused) {
   for (const std::string& content : {std::string(), std::string("-----BEGIN SSH SIGNATURE-----\n"),
                                      std::string(100000, '\xff')}) {
     Files files = bundle();

@@ -88,7 +88,7 @@ TEST(StepFootprintsTest, TellsWhatTheStepsTouchAndWhetherTheyComeTooClose) {
   EXPECT_LT(hazardous, 3600);
 }
 
-TEST(StepFootprintsTest, CostsNothingMoreForLoopsOfBillionsOfSteps) {
+TEST(StepFootprintsTest, CostsNoMoreForLoopsOfBillionsOfSteps) {
   const Accelerator accelerator;
   StepFootprints footprints(accelerator);
   constexpr std::uint32_t kMost = (1U << 14) - 1;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kDeviceArenaBytes = std::size_t{16} << 20;
 
-/// A device and the parts that it borrows, which go after it.
+/// A device and the parts that it borrows, which are destroyed after it.
 template <typename... Parts>
 class Owned final : public DeviceUnderTest {
  public:

@@ -40,7 +40,7 @@ class NonCoherent final : public MemoryUnderTest {
   TranslatedView view_{memory_->device_side()};
 };
 
-/// The same memory, but what looks at it is an accelerator.
+/// The same memory, seen by a real or simulated accelerator.
 class NonCoherentOfADevice final : public MemoryUnderTest {
  public:
   DeviceMemory& memory() override { return *memory_; }

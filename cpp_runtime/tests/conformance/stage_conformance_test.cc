@@ -145,7 +145,7 @@ CreatedStage on_model() {
   return std::make_unique<OnVta>(std::move(memory), std::move(device));
 }
 
-/// What a stage of a graph does when its device fails, as a stage.
+/// The recovery of a stage whose device fails, wrapped as a stage.
 class Recovering final : public Stage {
  public:
   Recovering(std::unique_ptr<Stage> stage, std::unique_ptr<Stage> fallback)
@@ -168,7 +168,7 @@ class Recovering final : public Stage {
   std::uint64_t frame_ = 0;
 };
 
-/// A device's stage whose every `every`-th run ends in `status`, after writing half of its outputs.
+/// A stage that fails with `status` in every `every`-th run, after writing half of its outputs.
 class FailingStage final : public FunctionStage {
  public:
   FailingStage(int every, Status status)

@@ -41,7 +41,7 @@ TEST_P(ForeignDevice, SaysWhatTheDriverGaveForARunThatFails) {
   EXPECT_TRUE(program.run().ok());
 }
 
-TEST_P(ForeignDevice, ARunThatFindsNoMemoryFailsAsOthersDo) {
+TEST_P(ForeignDevice, ARunThatRunsOutOfMemoryFailsLikeOthers) {
   const auto device = open(GetParam());
   conformance::ProductProgram program(*device);
   ::setenv("EDGEPIPE_TEST_STARVED", "1", 1);
@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Revisions, ForeignDevice, ::testing::Values("0.0.1", "0
                            return std::string(revision.param) == "0.0.1" ? "First" : "Second";
                          });
 
-// vta_phy_addr_t has 32 bits: without the check, the driver would run the program at the address
-// that is left of a longer one.
+// vta_phy_addr_t has 32 bits: without the check, the driver would run the program at a truncated
+// address.
 TEST_P(ForeignDevice, GivesTheDriverNoAddressOutsideItsMemory) {
   const auto device = open(GetParam());
   conformance::ProductProgram program(*device);
@@ -131,7 +131,7 @@ TEST_P(ForeignDevice, GivesTheDriverNoAddressOutsideItsMemory) {
   EXPECT_THAT(status.message(), HasSubstr("are not in any allocation"));
 }
 
-// The driver rounds allocations up to pages, so it would copy what lies behind one.
+// The driver rounds allocations up to pages, so it would copy bytes after the end of one.
 TEST_P(ForeignDevice, CopiesNothingFromOutsideAnAllocation) {
   const auto device = open(GetParam());
   DeviceMemory& memory = device->memory();

@@ -144,7 +144,7 @@ TEST_F(HardwareDeviceTest, LostInterruptIsNoticedAndCounted) {
   EXPECT_GE(rig.device->statistics().lost_interrupts, 5);
 }
 
-TEST_F(HardwareDeviceTest, HangIsReportedAtItsDeadlineAndResetAway) {
+TEST_F(HardwareDeviceTest, AHangIsReportedAtItsDeadlineAndReset) {
   Rig rig({{.kind = FaultKind::kHang, .every_runs = 5}});
   EXPECT_EQ(run_many(rig, 20, milliseconds(200)), 16);
   EXPECT_EQ(rig.device->statistics().hangs, 4);
@@ -159,7 +159,7 @@ TEST_F(HardwareDeviceTest, SurvivesEveryFaultAtOnce) {
   EXPECT_EQ(rig.device->statistics().resets, 4);
 }
 
-TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsForGood) {
+TEST_F(HardwareDeviceTest, WithoutAResetLineAHangIsPermanent) {
   // The first run shows at the start that the accelerator is idle.
   Rig rig({{.kind = FaultKind::kHang, .every_runs = 3}}, true, /*reset=*/false);
   EXPECT_EQ(run_many(rig, 1), 1);

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 Clock::time_point soon() { return Clock::now() + 20s; }
 
-/// Waits until a thread that has announced itself is surely in the queue.
+/// Waits long enough for a thread that has announced itself to be in the queue.
 void let_it_queue(const std::atomic<int>& announced, int count) {
   while (announced < count) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);

@@ -1,8 +1,8 @@
 // A third-party driver: the functions of vta/driver.h around a simulator.
 //
 // EDGEPIPE_TEST_ACCELERATOR describes the accelerator in JSON; the interface itself does not. With
-// EDGEPIPE_TEST_BROKEN set, no run succeeds; with EDGEPIPE_TEST_STARVED, a run finds no memory.
-// With EDGEPIPE_TEST_SLOW_MS, a run first waits so long. The CPU cannot access its memory without
+// EDGEPIPE_TEST_BROKEN set, no run succeeds; with EDGEPIPE_TEST_STARVED, a run runs out of memory.
+// With EDGEPIPE_TEST_SLOW_MS, a run first waits that long. The CPU cannot access its memory without
 // copying: VTAMemAlloc returns physical addresses.
 #include <chrono>
 #include <cstdint>

@@ -49,7 +49,7 @@ KERNEL_EXPORT int __tvm_ffi_add(void*, const TVMFFIAny* args, std::int32_t count
 
 namespace {
 
-/// Adds to a task's part of the elements, using a kilobyte of scratch memory; -128 is refused.
+/// Computes a task's part of the elements, using a kilobyte of scratch memory; refuses -128.
 int add_part(int task, LoopEnvironment* environment, void* data) {
   const auto* const args = static_cast<const TVMFFIAny*>(data);
   const std::int64_t elements = static_cast<const DLTensor*>(args[0].v_ptr)->shape[0];

@@ -35,7 +35,7 @@ TEST_F(DmaHeap, GivesMemoryAtTheAddressesOfItsPages) {
   EXPECT_EQ(second.device_address(), kFrame * page + DeviceMemory::kAlignment);
 }
 
-TEST_F(DmaHeap, ThatIsNamedIsTaken) {
+TEST_F(DmaHeap, TakesTheNamedHeap) {
   add_heap("reserved");
   DmaHeapMemory::Options named = options();
   named.heap = "reserved";

@@ -20,7 +20,7 @@ TEST(HostMemory, AddressesBeginAtTheBase) {
   EXPECT_EQ(arena(8192)->allocate(1)->device_address(), 0x4000'0000U);
 }
 
-TEST(HostMemory, SaysHowWideItsWidestGapIs) {
+TEST(HostMemory, ReportsItsLargestGap) {
   const auto memory = arena(8192);
   const Buffer buffer = *memory->allocate(5000);
   const Status refused = memory->allocate(1).status();

@@ -23,7 +23,7 @@ using testing::number;
 using testing::value;
 using namespace std::chrono_literals;
 
-/// Needs more memory than there is for its sixth frame.
+/// Needs more memory than is available for its sixth frame.
 class HungryStage final : public Stage {
  public:
   [[nodiscard]] std::string_view name() const override { return "hungry"; }
@@ -83,7 +83,7 @@ TEST_F(FrameLoopTest, RunsUntilTheSourceEnds) {
   expect_accounts_balance();
 }
 
-TEST_F(FrameLoopTest, AFailedAllocationOfAnyThreadEndsTheRunInOrder) {
+TEST_F(FrameLoopTest, AFailedAllocationOfAnyThreadEndsTheRunCleanly) {
   const auto fail = [](bool now) {
     if (now) throw std::bad_alloc();
   };
@@ -108,14 +108,14 @@ TEST_F(FrameLoopTest, AFailedAllocationOfAnyThreadEndsTheRunInOrder) {
   }
 }
 
-TEST_F(FrameLoopTest, RunsAtMostTheFramesAskedFor) {
+TEST_F(FrameLoopTest, RunsAtMostTheGivenNumberOfFrames) {
   FrameLoop loop = counting(1000);
   loop.frames = 2;
   EXPECT_TRUE(run_frames(start(chain({affine(1)})), loop, stop_).ok());
   EXPECT_THAT(taken_, ElementsAre(1, 2));
 }
 
-TEST_F(FrameLoopTest, AnInterruptionDeliversWhatIsUnderWay) {
+TEST_F(FrameLoopTest, AnInterruptionDeliversTheFramesInFlight) {
   FrameLoop loop = counting(1'000'000);
   loop.take = [&](const OutputFrame& frame) {
     taken_.push_back(number(frame.output(0)));

@@ -72,7 +72,7 @@ TEST_F(LiveStatisticsTest, AReaderAlwaysFindsACompleteObject) {
   for (int i = 0; i < 200; ++i) EXPECT_FALSE(read(live->path()).is_discarded());
 }
 
-TEST_F(LiveStatisticsTest, PipelinesOfOneProcessHaveFilesOfTheirOwn) {
+TEST_F(LiveStatisticsTest, PipelinesOfOneProcessHaveSeparateFiles) {
   const auto one = start([] { return std::string("1"); });
   const auto other = start([] { return std::string("2"); });
   wait_for([&] { return files() >= 2; });

@@ -36,7 +36,7 @@ class DeviceStage final : public FunctionStage {
       : FunctionStage("body",
                       [results = std::move(results), &runs](Buffers in, Buffers out) {
                         const auto run = static_cast<std::size_t>(runs++);
-                        value(out[0]) = -1;  // a broken run leaves anything
+                        value(out[0]) = -1;  // a failed run may leave any values
                         if (run < results.size() && !results[run].ok()) return results[run];
                         value(out[0]) = value(in[0]) + 1;
                         return Status();
@@ -111,7 +111,7 @@ TEST_P(PipelineFaultTest, AFrameIsRunAgainAfterAHangWithTheSameResult) {
   expect_account(4, 0, 0);
 }
 
-TEST_P(PipelineFaultTest, ASecondHangOfAFrameLetsTheFallbackTakeOverForGood) {
+TEST_P(PipelineFaultTest, AfterASecondHangOfAFrameTheFallbackTakesOver) {
   start({Status(), hang(), hang()}, /*with_fallback=*/true);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(*run(i), i + 3);
   EXPECT_EQ(runs_, 3) << "the device is left alone afterwards";
@@ -338,7 +338,7 @@ TEST_F(FaultyFpgaTest, OccasionalHangsAreResetAndTheFramesRunAgain) {
             HasSubstr("compute control 0x81"), HasSubstr("the accelerator has been reset")));
 }
 
-TEST_F(FaultyFpgaTest, HangingAlwaysTheFallbackGivesTheSameBits) {
+TEST_F(FaultyFpgaTest, IfEveryRunHangsTheFallbackGivesTheSameBits) {
   start({{.kind = FaultKind::kHang, .every_runs = 1}}, /*with_fallback=*/true);
   const Status status = run(6);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -346,7 +346,7 @@ TEST_F(FaultyFpgaTest, HangingAlwaysTheFallbackGivesTheSameBits) {
   EXPECT_EQ(device_->statistics().hangs, 2u);
 }
 
-TEST_F(FaultyFpgaTest, HangingAlwaysWithoutAFallbackEndsInOrder) {
+TEST_F(FaultyFpgaTest, IfEveryRunHangsWithoutAFallbackThePipelineEndsCleanly) {
   start({{.kind = FaultKind::kHang, .every_runs = 1}}, /*with_fallback=*/false);
   const Status status = run(1);
   EXPECT_EQ(status.code(), Code::kDevice);

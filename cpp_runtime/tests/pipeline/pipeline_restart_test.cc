@@ -99,7 +99,7 @@ TEST_P(PipelineRestartTest, ARunningPipelineOrATakenFrameIsRefused) {
   expect_fresh(*pipeline, 1, 2);
 }
 
-TEST_P(PipelineRestartTest, DrainWaitsForWhatWasSubmittedAndGoesOn) {
+TEST_P(PipelineRestartTest, DrainWaitsForSubmittedFramesAndThePipelineContinues) {
   const auto pipeline = make(chain({affine(1), affine(1)}), 4);
   EXPECT_TRUE(pipeline->drain(Clock::now()).ok()) << "nothing is in flight";
   for (int round = 0; round < 50; ++round) {
@@ -109,7 +109,7 @@ TEST_P(PipelineRestartTest, DrainWaitsForWhatWasSubmittedAndGoesOn) {
   }
 }
 
-TEST_P(PipelineRestartTest, DrainTellsWhatHoldsItUpAndWhatFailed) {
+TEST_P(PipelineRestartTest, DrainReportsWhatDelaysItAndWhatFailed) {
   std::atomic<bool> open{false};
   const auto pipeline = make(chain({[&](Buffers, Buffers) {
     open.wait(false);

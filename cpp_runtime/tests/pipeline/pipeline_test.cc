@@ -334,7 +334,7 @@ TEST_P(PipelineTest, OfTwoThreadsThatWaitForASlotOneIsRefused) {
   EXPECT_THAT(codes, UnorderedElementsAre(Code::kOk, Code::kInvalidArgument));
 }
 
-TEST_P(PipelineTest, AnInputLeaseIsExclusiveAndCanBeGivenBack) {
+TEST_P(PipelineTest, AnInputLeaseIsExclusiveAndCanBeReturned) {
   const auto pipeline = make(chain({affine(1)}));
   {
     Result<InputFrame> frame = pipeline->acquire(soon());

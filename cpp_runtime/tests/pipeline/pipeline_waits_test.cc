@@ -1,6 +1,6 @@
-// The waits and questions without an effect: has_slot, has_next, await_slot, await_frame,
-// await_end. The Python side calls them in slices, so each must end, at its deadline at the latest,
-// and lose no frame.
+// The waits and queries without side effects: has_slot, has_next, await_slot, await_frame,
+// await_end. The Python side calls them in slices, so each must end by its deadline and lose no
+// frame.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,7 +2,8 @@
 //
 //   CI=1 edgepipe-board-conformance --accelerator=accelerator.json   (default: the Ultra96's)
 //
-// What a board lacks is skipped, or fails where CI is set; --gtest_filter leaves it out.
+// Tests of hardware that a board lacks are skipped, or fail if CI is set; --gtest_filter excludes
+// them.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -46,7 +47,7 @@ Result<std::unique_ptr<DeviceMemory>> dma_heap() {
 }
 Result<std::unique_ptr<DeviceMemory>> any_memory() { return open_uio_memory({}); }
 
-/// The accelerator with one of the board's memories, and what it sees of that.
+/// The accelerator with one of the board's memories, and its view of that memory.
 class OnBoard final : public DeviceUnderTest, public MemoryUnderTest {
  public:
   static Result<std::unique_ptr<OnBoard>> open(OpenMemory open_memory, bool interrupt) {

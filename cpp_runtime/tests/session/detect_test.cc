@@ -95,7 +95,7 @@ TEST(NanoDetDecoderTest, TheThresholdIsInclusive) {
   EXPECT_EQ(head.decode(0.51F).size(), 0u);
 }
 
-TEST(NanoDetDecoderTest, SenselessOptionsAreRefused) {
+TEST(NanoDetDecoderTest, InvalidOptionsAreRefused) {
   EXPECT_THAT(NanoDetDecoder::create({.width = 0, .height = 4}).status().message(),
               HasSubstr("the input is 0x4 pixels"));
   EXPECT_THAT(

@@ -49,7 +49,7 @@ TEST(DeviceRegistryTest, AChoiceThatCannotBeReadListsTheKinds) {
   }
 }
 
-TEST(DeviceRegistryTest, AProgramAddsAKindOfItsOwn) {
+TEST(DeviceRegistryTest, AProgramAddsItsOwnKind) {
   DeviceRegistry registry;
   ASSERT_TRUE(registry.add({.name = "own", .help = "a test's", .open = open_nothing}).ok());
   EXPECT_EQ(registry.parse("own:1")->kind, "own");

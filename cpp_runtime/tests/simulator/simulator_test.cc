@@ -76,7 +76,7 @@ TEST(Simulator, StopsAtTheDeadline) {
   EXPECT_EQ(p.run().code(), Code::kDeadline);
 }
 
-// 2^31 steps: neither the check nor the run may take as long as they.
+// 2^31 steps: neither the check nor the run may take as long as all of them would.
 TEST(Simulator, StopsAtTheDeadlineWithinAnInstruction) {
   constexpr std::uint32_t kUops = 8;
   VtaProgram p;

@@ -107,7 +107,7 @@ TEST_P(CoreTeamTest, SeesWhatTheCallerWroteAndTheCallerWhatItWrote) {
   }
 }
 
-TEST_P(CoreTeamTest, RunsOnAfterEveryPause) {
+TEST_P(CoreTeamTest, ContinuesAfterEveryPause) {
   const std::unique_ptr<CoreTeam> team = team_of(GetParam());
   Pieces pieces(5);
   for (int call = 1; call <= 20; ++call) {
@@ -145,7 +145,7 @@ TEST_P(CoreTeamTest, CallsAllocateNothing) {
   EXPECT_EQ(conformance::allocation_count(), before);
 }
 
-// An exception would leave the other threads at work on a call that is over, or end the process.
+// An exception would leave the other threads working on a call that has ended, or end the process.
 TEST_P(CoreTeamTest, APieceWithoutMemoryFailsTheCall) {
   const std::unique_ptr<CoreTeam> team = team_of(GetParam());
   const auto hungry = [](void*, std::size_t) {

@@ -1,4 +1,4 @@
-// EmulatedDmaHeap: a dma-heap of the kernel: ioctl and pagemap are answered here, its buffer is a
+// EmulatedDmaHeap: a dma-heap whose ioctl and pagemap are emulated here and whose buffer is a
 // memfd.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace edgepipe::testing {
 
-/// One at a time in a process: its files lie in a folder that is named after that.
+/// One at a time in a process: the folder of its files is named after the process.
 class EmulatedDmaHeap {
  public:
   static constexpr std::uint64_t kFrame = 0x6'0000;  // number of its first page

@@ -1,5 +1,5 @@
-// EmulatedFpga: a fake board with an accelerator: what is behind its UIO devices is FpgaModel, on a
-// thread of this process.
+// EmulatedFpga: a fake board with an accelerator. Behind its UIO devices is FpgaModel, on a thread
+// of this process.
 //
 //   EmulatedFpga fpga;
 //   auto memory = open_uio_memory(fpga.options());
@@ -36,7 +36,7 @@ class EmulatedFpga : private FakeBoard {
     add_uio("uio0", "vta", vta::kBytes);
     add_uio("uio1", "vta-reset", kResetBytes);
     add_udmabuf("u-dma-buf", "0", kMemoryBytes);
-    // The model wants both devices' pages in one piece.
+    // The model needs both devices' pages in one piece.
     void* const reserved =
         ::mmap(nullptr, vta::kBytesWithReset, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     registers_ = std::span(static_cast<std::byte*>(reserved), vta::kBytesWithReset);
@@ -59,7 +59,7 @@ class EmulatedFpga : private FakeBoard {
     ::munmap(registers_.data(), registers_.size());
   }
 
-  /// What opens its memory and its accelerator. Files give no interrupts, so the driver polls.
+  /// Options that open its memory and accelerator. Files have no interrupts, so the driver polls.
   [[nodiscard]] UioOptions options() const {
     UioOptions options = uio_options();
     options.memory = memory_options();

@@ -1,6 +1,8 @@
-// EmulatedZocl: the driver zocl of XRT: its ioctls are answered here, its buffer object is a file.
+// EmulatedZocl: XRT's driver zocl, whose ioctls are emulated here and whose buffer object is a
+// file.
 //
-// The accelerator has its own copy, which only SYNC_BO updates, as if a cache were between.
+// The accelerator has its own copy, which only SYNC_BO updates, as if there were a cache in
+// between.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 
 namespace edgepipe::testing {
 
-/// One at a time in a process: its files lie in a folder that is named after that.
+/// One at a time in a process: the folder of its files is named after the process.
 class EmulatedZocl {
  public:
   static constexpr std::uint64_t kAddress = 0x6000'0000;

@@ -16,7 +16,7 @@
 
 namespace edgepipe::testing {
 
-/// One at a time in a process: its files lie in a folder that is named after that.
+/// One at a time in a process: the folder of its files is named after the process.
 class FakeBoard {
  public:
   static constexpr std::uint64_t kUdmabufAddress = 0x7000'0000;

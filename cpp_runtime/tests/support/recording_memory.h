@@ -18,7 +18,7 @@ class RecordingMemory final : public DeviceMemory {
   std::size_t invalidates = 0;
   std::size_t fail_after = SIZE_MAX;  // allocations that succeed before one fails
 
-  /// Limits the call of this number, counted over both kinds, to so many bytes.
+  /// Limits the call with this number, counted over both kinds, to this many bytes.
   struct Cut {
     std::size_t call;
     std::function<std::size_t(std::size_t bytes)> bytes;

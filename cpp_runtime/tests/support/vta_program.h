@@ -8,7 +8,7 @@
 
 namespace edgepipe::testing {
 
-/// What a VtaProgram runs on. A base, so that it is there before the program and after it.
+/// What a VtaProgram runs on. A base class, so that it exists before and after the program.
 struct SimulatorRig {
   SimulatorRig(const Accelerator& a, const Simulator::Options& options)
       : accelerator(a), simulator(*Simulator::create(a, *memory, options)) {}

@@ -32,7 +32,7 @@ class Reader {
               static_cast<ssize_t>(request.size()));
   }
 
-  /// Reads until `text` has come; false at the end or after ten seconds.
+  /// Reads until `text` has arrived; false at the end or after ten seconds.
   bool read_until(std::string_view text) {
     while (received_.find(text) == std::string::npos) {
       if (!read_piece()) return false;

@@ -145,7 +145,7 @@ TEST(PictureFitter, ReadsRowsWithPaddingAndPicturesOfChangingSize) {
   EXPECT_EQ(frame, Bytes(4, 9));
 }
 
-TEST(PictureFitter, RefusesPicturesThatAreNotWhatTheySay) {
+TEST(PictureFitter, RefusesInconsistentPictures) {
   Result<PictureFitter> fitter = PictureFitter::create(stretch(2, 2, "RGB"));
   Bytes frame(12);
   const auto message = [&](const Picture& picture) {

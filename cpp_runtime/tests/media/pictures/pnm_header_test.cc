@@ -11,7 +11,7 @@ namespace {
 
 const std::atomic<bool> kGoOn{false};
 
-/// A header's fields and how many bytes are left behind it, or the error.
+/// A header's fields and the number of bytes left after it, or the error.
 std::string from_memory(const std::string& text) {
   std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   const Result<PnmHeader> header = take_pnm_header(bytes);

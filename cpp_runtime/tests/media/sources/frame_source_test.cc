@@ -38,7 +38,7 @@ class FrameSourceTest : public ::testing::Test {
     return preprocess;
   }
 
-  /// The next frame, "" at the end of the input, or "error: ..." with the path cut away.
+  /// The next frame, "" at the end of the input, or "error: ..." without the path.
   std::string next(FrameSource& source, std::size_t bytes = kFrameBytes) {
     std::string frame(bytes, '?');
     const Result<bool> more = source.read(std::as_writable_bytes(std::span(frame)), stop_);

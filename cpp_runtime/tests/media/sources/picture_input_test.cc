@@ -1,5 +1,5 @@
-// Pictures that become frames inside the first stage: whose memory, on which thread, given back
-// when.
+// Pictures that become frames inside the first stage: in whose memory, on which thread, and when
+// they are returned.
 #include "edgepipe/picture_input.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ class Driver final : public PictureOwner {
     MutexLock lock(mutex_);
     return given_back_by_;
   }
-  /// What a driver does to a buffer that it believes to be its own.
+  /// Overwrites a buffer, as a driver does once the buffer is returned.
   void overwrite(std::size_t buffer, std::uint8_t value) { memory_[buffer].fill(std::byte{value}); }
 
  private:
@@ -144,7 +144,7 @@ class PictureInputTest : public ::testing::Test {
     return bytes;
   }
 
-  /// Copies once go_ is set; has fitted its picture when entered_ is.
+  /// Copies once go_ is set; its picture has been fitted once entered_ is set.
   FunctionStage::Body gated() {
     return [this](Buffers in, Buffers out) {
       stage_thread_ = std::this_thread::get_id();
@@ -159,7 +159,7 @@ class PictureInputTest : public ::testing::Test {
     return {};
   }
 
-  // The stage's, so they outlive the pipeline.
+  // Used by the stage, so they outlive the pipeline.
   std::atomic<bool> go_{false};
   std::atomic<bool> entered_{false};
   std::thread::id stage_thread_;
@@ -185,8 +185,7 @@ TEST_F(PictureInputTest, PicturesBecomeFramesInOrder) {
   EXPECT_EQ(driver_->lent(), 0u);
 }
 
-TEST_F(PictureInputTest,
-       TheFirstStageReadsTheDriversBufferOnItsOwnThreadAndGivesItBackBeforeItRuns) {
+TEST_F(PictureInputTest, TheFirstStageReadsTheDriversBufferOnItsOwnThreadAndReturnsItBeforeItRuns) {
   ASSERT_TRUE(start(gated(), std::make_unique<Numbers>(driver_, 2)).ok());
   ASSERT_TRUE(send().ok());
   while (!entered_) std::this_thread::sleep_for(1ms);
@@ -221,12 +220,12 @@ TEST_F(PictureInputTest, OnePictureWaitsAtMostSoTheNextIsTakenLate) {
   ASSERT_TRUE(start(gated(), std::make_unique<Numbers>(driver_, 3)).ok());
   ASSERT_TRUE(send().ok());
   ASSERT_TRUE(send().ok());
-  stop_ = true;  // else it would block: a third may not be taken yet
+  stop_ = true;  // otherwise it would block: a third picture may not be taken yet
   EXPECT_EQ(send().code(), Code::kClosed);
   go_ = true;
 }
 
-TEST_F(PictureInputTest, PicturesOfFramesThatAreDroppedGoBack) {
+TEST_F(PictureInputTest, PicturesOfDroppedFramesAreReturned) {
   ASSERT_TRUE(start(gated(), std::make_unique<Numbers>(driver_, 2)).ok());
   ASSERT_TRUE(send().ok());
   while (!entered_) std::this_thread::sleep_for(1ms);
@@ -238,7 +237,7 @@ TEST_F(PictureInputTest, PicturesOfFramesThatAreDroppedGoBack) {
   go_ = true;
 }
 
-TEST_F(PictureInputTest, ALostPipelineGivesItsPicturesBack) {
+TEST_F(PictureInputTest, ADestroyedPipelineReturnsItsPictures) {
   const auto fails = [](Buffers, Buffers) { return Status(Code::kInternal, "broken"); };
   ASSERT_TRUE(start(fails, std::make_unique<Numbers>(driver_, 2)).ok());
   ASSERT_TRUE(send().ok());
@@ -258,7 +257,7 @@ TEST_F(PictureInputTest, TheFallbackRunsOnTheFrameThatWasFittedAndFitsTheLaterOn
   EXPECT_EQ(pipeline_->statistics().stages[0].fallback_frames, 2u);
 }
 
-TEST_F(PictureInputTest, ADamagedPictureOfALiveSourceIsMarkedAndTheRunGoesOn) {
+TEST_F(PictureInputTest, ADamagedPictureOfALiveSourceIsMarkedAndTheRunContinues) {
   if (const std::string why = testing::jpeg_lacks(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 2, true, 1)).ok());
   for (const bool damaged : {true, false}) {

@@ -65,7 +65,7 @@ class PictureFifoTest : public ::testing::Test {
   std::atomic<bool> stop_{false};
 };
 
-TEST_F(PictureFifoTest, OutlivesAWriterThatEndsInsideAPicture) {
+TEST_F(PictureFifoTest, ContinuesAfterAWriterThatEndsInsideAPicture) {
   open({});
   std::thread writers([this] {
     write(writer(), "picture1pict");
@@ -94,7 +94,7 @@ TEST_F(PictureFifoTest, OpensItAgainWhenItsWriterFallsSilent) {
   EXPECT_EQ(source_->counters().outage, 0ms);
 }
 
-TEST_F(PictureFifoTest, GivesUpWithoutAWriterWhenToldTo) {
+TEST_F(PictureFifoTest, GivesUpWithoutAWriterAfterTheGivenTime) {
   open({.limit = 20ms, .give_up = 200ms});
   EXPECT_THAT(next(), StartsWith(path_.string() + ": no picture for 0.2 s, although"));
 }

@@ -136,7 +136,7 @@ class FakeCamera final : public V4l2Calls {
     if (!free_.empty()) fill(0, sequence, flags);
   }
 
-  /// Lets so many allocations of the camera's thread fail.
+  /// Makes this many allocations of the camera's thread fail.
   void starve(long allocations) {
     MutexLock lock(mutex_);
     starved_ = allocations;
@@ -294,7 +294,7 @@ TEST_F(V4l2CameraTest, GivesTheNewestPictureAndCountsTheOlderAsDropped) {
   EXPECT_EQ(counters.missed, 0U);
 }
 
-TEST_F(V4l2CameraTest, LeavesAPictureAloneWhileItIsRead) {
+TEST_F(V4l2CameraTest, DoesNotReuseAPictureWhileItIsRead) {
   calls_.capture(1, 0);
   const PictureLease lease = next();
   for (std::uint32_t number = 1; number < 9; ++number) calls_.capture(100, number);
@@ -302,7 +302,7 @@ TEST_F(V4l2CameraTest, LeavesAPictureAloneWhileItIsRead) {
   EXPECT_EQ(next_value(), 100);
 }
 
-TEST_F(V4l2CameraTest, LendsTheDriversOwnBufferAndGivesItBackAtTheEndOfTheLease) {
+TEST_F(V4l2CameraTest, LendsTheDriversOwnBufferUntilTheLeaseEnds) {
   calls_.capture(1, 0);
   PictureLease lease = next();
   EXPECT_EQ(lease.picture().bytes.data(), calls_.buffer(0));
@@ -311,7 +311,7 @@ TEST_F(V4l2CameraTest, LendsTheDriversOwnBufferAndGivesItBackAtTheEndOfTheLease)
   EXPECT_EQ(calls_.queued(), kBuffers);
 }
 
-TEST_F(V4l2CameraTest, AnOldPictureGoesBackToTheDriverAtOnce) {
+TEST_F(V4l2CameraTest, AnOldPictureIsReturnedToTheDriverAtOnce) {
   for (std::uint32_t number = 0; number < 9; ++number) {
     calls_.capture(1, number);
     expect_pictures(number + 1);
@@ -341,7 +341,7 @@ TEST_F(V4l2CameraTest, APictureCarriesItsDmaBufWhereTheDriverExportsIt) {
   EXPECT_EQ(next().picture().dma_buf, kFirstDmaBuf);
 }
 
-TEST_F(V4l2CameraTest, GoesOnAfterItsThreadHadNoMemory) {
+TEST_F(V4l2CameraTest, ContinuesAfterItsThreadRanOutOfMemory) {
   for (const long allocations : {1, 2, 3, 4}) {
     calls_.starve(allocations);
     calls_.unplug();
@@ -361,7 +361,7 @@ TEST_F(V4l2CameraTest, CountsGapsAndDamagedPicturesAsMissed) {
   EXPECT_EQ(camera_->counters().missed, 5U);
 }
 
-TEST_F(V4l2CameraTest, GoesOnWhenTheDeviceComesBack) {
+TEST_F(V4l2CameraTest, ContinuesWhenTheDeviceComesBack) {
   calls_.capture(1, 0);
   EXPECT_EQ(next_value(), 1);
   calls_.unplug();
@@ -372,7 +372,7 @@ TEST_F(V4l2CameraTest, GoesOnWhenTheDeviceComesBack) {
   EXPECT_EQ(camera_->counters().missed, 0U);
 }
 
-TEST_F(V4l2CameraTest, OneThatFallsSilentIsClosedOpenedAgainAndCounted) {
+TEST_F(V4l2CameraTest, ASilentDeviceIsClosedReopenedAndCounted) {
   Mutex mutex;
   std::vector<std::string> told;
   open({.limit = 50ms, .on_fault = [&](const std::string& text) {
@@ -390,7 +390,7 @@ TEST_F(V4l2CameraTest, OneThatFallsSilentIsClosedOpenedAgainAndCounted) {
   EXPECT_EQ(next_value(), 7);
   EXPECT_EQ(camera_->counters().outage, 0ms);
   EXPECT_EQ(camera_->counters().missed, 0U);
-  camera_.reset();  // which tells nothing any more
+  camera_.reset();  // which reports nothing more
   ASSERT_GE(told.size(), 2U);
   EXPECT_EQ(told[0], "fake: no picture for 0.05 s; closed, to be opened again");
   EXPECT_THAT(told[1], StartsWith("fake: delivers pictures again, after 0."));
@@ -438,7 +438,7 @@ TEST_F(V4l2CameraTest, SilenceDoesNotCountWhileTheReaderHoldsEveryBuffer) {
   while (camera_->counters().silences == 0) std::this_thread::sleep_for(1ms);
 }
 
-TEST_F(V4l2CameraTest, GivesUpAfterTheTimeAskedFor) {
+TEST_F(V4l2CameraTest, GivesUpAfterTheGivenTime) {
   open({.limit = 20ms, .give_up = 300ms});
   calls_.unplug();
   PictureLease lease;
@@ -486,7 +486,7 @@ TEST(V4l2Camera, AFormatItDoesNotHaveIsAnError) {
   EXPECT_EQ(opened.status().hint(), "`v4l2-ctl --list-formats --device fake` shows them");
 }
 
-TEST(V4l2Camera, ADeviceOfACameraThatGivesNoPicturesIsAnError) {
+TEST(V4l2Camera, ACameraDeviceWithoutPicturesIsAnError) {
   FakeCamera calls;
   calls.offer(V4L2_CAP_META_CAPTURE | V4L2_CAP_STREAMING);
   const auto opened = V4l2Camera::open({.path = "fake", .stream = {}}, calls);
