@@ -30,10 +30,11 @@
 namespace edgepipe {
 
 struct SourceCounters {
-  // captured == taken + dropped, except for the newest picture while it waits to be taken.
+  // captured == taken + dropped + waiting
   std::uint64_t captured = 0;    // complete pictures that arrived
   std::uint64_t taken = 0;       // given out by next()
   std::uint64_t dropped = 0;     // replaced by a newer one before they were taken
+  std::uint64_t waiting = 0;     // 1 while the newest one waits to be taken
   std::uint64_t missed = 0;      // gaps in the driver's sequence, or marked as damaged
   std::uint64_t silences = 0;    // how often no picture came within the limit
   std::uint64_t reconnects = 0;  // how often it was opened again

@@ -386,7 +386,8 @@ int run(const Options& options) {
   const PipelineStatistics statistics = session.pipeline().statistics();
   print_lines(stderr, statistics.table());
   print_line(stderr, device_line(session.device_name(), statistics));
-  const SourceCounters counters = source.counters();
+  SourceCounters counters = source.counters();
+  counters.dropped += counters.waiting;  // nobody takes it any more
   print_line(stderr,
              "source: " + std::to_string(counters.captured) + " captured, " +
                  std::to_string(counters.taken) + " taken (" + std::to_string(results.damaged()) +

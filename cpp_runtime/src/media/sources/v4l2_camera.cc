@@ -126,6 +126,7 @@ SourceCounters V4l2Camera::counters() const {
   {
     MutexLock lock(mutex_);
     counters = counters_;
+    counters.waiting = newest_.held() ? 1 : 0;
   }
   outage_.count_in(counters);
   return counters;

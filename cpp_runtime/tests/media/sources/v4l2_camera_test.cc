@@ -286,8 +286,10 @@ TEST_F(V4l2CameraTest, GivesTheNewestPictureAndCountsTheOlderAsDropped) {
     calls_.capture(static_cast<std::uint8_t>(number), number);
   }
   expect_pictures(20);
+  EXPECT_EQ(camera_->counters().waiting, 1U);
   EXPECT_EQ(next_value(), 19);
   const SourceCounters counters = camera_->counters();
+  EXPECT_EQ(counters.waiting, 0U);
   EXPECT_EQ(counters.captured, 20U);
   EXPECT_EQ(counters.taken, 1U);
   EXPECT_EQ(counters.dropped, 19U);
