@@ -5,14 +5,15 @@
 
 All the time, readers follow the live page and others stop reading, and every 25th run of a VTA
 stage hangs. In turn, the camera is unplugged, and the program is stopped, accounted for and started
-again, on the board after a deploy or a rollback. Ctrl-C ends the run in order, with the figures so
-far.
+again, on the board after a deploy or a rollback; however short the run, there is one of each.
+Ctrl-C ends the run in order, with the figures so far.
 """
 
 from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -21,19 +22,25 @@ from bench import models
 from bench.figures import Figure, publish
 from bench.soak.ground import Ground, Here, OnBoard
 from bench.soak.life import MOST_GROWTH_KIB, MOST_MORE, Life, Total, wait
+from edgepipe.errors import EdgepipeError
 
-LIFE_S = 300.0  # between a start of the program and the next
+LONGEST_LIFE_S = 300.0  # between a start of the program and the next
+FEWEST_LIVES = 3  # where there are deploys: before one, after it, and after a rollback
 CALM_S, UNPLUGGED_S = 15.0, 5.0
 
 
 def soak(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
-    """Run lives of the program until the time is over or Ctrl-C; fill ``total``."""
+    """Run lives of the program and fill ``total``, until the time is over or Ctrl-C."""
+    fewest = FEWEST_LIVES if ground.deploys else 1
+    life_s = min(LONGEST_LIFE_S, seconds / fewest)
     end = time.monotonic() + seconds
     try:
-        while time.monotonic() < end:
-            live(ground, min(LIFE_S, max(end - time.monotonic(), 1.0)), folder, total)
-            if ground.deploys and time.monotonic() < end:
+        while (left_s := end - time.monotonic()) > 0 or total.lives < fewest:
+            if ground.deploys and total.lives > 0:
                 change_release(ground, total)
+            live(ground, life_s if total.lives < fewest else min(life_s, left_s), folder, total)
+    except (subprocess.SubprocessError, EdgepipeError) as error:
+        total.violations.append(f"the run could not go on: {error}")
     except KeyboardInterrupt:
         print("interrupted: the figures so far", flush=True)
 
@@ -100,7 +107,7 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
         figure("events that readers of the page got", total.events, at_least=1),
         figure("pictures that readers of the page got", total.pictures, at_least=1),
         figure("readers refused", total.refused),
-        figure("samples of the process", total.samples),
+        figure("samples of the process", total.samples, at_least=1),
         figure(
             "growth of resident memory in a life", total.growth_kib, "KiB", at_most=MOST_GROWTH_KIB
         ),
@@ -110,8 +117,8 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
     ]
     if ground.deploys:
         found[2:2] = [
-            figure("deploys", total.deploys),
-            figure("rollbacks", total.rollbacks),
+            figure("deploys", total.deploys, at_least=1),
+            figure("rollbacks", total.rollbacks, at_least=1),
         ]
     return found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.soak.ground import Ground
 from bench.soak.readers import Readers
+from edgepipe.errors import EdgepipeError
 
 READERS, STALLED = 6, 4
 STOP_S = 60.0
@@ -34,6 +35,27 @@ class Sample:
     resident_kib: int
     descriptors: int
     threads: int
+
+    @staticmethod
+    def script(number: int) -> str:
+        """Return the shell script whose output ``parse`` reads, for a process number."""
+        status = f"grep -e VmRSS -e Threads /proc/{number}/status; ls /proc/{number}/fd | wc -l"
+        return f"{status}; cat /dev/shm/edgepipe-{number}-0.json"
+
+    @staticmethod
+    def parse(text: str) -> Sample | None:
+        """Return the sample, or None while the camera is away, whose descriptors are closed.
+
+        Raises ``ValueError`` for the output of a process that is ending.
+        """
+        resident, threads, descriptors, published = text.splitlines()
+        if json.loads(published)["live"]["source"]["outage_s"] > 0:
+            return None
+        return Sample(
+            resident_kib=int(resident.split()[1]),
+            threads=int(threads.split()[1]),
+            descriptors=int(descriptors),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,18 +95,12 @@ class Life:
 
     def sample(self) -> None:
         """Look at the process."""
-        number = self._number
-        script = f"grep -e VmRSS -e Threads /proc/{number}/status; ls /proc/{number}/fd | wc -l"
         try:
-            found = [int(n) for n in re.findall(r"\d+", self._ground.shell(script))]
-            resident_kib, threads, descriptors = found
-        except (subprocess.SubprocessError, ValueError):
-            if self._process.poll() is not None:
-                raise SystemExit(f"edgepipe-cam has ended:\n{self._said()}") from None
-            return
-        self._samples.append(
-            Sample(resident_kib=resident_kib, threads=threads, descriptors=descriptors)
-        )
+            sample = Sample.parse(self._ground.shell(Sample.script(self._number)))
+        except (subprocess.SubprocessError, EdgepipeError, ValueError):
+            return  # the process is ending, which `alive` tells soon
+        if sample is not None:
+            self._samples.append(sample)
 
     @property
     def alive(self) -> bool:
@@ -123,12 +139,12 @@ class Life:
             total.violations.append(f"the program gave no account: {said[-500:]}")
             return
         submitted, delivered, dropped, failed = map(int, frames.groups())
-        captured, taken, damaged, lost, _, _, reconnects = map(int, source.groups())
+        captured, taken, damaged, replaced, _, _, reconnects = map(int, source.groups())
         lines = self._ground.shell(f"cat {self._ground.lines}", 300.0).splitlines()
         numbers = [int(json.loads(line)["frame"]) for line in lines]
         total.unaccounted += abs(submitted - delivered - dropped - failed)
         total.unaccounted += abs(delivered - damaged - len(numbers))
-        total.unaccounted += max(0, captured - taken - lost)
+        total.unaccounted += abs(captured - taken - replaced) + abs(taken - submitted)
         if numbers != sorted(set(numbers)):
             total.violations.append("results are out of order or come twice")
         total.delivered += delivered
