@@ -1,6 +1,7 @@
 #include "pipeline/frame_schedule.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/polling.h"
@@ -8,6 +9,15 @@
 
 namespace edgepipe {
 namespace {
+
+// Of a stage without producers that naps: the time must be enough for two frames to come.
+constexpr std::chrono::microseconds kNap{60};
+constexpr std::chrono::microseconds kShortBeforeNap{100};
+// A doze is longer than the waits that lead to it, so that it seldom ends by itself.
+constexpr std::chrono::microseconds kDoze{1000};
+constexpr std::chrono::microseconds kShortBeforeDoze{500};
+// The longest delay of a wake-up by a stage that goes on with ready frames.
+constexpr std::chrono::microseconds kLongestDelay{50};
 
 constexpr const char* kMoreTime = "allow more time";
 constexpr const char* kStartAgain = "start the pipeline again";
@@ -21,11 +31,16 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
+FrameSchedule::Pace::Pace() : for_naps(kShortBeforeNap), for_dozes(kShortBeforeDoze) {}
+
 FrameSchedule::FrameSchedule(Options options)
     : options_(std::move(options)),
       consumers_(options_.stages.size()),
       wake_(options_.workers),
       progress_(options_.stages.size()),
+      paces_(options_.stages.size()),
+      worker_sleeps_(options_.workers),
+      caller_waits_(kShortBeforeDoze),
       stages_(options_.stages.size()),
       slots_(options_.slots),
       spans_(options_.trace_spans) {
@@ -38,9 +53,8 @@ FrameSchedule::FrameSchedule(Options options)
 
 Result<std::size_t> FrameSchedule::acquire(Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  while (!filling_ && full()) {
-    if (!slot_freed_.wait_until(lock, deadline) && !filling_ && full()) return full_status();
-  }
+  const auto ready = [&]() EDGEPIPE_REQUIRES(mutex_) { return filling_ || !full(); };
+  if (!await_caller(slot_freed_, lock, deadline, ready)) return full_status();
   if (filling_) {  // before or during the wait
     return Status(Code::kInvalidArgument, "frame " + std::to_string(submitted_) +
                                               " is already being filled; submit or release it");
@@ -98,12 +112,10 @@ void FrameSchedule::abandon(std::size_t slot) {
 
 Result<FrameSchedule::Taken> FrameSchedule::next(Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  while (delivered_ < limit_ && completed_ <= delivered_) {
-    if (!frame_completed_.wait_until(lock, deadline) && delivered_ < limit_ &&
-        completed_ <= delivered_) {
-      return unfinished_status(delivered_);
-    }
-  }
+  const auto ready = [&]() EDGEPIPE_REQUIRES(mutex_) {
+    return completed_ > delivered_ || delivered_ >= limit_;
+  };
+  if (!await_caller(frame_completed_, lock, deadline, ready)) return unfinished_status(delivered_);
   if (delivered_ >= limit_) return end_status();
   const std::uint64_t frame = delivered_++;
   SlotState& slot = slots_[slot_of(frame)];
@@ -130,11 +142,12 @@ void FrameSchedule::release(std::size_t index) {
 
 Status FrameSchedule::drain(std::uint64_t frames, Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  while (completed_ < std::min(frames, limit_)) {
-    if (!frame_completed_.wait_until(lock, deadline) && completed_ < std::min(frames, limit_)) {
-      return Status(Code::kDeadline, "frames are unfinished at the deadline: " + holder(completed_),
-                    kMoreTime);
-    }
+  const auto drained = [&]() EDGEPIPE_REQUIRES(mutex_) {
+    return completed_ >= std::min(frames, limit_);
+  };
+  if (!await_caller(frame_completed_, lock, deadline, drained)) {
+    return Status(Code::kDeadline, "frames are unfinished at the deadline: " + holder(completed_),
+                  kMoreTime);
   }
   if (failure_ || cancelled_) return end_status();
   return {};
@@ -160,20 +173,36 @@ Status FrameSchedule::await_slot(bool or_next, Clock::time_point deadline) {
   const auto ready = [&]() EDGEPIPE_REQUIRES(mutex_) {
     return !full() || (or_next && completed_ > delivered_);
   };
-  while (!ready()) {
-    if (!slot_freed_.wait_until(lock, deadline) && !ready()) return full_status();
-  }
+  if (!await_caller(slot_freed_, lock, deadline, ready)) return full_status();
   return {};
 }
 
 Status FrameSchedule::await_frame(std::uint64_t frame, Clock::time_point deadline) {
   MutexLock lock(mutex_);
-  while (completed_ <= frame && frame < limit_) {
-    if (!frame_completed_.wait_until(lock, deadline) && completed_ <= frame && frame < limit_) {
-      return unfinished_status(frame);
-    }
-  }
+  const auto ready = [&]() EDGEPIPE_REQUIRES(mutex_) {
+    return completed_ > frame || frame >= limit_;
+  };
+  if (!await_caller(frame_completed_, lock, deadline, ready)) return unfinished_status(frame);
   return {};
+}
+
+/// Waits until `done()` is true; false at the deadline. The condition is notified when a frame is
+/// complete, among others.
+template <typename Done>
+bool FrameSchedule::await_caller(CondVar& condition, MutexLock& lock, Clock::time_point deadline,
+                                 const Done& done) {
+  if (done()) return true;
+  const Clock::time_point begin = Clock::now();
+  if (caller_waits_.all_short()) {
+    const Clock::time_point end = std::min(deadline, begin + kDoze);
+    while (!done() && condition.wait_until(lock, end)) continue;
+  }
+  ++sleeping_callers_;
+  bool in_time = true;
+  while (!done() && in_time) in_time = condition.wait_until(lock, deadline);
+  --sleeping_callers_;
+  caller_waits_.add(Clock::now() - begin);
+  return done();
 }
 
 bool FrameSchedule::full() const {
@@ -243,6 +272,7 @@ void FrameSchedule::reset() {
   std::ranges::fill(stages_, StageState());
   std::ranges::fill(slots_, SlotState());
   for (Progress& progress : progress_) progress.published = 0;
+  std::ranges::fill(paces_, Pace());
   submitted_ = completed_ = delivered_ = 0;
   runnable_ = 0;
   limit_ = UINT64_MAX;
@@ -296,15 +326,40 @@ bool FrameSchedule::wait_until_ready(std::size_t stage, std::uint64_t frame) {
     running.store(true, std::memory_order_relaxed);
     return true;
   }
+  if (paces_[stage].for_naps.all_short()) nap(stage, frame);
   MutexLock lock(mutex_);
-  CondVar& wake = wake_[options_.stages[stage].worker];
-  while (frame < limit_ && !ready(stage, frame)) {
-    // An idle camera is not a fault; stop() and cancel() end this wait.
-    static_cast<void>(wake.wait_until(lock, far_future()));
-  }
+  if (frame < limit_ && !ready(stage, frame)) await_ready(stage, frame, lock);
   if (frame >= limit_) return false;
   running.store(true, std::memory_order_relaxed);
   return true;
+}
+
+void FrameSchedule::nap(std::size_t stage, std::uint64_t frame) {
+  if (runnable_.load(std::memory_order_acquire) > frame) return;
+  std::this_thread::sleep_for(kNap);
+  const bool several = runnable_.load(std::memory_order_acquire) > frame + 1;
+  paces_[stage].for_naps.judge(several);
+}
+
+/// Waits until `stage` may run `frame` or the frame is past the limit.
+void FrameSchedule::await_ready(std::size_t stage, std::uint64_t frame, MutexLock& lock) {
+  const std::size_t worker = options_.stages[stage].worker;
+  CondVar& wake = wake_[worker];
+  Pace& pace = paces_[stage];
+  const auto done = [&]() EDGEPIPE_REQUIRES(mutex_) {
+    return frame >= limit_ || ready(stage, frame);
+  };
+  const Clock::time_point begin = Clock::now();
+  if (pace.for_dozes.all_short()) {
+    while (!done() && wake.wait_until(lock, begin + kDoze)) continue;
+  }
+  worker_sleeps_[worker] = true;
+  // An idle camera is not a fault; stop() and cancel() end this wait.
+  while (!done()) static_cast<void>(wake.wait_until(lock, far_future()));
+  worker_sleeps_[worker] = false;
+  const Clock::duration waited = Clock::now() - begin;
+  pace.for_dozes.add(waited);
+  if (options_.stages[stage].producers.empty()) pace.for_naps.add(waited);
 }
 
 /// True once `stage` may run `frame`; false if Options::spin passes first.
@@ -334,17 +389,36 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status
   const Clock::time_point now = Clock::now();
   progress.running.store(false, std::memory_order_relaxed);
   const bool good = status.ok();
-  const bool completes = note_finished(stage, frame, std::move(status), started, now);
-  if (!good) return;
+  const Finished finished = note_finished(stage, frame, std::move(status), started, now);
+  if (!good) return;  // everybody has been woken
+  Pace& pace = paces_[stage];
+  if (!pace.owes_consumers) pace.owed_since = now;
+  pace.owes_consumers = true;
+  pace.owes_completion = pace.owes_completion || finished.completes;
+  if (!finished.may_owe || now - pace.owed_since >= kLongestDelay) wake_waiting(stage);
+}
+
+/// Wakes the threads that a stage's finished frames concern.
+void FrameSchedule::wake_waiting(std::size_t stage) {
+  Pace& pace = paces_[stage];
+  pace.owes_consumers = false;
   for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
-  if (!completes) return;
+  if (!std::exchange(pace.owes_completion, false)) return;
   frame_completed_.notify();
   slot_freed_.notify();  // see await_slot
 }
 
-/// Returns whether every stage has finished the frame.
-bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, Status status,
-                                  Clock::time_point started, Clock::time_point now) {
+/// True if a stage that waits for this one does not look for itself.
+bool FrameSchedule::consumer_sleeps(std::size_t stage) const {
+  for (const std::size_t consumer : consumers_[stage]) {
+    if (worker_sleeps_[consumer]) return true;
+  }
+  return false;
+}
+
+FrameSchedule::Finished FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame,
+                                                     Status status, Clock::time_point started,
+                                                     Clock::time_point now) {
   MutexLock lock(mutex_);
   spans_.add({.frame = frame,
               .begin = started,
@@ -354,16 +428,18 @@ bool FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame, Status
               .failed = !status.ok()});
   if (!status.ok()) {
     fail(stage, frame, std::move(status));
-    return false;
+    return {};
   }
   StageState& state = stages_[stage];
   state.busy.add(nanoseconds(now - started));
   state.finished = frame + 1;
   std::uint64_t completed = state.finished;
   for (const StageState& other : stages_) completed = std::min(completed, other.finished);
-  if (completed == completed_) return false;
-  complete(frame, now);
-  return true;
+  const bool completes = completed != completed_;
+  if (completes) complete(frame, now);
+  const bool goes_on = frame + 1 < limit_ && ready(stage, frame + 1);
+  const bool somebody_sleeps = consumer_sleeps(stage) || (completes && sleeping_callers_ > 0);
+  return {.completes = completes, .may_owe = goes_on && !somebody_sleeps};
 }
 
 /// If several stages fail, the error of the earliest frame is reported, or of the earliest stage

@@ -11,6 +11,13 @@
 // Counters behind one mutex, which is not held while a stage runs or while the caller fills or
 // reads a frame. Independent of the stages' code, buffers and threads. A ring of slots limits the
 // frames in flight: frame f has slot f % slots. Nothing here allocates unless it returns an error.
+//
+// Waking a thread costs more than many a stage's run. If frames follow each other within
+// microseconds, wake-ups are therefore shared by several frames:
+// * A stage without producers naps for a fixed time, and then runs the frames that have come.
+// * A thread that waits for a stage dozes: it looks for itself after a millisecond. While all
+//   who wait for a stage doze, the stage wakes them after its last ready frame, or after 50 us.
+// Frames that come more slowly, or one by one, wake the next thread at once.
 #pragma once
 
 #include <atomic>
@@ -27,6 +34,7 @@
 #include "edgepipe/sync.h"
 #include "pipeline/histogram.h"
 #include "pipeline/span_ring.h"
+#include "pipeline/wait_history.h"
 
 namespace edgepipe {
 
@@ -111,6 +119,21 @@ class FrameSchedule {
     std::atomic<std::uint64_t> published{0};
     std::atomic<bool> running{false};
   };
+  // Only the thread of a stage touches its pace.
+  struct Pace {
+    Pace();
+    WaitHistory for_naps;
+    WaitHistory for_dozes;
+    // Wake-ups that the stage still owes to those who doze, and since when.
+    bool owes_consumers = false;
+    bool owes_completion = false;
+    Clock::time_point owed_since;
+  };
+  // What a stage's finished frame has led to.
+  struct Finished {
+    bool completes = false;  // every stage has finished it
+    bool may_owe = false;    // the stage can run the next frame, and nobody sleeps
+  };
   struct StageState {
     std::uint64_t finished = 0;  // frames 0..finished-1 are done
     Histogram busy;
@@ -130,13 +153,22 @@ class FrameSchedule {
   };
 
   bool poll(std::size_t stage, std::uint64_t frame) const;
+  void nap(std::size_t stage, std::uint64_t frame);
+  void await_ready(std::size_t stage, std::uint64_t frame, MutexLock& lock)
+      EDGEPIPE_REQUIRES(mutex_);
+  template <typename Done>
+  bool await_caller(CondVar& condition, MutexLock& lock, Clock::time_point deadline,
+                    const Done& done) EDGEPIPE_REQUIRES(mutex_);
+  bool consumer_sleeps(std::size_t stage) const EDGEPIPE_REQUIRES(mutex_);
   bool ready(std::size_t stage, std::uint64_t frame) const EDGEPIPE_REQUIRES(mutex_);
   void fail(std::size_t stage, std::uint64_t frame, Status status) EDGEPIPE_REQUIRES(mutex_);
   void complete(std::uint64_t frame, Clock::time_point now) EDGEPIPE_REQUIRES(mutex_);
   void lower_limit(std::uint64_t limit) EDGEPIPE_REQUIRES(mutex_);
   Result<std::uint64_t> add_submitted(std::size_t index) EDGEPIPE_EXCLUDES(mutex_);
-  bool note_finished(std::size_t stage, std::uint64_t frame, Status status,
-                     Clock::time_point started, Clock::time_point now) EDGEPIPE_EXCLUDES(mutex_);
+  Finished note_finished(std::size_t stage, std::uint64_t frame, Status status,
+                         Clock::time_point started, Clock::time_point now)
+      EDGEPIPE_EXCLUDES(mutex_);
+  void wake_waiting(std::size_t stage) EDGEPIPE_EXCLUDES(mutex_);
   Status await_workers(MutexLock& lock, Clock::time_point deadline, const char* what)
       EDGEPIPE_REQUIRES(mutex_);
   bool full() const EDGEPIPE_REQUIRES(mutex_);
@@ -151,6 +183,7 @@ class FrameSchedule {
       consumers_;             // workers to wake after a stage finishes a frame
   std::deque<CondVar> wake_;  // by worker; a CondVar is not movable
   std::vector<Progress> progress_;
+  std::vector<Pace> paces_;  // by stage
   // Frames 0..runnable_-1 are submitted and below the limit; written with the mutex held.
   alignas(64) std::atomic<std::uint64_t> runnable_{0};
 
@@ -158,6 +191,9 @@ class FrameSchedule {
   CondVar slot_freed_;
   CondVar frame_completed_;
   CondVar worker_ended_;
+  std::vector<bool> worker_sleeps_ EDGEPIPE_GUARDED_BY(mutex_);  // by worker; false: it dozes
+  std::size_t sleeping_callers_ EDGEPIPE_GUARDED_BY(mutex_) = 0;
+  WaitHistory caller_waits_ EDGEPIPE_GUARDED_BY(mutex_);
   std::vector<StageState> stages_ EDGEPIPE_GUARDED_BY(mutex_);
   std::vector<SlotState> slots_ EDGEPIPE_GUARDED_BY(mutex_);
   std::uint64_t submitted_ EDGEPIPE_GUARDED_BY(mutex_) = 0;

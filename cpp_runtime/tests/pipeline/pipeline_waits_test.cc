@@ -140,6 +140,29 @@ TEST_P(PipelineWaitsTest, AwaitSlotCanEndAtAFinishedFrameInstead) {
   expect_next(*pipeline, 1);
 }
 
+TEST_P(PipelineWaitsTest, AFrameThatIsStuckDelaysNoEarlierOneOfAFastStream) {
+  // Wake-ups are shared in such a stream, so a finished frame may still owe one when the first
+  // stage begins to run the frame that gets stuck.
+  constexpr std::int64_t kHeld = 2000;
+  const auto pipeline = make(chain({[this](Buffers in, Buffers out) {
+                                      if (value(in[0]) >= kHeld) gate_.pass();
+                                      value(out[0]) =
+                                          value(in[0]) + 98;  // the other stages add 1 each
+                                      return Status();
+                                    },
+                                    affine(1), affine(1)}),
+                             8);
+  std::int64_t taken = 0;
+  for (std::int64_t frame = 0; frame <= kHeld + 3; ++frame) {
+    if (frame - taken == 8) expect_next(*pipeline, taken++);
+    ASSERT_TRUE(submit(*pipeline, frame).ok());
+  }
+  while (taken < kHeld) expect_next(*pipeline, taken++);
+  EXPECT_EQ(pipeline->await_frame(kHeld, shortly()).code(), Code::kDeadline);
+  gate_.open();
+  while (taken <= kHeld + 3) expect_next(*pipeline, taken++);
+}
+
 TEST_P(PipelineWaitsTest, AwaitSlotEndsWithThePipeline) {
   const auto pipeline = gated(2);
   submit_first(*pipeline, 2);
