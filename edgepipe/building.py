@@ -43,12 +43,12 @@ def build(
     folder of pictures or an .npz file of frames uint8[n, h, w, c], of which at most
     ``calibration_frames`` are used. ``output`` is a folder, or one archive if it ends in
     ``.edgepipe``; it appears only when it is complete. A stage ends after each operator in
-    ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and wins over ``depthwise``
-    (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file
-    next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails.
-    ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows with every
-    release, for boards that refuse older ones.
-    Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
+    ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and takes precedence over
+    ``depthwise`` (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default
+    the TOML file next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator
+    fails. ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows
+    with every release, for boards that refuse older ones. Calibration pictures of more than
+    ``most_pixels`` are refused before they are decoded.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.

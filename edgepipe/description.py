@@ -13,7 +13,7 @@ from edgepipe.names import suggest
 
 BUNDLED_LABELS = "labels.txt"
 POSTPROCESS_KINDS = ("classify", "nanodet", "none")
-_MOST_STRIDE = 1_000_000  # as the C++ runtime's
+_MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class BitstreamError(EdgepipeError):
 
 
 class FingerprintError(EdgepipeError):
-    """A bundle or board whose accelerator is not the other side's; ``exit_code`` says in what."""
+    """A bundle and a board whose accelerators differ; ``exit_code`` says in what."""
 
     def __init__(self, message: str, *, hint: str | None = None, exit_code: int) -> None:
         super().__init__(message, hint=hint)
@@ -43,7 +43,7 @@ class FrontendError(EdgepipeError):
 
 
 class QuantizeError(EdgepipeError):
-    """Calibration data or a network that the quantiser cannot work with."""
+    """Calibration data or a network that the quantiser cannot use."""
 
 
 class PartitionError(EdgepipeError):
@@ -81,7 +81,7 @@ class DeadlinePassed(RuntimeFailure):
 
 
 class PipelineEnded(RuntimeFailure):
-    """A pipeline that takes or gives no more frames, because it was stopped or cancelled."""
+    """A pipeline that accepts or delivers no more frames, because it was stopped or cancelled."""
 
 
 class FrameCancelled(RuntimeFailure):
@@ -89,7 +89,7 @@ class FrameCancelled(RuntimeFailure):
 
 
 class PipelineError(EdgepipeError):
-    """A pipeline that is put together wrongly, or a frame that does not fit it."""
+    """A pipeline whose parts do not fit together, or a frame that does not fit the pipeline."""
 
 
 class VirtualBoardError(EdgepipeError):

@@ -1,4 +1,4 @@
-"""Check integers that a user passes: anything else is one clear error."""
+"""Check integers from a user; anything else raises one clear error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def whole_number(
     hint: str | None = None,
     error: type[EdgepipeError] = PipelineError,
 ) -> int:
-    """Return ``value`` as an int; accepts Python's and NumPy's ints, but no bool, float or text.
+    """Return ``value`` as an int; accepts Python's and NumPy's ints, but not bool, float or text.
 
     Raises ``error``, which says what was found and what is expected.
     """

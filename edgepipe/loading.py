@@ -15,7 +15,7 @@ from edgepipe.runtime.device_options import device_options
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 
-_EXPORTED = "pipeline.json"  # what an exported pipeline's folder has and a bundle has not
+_EXPORTED = "pipeline.json"  # exists in an exported pipeline's folder, but not in a bundle
 
 
 def load(

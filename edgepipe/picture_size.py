@@ -41,7 +41,7 @@ def _bmp(content: bytes) -> Size:
 def _jpeg(content: bytes) -> Size:
     at = 2
     while True:
-        while content[at] != 0xFF:  # libjpeg skips what is not a marker, too
+        while content[at] != 0xFF:  # libjpeg also skips bytes that are not a marker
             at += 1
         while content[at] == 0xFF:
             at += 1

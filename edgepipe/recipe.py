@@ -41,10 +41,10 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What ``edgepipe build`` was asked for; ``description`` None: the file beside the model.
+    """The options of ``edgepipe build``; ``description`` defaults to the file next to the model.
 
-    ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` wins over it.
-    ``fallback`` adds ARM kernels for the VTA stages, for when the accelerator fails. ``sign`` is
+    ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` takes precedence over it.
+    ``fallback`` adds ARM kernels for the VTA stages, in case the accelerator fails. ``sign`` is
     the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
     ``most_pixels`` limits the size of a calibration picture.
     """
@@ -73,7 +73,7 @@ class BuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedNetwork:
-    """A float network and what its description says of its tensors; ``labels`` name its classes."""
+    """A float network and the description of its tensors; ``labels`` name its classes."""
 
     network: Network
     description: NetworkDescription
@@ -126,8 +126,8 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
 def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     """Read the network and its description, and check that the two fit each other.
 
-    Raises ``FrontendError`` when either cannot be read, or when the description names an output
-    that the network does not have.
+    Raises ``FrontendError`` if either cannot be read, or if the description names an output that
+    the network does not have.
     """
     network = load_network(options.model)
     for notice in network.notices:
@@ -142,7 +142,7 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
 def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> list[Frame]:
     """Return the calibration frames, uint8[1, h, w, c], as many as ``options`` allow.
 
-    Raises ``MediaError`` when they cannot be read.
+    Raises ``MediaError`` if they cannot be read.
     """
     frames = frames_from(options.calibration, described.description.preprocess, options.most_pixels)
     return list(itertools.islice(frames, options.calibration_frames))
@@ -212,7 +212,7 @@ def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, 
 def border_tensors(
     quantized: QuantizedNetwork, stages: Sequence[PlannedStage], board: Board
 ) -> dict[str, bundle.Tensor]:
-    """Describe every tensor between stages; those that a VTA stage touches have its layout."""
+    """Describe every tensor between stages; those that a VTA stage uses have its layout."""
     names = dict.fromkeys(name for stage in stages for name in _borders(stage))
     touched = {
         name for stage in stages if stage.segment.device == "vta" for name in _borders(stage)
@@ -252,7 +252,7 @@ def compile_stages(
 ) -> tuple[CompiledStage, ...]:
     """Compile every stage for the board, and for the host.
 
-    Raises ``LayerError`` or ``CodegenError`` when a stage cannot be compiled.
+    Raises ``LayerError`` or ``CodegenError`` if a stage cannot be compiled.
     """
     compiled = []
     for index, stage in enumerate(stages):
@@ -277,7 +277,7 @@ def compile_stages(
 def bundle_files(
     compiled: Sequence[CompiledStage], golden: Mapping[str, Array], labels: Sequence[str]
 ) -> dict[str, bytes]:
-    """Return the bundle's files, all but the manifest, by their path in the bundle.
+    """Return the bundle's files except the manifest, by their paths in the bundle.
 
     ``golden`` has arrays of the dtypes and shapes of the network's inputs and outputs.
     """
@@ -328,7 +328,7 @@ def make_manifest(
 def fingerprint(board: Board) -> bundle.Fingerprint:
     """Return what a board must match to run a bundle built for ``board``.
 
-    Raises ``FingerprintError`` when ``board`` contradicts the published bitstream that it names.
+    Raises ``FingerprintError`` if ``board`` contradicts the published bitstream that it names.
     """
     check_board(board, bitstream_manifest.load())
     return bundle.Fingerprint.of(
@@ -337,7 +337,7 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
 
 
 def _borders(stage: PlannedStage) -> tuple[str, ...]:
-    """Return the tensors that the stage reads and those that it hands over."""
+    """Return the tensors that the stage reads and those that it passes on."""
     return (*stage.module.inputs, *stage.module.outputs)
 
 

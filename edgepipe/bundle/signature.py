@@ -1,9 +1,9 @@
 """Signatures of bundles: ``manifest.sig``, an OpenSSH signature of ``manifest.json``.
 
-The manifest has the SHA-256 digest of every other file, the bundle's name and its version, so one
-signature covers all of them. OpenSSH's ``ssh-keygen`` signs and verifies (``-Y sign|verify``,
+The manifest contains the SHA-256 digest of every other file, the bundle's name and its version, so
+one signature covers all of them. OpenSSH's ``ssh-keygen`` signs and verifies (``-Y sign|verify``,
 OpenSSH 8.2 or later). Every machine that deploys, and every board that can be deployed to, has it;
-keys may have passphrases, be in an agent, on a security key, or be certified by an authority.
+keys may have passphrases, be in an agent or on a security key, or be certified by an authority.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def make_signature(manifest_text: bytes, key: Path) -> bytes:
 
 
 def sign(path: Path, key: Path) -> Manifest:
-    """Check the bundle at ``path`` and give it a signature by ``key``, in place of any older one.
+    """Check the bundle at ``path`` and sign it with ``key``, replacing an older signature.
 
     The bundle stays complete at every moment. Raises ``BundleError`` if it is damaged, cannot be
     written, or ``key`` cannot sign.
@@ -182,7 +182,7 @@ def _run(*arguments: str, content: bytes = b"") -> subprocess.CompletedProcess[b
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the last thing that ssh-keygen said, without its prompts."""
+    """Return the last message of ssh-keygen, without its prompts."""
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     last = lines[-1] if lines else f"exit code {done.returncode}"
     return last.rpartition("passphrase: ")[2].strip().rstrip(".")

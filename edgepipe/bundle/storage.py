@@ -131,7 +131,7 @@ def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     new, old = waiting / "new", waiting / "old"
     try:
         waiting.mkdir(mode=0o700)
-        with scratch.removed_if_killed(waiting):  # not any more while it holds the old bundle
+        with scratch.removed_if_killed(waiting):  # no longer while it holds the old bundle
             for name, content in contents.items():
                 target = new / name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def read_manifest(path: Path) -> Manifest:
 def _parsed_manifest(path: Path, text: bytes) -> Manifest:
     recorded, expected = read_member(path, MANIFEST_DIGEST), _digest_line(text)
     if recorded != expected:
-        if len(recorded) != len(expected):  # as another format has it
+        if len(recorded) != len(expected):  # as in another format
             manifest_format.check_format(text, str(path))
         raise BundleError(
             f"{path}: {MANIFEST} does not have the digest that {MANIFEST_DIGEST} records",

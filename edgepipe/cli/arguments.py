@@ -56,7 +56,7 @@ def cores(text: str) -> tuple[int, ...]:
 
 def placement(texts: Sequence[str]) -> dict[str, str]:
     """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts
-    and on an operator that is to be in two places."""
+    and on an operator with two placements."""
     overrides: dict[str, str] = {}
     for text in texts:
         name, _, device = text.rpartition("=")

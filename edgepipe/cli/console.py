@@ -1,7 +1,7 @@
 """What the command prints: only text that is safe on a terminal, progress, and errors.
 
-``PrintableStream`` stands in place of standard output and error, so that everything that Python
-prints passes through it. Only the sequences of this module's ``draw`` control the terminal.
+``PrintableStream`` replaces standard output and error, so everything that Python prints passes
+through it. Only the sequences of this module's ``draw`` control the terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERASE_SCREEN = "\x1b[H\x1b[J"
 class PrintableStream:
     """A text stream that escapes characters that control a terminal, except line breaks and tabs.
 
-    Everything but writing is passed on to ``stream``.
+    Everything except writing is passed on to ``stream``.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -29,7 +29,7 @@ class PrintableStream:
 
     @staticmethod
     def around(stream: TextIO) -> TextIO:
-        """Return ``stream`` if it escapes already, otherwise a stream that does."""
+        """Return ``stream`` if it already escapes, otherwise a stream that does."""
         escaping = isinstance(stream, PrintableStream)
         return stream if escaping else cast(TextIO, PrintableStream(stream))
 
@@ -53,18 +53,18 @@ def escape_standard_streams() -> None:
 
 
 def print_line(text: str) -> None:
-    """Print one line, whatever is in ``text``: its line breaks are escaped, too."""
+    """Print ``text`` as one line; its line breaks are escaped, too."""
     print(printable(text), flush=True)
 
 
 def print_error(text: str, hint: str) -> None:
-    """Print a line of error and a line of hint to standard error."""
+    """Print the error on one line and its hint on another, to standard error."""
     print(f"edgepipe: error: {_one_line(text)}", file=sys.stderr)
     print(f"hint: {_one_line(hint)}", file=sys.stderr)
 
 
 def redraw_screen(text: str) -> None:
-    """Replace what the terminal shows by ``text``."""
+    """Replace the content of the terminal with ``text``."""
     _draw(sys.stdout, _ERASE_SCREEN)
     print(text, flush=True)
 

@@ -208,7 +208,7 @@ def print_releases(targets: tuple[Target, ...], *, as_json: bool) -> int:
 
 
 class _Console:
-    """Shows one host's steps as the other commands do, and several hosts' steps line by line."""
+    """Shows one host's steps like the other commands, and several hosts' steps line by line."""
 
     def __init__(self, hosts: int, *, quiet: bool) -> None:
         self._single = ConsoleProgress() if hosts == 1 and not quiet else None

@@ -1,4 +1,4 @@
-"""What a command line prints as an error's hint: the library's words, and the flag for them."""
+"""What the command line prints as an error's hint: the library's text and the flag to use."""
 
 from __future__ import annotations
 

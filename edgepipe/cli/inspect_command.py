@@ -128,9 +128,9 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
 def print_timing(path: Path, manifest: Manifest) -> None:
     """Print the modelled cycles of every VTA stage, by layer and module.
 
-    Only verified programs are timed: others may never end, or move more data than there is. The
-    timing model is that of the bundle's board, or the default one for a board that edgepipe does
-    not know. Raises BundleError for a bundle without VTA stages.
+    Only verified programs are timed, because others may never end or move data that does not exist.
+    The timing model is that of the bundle's board, or the default one for a board that edgepipe
+    does not know. Raises BundleError for a bundle without VTA stages.
     """
     from edgepipe.bundle.stages import read_program
     from vta_stages.timing.timing_model import ModuleTiming, time_program

@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Sign and say what was signed."""
+    """Sign the bundle and print what was signed."""
     manifest = signature.sign(options.bundle, options.key)
     print(f"{options.bundle}: signed {manifest.name}, {manifest.version_text}")
     print(f"the signature is in {storage.SIGNATURE}")

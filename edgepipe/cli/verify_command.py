@@ -1,4 +1,4 @@
-"""``edgepipe verify``: say who signed a bundle, or why its signature is refused."""
+"""``edgepipe verify``: print who signed a bundle, or why its signature is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Verify and name the signer."""
+    """Verify the signature and print the signer."""
     manifest, signer = signature.verify(options.bundle, options.allowed_signers)
     print(f"{options.bundle}: {manifest.name}, {manifest.version_text}, signed by {signer}")
     return 0

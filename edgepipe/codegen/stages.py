@@ -44,9 +44,9 @@ def compile_stage(
 ) -> CompiledStage:
     """Compile ``segment`` (its module is ``stage``) for ``board`` into ``stages/<index>_<device>``.
 
-    ``tensors`` describes the tensors at the stage's borders, ``on`` says where its threads run.
+    ``tensors`` describes the tensors at the stage's boundaries, ``on`` says where its threads run.
     With ``fallback`` a VTA stage gets a second folder, ``stages/<index>_fallback``, with ARM
-    kernels of the same bits. Raises ``LayerError`` or ``CodegenError`` when the stage cannot be
+    kernels of the same bits. Raises ``LayerError`` or ``CodegenError`` if the stage cannot be
     compiled.
     """
     folder = f"stages/{index}_{segment.device}"
@@ -76,7 +76,7 @@ def compile_stage(
 
 
 def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes]:
-    """Return what ``compile_into`` writes into an empty folder, by its path below ``folder``."""
+    """Return the files that ``compile_into`` writes into an empty folder, by their paths in it."""
     with scratch.folder("stage") as work:
         compile_into(work)
         return {

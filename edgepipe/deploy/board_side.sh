@@ -259,7 +259,7 @@ hook() {
 # time. However this ends, UNIT runs again: with the new release, or after a failure with the old one.
 adopt() {
     folder=$1 number=$2 keep=$3 seconds=$4 unit=$5 command=$6
-    # If nobody reads this output any more, that must not stop the step half-way.
+    # A reader that is gone must not stop the step half-way.
     trap '' PIPE
     exec 8>>"$root/adopting"
     flock -n 8 || fail "another deploy is still finishing"

@@ -35,7 +35,7 @@ _LOCK_S = 180.0  # includes computing the digests of all files on the board
 # A dead connection is noticed after 15 s, long before the board releases the lock (60 s).
 _OPTIONS = {
     "BatchMode": "yes",
-    "Compression": "yes",  # programs shrink to a third, and a board's link is slow
+    "Compression": "yes",  # compression reduces programs to a third, and a board's link is slow
     "ConnectTimeout": "10",
     "ServerAliveInterval": "5",
     "ServerAliveCountMax": "3",

@@ -21,7 +21,7 @@ CAMERA = "bin/edgepipe-cam"
 VTA_RUN = "bin/edgepipe-vta-run"
 RECORD = "release.json"
 SUMS = "SHA256SUMS"
-# e_machine of the ELF header (System V ABI), by our names of the architectures.
+# e_machine of the ELF header (System V ABI), by edgepipe's names of the architectures.
 _ELF_MACHINES = {40: "armhf", 62: "x86_64", 183: "aarch64"}
 _BUILD_FOLDERS = {"aarch64": "aarch64", "armhf": "armhf", "x86_64": "host"}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgepipe.deploy.payload import RECORD, SUMS, PayloadFile, ReleaseRecord, parse_record
 from edgepipe.errors import DeployError
 
-# `uname -m`, by our names of the architectures.
+# `uname -m`, by edgepipe's names of the architectures.
 MACHINES = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
 _SPARE_BYTES = 4 << 20
 _DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
@@ -79,7 +79,7 @@ class Plan:
 def parse_facts(text: str, host: str) -> BoardFacts:
     """Parse what ``probe`` printed.
 
-    Raises DeployError for an answer that lacks something.
+    Raises DeployError for an incomplete answer.
     """
     lines = [line.partition(" ")[::2] for line in text.splitlines()]
     first = dict(reversed(lines))

@@ -19,12 +19,12 @@ from vta_stages.accelerator import Accelerator
 REGISTERS = "vta"  # the UIO device's name (uio_device.h)
 _REGISTER_BYTES = 0x4000  # four HLS blocks of a page each
 _GLIBC = (2, 27)
-_HOT_MILLIDEGREES = 85_000  # a Zynq's commercial grade ends at 85 C
+_HOT_MILLIDEGREES = 85_000  # the limit of a Zynq's commercial grade
 _LITTLE_DISK_BYTES = 64 << 20
 _OVERLAY = "apply a device tree with a generic-uio node called vta and load uio_pdrv_genirq with "
 _OVERLAY += "of_id=generic-uio; on a PYNQ image, program the bitstream first"
 _PROGRAM = "program the FPGA with `edgepipe bitstream install`"
-_CLOCK_TOLERANCE = 0.02  # a PLL and its dividers do not reach every frequency
+_CLOCK_TOLERANCE = 0.02  # a PLL and its dividers cannot produce every frequency
 
 
 def findings(survey: Survey, needs: Needs | None) -> tuple[Finding, ...]:

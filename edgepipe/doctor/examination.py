@@ -1,4 +1,4 @@
-"""Examine a board: connect, survey in one round trip, self-test in another, judge."""
+"""Examine a board: connect, survey in one round trip, self-test in another, draw conclusions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def buffers(survey: Survey, needed: int, wanted: str) -> Finding:
 
 
 def cma(survey: Survey, needed: int) -> Finding:
-    """Judge the size of CMA against ``needed`` bytes, unless a u-dma-buf has its own memory."""
+    """Compare the size of CMA with ``needed`` bytes, unless a u-dma-buf has its own memory."""
     text = f"{mib(survey.cma_bytes)} of CMA, {mib(survey.cma_free_bytes)} free"
     if _udmabuf(survey) is not None:
         return Finding(check="CMA", state="ok", text=text)

@@ -109,7 +109,7 @@ class _Lines:
         return self.by_key.get(key, [""])[0]
 
     def each(self, key: str, words: int, make: Callable[..., _Value]) -> tuple[_Value, ...]:
-        """Make a value from every line's first ``words`` words and the rest of the line."""
+        """Create a value from every line's first ``words`` words and the rest of the line."""
         made = []
         for line in self.by_key.get(key, []):
             parts = line.split(" ", words)
@@ -121,7 +121,7 @@ class _Lines:
 def parse(text: str, host: str) -> Survey:
     """Parse the output of the board's ``survey``; ignore unknown keys.
 
-    Raises DeployError for an answer that lacks something.
+    Raises DeployError for an incomplete answer.
     """
     lines = _Lines()
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Divide a board's cores among its ARM stages, so that the longest stage becomes short.
+"""Divide a board's cores among its ARM stages to shorten the longest stage.
 
 A stage with several cores has a thread on each, and its kernels share their loops among them. With
 more stages than cores all stages share all cores, with one thread each.
@@ -22,7 +22,7 @@ class StageCores:
 def divide(stages_ms: Sequence[float], cores: Sequence[int]) -> tuple[StageCores, ...]:
     """Divide ``cores`` among stages that take ``stages_ms`` on one core.
 
-    Each stage gets one, then always that stage one more which takes longest with those it has.
+    Each stage gets one core. Each further core goes to the stage that currently takes longest.
     """
     if len(stages_ms) > len(cores):
         return (StageCores(cores=tuple(cores)),) * len(stages_ms)

@@ -1,4 +1,4 @@
-"""Where depthwise convolutions run: the choice that gives the whole network more frames.
+"""Where depthwise convolutions run: the choice that gives more frames per second.
 
 A depthwise convolution uses one in 16 of the VTA's multipliers. On ARM it may take longer, but the
 VTA works on the next frame meanwhile. It also adds two stages, and the tensors between them.
@@ -35,9 +35,9 @@ def is_depthwise(layer: Layer | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """A network in segments, and what a model says of it.
+    """A network in segments, with its modelled times.
 
-    ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, hand-overs included;
+    ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, including handovers;
     ``slots_bytes`` the contiguous memory of the board's usual number of slots.
     """
 
@@ -50,7 +50,7 @@ class Arrangement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The arrangement to take, and both in one line."""
+    """The chosen arrangement, and a line that compares both."""
 
     segments: tuple[Segment, ...]
     text: str
@@ -65,9 +65,9 @@ def choose(
 ) -> Choice:
     """Arrange a network with its depthwise convolutions on the VTA or on ARM.
 
-    ``arrange`` makes segments, given operators that are to be on ARM and why; ``cycles`` are those
-    on the VTA by operator, filled by the first call of ``arrange``. ``wish`` is one of ``CHOICES``.
-    The text is empty where there is nothing to choose.
+    ``arrange`` makes segments, given the operators to run on ARM with the reasons; ``cycles`` are
+    those on the VTA by operator, filled by the first call of ``arrange``. ``wish`` is one of
+    ``CHOICES``. The text is empty if there is nothing to choose.
     """
     on_vta = arrange({})
     candidates = [
@@ -103,7 +103,7 @@ def estimate(
     tensor_bytes: Mapping[str, int],
     board: Board,
 ) -> Arrangement:
-    """Return what a pipeline of these segments takes, every stage of another frame.
+    """Return the times of a pipeline of these segments, with a frame in every stage.
 
     Operators other than convolutions cost nothing on ARM; they are the same in all arrangements.
     """
@@ -129,12 +129,12 @@ def estimate(
 
 
 def stage_arm_ms(part: Segment, board: Board) -> float:
-    """Return what the convolutions of an ARM stage take on one core."""
+    """Return the time of an ARM stage's convolutions on one core, in ms."""
     return sum(arm_ms(placed.operator.layer, board) for placed in part.operators)
 
 
 def arm_ms(layer: Layer | None, board: Board) -> float:
-    """Return what a convolution takes on one core."""
+    """Return the time of a convolution on one core, in ms."""
     timing = board.arm_timing
     if not isinstance(layer, Conv | TransposedConv):
         return 0.0
@@ -145,7 +145,7 @@ def arm_ms(layer: Layer | None, board: Board) -> float:
 
 
 def _handed_over(segments: Sequence[Segment]) -> list[str]:
-    """Return the tensors that go from one segment to another."""
+    """Return the tensors that one segment passes to another."""
     operators: list[list[Operator]] = [[p.operator for p in part.operators] for part in segments]
     made = {op.output: number for number, part in enumerate(operators) for op in part}
     return list(

@@ -1,8 +1,8 @@
-"""Read integer Relax as operators: layer records where the normal form is known, generic otherwise.
+"""Read integer Relax as operators: layer records for known normal forms, otherwise generic.
 
 A chain of bindings whose inner variables are called ``<operator>__<part>`` is one operator; so is
 every other single binding. A chain becomes a layer record when its calls are exactly those of
-a normal form (``quantize.normal_forms``), whatever its names are; anything else is ``generic``.
+a normal form (``quantize.normal_forms``), regardless of its names; anything else is ``generic``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Operator:
     """One operator of a module: the unit of placement, cutting and code generation.
 
     ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
-    tensors it reads (each once), ``output`` the tensor it makes (= ``name``), ``bindings`` its part
-    of ``main`` in order.
+    tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
+    part of ``main`` in order.
     """
 
     name: str
@@ -62,7 +62,7 @@ def match_operators(module: IRModule) -> tuple[Operator, ...]:
 
 
 def _chains(main: Main) -> list[tuple[Binding, ...]]:
-    """Group bindings by their names; a chain whose inside is read elsewhere falls apart."""
+    """Group bindings by their names; split a chain whose inner variables are read elsewhere."""
     users = main.users()
     chains: list[tuple[Binding, ...]] = []
     current: list[Binding] = []
@@ -119,7 +119,7 @@ class _Chain:
         self.output = chain[-1].name
 
     def take(self, op: str, **attributes: Any) -> Binding:
-        """Consume the last binding left, which must be ``op`` with the given attributes."""
+        """Consume the last remaining binding, which must be ``op`` with the given attributes."""
         if not self._left or self._left[-1].op != op:
             raise _MismatchError
         binding = self._left.pop()
@@ -131,15 +131,15 @@ class _Chain:
         return bool(self._left) and self._left[-1].op == op
 
     def next_are(self, *ops: str) -> bool:
-        """Return whether the last bindings left, in their own order, are these operators."""
+        """Return whether the last remaining bindings, in order, are these operators."""
         return tuple(binding.op for binding in self._left[-len(ops) :]) == ops
 
     def peek(self) -> Binding:
-        """Return the last binding left; there must be one."""
+        """Return the last remaining binding; there must be one."""
         return self._left[-1]
 
     def expect(self, argument: object) -> None:
-        """Require ``argument`` to be the variable of the last binding left."""
+        """Require ``argument`` to be the variable of the last remaining binding."""
         if not self._left or argument != self._left[-1].name:
             raise _MismatchError
 
@@ -179,7 +179,7 @@ def _single(argument: object) -> int:
 
 
 def _epilogue(chain: _Chain, channels: int) -> Epilogue:
-    """Consume cast, clip, shift, [leaky] and bias; the accumulator is what is left."""
+    """Consume cast, clip, shift, [leaky] and bias; the accumulator remains."""
     cast = chain.take("astype", dtype="int8")
     chain.expect(cast.args[0])
     clip = chain.take("clip")

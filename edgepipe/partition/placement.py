@@ -23,7 +23,7 @@ class PlacedOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Neighbouring operators of one device: one stage in the making."""
+    """Neighbouring operators of one device, which become one stage."""
 
     device: str
     operators: tuple[PlacedOperator, ...]
@@ -42,8 +42,8 @@ def place(
     Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
     operator, that operator and all that it depends on. The rest goes to VTA where ``check`` raises
     no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
-    operator names to "arm" or "vta" and wins; ``on_arm`` has operators that are to be on ARM unless
-    ``overrides`` has them, with the reason.
+    operator names to "arm" or "vta" and takes precedence; ``on_arm`` maps operators that run on ARM
+    unless overridden to the reason.
     Raises ``PartitionError`` for unknown names and for an operator that cannot run on the VTA.
     """
     overrides = dict(overrides or {})
@@ -80,10 +80,10 @@ def place(
 def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple[Segment, ...]:
     """Order the operators so that each device's work is in as few pieces as possible.
 
-    A segment takes every operator that is ready on its device, in the given order, before the other
-    device gets its turn; the devices' first turn goes to ARM. A segment also ends after each
-    operator named in ``cuts``; operators that depend on it come in a later segment. Raises
-    PartitionError for an unknown cut.
+    A segment takes every operator that is ready on its device, in the given order, before a segment
+    of the other device begins. ARM begins. A segment also ends after each operator named in
+    ``cuts``; operators that depend on it come in a later segment. Raises PartitionError for an
+    unknown cut.
     """
     names = [p.operator.name for p in placed]
     for cut in cuts:
@@ -119,7 +119,7 @@ def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple
 def _cut_ranks(
     placed: Sequence[PlacedOperator], made_by: Mapping[str, PlacedOperator], cuts: Sequence[str]
 ) -> dict[str, int]:
-    """Return how many cuts each operator depends on, however indirectly."""
+    """Return how many cuts each operator depends on, directly or indirectly."""
     order = [p.operator for p in placed]
     before: dict[str, set[str]] = {}
     for operator in order:

@@ -1,4 +1,4 @@
-"""Why an operator is on ARM: the accelerator's refusal, or what the network asks of it."""
+"""Why an operator runs on ARM: the accelerator refuses it, or the network requires it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
 from vta_stages.timing.cost_model import CostModel
 
-# Calls that only move or retype values: at the end of a network they put results into the form
+# Calls that only move or retype values: at the end of a network they bring results into the form
 # that the application reads.
 LAYOUT_CALLS = frozenset(
     [
@@ -31,8 +31,8 @@ class VtaCheck:
     """Raises ``LayerError`` for operators that the VTA cannot run; ``placement.place`` calls it.
 
     ``operators`` are those of the whole module in order; ``reasons`` are the quantiser's, by tensor
-    (see ``QuantizedNetwork``). ``cycles`` has what operators that were called for are expected to
-    take on the VTA, by name.
+    (see ``QuantizedNetwork``). ``cycles`` has the expected cycles on the VTA of the operators
+    checked so far, by name.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class VtaCheck:
         self._before_layers = _before_layers(operators)
 
     def __call__(self, operator: Operator) -> None:
-        """Raise ``LayerError`` with the reason, in one line, when ``operator`` needs the CPU."""
+        """Raise ``LayerError`` with the reason, in one line, if ``operator`` needs the CPU."""
         if operator.name in self.cycles:
             return
         if operator.layer is not None:
@@ -69,7 +69,7 @@ class VtaCheck:
         raise LayerError(f"{kind}: {reason}")
 
     def _conversion(self, operator: Operator) -> str:
-        """Say between which operators the values change their form, which no ONNX node asks for."""
+        """Say between which operators the values are converted, which no ONNX node requests."""
         if operator.bindings[-1].dtype == "int8":
             sources = [o for o in self._operators if o.output in operator.inputs]
             return f"conversion to int8 after {self._named(sources)}"
@@ -82,7 +82,7 @@ class VtaCheck:
 
 
 def _before_layers(operators: Sequence[Operator]) -> set[str]:
-    """Return the tensors that some quantised layer depends on, however indirectly."""
+    """Return the tensors that some quantised layer depends on, directly or indirectly."""
     found: set[str] = set()
     for operator in reversed(operators):
         if operator.layer is not None or operator.output in found:

@@ -1,4 +1,4 @@
-"""Split one Relax module into stage modules; the cut decides where, never what is computed."""
+"""Split one Relax module into stage modules; cuts never affect what is computed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StageModule:
 
 
 def split(module: IRModule, cuts: Sequence[str]) -> list[StageModule]:
-    """Split after each operator named in ``cuts``: n cuts make n + 1 stages, in program order.
+    """Split after each operator named in ``cuts``: n cuts give n + 1 stages, in program order.
 
     A cut after the last operator makes no empty stage. Raises ``PartitionError`` for an unknown or
     repeated name.
@@ -46,12 +46,12 @@ def split(module: IRModule, cuts: Sequence[str]) -> list[StageModule]:
 
 
 def split_by_groups(module: IRModule, groups: Sequence[Sequence[str]]) -> list[StageModule]:
-    """Make one stage of each group of operator names; together they are all operators, once.
+    """Make one stage of each group of operator names; each operator is in exactly one group.
 
-    A group's operators run in the order given. A stage hands over the tensors that later stages
-    read and those that the network returns; a constant never leaves a stage. Raises
-    ``PartitionError`` when the groups do not cover the operators exactly, or when a group reads a
-    tensor that is made later.
+    A group's operators run in the given order. A stage passes on the tensors that later stages read
+    and those that the network returns; a constant never leaves a stage. Raises ``PartitionError``
+    if the groups do not cover the operators exactly, or if a group reads a tensor that is computed
+    later.
     """
     main = read_main(module)
     operators = {operator.name: operator for operator in match_operators(module)}

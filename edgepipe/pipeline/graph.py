@@ -167,7 +167,7 @@ class Graph:
         del groups[name]
         return self._edited(groups=groups)
 
-    # ---- questions
+    # ---- queries
 
     def stage(self, name: str) -> Stage:
         """Return the stage of that name; raise PipelineError that suggests others."""

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 class StageAbandoned(BaseException):
-    """Ends a Python stage whose pipeline has been closed and did not wait any longer."""
+    """Ends a Python stage whose pipeline was closed without waiting for it any longer."""
 
 
 class Runner(ABC):
@@ -105,7 +105,7 @@ class PythonRunner(Runner):
 
     def abandon(self) -> None:
         """Raise StageAbandoned in the function as soon as it runs Python code again."""
-        # Else its thread would end in the middle of C++ code when the interpreter does.
+        # Otherwise its thread would end in the middle of C++ code when the interpreter ends.
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(self._thread), ctypes.py_object(StageAbandoned)
         )
@@ -217,7 +217,7 @@ class HostedStage:
         except PipelineError as cause:
             self.runner.failure = cause
             raise
-        except BaseException as cause:  # with its class and position, which C++ would not pass on
+        except BaseException as cause:  # adds class and position, which C++ would not pass on
             self.runner.failure = cause
             place = _place(cause.__traceback__)
             raise PipelineError(f"{type(cause).__name__}: {cause}{place}") from cause

@@ -100,7 +100,7 @@ class _Transport(Transport):
             return super().begin(packed, is_owned)
         id, sent = doubt
         if sent == packed and id & 1 == is_owned:
-            return id  # the same again: the server knows whether it has it
+            return id  # the server knows whether it already has this frame
         self.call("withdraw", id)
         self._doubts.sent = None
         return super().begin(packed, is_owned)

@@ -1,6 +1,6 @@
 """What the quantiser recognises in calls that compute with weights and constants.
 
-A rule returns the node of a call, not fused with anything yet, or the reason why it stays float.
+A rule returns the node of a call, not yet fused, or the reason why it stays float.
 """
 
 from __future__ import annotations

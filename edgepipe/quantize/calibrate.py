@@ -1,4 +1,4 @@
-"""Run the float network over calibration frames and keep what the scales need of every tensor."""
+"""Run the float network on calibration frames and collect the statistics that the scales need."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TensorStatistics:
         self._elements = 0
 
     def add(self, value: NDArray[np.float32]) -> None:
-        """Take in ``value: float32[n, channels, ...]``."""
+        """Add ``value: float32[n, channels, ...]``."""
         by_channel = np.moveaxis(value, 1, 0).reshape(value.shape[1], -1)
         self.low = np.minimum(self.low, by_channel.min(axis=1))
         self.high = np.maximum(self.high, by_channel.max(axis=1))
@@ -79,9 +79,9 @@ def collect_statistics(
 ) -> tuple[dict[str, TensorStatistics], int]:
     """Run up to ``limit`` frames in float; return the statistics of ``tensors`` and the count.
 
-    Raises ``QuantizeError`` when there is no frame, when a frame does not fit the network, or when
-    a tensor holds a value that is not finite. Raises ``MediaError`` for a frame of
-    another shape than ``preprocess`` makes.
+    Raises ``QuantizeError`` if there is no frame, a frame does not fit the network, or a tensor
+    holds a value that is not finite. Raises ``MediaError`` for a frame whose shape is not that of
+    ``preprocess``.
     """
     values = {name: network.values.get(name) for name in tensors}
     missing = [name for name, value in values.items() if value is None]

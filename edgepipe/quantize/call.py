@@ -1,4 +1,4 @@
-"""A call of the float network as a rule sees it: its arguments, and what is around it."""
+"""A call of the float network as a rule sees it: its arguments and its context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The tensor that the call makes."""
+        """The tensor that the call computes."""
         return self.binding.name
 
     @property
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the tensor that the call makes."""
+        """The shape of the tensor that the call computes."""
         return self.binding.shape
 
     def is_picture(self, *tensors: object) -> bool:

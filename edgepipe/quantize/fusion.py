@@ -47,7 +47,7 @@ class Fuse:
         return replace(before, nodes=tuple(fusing.nodes.values()))
 
     def ensures(self, before: Graph, after: Graph) -> Iterator[str]:
-        """The same outputs, and no sum left that an open node could have absorbed."""
+        """The same outputs, and no remaining sum that an open node could have absorbed."""
         if after.outputs != before.outputs:
             yield f"the outputs are {after.outputs}, expected {before.outputs}"
         made = {node.name: node for node in after.nodes}
@@ -139,7 +139,7 @@ class _Fusing:
         return SumNode(name=node.name, terms=tuple(terms), bias=bias)
 
     def _activated(self, node: SumNode) -> Node:
-        """Return the activation of a tensor, by the node before it if one activation does both."""
+        """Return the activation of a tensor, merged with that of the node before it if possible."""
         ((tensor, _),) = node.terms
         before = self.nodes.get(tensor)
         if isinstance(before, ConvNode | SumNode) and tensor in self._read_once:
@@ -150,7 +150,7 @@ class _Fusing:
         return node
 
     def _open(self, tensor: str) -> ConvNode | SumNode | None:
-        """Return the node that makes ``tensor`` if it can absorb more."""
+        """Return the node that computes ``tensor`` if it can absorb more."""
         node = self.nodes.get(tensor)
         if not isinstance(node, ConvNode | SumNode) or tensor not in self._read_once:
             return None
@@ -182,14 +182,14 @@ def _is_open(node: Node | None) -> bool:
 
 
 def _is_fused(node: SumNode) -> bool:
-    """Tell a fused sum from one call: a sum of two, a factor and a constant, or an activation."""
+    """Tell a fused sum from a single call: two terms, a factor and a constant, or an activation."""
     if node.activation == IDENTITY:
         return len(node.terms) > 2 or (len(node.terms) == 2 and bool(node.bias.any()))
     return len(node.terms) > 1 or bool(node.bias.any()) or bool((node.terms[0][1] != 1.0).any())
 
 
 def _joined(first: Activation, second: Activation) -> Activation | None:
-    """Return one activation that does ``first``, then ``second``; None if no activation does."""
+    """Return one activation that equals ``first`` followed by ``second``; None if there is none."""
     if second.slope != 1.0:
         return second if first == IDENTITY else None
     low, high = max(first.low, second.low), min(first.high, second.high)

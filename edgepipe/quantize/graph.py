@@ -1,7 +1,7 @@
 """The float network as the quantiser sees it: fused nodes with constants in numpy.
 
-A node is what becomes one integer operator: a convolution with its bias, residuals and activation,
-a sum, a pool, a resize, a concatenation, a move of bytes, a table, or a float operator left alone.
+A node becomes one integer operator: a convolution with its bias, residuals and activation,
+a sum, a pool, a resize, a concatenation, a move of bytes, a table, or an unchanged float operator.
 Integer tensors are pictures: a float tensor [1, k] stands for int8[1, k, 1, 1].
 """
 
@@ -22,7 +22,7 @@ Int32Array = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What follows the accumulator: ``x if x > 0 else slope * x``, then a clip to [low, high]."""
+    """Follows the accumulator: ``x if x > 0 else slope * x``, then a clip to [low, high]."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -133,7 +133,7 @@ class AveragePoolNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MaxPoolNode(Node):
-    """Largest value of every window; padding never wins."""
+    """Largest value of every window; padding is never the largest."""
 
     input: str
     kernel: tuple[int, int]
@@ -219,7 +219,7 @@ class TableNode(Node):
 class FloatNode(Node):
     """An operator that stays float, on the ARM side; ``reason`` says why.
 
-    The reason is empty until ``Recognise`` has looked at the operator.
+    The reason is empty until ``Recognise`` has examined the operator.
     """
 
     binding: Binding
@@ -253,7 +253,7 @@ class Graph:
         return found
 
     def problems(self) -> Iterator[str]:
-        """Yield what makes the graph malformed: every node follows its inputs, and has a shape."""
+        """Yield what is malformed: every node must follow its inputs and have a shape."""
         made = {self.input}
         for node in self.nodes:
             for name in node.inputs:

@@ -63,8 +63,8 @@ def integer_conv(
 ) -> Scaled:
     """Return a convolution or transposed convolution in integers.
 
-    The output scale grows where weights would otherwise exceed int8, and moves a little where that
-    makes the first residual's factor exact. ``covered`` is float64[channels] of the output.
+    The output scale grows where weights would otherwise exceed int8, and is adjusted slightly where
+    that makes the first residual's factor exact. ``covered`` is float64[channels] of the output.
     """
     scale = np.minimum(covered, node.activation.high) / 127
     own = input_rows(node, inputs.source.scale)
@@ -129,7 +129,7 @@ def integer_sum(
     ratios = np.stack(
         [np.abs(form.scale * factor) for form, factor in zip(inputs, factors, strict=True)]
     ) / (gain * scale)
-    # The smallest factor gets seven bits, the others as many and a power of two.
+    # The smallest factor gets seven bits, the others as many bits times a power of two.
     smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
     smallest = np.where(np.isfinite(smallest), smallest, 1.0)
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
@@ -187,7 +187,7 @@ def _terms(forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float) -> 
 def _expected_error(
     node: ConvNode, inputs: ConvInputs, errors: Sequence[Float], mean: Mean
 ) -> Float:
-    """Return what rounding the weights takes from each channel's mean, where means are known.
+    """Return how much rounding the weights reduces each channel's mean, where means are known.
 
     ``errors`` are those of the weights of every weighted input, as rows.
     """
@@ -211,7 +211,7 @@ def _epilogue(
     terms: tuple[Term, ...],
     options: QuantizeOptions,
 ) -> Epilogue:
-    """Return the constants that turn the accumulator into int8, activation included."""
+    """Return the constants that turn the accumulator into int8, including the activation."""
     branch = None
     constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
     if node.activation.slope != 1.0:
@@ -231,6 +231,6 @@ def _epilogue(
 
 
 def _gain(node: ConvNode | SumNode, options: QuantizeOptions) -> float:
-    """Return what the activation multiplies positive accumulators by."""
+    """Return the factor that the activation applies to positive accumulators."""
     slope = node.activation.slope
     return 1.0 if slope == 1.0 else gain_of(steps_for(slope, most=options.leaky_steps))

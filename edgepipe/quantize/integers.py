@@ -1,7 +1,7 @@
 """The integer network: operators on int8 tensors in order, before they are written as Relax.
 
 An operator is a layer record of ``vta_stages.layers`` or one of the classes below. ``name`` is the
-operator and the tensor that it makes; a tensor has one form, int8 or float32, under one name.
+operator and the tensor that it computes; a tensor has one form, int8 or float32, under one name.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Reshape(Unary):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copied:
-    """A call of the float network as it was, on the tensors that ``renamed`` gives its inputs."""
+    """An unchanged call of the float network, whose inputs are renamed by ``renamed``."""
 
     name: str
     binding: Binding

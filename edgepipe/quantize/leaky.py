@@ -1,4 +1,4 @@
-"""Leaky ReLU in shifts and adds: which steps stand for a slope, and what they do to rounding."""
+"""Leaky ReLU in shifts and additions: the steps for a slope, and their effect on rounding."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Steps = tuple[tuple[int, LeakySum], ...]
 MAX_STEPS = 3
 MAX_STEP_SHIFT = 7
 TOLERANCE = 1 / 512
-"""A slope as near as this errs by at most a quarter of an output step over 128 steps."""
+"""A slope within this distance causes an error of at most a quarter of an output step in 128
+steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     """A value as ``v * gain + offset * share - loss``; all are dyadic, so floats hold them exactly.
 
-    ``loss`` is the mean of what flooring shifts took away.
+    ``loss`` is the mean of what the flooring shifts have removed.
     """
 
     gain: float
@@ -38,7 +39,7 @@ class _Form:
 
 
 def _forms(steps: Steps) -> tuple[_Form, _Form]:
-    """Return the value and the branch behind ``steps``."""
+    """Return the value and the branch after ``steps``."""
     value, branch = _Form(1.0, 0.0, 0.0), _Form(1.0, 1.0, 0.0)
     for shift, sum_ in steps:
         branch = branch.shifted(shift)
@@ -50,22 +51,22 @@ def _forms(steps: Steps) -> tuple[_Form, _Form]:
 
 
 def slope_of(steps: Steps) -> float:
-    """Return the ratio of what ``steps`` make of negative and of positive values."""
+    """Return the gain of ``steps`` for negative values divided by that for positive values."""
     value, branch = _forms(steps)
     return branch.gain / value.gain
 
 
 def gain_of(steps: Steps) -> float:
-    """Return what ``steps`` multiply positive values by."""
+    """Return the factor that ``steps`` apply to positive values."""
     return _forms(steps)[0].gain
 
 
 @cache
 def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
-    """Return steps of at most ``most`` shifts for ``slope``: the cheapest near it, or the nearest.
+    """Return steps of at most ``most`` shifts: the cheapest close to ``slope``, or the closest.
 
-    The slope stays below one, and at most one step adds to the value, so that no sum is twice what
-    it started with. 0.1 gives ``((2, TO_VALUE), (1, NOTHING))``, which is exact.
+    The slope stays below one, and at most one step adds to the value, so no sum is twice its
+    initial value. 0.1 gives ``((2, TO_VALUE), (1, NOTHING))``, which is exact.
     """
     choices = []
     for count in range(1, most + 1):
@@ -83,11 +84,11 @@ def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
 def leaky(
     slope: float, shift: NDArray[np.int32], *, most: int = MAX_STEPS
 ) -> tuple[Leaky, NDArray[np.int64]]:
-    """Return the record for ``slope`` on an accumulator that is shifted right by ``shift`` after.
+    """Return the record for ``slope`` on an accumulator that is then shifted right by ``shift``.
 
-    Also returns the constants that its value needs beside it, int64[channels]: both the value and
-    the branch are to have gained the rounding constant ``2**(shift-1)`` (and what their own shifts
-    took away) in the end, which two constants, bias and offset, can see to.
+    Also returns the bias that its value needs, int64[channels]. At the end, both the value and the
+    branch must include the rounding constant ``2**(shift-1)`` and what their own shifts removed.
+    The two constants, bias and offset, ensure this.
     """
     steps = steps_for(slope, most=most)
     value, branch = _forms(steps)

@@ -2,8 +2,8 @@
 
 ``partition.operators`` reads them back as layer records.
 
-Every operator is a chain of bindings. The last one carries the operator's name, the ones before it
-are called ``<operator>__<part>``.
+Every operator is a chain of bindings. The last one has the operator's name, the ones before it are
+called ``<operator>__<part>``.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _write_projections(
 
 
 def _write_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
-    """Add ``tensor * factor`` of every term to ``acc`` (empty: there are no values in it)."""
+    """Add ``tensor * factor`` of every term to ``acc`` (empty: ``acc`` has no value yet)."""
     for index, term in enumerate(terms):
         wide = builder.emit(f"{name}__wide{index}", "astype", term.tensor.name, dtype="int32")
         part = builder.emit(f"{name}__term{index}", "multiply", wide, per_channel(term.factor))
@@ -173,7 +173,7 @@ def write_dequantize(
 ) -> str:
     """Turn int8[1, c, h, w] into float32 by ``scale: float32[c]`` or one value for all.
 
-    ``reshape`` is the float tensor's shape when it differs (empty: it does not).
+    ``reshape`` is the float tensor's shape if it differs; otherwise it is empty.
     """
     wide = builder.emit(f"{name}__wide", "astype", tensor, dtype="float32")
     factor = scale.reshape(1, -1, 1, 1) if scale.size > 1 else scale.reshape(())
@@ -188,7 +188,8 @@ def write_quantize(
 ) -> str:
     """Turn a float32 tensor into int8[1, c, h, w]: round half to even of ``x / scale``, clipped.
 
-    ``reshape`` brings the float tensor to four dimensions first (empty: it has them).
+    ``reshape`` is the shape that first brings the float tensor to four dimensions; empty if it has
+    four.
     """
     if reshape:
         tensor = builder.emit(f"{name}__nchw", "reshape", tensor, reshape)

@@ -1,4 +1,4 @@
-"""The choices a user has in quantising."""
+"""The user's options for quantisation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class QuantizeOptions:
     ``threshold`` names the rule for a tensor's range (see ``thresholds.RULES``); ``frames`` is how
     many calibration frames to use at most; ``leaky_steps`` how many shifts a leaky slope may take
     (0.1 is exact with two or more and becomes 1/9 with one); ``bias_correction`` adds to each bias
-    what rounding the weights takes from the mean; ``equalise`` is how far a tensor's channels get
-    scales of their own, from 0 (one for all) to 1.
+    what rounding the weights removes from the mean; ``equalise`` is how much the scales of a
+    tensor's channels may differ, from 0 (one for all) to 1.
     """
 
     threshold: str = "mse"

@@ -27,28 +27,28 @@ class Pass(Protocol[Before_contra, After]):
     """A step from one value to another, with a contract; it changes neither."""
 
     def requires(self, before: Before_contra) -> Iterator[str]:
-        """Yield what keeps the pass from running on ``before``."""
+        """Yield what prevents the pass from running on ``before``."""
 
     def apply(self, before: Before_contra) -> After:
         """Return the value after the pass."""
 
     def ensures(self, before: Before_contra, after: After) -> Iterator[str]:
-        """Yield which promises ``after`` breaks."""
+        """Yield the promises that ``after`` breaks."""
 
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A value that can tell whether it is well formed, whichever pass made it."""
+    """A value that can check whether it is well formed, regardless of which pass made it."""
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with the value."""
 
 
 def run(step: Pass[Before_contra, After], before: Before_contra) -> After:
-    """Return what ``step`` makes of ``before``.
+    """Return the result of ``step`` on ``before``.
 
     Raises ``QuantizeError`` with the name of the pass and the first condition that does not hold,
-    besides what the pass itself raises.
+    and the errors of the pass itself.
     """
     name = type(step).__name__
     _require(f"pass {name} cannot run", _problems(before))

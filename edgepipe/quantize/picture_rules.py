@@ -123,7 +123,7 @@ def concat(call: Call) -> Node | str:
 
 
 def split(call: Call) -> Node | str:
-    """Return why a split stays float; if its parts become slices, nothing reads it any more."""
+    """Return why a split stays float; if its parts become slices, nothing reads it."""
     return _split_refusal(call.binding, call) or "its parts are channels of its input"
 
 

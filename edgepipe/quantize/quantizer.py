@@ -53,8 +53,8 @@ def quantize(
 ) -> QuantizedNetwork:
     """Quantise ``network`` with the ranges that it shows on ``frames`` (uint8[1, h, w, c]).
 
-    Raises ``QuantizeError`` when there are no frames, when frames or preprocess do not fit the
-    network, and when a tensor's range is not finite.
+    Raises ``QuantizeError`` if there are no frames, if frames or preprocess do not fit the network,
+    or if a tensor's range is not finite.
     """
     options = options or QuantizeOptions()
     graph = understand(network)
@@ -78,11 +78,11 @@ def quantize(
 
 
 def understand(network: Network) -> Graph:
-    """Return ``network`` as recognised, fused nodes; what is not recognised has the reason.
+    """Return ``network`` as recognised, fused nodes; unrecognised ones have a reason.
 
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator (HardSwish, say) and
-    they do not fuse into one node again, those calls stay float; then everything is read again.
+    they do not fuse into one node again, those calls stay float, and the network is read again.
     """
     main = read_main(network.module)
     keep_float: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""The ranges that int8 tensors cover: what calibration saw, and what their readers allow."""
+"""The ranges that int8 tensors cover, from calibration and from what their readers allow."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from edgepipe.quantize.thresholds import RULES
 
 Float = NDArray[np.float64]
 TINY = 1e-8
-# A channel that calibration saw small may be larger on other pictures: it keeps at least this share
-# of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887, 1/4 0.9932,
-# 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
+# A channel that was small during calibration may be larger on other pictures, so it keeps at least
+# this share of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887,
+# 1/4 0.9932, 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
 LEAST_SHARE = 1 / 8
 
 
 def measured_tensors(graph: Graph) -> list[str]:
-    """Return the tensors whose ranges or means ``ToIntegers`` asks for."""
+    """Return the tensors whose ranges or means ``ToIntegers`` needs."""
     found = dict.fromkeys(needed_ranges(graph))
     for node in graph.nodes:
         if is_integer(node):
@@ -60,7 +60,7 @@ def needed_ranges(graph: Graph) -> list[str]:
 def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
     """Return the nodes that need a range which calibration cannot measure.
 
-    They are to stay float. ``measurable`` are the tensors that are values of the ONNX network.
+    They must stay float. ``measurable`` are the tensors that are values of the ONNX network.
     """
     users = graph.users()
     made_float = _made_float(graph)
@@ -73,7 +73,7 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
         if isinstance(node, ConvNode | SumNode | AveragePoolNode):
             needed.append(node.name)
         if isinstance(node, TableNode) and reads_int8(users, node.name):
-            # Where an integer operator reads the table itself, only that operator stays float.
+            # If an integer operator reads the table itself, only that operator stays float.
             needed += [] if any(is_integer(user) for user in users[node.name]) else [node.name]
         if any(name not in measurable for name in needed):
             found.add(node.name)
@@ -100,7 +100,7 @@ def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
 
 
 class Ranges:
-    """What the int8 forms of a graph's tensors have to cover, and their means."""
+    """The ranges that the int8 forms of a graph's tensors must cover, and their means."""
 
     def __init__(
         self, graph: Graph, statistics: Mapping[str, TensorStatistics], options: QuantizeOptions
@@ -113,12 +113,12 @@ class Ranges:
     def covered(self, tensor: str) -> Float:
         """Return the magnitude to cover for each channel.
 
-        It is one for all where the tensor's readers need that. Slices that are read apart get one
-        each. Where only convolutions read the tensor, their weights can take up a scale per
-        channel: fully before a depthwise convolution, which has a weight step of its own for each,
-        and by the power ``equalise`` of a channel's share before others (between the coarser
-        activations of 0 and the coarser weights of 1; Nagel et al., Data-Free Quantization, 2019).
-        The result is float64[channels]. Raises QuantizeError for a tensor that was not measured.
+        All channels share one if the tensor's readers need that. Slices that are read separately
+        get one each. If only convolutions read the tensor, their weights can absorb a scale per
+        channel: fully before a depthwise convolution, which has a separate weight step for each
+        channel, and before others by a channel's share to the power ``equalise`` (0 gives coarser
+        activations, 1 coarser weights; Nagel et al., Data-Free Quantization, 2019). The result is
+        float64[channels]. Raises QuantizeError for a tensor that was not measured.
         """
         found = self._statistics.get(tensor)
         if found is None:

@@ -11,7 +11,7 @@ from edgepipe.tvm_adapter import Main
 
 @dataclass(frozen=True, slots=True)
 class ReadRelax:
-    """Make a FloatNode of every binding.
+    """Turn every binding into a FloatNode.
 
     before   y = nn.conv2d(x, const); z = nn.relu(y)
     after    FloatNode y, FloatNode z

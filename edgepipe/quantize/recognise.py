@@ -20,7 +20,7 @@ class Recognise:
     before   FloatNode c = nn.conv2d(x, const); FloatNode r = nn.relu(c); FloatNode s = softmax(r)
     after    ConvNode c; SumNode r = max(c, 0); FloatNode s, reason "it has no integer form"
 
-    ``keep_float`` names calls that are to stay float whatever the rules say.
+    ``keep_float`` names calls that must stay float, even if a rule knows them.
     """
 
     keep_float: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class Recognise:
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:
-        """Return the graph with the recognised nodes; the others carry their reason."""
+        """Return the graph with the recognised nodes; the others have a reason."""
         nodes: dict[str, Node] = {}
         for node in before.nodes:
             assert isinstance(node, FloatNode)
@@ -44,7 +44,7 @@ class Recognise:
         return replace(before, nodes=tuple(nodes.values()))
 
     def ensures(self, before: Graph, after: Graph) -> Iterator[str]:
-        """The same tensors; integer ones are pictures; what is float has a reason."""
+        """The same tensors; integer ones are pictures; float nodes have a reason."""
         if [node.name for node in after.nodes] != [node.name for node in before.nodes]:
             yield "the tensors are not the same as before"
         for node in after.nodes:
@@ -56,7 +56,7 @@ class Recognise:
                 yield f"{node.name} is {list(after.shapes[node.name])}, expected a picture"
 
     def _recognised(self, call: Call) -> Node | str:
-        """Return the call's node, or why there is none."""
+        """Return the call's node, or the reason why there is none."""
         rule = RULES.get(call.op)
         if rule is None:
             return "it has no integer form"

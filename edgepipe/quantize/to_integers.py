@@ -61,7 +61,7 @@ class ToIntegers:
     before   ConvNode y = max(conv(x, float weight) + float bias, 0); FloatNode s = softmax(y)
     after    Conv y: int8 weight, bias, shift, clip; ToFloat y.float; Copied s = softmax(y.float)
 
-    A tensor is int8, float or both; each form is made when an operator first reads it.
+    A tensor is int8, float or both; each form is created when an operator first reads it.
     ``statistics`` are those of the float tensors, by name.
     """
 
@@ -70,7 +70,7 @@ class ToIntegers:
     options: QuantizeOptions
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Frames fit the input, and every range that will be asked for was measured."""
+        """Frames fit the input, and every range that will be needed was measured."""
         _, height, width, channels = self.preprocess.frame_shape
         if before.shapes[before.input] != (1, channels, height, width):
             yield (
@@ -98,7 +98,7 @@ class ToIntegers:
         )
 
     def ensures(self, before: Graph, after: IntegerNetwork) -> Iterator[str]:
-        """The same outputs; every layer's output has one scale a channel."""
+        """The same outputs; every layer's output has one scale per channel."""
         if tuple(after.outputs) != before.outputs:
             yield f"the outputs are {tuple(after.outputs)}, expected {before.outputs}"
         for layer in after.operations:
@@ -109,7 +109,7 @@ class ToIntegers:
 
 
 class _Lowering:
-    """The operators so far, and the forms of the tensors that they make."""
+    """The operators so far, and the forms of the tensors that they compute."""
 
     def __init__(self, graph: Graph, choices: ToIntegers) -> None:
         self.operations: list[Operation] = []
@@ -160,7 +160,7 @@ class _Lowering:
         return self._ints[tensor]
 
     def _spec(self, tensor: str, *, name: str = "") -> TensorSpec:
-        """Return what the int8 form of ``tensor`` will be; an output's own name is its float's."""
+        """Return the int8 form that ``tensor`` will have; an output's name is its float form's."""
         name = name or self._int8_name(tensor)
         shape = picture_shape(self._graph.shapes[tensor])
         if shape is None:
@@ -178,7 +178,7 @@ class _Lowering:
         self.scales[spec.name] = scale
 
     def _append(self, tensor: str, layer: Layer, scale: Float) -> None:
-        """Append the layer that makes the int8 form of ``tensor``."""
+        """Append the layer that computes the int8 form of ``tensor``."""
         self.operations.append(layer)
         self._made(tensor, layer.output, scale)
 
@@ -255,7 +255,7 @@ class _Lowering:
         self._made(node.name, output, form.scale[node.begin : node.end])
 
     def move(self, node: MoveNode) -> None:
-        """Move int8 if the scale allows it: a quarter of the bytes, and one conversion later."""
+        """Move int8 if the scale allows it: a quarter of the bytes, and conversion comes later."""
         form = self._ints.get(node.input)
         if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
             self._copy(node.name, node.binding)
@@ -296,7 +296,7 @@ class _Lowering:
         self._copy(node.name, node.binding)
 
     def _copy(self, name: str, binding: Binding) -> None:
-        """Keep a call as it was, on the float forms of its inputs."""
+        """Keep a call unchanged, on the float forms of its inputs."""
         renamed = {tensor: self.float_form(tensor) for tensor in binding.inputs}
         self.operations.append(Copied(name=name, binding=binding, renamed=renamed))
         self._floats[name] = name

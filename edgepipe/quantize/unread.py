@@ -10,7 +10,7 @@ from edgepipe.quantize.graph import Graph, Node
 
 @dataclass(frozen=True, slots=True)
 class RemoveUnread:
-    """Keep what the outputs depend on.
+    """Keep only what the outputs depend on.
 
     before   MoveNode flat(x); ConvNode y(x), which reads x where it used to read flat; output y
     after    ConvNode y(x); output y

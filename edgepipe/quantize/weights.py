@@ -1,8 +1,8 @@
 """Weights and factors in int8 with a power-of-two step per output channel.
 
 An accumulator of output channel ``c`` counts in units of ``s_out[c] * 2**-shift[c]``. So the weight
-step is ``s_out[c] * 2**-shift[c] / s_in``, the requantisation is a plain shift, and whatever scales
-the activations have, it is exact; the weights are at most one bit coarser than they could be.
+step is ``s_out[c] * 2**-shift[c] / s_in``, the requantisation is a plain shift, which is exact for
+any scales of the activations; the weights are at most one bit coarser than they could be.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ MAX_FACTOR_SHIFT = 16
 def quantise_rows(rows: Float) -> tuple[NDArray[np.int64], Int32Array]:
     """Round ``rows: float64[channels, n]``, in units of the output step, to int8 with a shift.
 
-    Each row gets the shift of least squared error among the two around full use of int8, so
-    ``rows ~ quantised / 2**shift``. Returns int64[channels, n] within [-127, 127] and the shifts.
+    Each row gets the one of two shifts around full use of int8 that has the smaller squared error,
+    so ``rows ~ quantised / 2**shift``. Returns int64[channels, n] within [-127, 127] and the
+    shifts.
     """
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
-    # The largest shift at which nothing clips; one more halves the step and clips the largest.
+    # The largest shift at which nothing is clipped; one more halves the step and clips the largest.
     fitting = np.floor(np.log2(127.5 / safe)).astype(np.int64)
     limit = np.where(safe * 2.0**MAX_SHIFT < COARSE, FAR_SHIFT, MAX_SHIFT)
     best: tuple[Float, NDArray[np.int64], NDArray[np.int64]] | None = None
@@ -72,8 +73,8 @@ def require_no_overflow(
 ) -> None:
     """Prove that no int32 accumulator of operator ``name`` can wrap around for any int8 input.
 
-    ``weight_sums`` is the sum of weight magnitudes per channel. The bound leaves one bit, because a
-    leaky branch adds up to the accumulator once more. The sums and ``bias`` are
+    ``weight_sums`` is the sum of weight magnitudes per channel. The bound leaves one bit spare,
+    because a leaky branch can add the accumulator once more. The sums and ``bias`` are
     int64[channels], each of ``factors`` is int32[channels]. Raises QuantizeError for an accumulator
     that could wrap.
     """
@@ -89,10 +90,10 @@ def require_no_overflow(
 
 
 def snap(scale: Float, residual_step: Float, shift: NDArray[np.int32]) -> Float:
-    """Move each output scale a little so that a residual's factor becomes exact.
+    """Adjust each output scale slightly so that a residual's factor becomes exact.
 
     ``residual_step`` is the residual's scale times its factor, so the integer factor is
-    ``residual_step / scale * 2**shift``; where that rounds to zero the scale stays. ``scale``
+    ``residual_step / scale * 2**shift``; if that rounds to zero, the scale stays. ``scale``
     and the result are float64[channels], ``shift`` is int32[channels].
     """
     factor = np.abs(quantise_factors(residual_step / scale * 2.0**shift)).astype(np.float64)
@@ -101,7 +102,7 @@ def snap(scale: Float, residual_step: Float, shift: NDArray[np.int32]) -> Float:
 
 
 def input_rows(node: ConvNode, source_scale: Float) -> Float:
-    """Return the weights as float64[out, n], each times the scale of the input that it meets."""
+    """Return the weights as float64[out, n], each times the scale of its input."""
     grouped = node.weight.reshape(node.groups, -1, *node.weight.shape[1:])
     if node.transposed:
         grouped = grouped.swapaxes(1, 2)
@@ -122,7 +123,7 @@ def as_weight(node: ConvNode, rows: NDArray[np.int64]) -> NDArray[np.int8]:
 
 
 def expected_error(node: ConvNode, difference: Float, mean: Float) -> Float:
-    """Return what rounding the weights takes from each channel's mean, in accumulator units.
+    """Return how much rounding the weights reduces each channel's mean, in accumulator units.
 
     ``difference`` float64[out, n] is by how much the rounded weights are too small; ``mean`` is the
     input's mean per channel in integer steps. (Zero padding is neglected.)
@@ -130,7 +131,7 @@ def expected_error(node: ConvNode, difference: Float, mean: Float) -> Float:
     means = mean.reshape(node.groups, -1)
     groups, per_group = means.shape
     taps = difference.reshape(groups, len(difference) // groups, per_group, -1).sum(axis=3)
-    # Every output of a transposed convolution meets one of stride x stride sets of taps.
+    # Every output of a transposed convolution uses one of stride x stride sets of taps.
     hit = 1 / (node.stride[0] * node.stride[1]) if node.transposed else 1.0
     error: Float = hit * np.einsum("goi,gi->go", taps, means)
     return error.reshape(-1)

@@ -137,7 +137,7 @@ class KernelShape:
         return PatchSize(needed_rows * wide, needed_rows, False)
 
     def _extent(self, key: int, axis: AxisMap, outputs: int, size: int) -> int:
-        """Return from how many coordinates of an input ``size`` outputs read at most."""
+        """Return how many input coordinates ``size`` neighbouring outputs span at most."""
         known = self._extents.get((key, size))
         if known is None:
             low = np.full(outputs, np.iinfo(np.int64).max)

@@ -1,4 +1,4 @@
-"""Kernels in which every output channel sees its own input channel only: vectors of channels.
+"""Kernels in which every output channel depends on one input channel only: vectors of channels.
 
 Depthwise convolution, max pooling, element-wise sums and resampling. Each is one loop nest over
 rows, channel vectors and pixels.
@@ -32,7 +32,7 @@ _DEPTHWISE_TILE = 4
 
 
 def is_depthwise(layer: Conv) -> bool:
-    """Return whether every output channel sees exactly the input channel of the same number."""
+    """Return whether every output channel depends only on the input channel of that number."""
     return layer.groups == layer.input.channels == layer.output.channels
 
 
@@ -61,7 +61,7 @@ class DepthwiseKernel:
         """The input rows as the kernel reads them: padded, and widened by surplus lanes."""
         output = self.tail.output
         columns = (output.width - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
-        # The lanes of the last pixel may run past the input's own (their weights are zero).
+        # The lanes of the last pixel may extend beyond the input's lanes (their weights are zero).
         surplus = -(-max(0, output.lanes - self.input.lanes) // self.input.lanes)
         return Staging(
             input=self.input,
@@ -203,7 +203,7 @@ class SumKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeKernel:
-    """Separable resampling; an output row sees ``taps[0]`` neighbouring input rows, and so on."""
+    """Separable resampling; an output row depends on ``taps[0]`` adjacent input rows, and so on."""
 
     input: View
     output: View
@@ -268,7 +268,7 @@ def sparse_taps(matrix: Int32Array) -> tuple[Int32Array, Int32Array]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcatKernel:
-    """Channels of the inputs one after another."""
+    """The channels of the inputs, one input after the other."""
 
     inputs: tuple[View, ...]
     output: View
@@ -279,7 +279,8 @@ class ConcatKernel:
         """Return the scheduled kernel: (inputs, output)."""
         tensors = [view.placeholder(f"x{i}") for i, view in enumerate(self.inputs)]
         starts = np.cumsum([0, *(view.channels for view in self.inputs)]).tolist()
-        # A test on the channel is one test for a whole vector where all inputs start on its border.
+        # Where all inputs start at a vector's border, the channel is tested once for a whole
+        # vector.
         grain = math.gcd(self.output.vector, *starts[:-1])
 
         def value(c: Expr, y: Expr, x: Expr) -> Expr:
@@ -362,6 +363,6 @@ def vectorise(sch: Schedule, output: View) -> None:
 
 
 def share_outer(sch: Schedule, output: View) -> None:
-    """Let cores share rows, planes or rows of blocks: the outer half of the loops."""
+    """Let cores share rows, planes or rows of blocks, which are the outer half of the loops."""
     loops = find_loops(sch, "out")
     share(sch, loops[: len(loops) // 2], math.prod(output.shape))

@@ -24,14 +24,14 @@ from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, result, schedule, sha
 from vta_stages.layers.records import Conv, Int8Array, Int32Array, TransposedConv
 
 _LONGEST_RUN = 15  # pairs of an odd run that are unrolled
-_PIECE_ROWS = 4  # rows of one channel vector that a core takes at once, at most
-_LEAST_PIECES = 32  # of a band: three cores then end within a tenth of each other
-_GUARD_COST = 1.2  # measured: a guarded store of a tile's surplus pixels costs about a fifth
+_PIECE_ROWS = 4  # the most rows of one channel vector that a core takes at once
+_LEAST_PIECES = 32  # of a band: three cores then finish within 10 % of each other
+_GUARD_COST = 1.2  # measured: guarding the store of a tile's surplus pixels costs about 20 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One spatial axis of the loop nest (see the module's text)."""
+    """One spatial axis of the loop nest (see the module's docstring)."""
 
     outputs: int
     phases: int
@@ -53,16 +53,16 @@ class Axis:
 
     @property
     def spread(self) -> int:
-        """By how much the last phase reads ahead of the first."""
+        """The distance between the input positions of the last and the first phase."""
         last = self.phases - 1 + self.phase_offset
         return last // self.phases - self.phase_offset // self.phases
 
     def extent(self, positions: int) -> int:
-        """Input positions from the first to the last that ``positions`` values of q read."""
+        """The number of input positions that ``positions`` values of q span."""
         return (positions - 1) * self.step + self.spread + (self.taps - 1) * self.dilation + 1
 
     def offset(self, phase: Expr) -> Expr:
-        """Where phase's first tap lies, relative to ``first``."""
+        """The position of a phase's first tap relative to ``first``."""
         if self.phases == 1:
             return 0
         ahead = tirx.floordiv(phase + self.phase_offset, self.phases)
@@ -71,7 +71,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvolutionKernel:
-    """One convolution kernel; equal values are the same machine code.
+    """One convolution kernel; equal values give the same machine code.
 
     ``groups`` are the groups after merging (see :func:`merge_groups`), each of ``group_channels``
     input channels. ``has_lowest_weight``: some weight is -128, see ``intrinsics``.
@@ -152,7 +152,7 @@ class ConvolutionKernel:
 
     @property
     def macs(self) -> int:
-        """Multiplications, those with zeros in padding included."""
+        """The number of multiplications, including those with zeros in padding."""
         pixels = math.prod(axis.positions for axis in (self.y, self.x))
         return pixels * math.prod(self.weight_shape)
 
@@ -207,7 +207,7 @@ class ConvolutionKernel:
         return (self.output.lanes // self.output.vector,)
 
     def _step(self, instructions: InstructionSet) -> Step:
-        """Return what is done at once: two pairs where they can be doubled, or an odd run."""
+        """Return the step that runs at once: two pairs where they can be doubled, or an odd run."""
         is_doubled = instructions.can_double(has_lowest_weight=self.has_lowest_weight)
         pairs = 1
         if is_doubled and self.run_pairs % 2 == 0:
@@ -223,7 +223,7 @@ class ConvolutionKernel:
         )
 
     def _piece(self, band: int) -> int:
-        """Return how many rows of a band are a piece of work that cores share: a divisor."""
+        """Return how many rows of a band make one piece of work for a core, a divisor."""
         rows = self._vectors[0] * band
         fitting = [n for n in range(1, _PIECE_ROWS + 1) if band % n == 0]
         return max((n for n in fitting if rows // n >= _LEAST_PIECES), default=1)
@@ -232,8 +232,8 @@ class ConvolutionKernel:
         """Rows in bands, channel vectors, rows, tiles of pixels; the tile stays in registers.
 
         Cores share a band: first its rows are staged, then channel vectors and pieces of rows.
-        The tile has no memory scope of its own: TVM gives only "global" ones of its size the stack,
-        where LLVM turns them into registers; others it would also store.
+        The tile stays in the "global" memory scope: only buffers of that scope are put on the stack
+        by TVM, where LLVM turns them into registers; others would also be stored.
         """
         sch = schedule(arguments)
         outer, y, x, lanes = self.output.split_loops(sch, "out")
@@ -250,7 +250,7 @@ class ConvolutionKernel:
         *_, phase, _, pixel, lane, ty, run, pair, half = sch.get_loops(acc)
         staging.place(sch, y_band)
         inner = [half]
-        if step.pairs > 1:  # loops of one would not match the intrinsic
+        if step.pairs > 1:  # loops with one iteration would not match the intrinsic
             pair, step_pair = sch.split(pair, [None, step.pairs])
             inner = [step_pair, half]
         sch.reorder(ty, run, pair, phase, pixel, lane, *inner)
@@ -270,7 +270,7 @@ def merge_groups(weight: Int8Array, groups: int, vector: int) -> tuple[Int8Array
     """Merge neighbouring groups until a group's output channels fill whole vectors.
 
     ``weight`` is int8[out, in / groups, kh, kw]; returns int8[out, in / merged, kh, kw], zero where
-    an output does not see an input, and the number of merged groups.
+    an output does not depend on an input, and the number of merged groups.
     """
     outputs = weight.shape[0] // groups
     fitting = [n for n in range(1, groups + 1) if groups % n == 0 and n * outputs % vector == 0]
@@ -293,7 +293,7 @@ def plain_taps(layer: Conv) -> Int8Array:
 
 
 def transposed_taps(layer: TransposedConv) -> Int8Array:
-    """Return int8[sy, sx, out, in / groups, ty, tx], taps by rising input position."""
+    """Return int8[sy, sx, out, in / groups, ty, tx], taps in ascending order of input position."""
     inputs, outputs, kh, kw = layer.weight.shape
     sy, sx = layer.stride
     ty, tx = -(-kh // sy), -(-kw // sx)
@@ -382,7 +382,7 @@ def pack_weights(kernel: ConvolutionKernel, taps: Int8Array) -> Int8Array:
 def sum_weights(packed: Int8Array) -> Int32Array:
     """Return the sum of every output channel's packed weights, of shape ``sums_shape``.
 
-    It takes away what staging adds to every value: ``InstructionSet.staged_zero``.
+    It compensates for what staging adds to every value, ``InstructionSet.staged_zero``.
     """
     sums: Int32Array = packed.sum(axis=(3, 4, 5, 7), dtype=np.int32)
     return sums

@@ -14,7 +14,7 @@ from vta_stages.layers.records import Epilogue, Int32Array, LeakySum, Term
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The shape of an epilogue, without its numbers: those are kernel arguments, int32[lanes].
+    """The structure of an epilogue. Its numbers are kernel arguments, int32[lanes].
 
     ``terms`` are the residual pictures. ``steps`` are those of
     :class:`vta_stages.layers.records.Leaky`, or None.
@@ -28,7 +28,7 @@ class Tail:
 
     @classmethod
     def of(cls, epilogue: Epilogue, terms: tuple[View, ...], output: View) -> Tail:
-        """Return the shape of ``epilogue``: it adds pictures ``terms`` and writes ``output``."""
+        """Return the structure of ``epilogue`` with pictures ``terms`` and ``output``."""
         steps = epilogue.leaky.steps if epilogue.leaky else None
         return cls(output=output, terms=terms, low=epilogue.low, high=epilogue.high, steps=steps)
 
@@ -80,7 +80,7 @@ def tail_constants(epilogue: Epilogue, terms: Sequence[Term], lanes: int) -> lis
 
 
 def padded(values: Int32Array, lanes: int) -> Int32Array:
-    """Append zeros up to ``lanes``: a padding lane then computes zero.
+    """Append zeros up to ``lanes``, so that padding lanes compute zero.
 
     ``values`` is int32[channels], the result int32[n] with n a multiple of ``lanes``.
     """

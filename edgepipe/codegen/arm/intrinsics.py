@@ -1,11 +1,11 @@
 """Tensor intrinsics: one step of an int8 convolution in registers.
 
-``C[pixel, lane] += sum_k A[pixel * stride + k] * B[lane, k]``: a tile of pixels against the weights
+``C[pixel, lane] += sum_k A[pixel * stride + k] * B[lane, k]``: a tile of pixels times the weights
 of ``lanes`` output channels. The reduction is kept in pairs, because all instruction sets multiply
-vectors and add neighbouring products (``x86.py``, ``neon.py``). Where a step is ``doubled``, they
-take two pairs at once.
+vectors and add neighbouring products (``x86.py``, ``neon.py``). In a ``doubled`` step, they process
+two pairs at once.
 
-Pixels are inside a pair, so its weights are loaded once.
+The loop over pixels is inside that over pairs, so the weights of a pair are loaded once.
 """
 
 # TVMScript: buffers and their matrices have capital letters.
@@ -22,7 +22,7 @@ from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The sizes of one step: ``stride`` is the distance of two pixels in ``A``, in elements."""
+    """The sizes of one step; ``stride`` is the distance between pixels in ``A``, in elements."""
 
     pixels: int
     stride: int
@@ -32,11 +32,11 @@ class Step:
 
     @property
     def span(self) -> int:
-        """Elements of ``A`` from the first to the last that is read."""
+        """The number of elements of ``A`` from the first to the last that is read."""
         return (self.pixels - 1) * self.stride + self.pairs * 2
 
     def intrinsic(self, instructions: InstructionSet) -> str:
-        """Register (once) and return the name of the tensor intrinsic."""
+        """Return the name of the tensor intrinsic; register it first if necessary."""
         sizes = f"{self.pixels}x{self.stride}x{self.lanes}x{self.pairs}"
         name = f"edgepipe.{instructions.name}.step_{sizes}{'_doubled' if self.is_doubled else ''}"
         if TensorIntrin.get(name, allow_missing=True) is None:
@@ -46,7 +46,7 @@ class Step:
 
 
 class InstructionSet(Protocol):
-    """What a processor multiplies and adds vectors with, and how many sums its registers hold."""
+    """How a processor multiplies and adds vectors, and how many sums its registers hold."""
 
     @property
     def name(self) -> str:
@@ -55,22 +55,22 @@ class InstructionSet(Protocol):
 
     @property
     def staged_dtype(self) -> str:
-        """What it multiplies: a convolution's input rows are staged as that."""
+        """The dtype that it multiplies, and as which a convolution's input rows are staged."""
         ...
 
     @property
     def staged_zero(self) -> int:
-        """What is added to a value where it is staged; kernels take its share of a sum away."""
+        """The offset that staging adds to every value; kernels subtract its share from the sums."""
         ...
 
     @property
     def depthwise_dtype(self) -> str:
-        """What the rows of depthwise convolutions are staged as."""
+        """The dtype as which the rows of depthwise convolutions are staged."""
         ...
 
     @property
     def tile_lanes(self) -> Mapping[int, int]:
-        """The int32 sums that registers have room for, by the lanes of a step."""
+        """How many int32 sums fit the registers, for a step of that many lanes."""
         ...
 
     def can_double(self, *, has_lowest_weight: bool) -> bool:
@@ -78,13 +78,13 @@ class InstructionSet(Protocol):
         ...
 
     def product(self, step: Step) -> PrimFunc:
-        """Return the step in this processor's instructions."""
+        """Return the step as instructions of this processor."""
         ...
 
 
 def _describe(step: Step, dtype: str) -> Any:
     pixels, stride, lanes, pairs = step.pixels, step.stride, step.lanes, step.pairs
-    # TVM drops loops of one from a block before it compares it with this.
+    # TVM removes loops with one iteration from a block before it compares it with this.
     axes = [(n, kind) for n, kind in ((pixels, "S"), (lanes, "S"), (pairs, "R"), (2, "R")) if n > 1]
     extents, kinds = [n for n, _ in axes], "".join(kind for _, kind in axes)
 
@@ -107,7 +107,7 @@ def _describe(step: Step, dtype: str) -> Any:
 
 
 def step_function(step: Step, dtype: str, update: Any) -> PrimFunc:
-    """Return a function of A, of ``dtype``, B and C that does what the macro ``update`` says."""
+    """Return a function of A, of ``dtype``, B and C whose body is the macro ``update``."""
     pixels, lanes, pairs, span = step.pixels, step.lanes, step.pairs, step.span
 
     @T.prim_func(s_tir=True)

@@ -15,15 +15,15 @@ from edgepipe.codegen.arm.targets import Architecture, Variant
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, compile_object
 from edgepipe.errors import CodegenError
 
-# No build id and no paths: the same kernels must be the same bytes on every machine.
+# No build id and no paths: the same kernels must give the same bytes on every machine.
 _LINK_FLAGS = (
     *("-shared", "-fPIC", "-O2", "-fno-ident", "-nostartfiles"),
     *("-Wl,--build-id=none", "-Wl,-s", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack"),
 )
 
-# Kernels report a failed check through TVM-FFI's function of that name. Defined here, it hands the
-# text to the loader, which sets the variable: a library then needs no symbol of the program that
-# loads it, be that an executable, a Python extension or a static binary.
+# Kernels report a failed check through TVM-FFI's function of that name. This definition passes the
+# text to the loader, which sets the variable. So a library needs no symbol of the program that
+# loads it, whether that is an executable, a Python extension or a static binary.
 _ERROR_SOURCE = """\
 void (*edgepipe_kernel_error)(const char *kind, const char **parts, int count);
 __attribute__((visibility("hidden"))) void TVMFFIErrorSetRaisedFromCStrParts(
@@ -48,7 +48,7 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernels:
-    """A shared library, and the most scratch memory that one of its kernels asks for."""
+    """A shared library, and the most scratch memory that one of its kernels requests."""
 
     library: bytes
     scratch_bytes: int

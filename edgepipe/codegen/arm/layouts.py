@@ -1,8 +1,8 @@
-"""Where the elements of an ``int8[1, channels, height, width]`` tensor lie in memory.
+"""The layouts of an ``int8[1, channels, height, width]`` tensor in memory.
 
 Outside a stage a tensor is NCHW, a camera frame (NHWC) or the accelerator's blocks. Inside a stage
-every quantised tensor is :class:`Pixels`: all channels of a pixel together, so that channels are
-the vector lanes, and a row of pixels can be staged for a convolution by a straight copy.
+every quantised tensor is :class:`Pixels`: all channels of a pixel together. Channels are then the
+vector lanes, and a row of pixels can be staged for a convolution with a plain copy.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Nhwc(Layout):
 class Blocks(Layout):
     """The accelerator's layout ``[ceil(C/block)][H][W][batch][block]``; rows >= 1 of batch are 0.
 
-    Padding lanes are zero in what an ARM stage writes; in what a program wrote they hold anything.
+    Padding lanes are zero in tensors that an ARM stage writes, and undefined in those of a program.
     """
 
     batch: int = 1
@@ -129,7 +129,7 @@ NCHW, NHWC, PIXELS = Nchw(), Nhwc(), Pixels()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A picture of known size in a layout; what a kernel reads or writes, without its name."""
+    """A picture of known size in a layout, as a kernel reads or writes it; it has no name."""
 
     layout: Layout
     channels: int
@@ -154,7 +154,7 @@ class View:
 
     @property
     def is_vectorisable(self) -> bool:
-        """Whether a kernel writes this layout itself, whole vectors of channels at a time."""
+        """Whether a kernel writes this layout directly, whole vectors of channels at a time."""
         return isinstance(self.layout, Pixels) or (
             isinstance(self.layout, Blocks)
             and self.layout.batch == 1
@@ -163,7 +163,7 @@ class View:
 
     @property
     def vector(self) -> int:
-        """The channels that a kernel writes at once: 16 where the lanes allow, else 8."""
+        """The number of channels that a kernel writes at once: 16 if the lanes allow it, else 8."""
         width = self.layout.block if isinstance(self.layout, Blocks) else self.lanes
         return 16 if width % 16 == 0 else LANES
 
@@ -174,7 +174,7 @@ class View:
     def read(self, tensor: Tensor, c: Expr, y: Expr, x: Expr, *, lanes: int) -> Expr:
         """Read one element for a kernel whose ``c`` runs over ``lanes``; padding reads as zero.
 
-        The test for padding is left out where memory is known to hold zero in these lanes.
+        The test for padding is omitted where memory is known to contain zero in these lanes.
         """
         value = tensor[self.layout.index(c, y, x)]
         is_zero = isinstance(self.layout, Pixels) and lanes <= self.lanes
@@ -183,7 +183,7 @@ class View:
         return value
 
     def compute(self, value: Callable[[Expr, Expr, Expr], Expr], name: str) -> Tensor:
-        """Define this picture element by element: ``value(c, y, x)``, padding lanes included."""
+        """Define this picture element by element: ``value(c, y, x)``, including padding lanes."""
 
         def element(*index: Expr) -> Expr:
             found = value(*self.layout.element(index))
@@ -194,7 +194,7 @@ class View:
         return te.compute(self.shape, element, name=name)
 
     def split_loops(self, sch: Schedule, block: str) -> tuple[list[Loop], Loop, Loop, Loop]:
-        """Split a fresh ``block``'s loops: (outer channel loops, row, column, channel lanes)."""
+        """Split the loops of a new ``block``: (outer channel loops, row, column, channel lanes)."""
         loops = sch.get_loops(sch.get_sblock(block))
         if isinstance(self.layout, Blocks):
             blocks, y, x, _, lanes = loops

@@ -36,7 +36,7 @@ def _has_projections(layer: records.Layer | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a tensor lies; ``view`` is None for what only generic operators can read."""
+    """The place of a tensor; ``view`` is None for tensors that only generic operators can read."""
 
     operand: Operand
     view: View | None
@@ -60,7 +60,7 @@ class Lowering:
     _shapes: dict[str, Tensor] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Lower everything; raises CodegenError naming the operator that cannot be."""
+        """Lower everything; raises CodegenError that names an operator that cannot be lowered."""
         self._declare()
         run: list[Operator] = []
         for operator in self.operators:
@@ -90,7 +90,7 @@ class Lowering:
             self._outputs[name] = Placed(self.plan.add_output(name, tensor.dtype, shape), view)
 
     def _view(self, tensor: Tensor, layout: Layout) -> View | None:
-        """Return a tensor of the stage's border as a picture, if it is one."""
+        """Return a tensor of the stage's boundary as a picture, or None."""
         is_frame = tensor.dtype == "uint8" and len(tensor.shape) == 4
         if is_frame and isinstance(layout, type(NCHW) | type(NHWC)):
             _, height, width, channels = tensor.shape
@@ -108,7 +108,7 @@ class Lowering:
     # ---- where tensors are -----------------------------------------------------------------
 
     def _picture(self, name: str) -> tuple[Operand, View]:
-        """Return a quantised tensor in the layout that kernels like best."""
+        """Return a quantised tensor in the layout that suits kernels best."""
         for placed in self._placed[name]:
             if placed.view is not None:
                 return placed.operand, placed.view
@@ -116,7 +116,7 @@ class Lowering:
         return self._placed[name][0].operand, View(NCHW, shape[1], shape[2], shape[3])
 
     def _array(self, name: str) -> Operand:
-        """Return a tensor in C order, copying it there if it is not yet."""
+        """Return a tensor in C order, copying it if necessary."""
         shape = self._shapes[name].shape
         for placed in self._placed[name]:
             is_c_order = placed.view is None or isinstance(placed.view.layout, Nchw)
@@ -130,7 +130,7 @@ class Lowering:
         return copied
 
     def _target(self, spec: records.TensorSpec) -> tuple[Operand, View]:
-        """Return where an operator's picture is to be written: the output itself if it can be."""
+        """Return the operand for an operator's picture, the output itself if possible."""
         output = self._outputs.get(spec.name)
         if output is not None and output.view is not None and output.view.is_vectorisable:
             return output.operand, output.view
@@ -177,7 +177,7 @@ class Lowering:
         _LOWER[type(operator.layer)](self, operator.layer)
 
     def _lower_table(self, operator: Operator) -> None:
-        """Leave the table to the convolution that stages the frame, if one alone reads it."""
+        """Leave the table to the convolution that stages the frame, if it is the only reader."""
         table = input_table(operator).reshape(-1)
         frame = operator.inputs[0]
         readers = [o for o in self.operators if operator.output in o.inputs]
@@ -223,7 +223,7 @@ class Lowering:
         return self.plan.add_constant(array)
 
     def lower_conv(self, layer: records.Conv | records.TransposedConv) -> None:
-        """Add the kernel of a convolution: depthwise, or by runs of taps."""
+        """Add the kernel of a convolution: depthwise, or with runs of taps."""
         sources, view, is_camera = self._source(layer.input.name)
         target, target_view = self._target(layer.output)
         tail, tail_args = self._tail(layer.epilogue, layer.terms, target_view)
@@ -268,7 +268,7 @@ class Lowering:
         self._finish(layer.output.name, target, target_view)
 
     def lower_concat(self, layer: records.Concat) -> None:
-        """Add the kernel that copies pictures behind each other, by channel."""
+        """Add the kernel that copies the channels of pictures one after the other."""
         sources = [self._picture(spec.name) for spec in layer.inputs]
         target, target_view = self._target(layer.output)
         kernel = ConcatKernel(inputs=tuple(view for _, view in sources), output=target_view)

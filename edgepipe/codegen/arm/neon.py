@@ -1,9 +1,9 @@
 """One step of an int8 convolution on NEON without dot product (Cortex-A53, Cortex-A9).
 
 ``smull`` multiplies to int16, then ``sadalp`` adds neighbours into int32; armhf has other names for
-the same. Where two pairs of a step are ``doubled``, ``smlal`` first adds their products in int16.
-That is exact unless both are (-128) * (-128), so it needs weights above -128. The last pair of an
-odd number goes alone.
+these instructions. Where two pairs of a step are ``doubled``, ``smlal`` first adds their products
+in int16. That is exact unless both are (-128) * (-128), so it needs weights above -128. An odd last
+pair is processed alone.
 """
 
 # TVMScript: buffers and their matrices have capital letters.
@@ -23,7 +23,7 @@ LOW, HIGH = "low", "high"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Neon:
-    """``multiply`` and ``pairwise_add`` are LLVM's names of the two NEON instructions.
+    """``multiply`` and ``pairwise_add`` are LLVM's names for the two NEON instructions.
 
     Weights are loaded for eight channels, int8x16, and multiplied four channels at a time.
     """
@@ -40,12 +40,12 @@ class _Neon:
         return not has_lowest_weight
 
     def one_pair(self, pair: Expr, weights: Expr, channels: str) -> Expr:
-        """Return an int8x2 pair's products with four of the weights' channels: int32x4."""
+        """Return the products of a pair, int8x2, with the weights of four channels: int32x4."""
         copies = T.broadcast(T.reinterpret(pair, dtype="int16"), 4)
         return self._add_neighbours(self._smull(copies, weights, channels))
 
     def two_pairs(self, pairs: Expr, first: Expr, second: Expr, channels: str) -> Expr:
-        """Likewise of two pairs, int8x4, which are loaded at once and added up in int16."""
+        """The same for two pairs, int8x4, which are loaded at once and added in int16."""
         both = T.reinterpret(pairs, dtype="int16x2")
         products = [
             self._smull(tirx.Shuffle([both, both], [index] * 4), weights, channels)
@@ -70,11 +70,11 @@ class _Neon:
         )
 
     def product(self, step: Step) -> PrimFunc:
-        """Return the step, doubled pairs first, the last pair of an odd number alone."""
+        """Return the step: doubled pairs first, then an odd last pair."""
         pixels, lanes, pairs = step.pixels, step.lanes, step.pairs
         stride, doubled = step.stride, pairs // 2 * 2 if step.is_doubled else 0
 
-        # The order of loops is the one in which LLVM spills the fewest registers.
+        # In this order of loops, LLVM spills the fewest registers.
         @T.macro
         def update(A: Any, B: Any, C: Any) -> None:
             for j in T.unroll(doubled // 2):

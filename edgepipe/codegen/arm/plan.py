@@ -3,9 +3,10 @@
 plan.json (format 2):
 
 * ``inputs``, ``outputs``: {name, dtype, shape} of the slot's buffers, in order;
-* ``tensors``: what kernels are given, {storage, index, offset, dtype, shape}. ``storage`` is
+* ``tensors``: the arguments of kernels, {storage, index, offset, dtype, shape}. ``storage`` is
   ``input`` or ``output`` (the index-th of those), ``constant`` (in weights.bin) or ``temporary``
-  (in the stage's workspace); offset in bytes, a multiple of 64. Tensors of one place are views;
+  (in the stage's workspace); offset in bytes, a multiple of 64. Tensors at the same place are
+  views;
 * ``weights_bytes``, ``workspace_bytes``, ``scratch_bytes`` (the most that one kernel allocates);
 * ``architectures``: {name: [{kernels: file name, cpu_features}, ...]}, the best first: the runtime
   takes the first one whose features the processor has;
@@ -29,7 +30,7 @@ Storage = Literal["input", "output", "constant", "temporary"]
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library of kernels, and the names in /proc/cpuinfo of what they need of a processor."""
+    """A library of kernels, and the processor features (as in /proc/cpuinfo) that they need."""
 
     file: str
     cpu_features: tuple[str, ...]
@@ -46,7 +47,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor as a kernel sees it: the ``index``-th of its kind of storage, dtype and shape."""
+    """A tensor as a kernel sees it: the ``index``-th of its storage, its dtype and shape."""
 
     storage: Storage
     index: int
@@ -74,7 +75,7 @@ class Call:
 
 @dataclass(slots=True)
 class PlanBuilder:
-    """Collects tensors and calls; :meth:`finish` lays the temporaries out."""
+    """Collects tensors and calls; :meth:`finish` places the temporaries."""
 
     inputs: list[Named] = field(default_factory=list)
     outputs: list[Named] = field(default_factory=list)
@@ -169,7 +170,7 @@ class PlanBuilder:
         return list(dict.fromkeys(a for call in self.calls for a in call.args))
 
     def _place_temporaries(self) -> tuple[list[int], int]:
-        """Give every temporary an offset: largest first, the lowest gap free over its lifetime."""
+        """Place every temporary, the largest first, in the lowest gap free over its lifetime."""
         lives: dict[int, tuple[int, int]] = {}
         for moment, call in enumerate(self.calls):
             for operand in call.args:
@@ -196,7 +197,7 @@ def _described(tensor: Named) -> dict[str, Any]:
 
 
 def _text(plan: Mapping[str, Any]) -> str:
-    """Write one line per tensor and call: readable, and small differences stay small."""
+    """Write one line per tensor and call, which is readable and keeps differences small."""
     lines = []
     for key, value in plan.items():
         if isinstance(value, list) and value:

@@ -29,14 +29,14 @@ WEIGHTS_FILE = "weights.bin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmStageArtifact:
-    """A compiled ARM stage: the files of its folder, and the tensors at its border in order."""
+    """A compiled ARM stage: the files of its folder, and the tensors at its boundary in order."""
 
     files: Mapping[str, bytes]
     inputs: tuple[Named, ...]
     outputs: tuple[Named, ...]
 
     def write(self, folder: Path) -> None:
-        """Write the files into ``folder``, which is created if need be."""
+        """Write the files into ``folder``, which is created if necessary."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
@@ -52,9 +52,9 @@ def compile_arm_stage(
 ) -> ArmStageArtifact:
     """Compile ``main`` of an integer-Relax module for every architecture of ``arches``.
 
-    Layouts are given by tensor name; a tensor without one is in C order (a camera frame as it is).
-    Same input, same bytes. Raises CodegenError: an unknown architecture or tensor name, an operator
-    that TVM cannot lower, a missing linker.
+    Layouts are given by tensor name; a tensor without one is in C order (a camera frame unchanged).
+    The same input gives the same bytes. Raises CodegenError for an unknown architecture or tensor
+    name, an operator that TVM cannot lower, and a missing linker.
     """
     progress = progress or Silent()
     architectures = [find_architecture(name) for name in arches]

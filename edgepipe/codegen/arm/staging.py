@@ -1,8 +1,8 @@
 """Staging: the rows that a band of outputs needs, with their zero border, side by side.
 
 A staged row holds ``columns * channels`` elements, pixel after pixel. A kernel row is then one
-contiguous run of ``kernel_width * channels`` elements, with no border to test for, and for a camera
-frame the input table has already been applied: once per pixel, not once per tap.
+contiguous run of ``kernel_width * channels`` elements, without a test for the border. For a camera
+frame, the input table has already been applied, once per pixel instead of once per tap.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Staging:
 
     @property
     def channels(self) -> int:
-        """Channels of a staged pixel, padding lanes included."""
+        """The channels of a staged pixel, including padding lanes."""
         return self.input.lanes
 
     def placeholders(self) -> list[Tensor]:
@@ -47,7 +47,7 @@ class Staging:
     def compute(self, params: list[Tensor], dtype: str, zero: int = 0) -> Tensor:
         """Define staged rows as ``dtype[rows, columns, channels]``; :meth:`place` flattens them.
 
-        ``zero`` is added to every value: it is what a zero is staged as.
+        ``zero`` is added to every value, so a zero is staged as ``zero``.
         """
         source = self.input
 
@@ -64,12 +64,12 @@ class Staging:
         return te.compute((self.rows, self.columns, self.channels), value, name=BLOCK)
 
     def element(self, staged: Tensor, row: Expr, element: Expr) -> Expr:
-        """Read element ``column * channels + c`` of a staged row; it may run on past a pixel."""
+        """Read element ``column * channels + c`` of a staged row; ``c`` may exceed the pixel."""
         column, c = tirx.floordiv(element, self.channels), tirx.floormod(element, self.channels)
         return staged[row, column, c]
 
     def band(self, rows: int, step: int, dtype: str) -> int:
-        """Return how many of ``rows`` output rows to stage for at once: a divisor of ``rows``."""
+        """Return for how many of ``rows`` output rows to stage at once, a divisor of ``rows``."""
         row_bytes = self.columns * self.channels * (2 if dtype == "int16" else 1)
         window = self.rows - (rows - 1) * step
         fitting = [
@@ -100,7 +100,7 @@ class Staging:
                 return
 
     def _split_off_border(self, sch: Schedule, column: Loop) -> None:
-        """Put the columns left and right of the picture into separate loops: no test inside."""
+        """Put the columns left and right of the picture into separate loops, which need no test."""
         before = min(max(0, -self.first_column), self.columns)
         inside = min(self.columns - before, self.input.width)
         parts = [n for n in (before, inside, self.columns - before - inside) if n > 0]

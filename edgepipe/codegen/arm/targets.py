@@ -1,7 +1,8 @@
 """The processors that ARM stages are compiled for.
 
-A bundle carries kernels for the board (aarch64, armhf) and for the developer's machine (x86_64);
-all give the same bits. The name "ARM stage" says where the stage belongs, not what this machine is.
+A bundle contains kernels for the board (aarch64, armhf) and for the developer's machine (x86_64);
+all give the same bits. The name "ARM stage" describes where the stage belongs, not the machine that
+it runs on.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from edgepipe.errors import CodegenError
 class Variant:
     """One build of the kernels, for processors of an architecture that have ``cpu_features``.
 
-    ``name`` is part of the library's file name, ``target`` is how TVM is told, ``cpu_features`` are
-    names in /proc/cpuinfo.
+    ``name`` is part of the library's file name, ``target`` is TVM's description of the processor,
+    ``cpu_features`` are names in /proc/cpuinfo.
     """
 
     name: str
@@ -35,9 +36,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What one kind of machine runs: the runtime takes the first of ``variants`` that it can.
+    """The kernels for one kind of machine; the runtime takes the first supported variant.
 
-    All variants compute on the same weights. ``linkers`` are tried in order; ``package`` has one.
+    All variants use the same weights. ``linkers`` are tried in order; ``package`` contains one.
     """
 
     name: str
@@ -46,8 +47,7 @@ class Architecture:
     package: str
 
 
-# The levels of the x86-64 psABI that LLVM's names of the same number stand for, as far as a kernel
-# may use them.
+# The features of the x86-64 psABI's levels, which LLVM names alike, as far as kernels use them.
 _X86_64_V3 = ("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
 _X86_64_V4 = (*_X86_64_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 

@@ -1,7 +1,7 @@
-"""TVM's tensor-expression and schedule names as the kernels here use them: one border module.
+"""The adapter for TVM's tensor-expression and schedule names, which the kernels here use.
 
-``tvm.tir`` became ``tvm.tirx`` and schedules moved to ``tvm.s_tir`` in apache-tvm 0.27; should they
-move again, this file changes and no kernel does.
+``tvm.tir`` became ``tvm.tirx`` and schedules moved to ``tvm.s_tir`` in apache-tvm 0.27; if they
+move again, only this file changes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Tensor = Any
 Loop = Any
 PrimFunc = Any
 
-_ALIGNMENT = 64  # what the runtime rounds scratch memory up to
-# Operations that are worth waking a core for: some 30 us of a Cortex-A53.
+_ALIGNMENT = 64  # the runtime rounds scratch memory up to multiples of this
+# The fewest operations that are worth waking a core for: about 30 us on a Cortex-A53.
 LEAST_SHARED = 1 << 16
-# What an iteration of a shared loop may allocate: cpp_runtime/src/stage/kernel_library.cc has as
-# much for each thread. A tile of sums that TVM does not put on the stack needs half of it.
+# The most that an iteration of a shared loop may allocate; cpp_runtime/src/stage/kernel_library.cc
+# reserves as much for each thread. A tile of sums that TVM does not put on the stack needs half.
 LOOP_SCRATCH_BYTES = 4096
 
 
@@ -52,7 +52,7 @@ def find_loops(sch: Schedule, block: str) -> list[Loop]:
 def share(sch: Schedule, loops: list[Loop], operations: int) -> None:
     """Fuse neighbouring ``loops``; the cores of a stage share their iterations.
 
-    ``operations`` is what all of them do; where that is not worth waking a core, nothing happens.
+    ``operations`` is their total; if they are not worth waking a core, the loops stay unchanged.
     """
     if operations >= LEAST_SHARED:
         sch.parallel(sch.fuse(*loops))
@@ -61,9 +61,9 @@ def share(sch: Schedule, loops: list[Loop], operations: int) -> None:
 def compile_object(
     functions: Mapping[str, PrimFunc], target: Mapping[str, str | tuple[str, ...]], path: Path
 ) -> int:
-    """Write ``functions`` as an object file; return the most scratch memory that one asks for.
+    """Write ``functions`` as an object file; return the most scratch memory that one requests.
 
-    A function is exported under TVM-FFI's name for it, ``__tvm_ffi_<name>``. Raises CodegenError
+    Functions are exported under TVM-FFI's names, ``__tvm_ffi_<name>``. Raises CodegenError
     for a shared loop that allocates more than LOOP_SCRATCH_BYTES.
     """
     chosen = tvm.target.Target(
@@ -86,8 +86,8 @@ def compile_object(
 class _ScratchMeter:
     """Adds up the memory that each kernel allocates for itself, once its buffers are final.
 
-    TVM takes what does not fit the stack from the workspace functions that the runtime provides.
-    Counting all of it gives an upper bound: for a kernel, and for what is in a parallel loop.
+    Buffers that do not fit the stack come from the workspace functions that the runtime provides.
+    Counting all of them gives an upper bound for a kernel, and for a parallel loop.
     """
 
     def __init__(self) -> None:

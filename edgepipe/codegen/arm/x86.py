@@ -57,8 +57,8 @@ class _Avx2:
 class _Avx512Vnni:
     """``vpdpbusd`` adds four products of uint8 and int8 to each int32: two pairs at once.
 
-    Rows are staged with 128 added, which makes them uint8; the kernel takes 128 times the sum of
-    the weights away again. A last pair of an odd number has two weights of zero beside it.
+    Rows are staged with 128 added, which makes them uint8; the kernel subtracts 128 times the sum
+    of the weights. An odd last pair is filled up with two weights of zero.
     """
 
     name: str
@@ -72,14 +72,14 @@ class _Avx512Vnni:
         return True
 
     def two_pairs(self, sums: Expr, pixels: Expr, weights: Expr, lanes: int) -> Expr:
-        """Add to int32 ``sums`` a pixel's uint8x4, by ``weights`` int8[2 pairs, lanes, 2]."""
+        """Add to int32 ``sums`` a pixel's uint8x4 times ``weights`` int8[2 pairs, lanes, 2]."""
         copies = T.broadcast(T.reinterpret(pixels, dtype="int32"), lanes)
         words = T.reinterpret(weights, dtype=f"int16x{2 * lanes}")
         places = [pair * lanes + lane for lane in range(lanes) for pair in range(2)]
         return self._add_products(sums, copies, tirx.Shuffle([words], places), lanes)
 
     def one_pair(self, sums: Expr, pixels: Expr, weights: Expr, lanes: int) -> Expr:
-        """Likewise a pixel's uint8x2, by int8[lanes, 2]."""
+        """The same for a pixel's uint8x2 and weights int8[lanes, 2]."""
         copies = T.broadcast(T.reinterpret(pixels, dtype="int16"), 2 * lanes)
         words = T.cast(T.reinterpret(weights, dtype=f"uint16x{lanes}"), f"uint32x{lanes}")
         return self._add_products(sums, copies, words, lanes)
@@ -100,7 +100,7 @@ class _Avx512Vnni:
 
         @T.macro
         def update(A: Any, B: Any, C: Any) -> None:
-            # Not unrolled: LLVM would keep what neighbouring pixels share, and spill it.
+            # Not unrolled: LLVM would keep values that neighbouring pixels share, and spill them.
             for j in T.serial(doubled // 2):
                 for p in T.unroll(pixels):
                     C[p, T.ramp(0, 1, lanes)] = self.two_pairs(
