@@ -1,14 +1,16 @@
-"""Time first convolutions on one core: our kernels, TVM's default schedule and onnxruntime's int8.
+"""Time first convolutions on one core: edgepipe's kernels, TVM's default schedule, onnxruntime.
 
 The shapes are those of first layers that run on ARM; weights are synthetic. All three start from
 8-bit pixels and end with 8-bit features (a convolution, a bias, a shift or scale per channel,
-ReLU). Ours and TVM's run the whole stage, from the camera's interleaved bytes through the input
-table; onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. Ours are the best kernels for
-this processor's instructions, as are onnxruntime's. Before anything is timed, ours must give the
-bits of stock TVM, and onnxruntime's features must agree to one step, because of its rounding.
+ReLU). edgepipe's kernels and TVM's run the whole stage, from the camera's interleaved bytes through
+the input table; onnxruntime runs a bare QLinearConv (uint8 x int8) on planes. edgepipe and
+onnxruntime each use their best kernels for this processor. Before anything is timed, edgepipe's
+outputs must equal stock TVM's bit for bit, and onnxruntime's features must agree within one step,
+because it rounds differently.
 
-Ours also runs on two threads, pinned to two cores. One thread reads data that the other has staged,
-so the distance between the cores matters most in a short layer; the limit is on the longer layer.
+edgepipe's kernels also run on two threads, pinned to two cores. One thread reads data that the
+other has staged, so the distance between the cores matters most in a short layer. The limit applies
+to the longer layer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Count a Cortex-A53's instructions in first convolutions: our kernels, onnxruntime's and ncnn's.
+"""Count a Cortex-A53's instructions in first convolutions: edgepipe, onnxruntime and ncnn.
 
-All run under qemu-user with a counting plugin; the cost of a run is the difference between few and
-many runs. Ours starts from the camera's interleaved bytes, the others from planes of 8-bit pixels.
-First, the features must agree to one step. Downloads Debian's Python for arm64 and the wheels of
-``emulated_wheels.txt`` once.
+All run under qemu-user with a counting plugin; the cost of a run comes from the difference between
+few and many runs. edgepipe starts from the camera's interleaved bytes, the others from planes of
+8-bit pixels. Before that, the features must agree within one step. Downloads Debian's Python for
+arm64 and the wheels of ``emulated_wheels.txt`` once.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def measure(stem: Stem, emulated: Emulated, folder: Path) -> list[Figure]:
 
 
 def figures_of(stem: str, counts: Mapping[str, float]) -> list[Figure]:
-    """Return the instructions of every kernel, and ours relative to each of the others."""
+    """Return the instructions of every kernel, and edgepipe's relative to each of the others."""
     versions = pinned_versions()
     sources = {way: f"{way} {versions[way]}" for way in OTHERS}
     return [
@@ -202,7 +202,7 @@ def figures_of(stem: str, counts: Mapping[str, float]) -> list[Figure]:
 
 
 def check(stem: Stem, way: str, ours: NDArray[np.int8], theirs: NDArray[np.generic]) -> None:
-    """End the program if features differ by more than one step, the others' rounding."""
+    """End the program if features differ by more than one step, which rounding explains."""
     steps = int(np.abs(np.minimum(theirs.astype(int), 127) - ours).max())
     if steps > 1:
         sys.exit(f"{stem.name}: {way}'s features differ from ours by {steps} steps")

@@ -1,8 +1,8 @@
-"""Processor time of a frame through three stages from Python, beside queues and threads.
+"""Processor time of a frame through three stages from Python, compared with queues and threads.
 
-Each of three stages copies a tensor of 1 KB. Beside the pipeline, three Python threads do the same
-with a ``queue.Queue`` between each two, with as many frames in flight. The time is that of all
-threads of the process. Both sides run in turns, so that a slow moment of the machine affects both.
+Each of three stages copies a tensor of 1 KB. For comparison, three Python threads with a
+``queue.Queue`` between each two do the same, with as many frames in flight. The time is that of all
+threads of the process. Both sides run alternately, so a slow moment of the machine affects both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INCLUDE = Path(__file__).resolve().parent.parent / "cpp_runtime" / "include"
 SHAPE = (1, 1024)
 TENSOR = ("uint8", SHAPE)
 STAGES = 3
-SLOTS = 11  # a pipeline's own choice for three stages
+SLOTS = 11  # the pipeline's default for three stages
 FRAMES = 3000
 ROUNDS = 9
 # What a frame may cost, as a ratio to the same work done with queue.Queue and threads.
@@ -51,7 +51,7 @@ extern "C" int copy(void*, const EpStageBuffer* inputs, uint32_t, const EpStageB
 
 
 def copied(x: Array) -> Array:
-    """Return a copy: what every stage does."""
+    """Return a copy, as every stage does."""
     return x.copy()
 
 
@@ -77,7 +77,7 @@ def pipeline_of(make: Callable[[str], edgepipe.Stage]) -> edgepipe.Pipeline:
 
 @contextmanager
 def queues() -> Iterator[Callable[[list[Array]], None]]:
-    """Yield what sends frames through three threads with queues between them."""
+    """Yield a function that sends frames through three threads with queues between them."""
     links: list[queue.Queue[Array | None]] = [queue.Queue() for _ in range(STAGES + 1)]
 
     def work(source: queue.Queue[Array | None], sink: queue.Queue[Array | None]) -> None:
@@ -135,14 +135,14 @@ def cost_us(run: Callable[[list[Array]], None], frames: list[Array]) -> float:
 
 
 def check(pipeline: edgepipe.Pipeline, frames: list[Array]) -> None:
-    """Exit unless results are the frames, in order."""
+    """Exit unless the results equal the frames, in order."""
     for frame, result in zip(frames, pipeline.map(frames), strict=True):
         if not np.array_equal(result.outputs[0], frame):
             raise SystemExit("frame_cost: a result is not its frame")
 
 
 def figures() -> list[Figure]:
-    """Measure all ways in turns; return their medians and the ratios of the same round."""
+    """Measure all variants alternately; return medians, and ratios within a round."""
     values = np.random.default_rng(1).integers(0, 256, (100, *SHAPE), dtype=np.uint8)
     frames = [values[index % 100] for index in range(FRAMES)]
     ports = {"inputs": {"x": TENSOR}, "outputs": {"y": TENSOR}}

@@ -21,7 +21,7 @@ BUILD = ROOT / "build" / "bench"
 
 
 class LackingError(SystemExit):
-    """This machine lacks something; uncaught, the error ends a benchmark with its text."""
+    """This machine lacks something; if uncaught, the error ends a benchmark with its text."""
 
 
 def model(name: str) -> Path:

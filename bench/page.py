@@ -1,4 +1,4 @@
-"""What readers of the live page cost a pipeline: its frames per second with and without them.
+"""The cost of the live page's readers: a pipeline's frames per second with and without them.
 
 ``edgepipe-cam`` runs a small network on synthetic pictures, 30 a second as from a camera, and as
 fast as the pipeline takes them. Its own statistics count the frames. The readers are plain sockets

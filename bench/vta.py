@@ -257,7 +257,7 @@ def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
 
 
 def mobilenet_figures(one: Run, board: Board) -> list[Figure]:
-    """Return both placements of depthwise convolutions, and the one that `edgepipe build` takes."""
+    """Return both placements of depthwise convolutions, and the choice of `edgepipe build`."""
     layers = (networks.mobilenet_v2_stem(), *one.workload.layers)
     operators = [
         Operator(

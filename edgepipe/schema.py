@@ -29,7 +29,7 @@ def read_toml(path: Path, error: type[EdgepipeError]) -> dict[str, Any]:
 
 
 def from_table(cls: type[T], table: object, where: str, error: type[EdgepipeError]) -> T:
-    """Build dataclass ``cls`` from a TOML table, nested dataclasses included.
+    """Build dataclass ``cls`` from a TOML table, including nested dataclasses.
 
     ``where`` names the table in messages. TOML arrays become tuples; an integer is accepted where a
     float is expected. Raises ``error`` for unknown or missing keys and for values of the wrong

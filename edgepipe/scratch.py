@@ -67,7 +67,7 @@ def name_beside(path: Path, prefix: str) -> Path:
     """Return an unused path next to ``path``.
 
     Its user creates it and removes it in one ``try`` block. With ``tempfile.mkdtemp`` an interrupt
-    before the block would leave a folder whose name nobody knows.
+    before the block would leave a folder whose name is unknown.
     """
     return path.parent / f"{prefix}{secrets.token_hex(8)}"
 

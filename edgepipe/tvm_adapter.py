@@ -336,7 +336,7 @@ def _call(
 def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, str]]:
     """Import an ONNX model of static shapes; return the simplified module and value -> variable.
 
-    ``values`` are the ONNX value names to keep track of: the model is imported with each of them as
+    ``values`` are the ONNX value names to track: the model is imported with each of them as
     an output, so that the position in the returned tuple identifies the variable of a value. Values
     that turn out to be constant are not in the map. The module still returns all of them. Batch
     normalisation and similar operators are decomposed, and constants are folded.

@@ -40,7 +40,7 @@ def export_executable(
 ) -> None:
     """Compile ``main`` for ``target`` (TVM's name or table) into a shared library at ``path``.
 
-    ``build_func`` compiles the module in the place of TVM's usual pipeline. ``export_cc`` links the
+    ``build_func`` compiles the module instead of TVM's usual pipeline. ``export_cc`` links the
     library; without it, a target with the ``mtriple`` of another machine is linked with that
     triple's g++, e.g. ``aarch64-linux-gnu-g++``. Raises ``ExecutableError``.
     """

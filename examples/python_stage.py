@@ -27,7 +27,7 @@ SCORES = {"scores8": "Identity", "scores16": "Identity_1", "scores32": "Identity
 
 
 class Motion:
-    """Measure which share of the picture has changed since the frame before.
+    """Measure which share of the picture has changed since the previous frame.
 
     A stage is any callable that takes arrays and returns arrays. The pipeline calls it once for
     each frame, in order, and from one thread, so it may keep values from one frame to the next.

@@ -1,9 +1,9 @@
-"""Run a bundle on a picture and print what the network saw in it.
+"""Run a bundle on a picture and print what the network recognised.
 
     python examples/run_bundle.py build/demo/nanodet.edgepipe examples/calibration/dog.jpg
 
 `make demo` builds the bundle. On a board the same program uses the accelerator, on any other
-machine the simulator of it; the results are the same bits.
+machine the simulator; the results are bit-identical.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ if __name__ == "__main__":
         sys.exit(f"usage: {sys.argv[0]} BUNDLE PICTURE")
     try:
         main(sys.argv[1], sys.argv[2])
-    except edgepipe.EdgepipeError as error:  # one line that says what is wrong, and what helps
+    except edgepipe.EdgepipeError as error:  # one line that says what is wrong and how to fix it
         sys.exit(f"{error}\nhint: {error.hint}")

@@ -1,1 +1,1 @@
-"""A long run of a camera's pipeline under the faults that a year in the field brings."""
+"""A long run of a camera's pipeline under the faults that occur in the field."""

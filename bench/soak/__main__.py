@@ -1,4 +1,4 @@
-"""Run a camera's pipeline for as long as you like, and account for every frame.
+"""Run a camera's pipeline for a given time, and account for every frame.
 
     python -m bench.soak --minutes 30           on the virtual Ultra96 (make soak SOAK_MINUTES=30)
     python -m bench.soak --minutes 5 --here     on this machine, without deploys
@@ -6,7 +6,7 @@
 All the time, readers follow the live page and others stop reading, and every 25th run of a VTA
 stage hangs. In turn, the camera is unplugged, and the program is stopped, accounted for and started
 again, on the board after a deploy or a rollback; however short the run, there is one of each.
-Ctrl-C ends the run in order, with the figures so far.
+Ctrl-C ends the run cleanly, with the figures so far.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def soak(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
 
 
 def live(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
-    """Run one life, with the camera unplugged again and again."""
+    """Run one life, in which the camera is unplugged repeatedly."""
     end = time.monotonic() + seconds
     life = Life(ground, total, folder / "errors.txt")
     was_unplugged = False
     try:
         while life.alive and (left := end - time.monotonic()) > 0:
             wait(min(CALM_S, left), life)
-            total.unplugged += was_unplugged  # counts once there was time to open it again
+            total.unplugged += was_unplugged  # counts only if there was time to open it again
             if was_unplugged := end - time.monotonic() > CALM_S + UNPLUGGED_S:
                 ground.unplug()
                 try:
@@ -70,7 +70,7 @@ def live(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
 
 
 def change_release(ground: Ground, total: Total) -> None:
-    """Deploy another release, or go back to the one before, in turn."""
+    """Deploy another release or roll back, alternately."""
     if total.deploys > total.rollbacks:
         ground.roll_back()
         total.rollbacks += 1
@@ -124,7 +124,7 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
 
 
 def interrupt(*_: object) -> None:
-    """End the run as Ctrl-C does."""
+    """End the run like Ctrl-C."""
     raise KeyboardInterrupt
 
 

@@ -32,7 +32,7 @@ _HEALTHY = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 
 class Ground(ABC):
-    """A machine with a camera and an accelerator that hangs now and then; a context manager."""
+    """A machine with a camera and an accelerator that hangs occasionally; a context manager."""
 
     deploys = False
     hang_limit_s = 1
@@ -50,14 +50,14 @@ class Ground(ABC):
 
     @abstractmethod
     def unplug(self) -> None:
-        """Take the camera away."""
+        """Unplug the camera."""
 
     @abstractmethod
     def plug(self) -> None:
-        """Give the camera back."""
+        """Plug the camera in again."""
 
     def deploy(self, number: int) -> None:
-        """Deploy the bundle once more, as another release. Only if ``deploys``."""
+        """Deploy the bundle again, as another release. Only if ``deploys``."""
         raise ValueError("deploys need a board")
 
     def roll_back(self) -> None:
@@ -162,7 +162,7 @@ class Here(Ground):
         while not self._ended.is_set():
             if not self._plugged.wait(timeout=0.2):
                 continue
-            with contextlib.suppress(OSError):  # nobody reads, or has stopped reading
+            with contextlib.suppress(OSError):  # there is no reader, or it has stopped reading
                 number = os.open(self._fifo, os.O_WRONLY | os.O_NONBLOCK)
                 try:
                     self._write(number)
@@ -187,7 +187,7 @@ class OnBoard(Ground):
     """The virtual Ultra96: vivid at /dev/video0, deploys over SSH, an FPGA model that hangs."""
 
     deploys = True
-    hang_limit_s = 3  # emulated cores take their time
+    hang_limit_s = 3  # emulated cores are slow
 
     def __init__(self, bundle: Path) -> None:
         self._bundle = bundle
@@ -256,7 +256,7 @@ class OnBoard(Ground):
 
     @contextlib.contextmanager
     def _healthy(self) -> Iterator[None]:
-        """Give the board an FPGA without faults: a release that meets one is refused."""
+        """Give the board an FPGA without faults, because a golden run with a fault fails."""
         self._board.load_fpga(_HEALTHY)
         try:
             yield

@@ -18,7 +18,7 @@ from edgepipe.errors import EdgepipeError
 READERS, STALLED = 6, 4
 STOP_S = 60.0
 MOST_GROWTH_KIB = 4096
-MOST_MORE = 2  # descriptors or threads: readers come and go
+MOST_MORE = 2  # descriptors or threads, because readers connect and leave
 
 _FRAMES = re.compile(r"(\d+) submitted = (\d+) delivered \+ (\d+) dropped \+ (\d+) failed")
 _SOURCE = re.compile(
@@ -94,7 +94,7 @@ class Life:
         self._samples: list[Sample] = []
 
     def sample(self) -> None:
-        """Look at the process."""
+        """Take a sample of the process."""
         try:
             sample = Sample.parse(self._ground.shell(Sample.script(self._number)))
         except (subprocess.SubprocessError, EdgepipeError, ValueError):
@@ -104,11 +104,11 @@ class Life:
 
     @property
     def alive(self) -> bool:
-        """Whether the program runs."""
+        """Whether the program is running."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Stop the program as Ctrl-C does and account for its frames."""
+        """Stop the program like Ctrl-C and account for its frames."""
         total = self._total
         self._readers.close()
         total.lives += 1

@@ -82,5 +82,5 @@ class Readers:
             with self._lock:
                 if answer.status == 200 and content:
                     self.pictures += 1
-                elif answer.status not in (404, 503):  # shown no more, or too many readers
+                elif answer.status not in (404, 503):  # no longer available, or too many readers
                     self.violations.append(f"/picture/{frame}: status {answer.status}")

@@ -1,4 +1,4 @@
-# The board's side of `edgepipe rpc`, one function a step (deploy/every_step.sh).
+# The board's side of `edgepipe rpc`, one function per step (deploy/every_step.sh).
 #
 # ROOT/rpc/   edgepipe-rpcd and the TVM libraries that it loads from beside itself
 # shellcheck disable=SC2154,SC2164  # every_step.sh sets root, and -e

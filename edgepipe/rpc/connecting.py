@@ -1,7 +1,7 @@
 """Connect to a TVM RPC server, with a deadline, and find the socket of the session.
 
 TVM's client waits without limit while a server serves another client, and it hides its socket. So a
-thread connects, and the socket is found as the one that this process has opened meanwhile.
+thread connects, and the new socket is found among those that this process has open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from edgepipe import tvm_adapter
 
 _POLL_S = 0.002
-_connecting = threading.Lock()  # so that a new socket is not taken for another thread's
+_connecting = threading.Lock()  # so that another thread's new socket is not mistaken for this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def open_session(
     """Open a session. An exception of a signal handler ends the wait for the server at once.
 
     The server ends the session after ``limit_s``, unless that is 0. The server has ``timeout_s`` to
-    accept, and later to answer each call; None waits for ever. Raises ``TimeoutError`` and
+    accept, and later to answer each call; None waits without limit. Raises ``TimeoutError`` and
     ``RPC_ERRORS``.
     """
     found: list[Any] = []

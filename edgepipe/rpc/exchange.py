@@ -41,7 +41,7 @@ _open: weakref.WeakSet[Exchange]
 
 
 class Exchange:
-    """Owns a session. Any thread may call anything; calls are made in the order of arrival."""
+    """Owns a session. Any thread may use it; calls are made in the order of arrival."""
 
     def __init__(self, opened: Opened, name: str = "the RPC session") -> None:
         self.remote = opened.remote
@@ -167,8 +167,8 @@ class Exchange:
 
     @contextlib.contextmanager
     def _my_turn(self) -> Iterator[None]:
-        # With a single lock, a thread that releases it and takes it again at once would win every
-        # time. With two, the thread that waits for the first one goes next.
+        # With a single lock, a thread that releases it and takes it again at once would always be
+        # first. With two, the thread that waits for the first one goes next.
         with self._following:
             self._turn.acquire()
         self._holder = threading.get_ident()

@@ -66,7 +66,7 @@ class GoldenReport:
 class Session(Closing):
     """One client's session, a context manager; the server's process for it ends with it.
 
-    Any thread may call anything; calls are made one after another. An exception of a signal
+    Any thread may use it; calls are made one after another. An exception of a signal
     handler, such as KeyboardInterrupt, ends the wait for a call within 50 ms. The server finishes
     the call, and its result is dropped. After a call that failed without an answer, every later
     call raises ``RpcError`` because the session is broken.

@@ -18,11 +18,10 @@ from edgepipe.runtime.library import as_array, call
 class ArmStage(Handle):
     """A compiled ARM stage loaded from its folder; arrays are in the stage's own layouts.
 
-    ``inputs`` and ``outputs`` are the stage's own memory, by name. With more than one thread, the
-    caller's included, kernels share their loops among them. Raises RuntimeFailure with the C++ text
-    when the folder is damaged or does not fit this machine, or for a number of threads that is not
-    1 to 64. Not thread-safe. Usable as a
-    context manager; otherwise closed with the object.
+    ``inputs`` and ``outputs`` are the stage's own memory, by name. With more than one thread,
+    including the caller's, kernels share their loops among them. Raises RuntimeFailure with the C++
+    text if the folder is damaged or does not fit this machine, or if the number of threads is not 1
+    to 64. Not thread-safe. Usable as a context manager; otherwise closed with the object.
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
@@ -49,7 +48,7 @@ class ArmStage(Handle):
         return {name: array.copy() for name, array in self.outputs.items()}
 
     def run_bound(self) -> None:
-        """Run on what ``inputs`` hold; the result is in ``outputs``. What a benchmark times."""
+        """Run on the contents of ``inputs``; the result is in ``outputs``. For benchmarks."""
         self._call("run")
 
     def _tensor(self, entry: Mapping[str, Any]) -> NDArray[Any]:

@@ -1,12 +1,12 @@
-"""Who gets which frame: results that are for anyone, in order, and those that a future owns.
+"""Who gets which frame: results in order for any caller, and results that a future owns.
 
-Three rules let any thread call anything, and let a signal handler raise anywhere:
+Three rules allow calls from any thread, and exceptions from signal handlers anywhere:
 
-* A wait changes nothing and holds no lock, so no waiting thread keeps another from its frame.
+* A wait changes nothing and holds no lock, so a waiting thread never delays another one.
 * A call that changes something never waits. It names the frame that it expects, so the C++ side
-  gives the same answer when the call is repeated after an interrupt.
-* The last step, which hands a frame over, is not a call from Python: CPython runs signal handlers
-  and changes threads only at calls, at the start of functions and at backward jumps.
+  gives the same answer if the call is repeated after an interrupt.
+* The last step, which delivers a frame, contains no call of a Python function. CPython runs signal
+* handlers and switches threads only at calls, at the start of functions and at backward jumps.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from edgepipe.runtime.named import Named
 from edgepipe.runtime.results import ClassScore, Detection, FrameResult
 from edgepipe.runtime.transport import Array, Taken, Transport
 
-_DISPATCH_S = 0.1  # how long the dispatcher may overlook a future that has come since
+_DISPATCH_S = 0.1  # how long the dispatcher may overlook a new future
 _ALL = 1 << 62
 
 
 class Owner(Protocol):
-    """Whoever gets the results of frames that are not for anyone; dropped when nobody keeps it."""
+    """Receives the results of its own frames; the results are dropped once nothing refers to it."""
 
     def receive(self, id: int, result: FrameResult) -> None:
-        """Take the result of the frame that was sent with ``id``; may be called twice for one."""
+        """Take the result of the frame sent with ``id``; may be called twice for one frame."""
 
     def lose(self) -> None:
-        """Note that the frames under way were dropped by a restart."""
+        """Note that a restart dropped the frames in flight."""
 
 
 class Delivery:
-    """Sends a pipeline's frames and hands their results over; does not keep the pipeline alive."""
+    """Sends a pipeline's frames and delivers their results; does not keep the pipeline alive."""
 
     def __init__(
         self, transport: Transport, output_names: tuple[str, ...], labels: tuple[str, ...]
@@ -52,10 +52,10 @@ class Delivery:
         self._output_names = output_names
         self._labels = labels
         self._collecting = threading.Lock()
-        self._received = 0  # frames 0..received-1 have been handed over
+        self._received = 0  # frames 0..received-1 have been delivered
         self._batch: tuple[int, Sequence[Taken]] = (0, ())  # its first frame, and what was taken
         self._ready: deque[FrameResult] = deque()  # for anyone
-        self._next_ready = starmap(self._ready.popleft, repeat(()))  # steps without Python code
+        self._next_ready = starmap(self._ready.popleft, repeat(()))  # steps that run no Python code
         self._owners: dict[int, weakref.ref[Owner]] = {}  # by the id of their frame
         self._settled: deque[FrameFuture] = deque()  # whose callbacks are to be called
         self._generation = 0
@@ -79,7 +79,7 @@ class Delivery:
                         if future is not None:
                             future.frame = number
                         return number
-                if deadline is None:  # there was no slot at once, which is rare
+                if deadline is None:  # no slot was free at once, which is rare
                     deadline = time.monotonic() + timeout_s
                 if not self.collect_owned():
                     self._transport.wait("await_slot", deadline)
@@ -90,7 +90,7 @@ class Delivery:
             self._transport.functions.fail(cause)
 
     def begin(self, packed: Sequence[object], owner: weakref.ref[Owner]) -> int:
-        """Return the id to send a frame with whose result will go to ``owner``."""
+        """Return the id for a frame whose result ``owner`` receives."""
         id = self._transport.begin(packed, True)
         self._owners[id] = owner
         return id
@@ -125,7 +125,7 @@ class Delivery:
             self._transport.wait("await_frame", deadline, self._received)
 
     def settle(self, future: FrameFuture, deadline: float | None) -> None:
-        """Wait until a future has its result; without a deadline only look. Raises as ``next``.
+        """Wait until a future has its result; without a deadline only check. Raises like ``next``.
 
         ``deadline`` is in seconds of ``time.monotonic``.
         """
@@ -136,7 +136,7 @@ class Delivery:
             self._transport.wait("await_frame", deadline, future.frame)
 
     def settle_frames(self, last: int, timeout_s: float) -> None:
-        """Hand frames up to number ``last`` to their owners; wait for them up to ``timeout_s``."""
+        """Deliver frames up to number ``last`` to their owners; wait at most ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         generation = self._generation
         while self._received <= last and generation == self._generation:
@@ -154,13 +154,13 @@ class Delivery:
         return future._cancelled
 
     def collect(self, last: int) -> None:
-        """Hand finished frames up to number ``last`` over. Never waits."""
+        """Deliver finished frames up to number ``last``. Never waits."""
         self._collect(last)
 
     def collect_owned(self) -> bool:
-        """Hand finished frames to their futures as far as the first of no future's. Never waits.
+        """Deliver finished frames to their futures, up to the first without a future. Never waits.
 
-        Returns whether there were any; their slots are free.
+        Returns whether there were any; their slots are then free.
         """
         before = self._received
         self._collect(_ALL, owned_only=True)
@@ -203,20 +203,20 @@ class Delivery:
             self._received = frame + 1
             self._owners.pop(id, None)
         else:
-            # Without a call in between: both or neither.
+            # No call in between, so an interrupt cannot separate the two.
             self._ready += (result,)
             self._received = frame + 1
 
     def label(self, label_index: int) -> str:
-        """Return a class's name, or its number where the bundle has none."""
+        """Return a class's name, or its number if the bundle has no name for it."""
         if 0 <= label_index < len(self._labels):
             return self._labels[label_index]
         return str(label_index)
 
-    # ---- a new start
+    # ---- restart
 
     def restart(self, deadline: float) -> None:
-        """Start the ended C++ pipeline again; may be repeated when interrupted.
+        """Start the ended C++ pipeline again; may be repeated after an interrupt.
 
         ``deadline`` is in seconds of ``time.monotonic``.
         """
@@ -251,7 +251,7 @@ class Delivery:
     # ---- callbacks
 
     def watch(self, future: FrameFuture) -> None:
-        """Call a future's callbacks when its frame is finished, whoever waits for it or nobody."""
+        """Call a future's callbacks when its frame is finished, even if nothing waits for it."""
         with self._starting:
             if self._watched is None:
                 self._watched = queue.SimpleQueue()
@@ -281,7 +281,7 @@ class Delivery:
             future._call_back()
 
     def serve(self, watched: list[FrameFuture]) -> None:
-        """Wait a little for the frames of futures; fail the futures when no frame will come."""
+        """Wait briefly for the frames of futures; fail the futures if no frame will come."""
         try:
             self._collect(max(future.frame for future in watched))
             if not all(future.is_settled for future in watched):

@@ -6,8 +6,8 @@ from __future__ import annotations
 def device_options(
     device: str, timeout_s: float | None, hangs: tuple[int, int], trial: int
 ) -> dict[str, object]:
-    """Return the options by their names in ``cpp_runtime/ffi/pipeline_options.cc``, which checks
-    them. ``edgepipe.load`` says what they mean.
+    """Return the options by name, as ``cpp_runtime/ffi/pipeline_options.cc`` reads and checks them.
+    ``edgepipe.load`` explains them.
     """
     options: dict[str, object] = {
         "device": device,

@@ -25,14 +25,14 @@ Array = NDArray[Any]
 Frame = Array | Sequence[Array] | Mapping[str, Array]
 Unsent = tuple[int, Sequence[object]]  # its id and its inputs
 
-_BURST_S = 0.001  # how long frames and results wait for others to come with them
+_BURST_S = 0.001  # how long frames and results wait for more, to be sent or taken together
 
 
 class FrameMap(Iterator[FrameResult]):
-    """Gives the results of ``frames`` to a ``for`` loop; after an interrupt another one goes on.
+    """Gives the results of ``frames`` to a ``for`` loop; another can continue after an interrupt.
 
-    Frames are sent and results taken several at once, which wakes the stages less often. No more
-    than the pipeline's slots are taken from ``frames`` ahead of the results.
+    Several frames are sent, and several results taken, at once, which wakes the stages less often.
+    At most as many frames as the pipeline has slots are taken ahead of the results.
     """
 
     def __init__(self, pipeline: Pipeline, frames: Iterable[Frame], timeout_s: float) -> None:
@@ -54,7 +54,7 @@ class FrameMap(Iterator[FrameResult]):
         return self
 
     def __next__(self) -> FrameResult:
-        """Wait for the next result. Raises what ``submit`` and ``FrameFuture.result`` raise."""
+        """Wait for the next result. Raises the errors of ``submit`` and ``FrameFuture.result``."""
         while True:
             if self._under_way and not self._sent[1]:
                 id = self._under_way[0][0]
@@ -74,13 +74,13 @@ class FrameMap(Iterator[FrameResult]):
         self._results[id] = result
 
     def lose(self) -> None:
-        """Note that the frames under way were dropped by a restart; the pipeline calls this."""
+        """Note that a restart dropped the frames in flight; the pipeline calls this."""
         self._is_lost = True
 
-    # Below, statements without a call between them are done together: see delivery.py.
+    # Below, an interrupt cannot separate statements without a call between them: see delivery.py.
 
     def _send_ahead(self) -> None:
-        """Send frames as long as there are any and slots are left for them."""
+        """Send frames as long as there are frames and free slots."""
         end = time.monotonic() + self._timeout_s
         while True:
             if not self._unsent:
@@ -98,13 +98,13 @@ class FrameMap(Iterator[FrameResult]):
             self._note_sent()
             if not self._unsent:
                 continue
-            if self._under_way:  # their slots are the next to be free
+            if self._under_way:  # their slots are the next to become free
                 return
             if not self._delivery.collect_owned():
                 self._transport.wait("await_slot", end)
 
     def _fetch(self) -> None:
-        """Take frames as far as there are slots for them, and none has waited for long."""
+        """Take frames as long as there are slots for them and none has waited for long."""
         pipeline = self._pipeline
         room = min(pipeline.slots - len(self._under_way), self._transport.most_sent)
         end = time.monotonic() + _BURST_S
@@ -131,11 +131,11 @@ class FrameMap(Iterator[FrameResult]):
             self._sent = (0, [])
 
     def _await_some(self) -> None:
-        """Wait a little for most of the frames, then longer for the first."""
+        """Wait briefly for most of the frames, then longer for the first."""
         under_way = self._under_way
         id, number = under_way[0]
         most = under_way[len(under_way) * 3 // 4][1]
-        with suppress(RuntimeFailure):  # what it says is for the frame that it is about
+        with suppress(RuntimeFailure):  # the frame that it concerns reports it
             self._transport.wait_briefly("await_frame", _BURST_S, most)
             self._delivery.collect(most)
         if id in self._results:

@@ -1,4 +1,4 @@
-"""What the pipeline's ``take`` returns: see ``cpp_runtime/ffi/pipeline_module.h``."""
+"""The format that the pipeline's ``take`` returns: see ``cpp_runtime/ffi/pipeline_module.h``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CLASS = struct.Struct("<i2f")
 
 Box = tuple[float, float, float, float, float, int]  # left, top, right, bottom, score, class
 Class = tuple[int, float, float]  # class, score, probability
-# A finished frame: its number, latency in ns, id, and what the bundle's postprocess found in it.
+# A finished frame: its number, latency in ns, id, and the results of the bundle's postprocessing.
 TakenFrame = tuple[int, int, int, Sequence[Box], Sequence[Class]]
 
 
 def read_frames(content: bytes, output_bytes: int = 0) -> list[tuple[TakenFrame, int]]:
     """Read what ``take`` has returned: each frame, and the offset in bytes of its outputs.
 
-    Each frame is followed by ``output_bytes`` of outputs; 0 when they went to tensors.
+    Each frame is followed by ``output_bytes`` of outputs; 0 if they went to tensors.
     """
     found: list[tuple[TakenFrame, int]] = []
     offset = 0

@@ -27,7 +27,7 @@ TIMEOUT_S = 60.0
 
 
 class FrameFuture:
-    """Made by ``Pipeline.submit``; keeps the pipeline alive. Any thread may call anything."""
+    """Returned by ``Pipeline.submit``; keeps the pipeline alive. Any thread may use it."""
 
     __slots__ = (
         "__weakref__",
@@ -49,7 +49,7 @@ class FrameFuture:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the outcome is known here, without a look at the pipeline."""
+        """Whether the outcome is known here, without asking the pipeline."""
         return self._result is not None or self._error is not None or self._cancelled
 
     def receive(self, id: int, result: FrameResult) -> None:
@@ -60,7 +60,7 @@ class FrameFuture:
                 self._pipeline._delivery.settled(self)
 
     def lose(self) -> None:
-        """Take a restart's error in place of the result; the pipeline calls this."""
+        """Take a restart's error instead of the result; the pipeline calls this."""
         if not self.is_settled:
             self._error = PipelineEnded(
                 f"frame {self.frame} was dropped by a restart", hint="submit the frame again"
@@ -80,7 +80,7 @@ class FrameFuture:
         return self._cancelled
 
     def result(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
-        """Wait for the frame; may be called again, also after an interrupt.
+        """Wait for the frame; may be called again, even after an interrupt.
 
         Raises DeadlinePassed, PipelineEnded, FrameCancelled, or the stage's failure.
         """
@@ -93,9 +93,9 @@ class FrameFuture:
         return self._result
 
     def exception(self, *, timeout_s: float = TIMEOUT_S) -> Exception | None:
-        """Wait for the frame and return what ``result`` would raise, None for a result.
+        """Wait for the frame and return the exception of ``result``, None if there is a result.
 
-        Raises DeadlinePassed when the frame is not finished in time.
+        Raises DeadlinePassed if the frame is not finished in time.
         """
         try:
             self._settle(timeout_s)
@@ -111,17 +111,17 @@ class FrameFuture:
         return FrameCancelled(f"frame {self.frame} was cancelled", hint="submit the frame again")
 
     def cancel(self) -> bool:
-        """Drop the result and give the slot back as soon as the frame is finished.
+        """Drop the result and free the slot as soon as the frame is finished.
 
-        The stages still run the frame. ``result`` then raises FrameCancelled. Returns False when
-        the result is there already, or the pipeline has ended.
+        The stages still run the frame. ``result`` then raises FrameCancelled. Returns False if the
+        result has already arrived, or the pipeline has ended.
         """
         return not self.done() and self._pipeline._delivery.cancel(self)
 
     def add_done_callback(self, callback: Callable[[FrameFuture], object]) -> None:
         """Call ``callback(future)`` once when it is done: now, or on a thread of the pipeline.
 
-        An exception of the callback is logged.
+        An exception in the callback is logged.
         """
         self._callbacks.append(callback)
         if self.done():

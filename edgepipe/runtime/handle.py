@@ -15,10 +15,11 @@ from edgepipe.runtime.library import Function, StatusError, status_failure
 class Handle(Closing):
     """Owns a module of TVM-FFI, whose functions are the object's.
 
-    ``close`` releases the object, as does the end of this one; ``end`` is called with the
-    functions before, ``keep`` lives as long.
+    ``close`` releases the object, and so does garbage collection of this one. Before that, ``end``
+    is called with the functions. ``keep`` is kept alive as long.
 
-    In a forked child the object is its parent's: every call is an error, and nothing is released.
+    In a forked child the object belongs to the parent: every call is an error, and nothing is
+    released.
     """
 
     def __init__(
@@ -32,16 +33,16 @@ class Handle(Closing):
         self._finalizer = weakref.finalize(self, _let_go, functions, end, keep, os.getpid())
 
     def close(self) -> None:
-        """Release the object, whatever it is doing; any later call is an error."""
+        """Release the object, even if it is busy; any later call is an error."""
         self._finalizer()
 
     def _call(self, function: str, *arguments: object) -> Any:
-        """Call one of the object's functions; raise RuntimeFailure when its status failed."""
+        """Call one of the object's functions; raise RuntimeFailure if its status is an error."""
         return self._functions.call(function, *arguments)
 
 
 class _Forks:
-    """How often this process is a fork of the one that began; ``os.getpid`` is a system call."""
+    """The number of forks since the first process; ``os.getpid`` would be a system call."""
 
     count = 0
 
@@ -54,10 +55,10 @@ os.register_at_fork(after_in_child=_Forks.add)
 
 
 class Functions(dict[str, Function]):
-    """A module's functions, each fetched when it is first called; none are left after its end.
+    """A module's functions, each fetched when it is first called; none remain after ``end``.
 
-    ``kinds`` has the classes of failures by codes of ``edgepipe/status.h``, where not the usual;
-    ``origin`` finds the exception of this process that a failure's text tells of, if there is one.
+    ``kinds`` maps codes of ``edgepipe/status.h`` to the classes of failures, except the usual one;
+    ``origin`` finds the exception of this process that a failure's text reports, if there is one.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Functions(dict[str, Function]):
         return found
 
     def call(self, function: str, *arguments: object) -> Any:
-        """Call a function; raise RuntimeFailure when its status failed."""
+        """Call a function; raise RuntimeFailure if its status is an error."""
         self.check_process()
         try:
             return self[function](*arguments)
@@ -98,7 +99,7 @@ class Functions(dict[str, Function]):
         return self._forks == _Forks.count
 
     def check_process(self) -> None:
-        """Raise RuntimeFailure in a forked child. Before any lock, which it may never get."""
+        """Raise RuntimeFailure in a forked child. Before any lock, on which a child might hang."""
         if self._forks != _Forks.count:
             raise RuntimeFailure(
                 f"{self._what}: belongs to process {self._process}, this is process {os.getpid()}",
@@ -111,13 +112,13 @@ class Functions(dict[str, Function]):
         self.clear()
 
     def failure(self, cause: BaseException) -> RuntimeFailure | None:
-        """Return the failure that an exception's text tells of, None when it tells of none."""
+        """Return the failure that an exception's text reports, or None."""
         return status_failure(str(cause), self._kinds)
 
     def fail(self, cause: BaseException) -> NoReturn:
-        """Raise what ``cause`` tells of, from what this process has raised, if it has.
+        """Raise the failure that ``cause`` reports, chained to this process's own exception if any.
 
-        The C++ side passes on the text of a Python stage's error, and not its hint.
+        The C++ side passes on the text of a Python stage's error, but not its hint.
         """
         origin = (self._origin and self._origin(str(cause))) or cause
         failure = self.failure(cause)
@@ -131,8 +132,8 @@ def _let_go(
 ) -> None:
     if os.getpid() != process:
         return
-    # Ended by a call: a thread that waits in one of the functions would keep the object alive.
-    # This call holds what the object may refer to until then.
+    # A call ends it, because a thread that waits in one of the functions would keep the object
+    # alive. The call holds what the object may refer to until then.
     if end is not None:
         end(functions)
     functions.end()

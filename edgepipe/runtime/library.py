@@ -1,7 +1,7 @@
 """The functions of the C++ runtime: ``libedgepipe_runtime.so`` registers them with TVM-FFI.
 
-``cpp_runtime/ffi/functions.cc`` lists them; ``edgepipe-rpcd`` answers the same ones over TVM RPC. A
-call releases the interpreter lock. An array goes over as a tensor that shares its memory.
+``cpp_runtime/ffi/functions.cc`` lists them; ``edgepipe-rpcd`` serves the same ones over TVM RPC. A
+call releases the interpreter lock. An array is passed as a tensor that shares its memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import RuntimeFailure
 
 LIBRARY_NAME = "libedgepipe_runtime.so"
-# What a failed status says, here and through RPC: kStatusError of cpp_runtime/ffi/status_error.h.
+# The text of a failed status, here and through RPC: kStatusError of cpp_runtime/ffi/status_error.h.
 _STATUS_ERROR = "edgepipe.Status"
 _STATUS_TEXT = re.compile(r"^status (\d+): (.*?)(?:\nhint: (.*))?\Z", re.DOTALL | re.MULTILINE)
 
@@ -27,16 +27,16 @@ Function = Callable[..., Any]
 
 
 class StatusError(Exception):
-    """A failed status as it comes from C++; ``status_failure`` makes what users see of its text."""
+    """A failed status as it comes from C++; ``status_failure`` turns it into what users see."""
 
 
 tvm_ffi.register_error(_STATUS_ERROR, StatusError)
 
 
 def library_path() -> Path:
-    """Return the library of the installed package, else that of the source tree's ``build/host``.
+    """Return the library of the installed package, otherwise that in the source tree.
 
-    Raises RuntimeFailure with both places when there is none.
+    Raises RuntimeFailure with both places if there is none.
     """
     package = Path(__file__).resolve().parents[1]
     places = (
@@ -54,9 +54,9 @@ def library_path() -> Path:
 
 @cache
 def runtime_function(name: str) -> Function:
-    """Return the function ``edgepipe.NAME``; the first call loads the library, for good.
+    """Return the function ``edgepipe.NAME``; the first call loads the library, which stays loaded.
 
-    Raises RuntimeFailure when the library is missing or cannot be loaded.
+    Raises RuntimeFailure if the library is missing or cannot be loaded.
     """
     path = library_path()
     try:
@@ -71,7 +71,7 @@ def runtime_function(name: str) -> Function:
 
 
 def call(name: str, *arguments: object) -> Any:
-    """Call a function; raise RuntimeFailure with text and hint if its status failed."""
+    """Call a function; raise RuntimeFailure with text and hint if its status is an error."""
     try:
         return runtime_function(name)(*arguments)
     except StatusError as cause:
@@ -81,9 +81,9 @@ def call(name: str, *arguments: object) -> Any:
 def status_failure(
     text: str, kinds: Mapping[int, type[RuntimeFailure]] | None = None
 ) -> RuntimeFailure | None:
-    """Return what an exception's text says of a status, None when it is about none.
+    """Return the failed status that an exception's text reports, or None.
 
-    ``kinds`` has the classes for codes of ``edgepipe/status.h`` that have a class of their own.
+    ``kinds`` maps the codes of ``edgepipe/status.h`` that have a separate class to it.
     """
     found = _STATUS_TEXT.search(text)
     if found is None:
@@ -98,7 +98,7 @@ def as_tensor(array: NDArray[Any]) -> Any:
 
     The tensor has the array's dtype and shape.
     """
-    # The protocol's first version, which tvm_ffi would ask for, knows no read-only arrays.
+    # The protocol's first version, which tvm_ffi would request, does not support read-only arrays.
     return tvm_ffi.from_dlpack(array.__dlpack__(max_version=(1, 0)))
 
 

@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class Named(Generic[T]):
-    """Items by index, by slice and by name; iteration gives the items, ``in`` looks for a name.
+    """Items by index, by slice and by name; iteration yields the items, ``in`` tests for a name.
 
-    Raises PipelineError for a name or an index that is not there.
+    Raises PipelineError for a name or an index that does not exist.
     """
 
     __slots__ = ("_items", "names")

@@ -9,7 +9,7 @@
         for result in pipeline.map(frames):  # keeps every stage busy
             print(result.frame, result.outputs[0])
 
-Any thread may call anything. Frames are delivered in the order in which they were run.
+Any thread may call any function. Frames are delivered in the order in which they were run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ WAITS: Mapping[int, type[RuntimeFailure]] = {
 
 
 CLOSE_TIMEOUT_S = 5.0
-_ABANDON_S = 0.5  # for a Python function to end by an exception
+_ABANDON_S = 0.5  # for a Python function to end with an exception
 # How the pipeline's C++ side names the stage of a frame that failed.
 _FAILED_STAGE = re.compile(r"stage \d+ '([^']+)' at frame \d+")
 TRACE_SPANS = 32768  # kTraceSpans of pipeline_statistics.h
@@ -94,10 +94,10 @@ class Fitter(Protocol):
 
 
 class Runner(Protocol):
-    """What a stage that runs in Python does beside its frames; see ``edgepipe.pipeline.hosted``."""
+    """What a Python stage does besides running frames; see ``edgepipe.pipeline.hosted``."""
 
     failure: BaseException | None
-    """What has ended the last run that failed."""
+    """The exception that ended the last failed run."""
 
     def replace(self, parameters: Mapping[str, Array], first_frame: int) -> None:
         """Use ``parameters`` from frame ``first_frame`` on.
@@ -115,7 +115,7 @@ class Runner(Protocol):
         """Make a ``run`` that does not return end with an exception, if that is possible."""
 
     def close(self) -> None:
-        """Release what is outside this process; nothing runs any more."""
+        """Release resources outside this process, after the last run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ class _ParameterGroup:
 
 
 class Pipeline(Handle):
-    """Made by ``edgepipe.load``, ``BuiltPipeline.start`` or ``load_on``; a context manager.
+    """Returned by ``edgepipe.load``, ``BuiltPipeline.start`` or ``load_on``; a context manager.
 
     ``inputs`` and ``outputs`` are its ports, by index and by name. ``input_map`` gives, for each
-    input, the stages' inputs that it feeds, as pairs of a stage's name and an input's there.
+    input, the stages' inputs that it feeds, as pairs of a stage's name and its input's name.
 
-    Once a stage has failed, frames end as a RuntimeFailure that names stage and frame; what a
-    Python stage raised is its ``__cause__``. ``restart`` starts it again after that, after ``stop``
-    and after ``cancel``.
+    Once a stage has failed, calls raise a RuntimeFailure that names stage and frame; the exception
+    of a Python stage is its ``__cause__``. ``restart`` starts the pipeline again after a failure,
+    ``stop`` or ``cancel``.
     """
 
     def __init__(
@@ -161,14 +161,14 @@ class Pipeline(Handle):
         functions: type[Functions] = Functions,
         keep: object = None,
     ) -> None:
-        """Take a module of ``load_pipeline`` over, and what runs its Python stages, by name.
+        """Take over a module of ``load_pipeline`` and the runners of its Python stages, by name.
 
-        ``transport`` and ``functions`` call it where it is in another process.
+        ``transport`` and ``functions`` call it if it is in another process.
         """
         self._runners = dict(runners or {})
         self._fitter = fitter
-        # Finalizers run in the reverse order: connections are cut, the C++ side ends, what is left
-        # of the runners goes.
+        # Finalizers run in reverse order: connections are cut, the C++ side ends, the remaining
+        # runners are closed.
         every = tuple(self._runners.values())
         self._ended = weakref.finalize(self, _each, every, methodcaller("close"))
         origin = partial(_origin, self._runners)
@@ -191,16 +191,16 @@ class Pipeline(Handle):
         }
         self._input_types = [(np.dtype(port.dtype), array_shape(port)) for port in self.inputs]
         self._slots = int(found["slots"])
-        self._set: set[str] = set()  # inputs that set_input has set
+        self._set: set[str] = set()  # inputs set by set_input
         self._transport = transport(self._functions, self.inputs, self.outputs)
         self._delivery = Delivery(self._transport, self.outputs.names, self.labels)
         self._delivered = weakref.finalize(self, self._delivery.end)
 
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Drop what has not been taken and free everything, within ``timeout_s``.
+        """Drop results that have not been taken and free everything, within ``timeout_s``.
 
-        Waits for stages that are running. RuntimeFailure names one that does not return in time: an
-        exception ends it if it is a Python function, else it is left behind with its thread and
+        Waits for running stages. RuntimeFailure names a stage that does not return in time. If it
+        is a Python function, an exception ends it; otherwise it is abandoned with its thread and
         memory. May be called again after an interrupt.
         """
         if not self._finalizer.alive or not self._functions.is_here:
@@ -248,23 +248,23 @@ class Pipeline(Handle):
 
     @property
     def num_executing(self) -> int:
-        """Return how many frames have been run and not been taken."""
+        """Return how many frames have been run but not taken."""
         return self.statistics().in_flight
 
     def set_input(self, name: str, array: Array) -> None:
-        """Queue a copy of an array for the runs to come. Never waits.
+        """Queue a copy of an array for later runs. Never waits.
 
-        Each run that is given no such input takes the oldest value; the last one stays, for all
-        runs after it. So set 1, run, set 2, set 3, run, run gives frames of 1, 2 and 3. Inputs
-        queue independently of each other. Raises PipelineError for an unknown name and for a wrong
-        dtype, rank or shape, DeadlinePassed when 1024 values wait.
+        Each run without this input takes the oldest queued value; the last one remains for all
+        later runs. So set 1, run, set 2, set 3, run, run gives frames of 1, 2 and 3. Inputs queue
+        independently of each other. Raises PipelineError for an unknown name and for a wrong dtype,
+        rank or shape, DeadlinePassed if 1024 values are queued.
         """
         self._check_input(name, array)
         self._call("set_input", name, self._transport.pack(array))
         self._set.add(name)
 
     def get_input(self, name: str) -> Array:
-        """Return a copy of what ``set_input`` has set last.
+        """Return a copy of the value that ``set_input`` set last.
 
         The array has the input's dtype and shape. Raises PipelineError for an unknown input and for
         one that has not been set.
@@ -276,17 +276,17 @@ class Pipeline(Handle):
         return split_arrays(bytes(self._call("get_input", name)), (self.inputs[name],))[0]
 
     def run(self, *arrays: Array, timeout_s: float = 0.0, **inputs: Array) -> int:
-        """Send one frame on its way and return its number, counted from 0.
+        """Submit one frame and return its number, counted from 0.
 
-        ``arrays`` are inputs in order, ``inputs`` by name; what ``set_input`` has set stands for
-        those that are missing. By default never waits; a free slot is waited for as long as
-        ``timeout_s``. Raises DeadlinePassed when none is free, PipelineEnded, a stage's failure,
-        and PipelineError for an input that is wrong or missing.
+        ``arrays`` are inputs in order, ``inputs`` by name; missing ones take their values from
+        ``set_input``. Waits up to ``timeout_s`` for a free slot; by default never waits. Raises
+        DeadlinePassed if no slot is free, PipelineEnded, a stage's failure, and PipelineError for
+        an input that is wrong or missing.
         """
         return self._send(timeout_s, arrays, inputs, None)
 
     def submit(self, *arrays: Array, timeout_s: float = 0.0, **inputs: Array) -> FrameFuture:
-        """As ``run``, but the result goes to the future that is returned, not to ``next``."""
+        """Like ``run``, but the result goes to the returned future, not to ``next``."""
         future = FrameFuture(self)
         self._send(timeout_s, arrays, inputs, future)
         return future
@@ -308,9 +308,9 @@ class Pipeline(Handle):
     def map(
         self, frames: Iterable[Frame], *, timeout_s: float = TIMEOUT_S
     ) -> Iterator[FrameResult]:
-        """Return an iterator of the results of ``frames`` in order; it keeps every stage busy.
+        """Return an iterator over the results of ``frames`` in order; it keeps every stage busy.
 
-        Frames are those of ``submit_many``; no more than ``slots`` of them are taken ahead of the
+        Frames are those of ``submit_many``; at most ``slots`` of them are taken ahead of the
         results. ``timeout_s`` bounds each wait. Each array has the dtype and shape of its input or
         output.
         """
@@ -324,7 +324,7 @@ class Pipeline(Handle):
         ``picture`` is uint8[height, width, 3] of any size with its channels in the order blue,
         green, red, as OpenCV reads it, or the path of a picture file. It is fitted to the input as
         the bundle's description says. Raises MediaError for another array or an unreadable file,
-        and PipelineError for a pipeline that does not say how a picture becomes its input.
+        and PipelineError for a pipeline without a description of how a picture becomes its input.
         """
         if self._fitter is None:
             raise PipelineError(
@@ -345,7 +345,7 @@ class Pipeline(Handle):
         return self._delivery.send(self._pack(arrays, named), timeout_s, future)
 
     def _pack(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[object]:
-        """Return checked inputs as the transport takes them, None for what ``set_input`` sets."""
+        """Return checked inputs as the transport takes them, None for those from ``set_input``."""
         pack = self._transport.pack
         if not named and len(arrays) == len(self._input_types):
             packed: list[object] = []
@@ -358,7 +358,7 @@ class Pipeline(Handle):
                 packed.append(pack(array))
             else:
                 return packed
-        given = self._given(arrays, named)  # says what is wrong, if anything is
+        given = self._given(arrays, named)  # raises if anything is wrong
         return [pack(given[n]) if n in given else None for n in self.inputs.names]
 
     def _given(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
@@ -405,23 +405,23 @@ class Pipeline(Handle):
     # ---- results out
 
     def get_output(self) -> FrameResult | None:
-        """Return the next finished frame, or None when none is ready. Never waits.
+        """Return the next finished frame, or None if none is ready. Never waits.
 
         Raises PipelineEnded after the last frame of a stopped pipeline, or a stage's failure.
         """
         return self._delivery.poll()
 
     def next(self, *, timeout_s: float = TIMEOUT_S) -> FrameResult:
-        """Wait for the next frame; may be called again, also after an interrupt.
+        """Wait for the next frame; may be called again, even after an interrupt.
 
         Raises DeadlinePassed, PipelineEnded, or a stage's failure.
         """
         return self._delivery.next(timeout_s)
 
-    # ---- end and numbers
+    # ---- end and statistics
 
     def drain(self, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until every frame that was run is finished, not taken; goes on running.
+        """Wait until every frame is finished (not: taken); the pipeline keeps running.
 
         Raises DeadlinePassed that names the running stage, or a stage's failure.
         """
@@ -429,18 +429,18 @@ class Pipeline(Handle):
         self._transport.wait("drain", deadline, self._call("submitted"))
 
     def stop(self, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Take no more frames and wait until those run are finished; they can still be taken."""
+        """Accept no more frames and wait until all are finished; they can still be taken."""
         self._transport.wait("stop", time.monotonic() + timeout_s)
 
     def cancel(self) -> None:
-        """Drop every frame that has not been taken; whoever waits gets PipelineEnded."""
+        """Drop every frame that has not been taken; waiting callers get PipelineEnded."""
         self._call("cancel")
 
     def restart(self, *, timeout_s: float = TIMEOUT_S) -> None:
         """Run again after ``stop``, ``cancel`` or a failure; frames count from 0.
 
-        Results that were not taken are dropped, parameters stay as they were set last. Raises
-        RuntimeFailure while the pipeline is running, DeadlinePassed when a stage does not end.
+        Results that were not taken are dropped, parameters keep their last values. Raises
+        RuntimeFailure while the pipeline is running, DeadlinePassed if a stage does not end.
         """
         deadline = time.monotonic() + timeout_s
         self._transport.wait("await_end", deadline, self._delivery.generation + 1)
@@ -450,21 +450,21 @@ class Pipeline(Handle):
         self._delivery.restart(deadline)
 
     def statistics(self) -> Statistics:
-        """Return what has been measured since the start or the last restart."""
-        with suppress(RuntimeFailure):  # the end of the pipeline is for those who want a frame
+        """Return what was measured since the start or the last restart."""
+        with suppress(RuntimeFailure):  # statistics do not report the end
             self._delivery.collect_owned()
         return statistics_from_json(self._call("statistics"))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """Write when each stage ran on each frame as Trace Event JSON, for Perfetto or Chrome.
 
-        Holds spans only where the pipeline was started with ``trace=True``. Raises RuntimeFailure
-        when the file cannot be written.
+        Contains spans only if the pipeline was started with ``trace=True``. Raises RuntimeFailure
+        if the file cannot be written.
         """
         self._call("write_trace", os.fsencode(path))
 
     def label(self, label_index: int) -> str:
-        """Return a class's name, or its number where the bundle has none."""
+        """Return a class's name, or its number if the bundle has no name for it."""
         return self._delivery.label(label_index)
 
     def _check_input(self, name: str, array: Array) -> None:
@@ -477,7 +477,7 @@ class Pipeline(Handle):
 
 
 def _stuck(transport: Transport, runners: Mapping[str, Runner], deadline: float) -> str:
-    """End the C++ side; return what had not ended at the deadline, else an empty text."""
+    """End the C++ side; return what has not ended by the deadline, otherwise an empty text."""
     try:
         transport.wait("close", deadline)
     except DeadlinePassed as cause:
@@ -495,14 +495,14 @@ def _stuck(transport: Transport, runners: Mapping[str, Runner], deadline: float)
 
 
 def _end(transport: type[Transport], runners: Mapping[str, Runner], functions: Functions) -> None:
-    """End a pipeline that nobody has closed."""
+    """End a pipeline that was not closed."""
     calls = transport(functions, _ports([]), _ports([]))
     if stuck := _stuck(calls, runners, time.monotonic() + CLOSE_TIMEOUT_S):
         warnings.warn(stuck, RuntimeWarning, stacklevel=2)
 
 
 def _origin(runners: Mapping[str, Runner], text: str) -> BaseException | None:
-    """Return what a Python stage raised, if the text is that of its failure."""
+    """Return the exception of a Python stage if the text reports its failure."""
     found = _FAILED_STAGE.search(text)
     runner = runners.get(found[1]) if found else None
     return runner.failure if runner else None

@@ -1,4 +1,4 @@
-"""Inputs and outputs of stages and pipelines: what a connection and an array must agree on."""
+"""Inputs and outputs of stages and pipelines, which connections and arrays must match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from edgepipe.names import suggest
 Array = NDArray[Any]
 TensorType = tuple[str, Sequence[int]]  # dtype and shape
 
-# What a pipeline's input cannot be called: run() and submit() take inputs as named arguments.
+# Names that a pipeline's input cannot have, because run() and submit() take inputs as named
+# arguments.
 RESERVED_INPUT_NAMES = frozenset({"self", "timeout_s"})
 
 _KINDS = "biufc"  # of NumPy's dtypes: plain numbers
@@ -27,7 +28,7 @@ _KINDS = "biufc"  # of NumPy's dtypes: plain numbers
 class Port:
     """One tensor of a stage; ``shape`` is logical, ``bytes`` its size in ``layout``.
 
-    ``layout`` is "nchw" for C order (whatever the axes mean), or "vta" between VTA stages.
+    ``layout`` is "nchw" for C order (regardless of the axes' meaning), or "vta" between VTA stages.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Port:
         return f"{self.dtype}{list(self.shape)}{layout}"
 
     def accepts(self, other: Port) -> bool:
-        """Return whether a tensor of ``other`` is one of this port, byte for byte."""
+        """Return whether a tensor of ``other`` fits this port byte for byte."""
         dense = ("nchw", "nhwc")  # two names of C order
         same_layout = self.layout == other.layout or (
             self.layout in dense and other.layout in dense
@@ -101,7 +102,7 @@ def dense_ports(tensors: Mapping[str, TensorType]) -> tuple[Port, ...]:
 
 
 def check_array(what: str, array: Any, port: Port) -> None:
-    """Raise PipelineError when ``array`` is not of the port's dtype, rank and shape."""
+    """Raise PipelineError if ``array`` does not have the port's dtype, rank and shape."""
     if not isinstance(array, np.ndarray | np.generic):
         raise PipelineError(f"{what}: found {type(array).__name__}, expected {port.type_text}")
     if str(array.dtype) != port.dtype or array.shape != array_shape(port):
@@ -130,7 +131,7 @@ def check_parameters(what: str, parameters: Mapping[str, Array], ports: Mapping[
 
 
 def _axes_hint(array: Array | np.generic, port: Port) -> str | None:
-    """Return how to reorder a picture's axes where that makes the port's shape."""
+    """Return how to reorder a picture's axes, if that gives the port's shape."""
     if array.ndim != 4 or len(port.shape) != 4 or str(array.dtype) != port.dtype:
         return None
     for name, order in (("NCHW", (0, 2, 3, 1)), ("NHWC", (0, 3, 1, 2))):

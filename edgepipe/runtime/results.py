@@ -1,4 +1,4 @@
-"""What a finished frame gives: its arrays, a detector's boxes, a classifier's best classes."""
+"""The results of a finished frame: its arrays, a detector's boxes, a classifier's best classes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Array = NDArray[Any]
 class Detection:
     """A box in pixels of a picture, left-top to right-bottom, with its class and score.
 
-    The pipeline gives boxes in pixels of the network's input; ``scaled`` takes them to the picture
-    that the input was made from.
+    The pipeline gives boxes in pixels of the network's input; ``scaled`` converts them to the
+    picture that the input was made from.
     """
 
     left: float
@@ -49,14 +49,14 @@ class ClassScore:
     label: str
 
 
-@dataclass(slots=True, eq=False)  # not frozen: one is made for each frame
+@dataclass(slots=True, eq=False)  # not frozen: one is created for each frame
 class FrameResult:
     """A finished frame, the same for every pipeline.
 
     ``outputs`` are the arrays by index and by name, as ``outputs[0]`` or ``outputs["scores"]``, of
-    the shapes and dtypes of ``Pipeline.outputs``; they are the caller's own, no later frame
-    overwrites them. A bundle's postprocess fills ``detections`` (best first, in pixels of the
-    network's input, or of the picture when the pipeline was called with one) or ``classes`` (best
+    the shapes and dtypes of ``Pipeline.outputs``; they belong to the caller, and no later frame
+    overwrites them. A bundle's postprocessing fills ``detections`` (best first, in pixels of the
+    network's input, or of the picture if the pipeline was called with one) or ``classes`` (best
     first). ``latency_ms`` is the time from ``run`` to the last stage's end.
     """
 

@@ -31,8 +31,9 @@ UInt64Array = NDArray[np.uint64]
 class SimulatorDescription:
     """What the C++ side knows about an accelerator.
 
-    ``kernels`` are the GEMM kernels this CPU can run, fastest first. ``fields`` maps an opcode's
-    name to its fields in bit order, each ``(name, word, bit, bits)`` with word 0 for bits 0-63.
+    ``kernels`` are the GEMM kernels that this CPU can run, fastest first. ``fields`` maps an
+    opcode's name to its fields in bit order, each ``(name, word, bit, bits)`` with word 0 for bits
+    0-63.
     """
 
     kernels: tuple[str, ...]
@@ -54,9 +55,9 @@ def describe(accelerator: Accelerator) -> SimulatorDescription:
 class Simulator(Handle):
     """A simulated accelerator and its device memory.
 
-    ``kernel`` picks a GEMM kernel by name (see ``describe``); all give the same bits. Raises
-    RuntimeFailure with the C++ text whenever a program breaks one of the hardware's rules.
-    Not thread-safe. Usable as a context manager; otherwise closed with the object.
+    ``kernel`` selects a GEMM kernel by name (see ``describe``); all give the same bits. Raises
+    RuntimeFailure with the C++ text if a program breaks one of the hardware's rules. Not
+    thread-safe. Usable as a context manager; otherwise closed with the object.
     """
 
     def __init__(
@@ -77,11 +78,11 @@ class Simulator(Handle):
     # ---- device memory -------------------------------------------------------------------------
 
     def allocate(self, count: int) -> int:
-        """Reserve ``count`` zeroed bytes; returns their device address, a multiple of 4096."""
+        """Reserve ``count`` zeroed bytes; return their device address, a multiple of 4096."""
         return int(self._call("allocate", count))
 
     def free(self, address: int) -> None:
-        """Give back what ``allocate`` returned."""
+        """Release memory that ``allocate`` returned."""
         self._call("free", address)
 
     def write(self, address: int, data: NDArray[np.generic]) -> None:
@@ -126,7 +127,7 @@ class Simulator(Handle):
     def run_image(self, instructions: UInt64Array, dram: UInt8Array) -> UInt8Array:
         """Run on a memory image that starts at device address 0; returns the image afterwards.
 
-        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes]. The run has memory of its own:
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes]. The run has separate memory:
         nothing outside the image can be read or written.
         """
         arena_bytes = dram.nbytes + instructions.nbytes + 2 * ALIGNMENT
@@ -208,7 +209,7 @@ class LoadedProgram:
     regions: Mapping[str, tuple[int, int]]
 
     def run(self) -> None:
-        """Run the program once. The first run also checks it, later ones know the verdict."""
+        """Run the program once. The first run also checks it; later runs reuse the verdict."""
         self.simulator.run(self.address, self.count)
 
     def outputs(self) -> dict[str, UInt8Array]:

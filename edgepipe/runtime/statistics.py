@@ -21,12 +21,12 @@ class Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
-    """One stage: the cores it may run on (none: any), its run times, its share of the time.
+    """One stage: the cores that it may run on (none: any), its run times, its share of the time.
 
-    ``waiting`` frames wait for it now, ``hangs`` runs of its device missed their deadline,
-    ``retries`` frames were run again because the device had
-    hung, ``fallback_frames`` were run by the stage's fallback; ``fault`` is what the device did
-    last.
+    ``waiting`` is the number of frames that wait for it now, ``hangs`` that of its device's runs
+    that missed their deadline, ``retries`` that of frames run again after a hang, and
+    ``fallback_frames`` that of frames run by the stage's fallback. ``fault`` is the device's last
+    failure.
     """
 
     name: str

@@ -24,8 +24,8 @@ from edgepipe.runtime.ports import Port, array_shape
 Array = NDArray[Any]
 Taken = tuple[TakenFrame, Sequence[Array]]
 
-_COPIED_BYTES = 16384  # up to here bytes are quicker to hand over than a tensor
-_SHORT_BYTES = 65536  # up to here a call is shorter than giving the interpreter lock to another
+_COPIED_BYTES = 16384  # up to this size, passing bytes is faster than passing a tensor
+_SHORT_BYTES = 65536  # up to this size, a call is shorter than releasing the interpreter lock
 _BLOCK_BYTES = 32768
 _BLOCK_FRAMES = 16
 COUNT_BITS = 16  # of what send_many returns: kCountBits of cpp_runtime/ffi/pipeline_module.cc
@@ -34,7 +34,7 @@ COUNT_BITS = 16  # of what send_many returns: kCountBits of cpp_runtime/ffi/pipe
 class Transport:
     """Calls the functions of one pipeline. Any thread."""
 
-    slice_s = 0.02  # how long a wait keeps a signal handler waiting
+    slice_s = 0.02  # the longest time that a wait delays a signal handler
     most_sent = 16  # how many frames send_many takes
 
     def __init__(self, functions: Functions, inputs: Named[Port], outputs: Named[Port]) -> None:
@@ -65,7 +65,7 @@ class Transport:
         return done
 
     def pack(self, array: Array) -> object:
-        """Return an input as ``send`` takes it; the array may change after that only once sent.
+        """Return an input as ``send`` takes it; the array must not change before it is sent.
 
         The array has the input's dtype and shape.
         """
@@ -74,19 +74,19 @@ class Transport:
         return as_tensor(np.ascontiguousarray(array))
 
     def begin(self, packed: Sequence[object], is_owned: bool) -> int:
-        """Return the id to send a frame with; an odd one for a frame that has an owner."""
+        """Return an id for a frame; odd if the frame has an owner."""
         return 2 * next(self._ids) + is_owned
 
     def send(self, id: int, packed: Sequence[object]) -> Iterator[int]:
-        """Return an iterator that sends one frame and gives its number, or -1 without a free slot.
+        """Return an iterator that sends one frame and yields its number, or -1 without a free slot.
 
-        No signal handler can run between the frame's start and the end of that step, which is no
-        call of Python's.
+        No signal handler can run between the frame's start and the end of that step, because it
+        calls no Python function.
         """
         return starmap(self.functions["send"], ((id, *packed),))
 
     def send_many(self, frames: Sequence[tuple[int, Sequence[object]]]) -> Iterator[int]:
-        """As ``send``, for frames with their ids: the first one's number, and how many were sent.
+        """Like ``send``, for frames with their ids: yields the first number and the count.
 
         The number is shifted by ``COUNT_BITS``, to leave room for the count.
         """
@@ -110,7 +110,7 @@ class Transport:
             content = take(first, most if most < room else room, owned_only, row, *block.tensors)
         except StatusError as cause:
             self.functions.fail(cause)
-        if len(content) == HEADER.size:  # one frame without boxes and classes, most often
+        if len(content) == HEADER.size:  # usually one frame without boxes and classes
             number, latency_ns, id, _, _ = HEADER.unpack(content)
             return (((number, latency_ns, id, (), ()), [array[row] for array in block.arrays]),)
         return [
@@ -119,18 +119,18 @@ class Transport:
         ]
 
     def _hold_lock(self, inputs: Named[Port], outputs: Named[Port]) -> None:
-        """Keep the interpreter lock for calls that are shorter than giving it to another thread."""
+        """Keep the interpreter lock for calls that are shorter than releasing it."""
         for name, ports in (("send", inputs), ("send_many", inputs), ("take", outputs)):
             function: Any = self.functions[name]
             function.release_gil = sum(port.bytes for port in ports) > _SHORT_BYTES
 
     def reset(self) -> None:
-        """Forget what was taken: frames count from 0 again."""
+        """Forget the frames taken so far: frames count from 0 again."""
         self._block = None
 
 
 class _Block:
-    """Memory for the outputs of some frames, of which each is one row."""
+    """Memory for the outputs of several frames, one row for each."""
 
     def __init__(self, first: int, outputs: Named[Port]) -> None:
         frame_bytes = sum(port.bytes for port in outputs)

@@ -1,8 +1,9 @@
 # The part of `edgepipe top` that runs on the machine, here or over SSH (deploy/every_step.sh).
 
 # snapshots FOLDER: the machine's uptime in seconds, then one line of JSON for each pipeline whose
-# process is alive (docs/guides/statistics.md describes it). Everybody may write to the folder: only
-# regular files count, of the user whose process it is, and reading one ends after a second and 1 MiB.
+# process is alive (docs/guides/statistics.md describes it). Any user may write to the folder, so
+# only regular files that belong to their process's user count, and reading one ends after a second
+# and 1 MiB.
 snapshots() {
     cut -d ' ' -f 1 /proc/uptime
     for file in "$1"/edgepipe-*.json; do

@@ -30,7 +30,8 @@ class Source:
 
     ``silences`` counts the times that it gave no picture within its time limit, ``reconnects`` the
     times that it was opened again. ``outage_s`` is the time since the last picture of a source that
-    failed, 0 while it works, and ``fault`` what the last outage began with, "" if there was none.
+    failed, 0 while it works, and ``fault`` the error that began the last outage, "" if there was
+    none.
     """
 
     description: str

@@ -28,12 +28,12 @@ class OwnDevice final : public edgepipe::Device {
   template <typename Step>
   void loop(const edgepipe::Instruction& instruction, const Step& step);
 
-  /// Where the elements of a kind lie in the accelerator's own memory.
+  /// The elements of a memory type in the accelerator's own memory.
   std::byte* element(edgepipe::MemoryType type, std::size_t index);
 
   const edgepipe::Accelerator accelerator_;
   const edgepipe::InstructionCodec codec_;
   edgepipe::DeviceMemory& memory_;
-  edgepipe::Turns turns_;  // what follows belongs to the run whose turn it is
+  edgepipe::Turns turns_;  // the following belongs to the run that has its turn
   std::vector<std::byte> sram_[4];
 };

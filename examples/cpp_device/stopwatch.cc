@@ -2,9 +2,9 @@
 //
 //   stopwatch BUNDLE --golden --frames 20 --device stopwatch
 //
-// A device runs VTA programs: it owns, or borrows, the memory that programs and tensors live in,
-// and runs a program that lies there. This one hands both to the simulator, so that it can run
-// anywhere; a driver for your accelerator implements the same four functions.
+// A device runs VTA programs. It owns or borrows the memory for programs and tensors, and runs
+// programs from there. This one hands both to the simulator, so that it can run anywhere; a driver
+// for your accelerator implements the same four functions.
 
 #include <edgepipe/device.h>
 #include <edgepipe/device_registry.h>
@@ -42,8 +42,8 @@ class Stopwatch final : public Device {
   // What programs for this device are compiled for. A session compares it with the bundle's.
   [[nodiscard]] const Accelerator& accelerator() const override { return inner_->accelerator(); }
 
-  // Where instructions, weights and tensors live. A real device returns memory that it can reach:
-  // a class derived from DeviceMemory, which says how addresses and caches are handled.
+  // The memory for instructions, weights and tensors. A real device returns memory that it can
+  // reach: a class derived from DeviceMemory, which says how addresses and caches are handled.
   [[nodiscard]] DeviceMemory& memory() override { return inner_->memory(); }
 
  protected:

@@ -1,4 +1,4 @@
-"""Put a stage written in C++ in front of a network, and see what it does to a dark picture.
+"""Put a stage written in C++ in front of a network, and show its effect on a dark picture.
 
     python examples/cpp_stage/run.py build/cpp_stage/libauto_contrast.so \\
         build/demo/nanodet.edgepipe examples/calibration/dog.jpg

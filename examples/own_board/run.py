@@ -1,4 +1,4 @@
-"""Build a small network for a board of your own and run it on that board's simulator.
+"""Build a small network for your own board and run it on a simulator of its accelerator.
 
 python examples/own_board/run.py examples/own_board/zcu102.toml
 """
