@@ -17,6 +17,7 @@ from edgepipe.errors import RpcError
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 SERVER = "bin/edgepipe-rpcd"
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so")
+_WITHOUT_TVM = ("armhf",)  # TVM publishes no wheels for it: cross/tvm-aarch64.txt
 _SEND_S = 300.0
 _SUM = re.compile(r"([0-9a-f]{64})  .*/([^/]+)")
 
@@ -25,7 +26,7 @@ def ship(connection: Connection) -> str:
     """Bring the board's server up to date; return its path, relative to the home folder.
 
     ``connection`` runs ``BOARD_SIDE``. Raises ``DeployError`` if there is no server for the board's
-    architecture, ``RpcError`` if there are no libraries.
+    architecture, ``RpcError`` if there are no libraries, or if TVM publishes none.
     """
     found = connection.run("survey")
     machine = next(line.split()[1] for line in found.splitlines() if line.startswith("machine "))
@@ -40,8 +41,15 @@ def ship(connection: Connection) -> str:
 def server_files(architecture: str) -> tuple[PayloadFile, ...]:
     """Return the server first, then the libraries; all belong in one folder.
 
-    Raises RpcError for a file that is missing for the board's architecture.
+    Raises RpcError for a file that is missing for the board's architecture, and for an architecture
+    that TVM publishes no libraries for.
     """
+    if architecture in _WITHOUT_TVM:
+        raise RpcError(
+            f"edgepipe-rpcd: none for {architecture} boards, because TVM publishes no libraries "
+            f"for {architecture}",
+            hint="run the network on the board with `edgepipe deploy`, which needs no TVM there",
+        )
     server = payload.find_program(SERVER, architecture, ())
     folder = resources.folder("build") / f"tvm-{architecture}"
     files = [payload.make_file(Path(SERVER).name, server.content, executable=True)]

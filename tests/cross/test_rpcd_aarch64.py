@@ -1,6 +1,6 @@
 """edgepipe-rpcd for aarch64 under qemu-user, with TVM's libraries from the board's wheels.
 
-TVM has no wheels for armhf, so a PYNQ-Z2 gets no edgepipe-rpcd.
+There is no such test for armhf: TVM publishes no wheels for it, so a PYNQ-Z2 gets no edgepipe-rpcd.
 """
 
 import numpy as np
