@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from arm_layers import packed, spec
 
-from edgepipe.codegen.arm import kernels, targets
+from edgepipe.codegen.arm import kernels
 from edgepipe.codegen.arm.layouts import Blocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError, RuntimeFailure
@@ -236,11 +236,19 @@ def test_every_variant_has_kernels_of_its_own_and_all_have_the_same_weights(fram
     ]
 
 
-def test_a_missing_cross_compiler_names_the_package(frame_stage, monkeypatch):
+@pytest.mark.parametrize(
+    ("architecture", "package"),
+    [("aarch64", "gcc-aarch64-linux-gnu"), ("armhf", "gcc-arm-linux-gnueabihf")],
+)
+def test_a_missing_cross_compiler_names_the_package(
+    architecture, package, frame_stage, monkeypatch
+):
     monkeypatch.setattr(kernels, "which", lambda name: None)
-    with pytest.raises(CodegenError, match="kernels for aarch64: no linker, looked for") as error:
-        compile_arm_stage(frame_stage.finish(["image"]), arches=(targets.AARCH64.name,))
-    assert error.value.hint == "sudo apt-get install gcc-aarch64-linux-gnu"
+    with pytest.raises(
+        CodegenError, match=f"kernels for {architecture}: no linker, looked for"
+    ) as error:
+        compile_arm_stage(frame_stage.finish(["image"]), arches=(architecture,))
+    assert error.value.hint == f"sudo apt-get install {package}"
 
 
 def test_a_wrong_array_is_refused_before_it_runs(frame_stage, tmp_path):

@@ -277,13 +277,29 @@ def test_the_checks_are_those_of_local_stages():
     assert "first (RemoteStage on RPC server 127.0.0.1:1)" in str(config)
 
 
-def test_a_stage_for_another_machine_is_linked_for_it(tmp_path):
-    target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"}
+@pytest.mark.parametrize(
+    ("target", "machine"),
+    [
+        ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"}, 183),  # EM_AARCH64
+        (
+            {
+                "mtriple": "arm-linux-gnueabihf",
+                "mcpu": "cortex-a9",
+                "mfloat-abi": "hard",
+                "mattr": ["+neon"],
+            },
+            40,  # EM_ARM
+        ),
+    ],
+    ids=["aarch64", "armhf"],
+)
+def test_a_stage_for_another_machine_is_linked_for_it(target, machine, tmp_path):
+    target = {"kind": "llvm"} | target
     stage = relax_stage(made.scaled(), name="far", target=target)
     (tmp_path / "far").mkdir()
     stage.write(tmp_path, "far")
     header = (tmp_path / "far" / "module.so").read_bytes()[:20]
-    assert int.from_bytes(header[18:20], "little") == 183  # EM_AARCH64
+    assert int.from_bytes(header[18:20], "little") == machine
 
 
 def children(process: int) -> list[int]:
