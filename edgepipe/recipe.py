@@ -22,7 +22,7 @@ from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
-from edgepipe.frontend.network import Network, load_network
+from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.media import MOST_PIXELS
 from edgepipe.names import suggest
@@ -129,11 +129,15 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     Raises ``FrontendError`` if either cannot be read, or if the description names an output that
     the network does not have.
     """
-    network = load_network(options.model)
-    for notice in network.notices:
-        progress.notice(notice)
+    model = read_model(options.model)
     where = options.description or description.beside(options.model)
     described = _described(where, options.model)
+    preprocess = described.preprocess
+    network = import_network(
+        options.model, model, (preprocess.channels, preprocess.height, preprocess.width)
+    )
+    for notice in network.notices:
+        progress.notice(notice)
     description.check_outputs(described, network.output_names, where)
     labels = description.labels_of(described, where)
     return DescribedNetwork(network=network, description=described, labels=labels)

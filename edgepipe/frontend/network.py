@@ -7,11 +7,20 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
-from edgepipe.errors import FrontendError
-from edgepipe.frontend.onnx_passes import fold_pads, inline_constants
+from edgepipe.errors import FAULT, FrontendError
+from edgepipe.frontend.folding import differences, fold_constants, run_model
+from edgepipe.frontend.onnx_passes import fold_pads
+from edgepipe.frontend.picture_input import (
+    Size,
+    channels_first,
+    fix_size,
+    picture_shape,
+    remove_identities,
+)
 from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
     ImporterError,
@@ -50,19 +59,61 @@ class Network:
         return next(str(i.name) for i in self.onnx_model.graph.input if i.name not in constants)
 
 
-def load_network(path: Path | str) -> Network:
+def load_network(path: Path | str, picture: Size | None = None) -> Network:
     """Load the network of an ONNX file.
 
-    A dynamic batch dimension is set to 1, with a notice. Raises ``FrontendError`` for a missing,
-    damaged or foreign file, for other dynamic dimensions, for inputs other than one float picture
-    [1, c, h, w], and for operators that TVM's importer does not support.
+    A dynamic batch dimension is set to 1, and dynamic channels, height and width to those of
+    ``picture``, each with a notice. What does not depend on the picture is computed here. Raises
+    ``FrontendError`` for a missing, damaged or foreign file, for dynamic dimensions that
+    ``picture`` does not give, for inputs other than one float picture [1, c, h, w] or [1, h, w, c],
+    and for operators that TVM's importer does not support.
     """
-    path = Path(path)
-    model = _read(path)
-    graph_input, notices = _fix_batch(path, model)
-    shape = _picture_shape(path, graph_input)
-    inline_constants(model)
+    return import_network(Path(path), read_model(Path(path)), picture)
+
+
+def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> Network:
+    """Import ``model``, which was read from ``path`` and may be changed; see ``load_network``.
+
+    Raises ``FrontendError``.
+    """
+    notices = fix_size(path, model, picture)
+    original = onnx.ModelProto()
+    original.CopyFrom(model)
+    fold_constants(model)
+    channels_first(model)
+    (graph_input,) = model.graph.input
+    shape = picture_shape(path, graph_input)
+    remove_identities(model)
     fold_pads(model)
+    _require_equal(path, original, model, shape)
+    return _imported(path, model, shape, notices)
+
+
+def _require_equal(
+    path: Path, original: onnx.ModelProto, model: onnx.ModelProto, shape: tuple[int, ...]
+) -> None:
+    """Compare the rewritten network with the one that was read, on a random picture."""
+    picture = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    name = model.graph.input[0].name
+    dims = original.graph.input[0].type.tensor_type.shape.dim
+    moved = [d.dim_value for d in dims] != list(shape)
+    expected = run_model(original, {name: np.moveaxis(picture, 1, 3) if moved else picture})
+    found = run_model(model, {name: picture})
+    if expected is None:
+        return  # calibration says what onnxruntime refuses
+    wrong = [0] if found is None else list(differences(found, expected))
+    for index in wrong[:1]:
+        raise FrontendError(
+            f"{path}: output {model.graph.output[index].name!r} is no longer what onnxruntime "
+            "computes after constants were folded",
+            hint=FAULT,
+        )
+
+
+def _imported(
+    path: Path, model: onnx.ModelProto, shape: tuple[int, int, int, int], notices: Sequence[str]
+) -> Network:
+    graph_input = model.graph.input[0]
     values = [value for node in model.graph.node for value in node.output if value]
     tracked = onnx.ModelProto()
     tracked.CopyFrom(model)
@@ -111,7 +162,8 @@ def operator_names(values: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _read(path: Path) -> onnx.ModelProto:
+def read_model(path: Path) -> onnx.ModelProto:
+    """Read and check an ONNX file; raise ``FrontendError`` if it is missing, damaged or foreign."""
     if not path.is_file():
         found = "not a file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {found}", hint="expected an ONNX network (*.onnx)")
@@ -139,49 +191,6 @@ def _read(path: Path) -> onnx.ModelProto:
             hint="export it again, without operators of another framework or opset",
         ) from cause
     return model
-
-
-def _fix_batch(path: Path, model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto, list[str]]:
-    constants = {initializer.name for initializer in model.graph.initializer}
-    inputs = [i for i in model.graph.input if i.name not in constants]
-    if len(inputs) != 1:
-        found = ", ".join(i.name for i in inputs) or "none"
-        raise FrontendError(
-            f"{path}: inputs are {found}; expected exactly one picture input",
-            hint="export the network with the picture as its only input, all others as constants",
-        )
-    notices = []
-    dims = inputs[0].type.tensor_type.shape.dim
-    if len(dims) == 4 and dims[0].dim_value < 1:
-        symbol = dims[0].dim_param or "?"
-        dims[0].Clear()
-        dims[0].dim_value = 1
-        notices.append(f"{inputs[0].name}: dynamic batch dimension {symbol!r} fixed to 1")
-        del model.graph.value_info[:]  # shapes inferred for the old batch
-        for output in model.graph.output:
-            output.type.tensor_type.ClearField("shape")
-    return inputs[0], notices
-
-
-def _picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int, int]:
-    tensor = value.type.tensor_type
-    dims = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    ]
-    text = ", ".join(str(d) for d in dims)
-    if any(not isinstance(d, int) or d < 1 for d in dims):
-        raise FrontendError(
-            f"{path}: input {value.name} has the dynamic shape [{text}]; only the batch may vary",
-            hint="export with a fixed height and width",
-        )
-    if tensor.elem_type != onnx.TensorProto.FLOAT or len(dims) != 4 or dims[0] != 1:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-        raise FrontendError(
-            f"{path}: input {value.name} is {kind}[{text}], "
-            "expected float[1, channels, height, width]",
-            hint="export it with one float32 picture, channels first, as its input",
-        )
-    return (1, int(dims[1]), int(dims[2]), int(dims[3]))
 
 
 def _renamed(

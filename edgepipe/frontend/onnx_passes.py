@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx
-from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import helper
 
-
-def inline_constants(model: onnx.ModelProto) -> None:
-    """Turn Constant nodes into initialisers, so that every importer path sees plain constants."""
-    kept = []
-    for node in model.graph.node:
-        tensors = [a.t for a in node.attribute if a.name == "value"]
-        if node.op_type == "Constant" and tensors:
-            constant = model.graph.initializer.add()
-            constant.CopyFrom(tensors[0])
-            constant.name = node.output[0]
-        else:
-            kept.append(node)
-    _set_nodes(model, kept)
+from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes
 
 
 def fold_pads(model: onnx.ModelProto) -> None:
@@ -31,7 +16,7 @@ def fold_pads(model: onnx.ModelProto) -> None:
     removed.
     """
     graph = model.graph
-    constants = {i.name: i for i in graph.initializer}
+    constants = constants_of(graph)
     pads = {node.output[0]: node for node in graph.node if node.op_type == "Pad"}
     for node in graph.node:
         pad = pads.get(node.input[0]) if node.op_type == "Conv" else None
@@ -46,7 +31,7 @@ def fold_pads(model: onnx.ModelProto) -> None:
         node.input[0] = pad.input[0]
     read = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
     unread = [name for name in pads if name not in read]
-    _set_nodes(model, [node for node in graph.node if node.output[0] not in unread])
+    set_nodes(graph, [node for node in graph.node if node.output[0] not in unread])
 
 
 def _zero_border(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> list[int] | None:
@@ -58,24 +43,14 @@ def _zero_border(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -
         or _text(node, "mode", "constant") != "constant"
     ):
         return None
-    if names[2] and (names[2] not in constants or np.any(_array(constants[names[2]]))):
+    if names[2] and (names[2] not in constants or np.any(array_of(constants[names[2]]))):
         return None
-    amounts = [int(v) for v in _array(constants[names[1]]).reshape(-1)]
+    amounts = [int(v) for v in array_of(constants[names[1]]).reshape(-1)]
     if len(amounts) != 8 or min(amounts) < 0 or any(amounts[:2] + amounts[4:6]):
         return None
     return [*amounts[2:4], *amounts[6:8]]
 
 
-def _array(tensor: onnx.TensorProto) -> NDArray[np.generic]:
-    return np.asarray(numpy_helper.to_array(tensor))
-
-
 def _text(node: onnx.NodeProto, name: str, default: str) -> str:
     found = [a.s.decode() for a in node.attribute if a.name == name]
     return str(found[0]) if found else default
-
-
-def _set_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)

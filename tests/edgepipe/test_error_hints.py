@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "dynamic size": (
         lambda f: load_network(network(f, shape=(1, 3, "h", 8))),
-        "export with a fixed height and width",
+        "give the size of the picture, or export with a fixed height and width",
     ),
     "double input": (
         lambda f: load_network(network(f, kind=TensorProto.DOUBLE)),

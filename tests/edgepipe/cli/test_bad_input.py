@@ -21,9 +21,12 @@ from onnx import TensorProto, helper
 from small_networks import classifier
 
 
-def dynamic_size(path):
+def other_channels(path):
+    """The description's order says that there are three channels, the network's input says one."""
     model = classifier()
-    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "h"
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    dims[1].dim_value = 1
+    dims[2].dim_param = "h"
     onnx.save(model, path)
 
 
@@ -53,7 +56,7 @@ BAD_NETWORKS = {
     "corrupt": (lambda path: path.write_bytes(path.read_bytes()[:200] + b"\xff" * 64), "net.onnx"),
     "text": (lambda path: path.write_text("hello"), "net.onnx"),
     "empty": (lambda path: path.write_bytes(b""), "net.onnx"),
-    "dynamic size": (dynamic_size, "net.onnx"),
+    "other channels": (other_channels, "net.onnx"),
     "unsupported operator": (unsupported_operator, "NoSuchThing"),
     "invalid operator": (invalid_operator, "not a valid ONNX model"),
 }

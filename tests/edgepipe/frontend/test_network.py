@@ -90,7 +90,8 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
         (empty, "empty.onnx: contains no ONNX graph"),
         (
             saved(one_node("Relu", [1, 3, "h", 16]), tmp_path, "dynamic.onnx"),
-            "dynamic.onnx: input x has the dynamic shape [1, 3, h, 16]; only the batch may vary",
+            "dynamic.onnx: input x has the dynamic shape [1, 3, h, 16]; "
+            "its height and width are unknown",
         ),
         (
             saved(one_node("Relu", [2, 3, 8, 8]), tmp_path, "batch.onnx"),

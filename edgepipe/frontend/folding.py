@@ -1,0 +1,274 @@
+"""Fold what does not depend on the picture: shapes, and operators on constants."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.frontend.onnx_graph import constants_of, remove_unread, set_nodes, shape_of
+
+# Operators whose result is not a function of their inputs.
+_RANDOM = frozenset(
+    [
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    ]
+)
+_MOST_BYTES = 1 << 28  # of one folded value
+_LARGE = 4096  # elements: constants above this are data, never the shape of something
+
+
+def fold_constants(model: onnx.ModelProto) -> None:
+    """Replace all values that are the same for every picture by initialisers.
+
+    before   Shape(x) -> Gather(0) -> Concat(-1) -> Reshape(x)        (x has a static shape)
+    after    Reshape(x, [1, -1])
+
+    Shapes come from onnx's inference, values from onnxruntime. Branches of ``If`` with a constant
+    condition are taken. What cannot be computed stays. ``value_info`` holds every shape that was
+    inferred.
+    """
+    _constant_inputs(model)
+    while True:
+        infer_shapes(model)
+        changed = _fold_shapes(model) + _take_branches(model) + _fold_nodes(model)
+        if not changed:
+            break
+    remove_unread(model.graph)
+
+
+def infer_shapes(model: onnx.ModelProto) -> None:
+    """Write the static shapes that follow from the input into ``value_info``."""
+    skeleton = onnx.ModelProto()
+    skeleton.CopyFrom(_without_data(model))
+    try:
+        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+    except Exception:  # a shape that contradicts another one: the importer will say what is wrong
+        return
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(inferred.graph.value_info)
+
+
+def _without_data(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy whose large constants are inputs: only their shapes matter."""
+    copy = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    copy.graph.name = "shapes"
+    copy.graph.node.extend(model.graph.node)
+    copy.graph.output.extend(model.graph.output)
+    inputs = {value.name: value for value in model.graph.input}
+    for constant in model.graph.initializer:
+        if np.prod(constant.dims, dtype=np.int64) > _LARGE:
+            inputs[constant.name] = helper.make_tensor_value_info(
+                constant.name, constant.data_type, list(constant.dims)
+            )
+        else:
+            copy.graph.initializer.add().CopyFrom(constant)
+    copy.graph.input.extend(inputs.values())
+    copy.functions.extend(model.functions)
+    return copy
+
+
+def _constant_inputs(model: onnx.ModelProto) -> None:
+    """Drop inputs that have an initialiser: their value is the default, and nobody passes them."""
+    constants = {constant.name for constant in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in constants]
+    copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
+    del model.graph.input[:]
+    model.graph.input.extend(copies)
+
+
+def _fold_shapes(model: onnx.ModelProto) -> int:
+    """Replace ``Shape`` and ``Size`` of values with a known shape."""
+    graph = model.graph
+    shapes = _shapes(model)
+    kept: list[onnx.NodeProto] = []
+    for node in graph.node:
+        shape = shapes.get(node.input[0]) if node.op_type in ("Shape", "Size") else None
+        if shape is None:
+            kept.append(node)
+            continue
+        found = np.array(shape, np.int64)
+        if node.op_type == "Size":
+            found = np.array(found.prod(), np.int64)
+        else:
+            bounds = {a.name: a.i for a in node.attribute}
+            found = found[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        graph.initializer.append(numpy_helper.from_array(found, node.output[0]))
+    folded = len(graph.node) - len(kept)
+    set_nodes(graph, kept)
+    return folded
+
+
+def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    known = {c.name: tuple(c.dims) for c in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.value_info):
+        shape = shape_of(value)
+        if shape is not None:
+            known[value.name] = shape
+    return known
+
+
+def _take_branches(model: onnx.ModelProto) -> int:
+    """Replace every ``If`` whose condition is constant by the nodes of its branch."""
+    graph = model.graph
+    constants = constants_of(graph)
+    kept: list[onnx.NodeProto] = []
+    taken = 0
+    for node in graph.node:
+        condition = constants.get(node.input[0]) if node.op_type == "If" and node.input else None
+        if condition is None:
+            kept.append(node)
+            continue
+        taken += 1
+        wanted = "then_branch" if bool(numpy_helper.to_array(condition).all()) else "else_branch"
+        branch = next(a.g for a in node.attribute if a.name == wanted)
+        prefix = f"{node.output[0]}/"
+        own = {value for inner in branch.node for value in inner.output if value}
+        own |= {constant.name for constant in branch.initializer}
+        for constant in branch.initializer:
+            graph.initializer.add().CopyFrom(constant)
+            graph.initializer[-1].name = prefix + constant.name
+        for inner in branch.node:
+            kept.append(_renamed(inner, own, prefix))
+        for mine, value in zip(node.output, branch.output, strict=True):
+            source = prefix + value.name if value.name in own else value.name
+            kept.append(helper.make_node("Identity", [source], [mine]))
+    if taken:
+        set_nodes(graph, kept)
+    return taken
+
+
+def _renamed(node: onnx.NodeProto, names: Container[str], prefix: str) -> onnx.NodeProto:
+    copy = onnx.NodeProto.FromString(node.SerializeToString())
+    for values in (copy.input, copy.output):
+        for index, value in enumerate(values):
+            if value in names:
+                values[index] = prefix + value
+    for attribute in copy.attribute:
+        if attribute.HasField("g"):
+            inner = [_renamed(n, names, prefix) for n in attribute.g.node]
+            set_nodes(attribute.g, inner)
+    return copy
+
+
+def _fold_nodes(model: onnx.ModelProto) -> int:
+    """Compute the nodes that read only constants, and drop them; return how many."""
+    graph = model.graph
+    constants = constants_of(graph)
+    sizes = _sizes(model)
+    known = set(constants)
+    folding: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if _is_foldable(node, known) and _fits(node, sizes):
+            folding.append(node)
+            known.update(value for value in node.output if value)
+    if not folding:
+        return 0
+    values = _computed(model, folding, constants)
+    folded = [n for n in folding if all(value in values for value in n.output if value)]
+    done = {id(node) for node in folded}
+    for node in folded:
+        for value in filter(None, node.output):
+            graph.initializer.append(numpy_helper.from_array(values[value], value))
+    set_nodes(graph, [node for node in graph.node if id(node) not in done])
+    return len(folded)
+
+
+def _is_foldable(node: onnx.NodeProto, known: Container[str]) -> bool:
+    return (
+        node.op_type not in _RANDOM
+        and not node.op_type.startswith("Sequence")
+        and not any(a.HasField("g") for a in node.attribute)
+        and all(value in known for value in node.input if value)
+        and any(node.output)
+    )
+
+
+def _sizes(model: onnx.ModelProto) -> dict[str, int]:
+    """Return the bytes of values of a known shape, 8 for each element."""
+    return {name: 8 * int(np.prod(shape, dtype=float)) for name, shape in _shapes(model).items()}
+
+
+def _fits(node: onnx.NodeProto, sizes: dict[str, int]) -> bool:
+    """Whether the results are known to be small; those of unknown size wait for another round."""
+    if node.op_type == "Constant":
+        return True
+    return all(sizes.get(value, _MOST_BYTES + 1) <= _MOST_BYTES for value in node.output if value)
+
+
+def _computed(
+    model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], constants: dict[str, TensorProto]
+) -> dict[str, NDArray[np.generic]]:
+    """Return what ``nodes`` make of constants; if one fails, what those before it make."""
+    nodes = list(nodes)
+    while nodes:
+        values = _run(model, nodes, constants)
+        if values is not None:
+            return values
+        if len(nodes) == 1:
+            return {}
+        nodes = nodes[: len(nodes) // 2]
+    return {}
+
+
+def _run(
+    model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: dict[str, TensorProto]
+) -> dict[str, NDArray[np.generic]] | None:
+    made = [value for node in nodes for value in node.output if value]
+    read = dict.fromkeys(value for node in nodes for value in node.input if value in constants)
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.graph.name = "constants"
+    part.graph.node.extend(nodes)
+    part.graph.initializer.extend(constants[value] for value in read)
+    part.graph.output.extend(onnx.ValueInfoProto(name=value) for value in made)
+    results = run_model(part, {})
+    if results is None or not all(isinstance(result, np.ndarray) for result in results):
+        return None
+    return dict(zip(made, results, strict=True))
+
+
+def run_model(
+    model: onnx.ModelProto, inputs: dict[str, NDArray[np.generic]]
+) -> list[NDArray[np.generic]] | None:
+    """Run a model in onnxruntime as it is written, without optimisation; None if it cannot run.
+
+    ``inputs`` and the results have the dtypes and shapes of the model's.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        results: list[NDArray[np.generic]] = session.run(None, inputs)
+    except Exception:  # onnxruntime's exceptions have no common base
+        return None
+    return results
+
+
+def differences(
+    found: Iterable[NDArray[np.generic]], expected: Iterable[NDArray[np.generic]]
+) -> Iterator[int]:
+    """Yield the positions of results that differ in shape, or by more than rounding in float32.
+
+    ``found`` and ``expected`` are arrays of any shapes and dtypes, in the same order.
+    """
+    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one.shape != other.shape or not np.allclose(
+            one,
+            other,
+            rtol=1e-3,
+            atol=1e-4 * (1 + float(np.abs(other).max(initial=0))),
+            equal_nan=True,
+        ):
+            yield index

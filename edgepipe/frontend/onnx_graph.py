@@ -1,0 +1,64 @@
+"""Small readers and writers of ONNX graphs that the front end's rewrites share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+
+def constants_of(graph: onnx.GraphProto) -> dict[str, TensorProto]:
+    """Return the initialisers by name."""
+    return {constant.name: constant for constant in graph.initializer}
+
+
+def array_of(tensor: TensorProto) -> NDArray[np.generic]:
+    """Return a constant as an array of its own dtype and shape."""
+    return np.asarray(numpy_helper.to_array(tensor))
+
+
+def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """Return the static shape of a tensor, or None if it is unknown or dynamic."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    if any(not d.HasField("dim_value") or d.dim_value < 0 for d in tensor.shape.dim):
+        return None
+    return tuple(int(d.dim_value) for d in tensor.shape.dim)
+
+
+def set_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Replace all nodes; ``nodes`` may be some of those that the graph has."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def remove_unread(graph: onnx.GraphProto) -> None:
+    """Remove nodes and initialisers that no output depends on."""
+    needed = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if any(value in needed for value in node.output if value):
+            needed.update(values_read(node))
+            kept.append(node)
+    if len(kept) < len(graph.node):
+        set_nodes(graph, reversed(kept))
+    constants = [c for c in graph.initializer if c.name in needed]
+    if len(constants) < len(graph.initializer):
+        copies = [TensorProto.FromString(c.SerializeToString()) for c in constants]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
+
+
+def values_read(node: onnx.NodeProto) -> set[str]:
+    """Return the values that a node reads, also inside its subgraphs."""
+    found = {value for value in node.input if value}
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            for inner in attribute.g.node:
+                found |= values_read(inner)
+    return found

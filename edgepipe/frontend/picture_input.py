@@ -1,0 +1,133 @@
+"""The input of an ONNX network: one float picture, its size fixed, its channels first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto
+
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.onnx_graph import set_nodes
+
+Size = tuple[int, int, int]
+"""Channels, height and width."""
+
+
+def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[str]:
+    """Fix the dynamic dimensions of the only input; return a sentence about each.
+
+    The batch becomes 1, and channels, height and width what ``picture`` says. Inputs that have an
+    initialiser count as constants. Raises ``FrontendError`` for other inputs than one.
+    """
+    constants = {constant.name for constant in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in constants]
+    if len(kept) != 1:
+        found = ", ".join(value.name for value in kept) or "none"
+        raise FrontendError(
+            f"{path}: inputs are {found}; expected exactly one picture input",
+            hint="export the network with the picture as its only input, all others as constants",
+        )
+    (value,) = copies = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in kept]
+    del model.graph.input[:]
+    model.graph.input.extend(copies)
+    value = model.graph.input[0]
+    dims = value.type.tensor_type.shape.dim
+    if len(dims) != 4:
+        return []
+    notices = []
+    sizes = (1, *picture) if picture else (1,)
+    if picture and is_channels_last(model, value):
+        channels, height, width = picture
+        sizes = (1, height, width, channels)
+    names = _NAMES_LAST if sizes[1:] != picture and len(sizes) == 4 else _NAMES
+    for name, dim, size in zip(names, dims, sizes, strict=False):
+        if dim.dim_value < 1:
+            symbol = dim.dim_param or "?"
+            dim.Clear()
+            dim.dim_value = size
+            notices.append(f"{value.name}: dynamic {name} {symbol!r} fixed to {size}")
+    if notices:  # other shapes were inferred for the dynamic size
+        del model.graph.value_info[:]
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+    return notices
+
+
+_NAMES = ("batch dimension", "channels", "height", "width")
+_NAMES_LAST = ("batch dimension", "height", "width", "channels")
+_TO_CHANNELS_FIRST = [0, 3, 1, 2]
+
+
+def is_channels_last(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> bool:
+    """Whether all that reads the input are transpositions from [n, h, w, c] to [n, c, h, w]."""
+    readers = [node for node in model.graph.node if value.name in node.input]
+    return bool(readers) and all(_moves_channels_first(node) for node in readers)
+
+
+def channels_first(model: onnx.ModelProto) -> None:
+    """Let an input [1, h, w, c] that is transposed at once be [1, c, h, w] instead."""
+    value = model.graph.input[0]
+    dims = value.type.tensor_type.shape.dim
+    if len(dims) != 4 or not is_channels_last(model, value):
+        return
+    for node in model.graph.node:
+        if value.name in node.input:
+            node.op_type = "Identity"
+            del node.attribute[:]
+    moved = [dims[axis].dim_value for axis in _TO_CHANNELS_FIRST]
+    for dim, size in zip(dims, moved, strict=True):
+        dim.dim_value = size
+    remove_identities(model)
+
+
+def _moves_channels_first(node: onnx.NodeProto) -> bool:
+    perms = [list(a.ints) for a in node.attribute if a.name == "perm"]
+    return node.op_type == "Transpose" and perms == [_TO_CHANNELS_FIRST]
+
+
+def picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int, int]:
+    """Return the shape of the input; raise ``FrontendError`` unless it is one float picture."""
+    tensor = value.type.tensor_type
+    dims = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    ]
+    text = ", ".join(str(d) for d in dims)
+    if any(not isinstance(d, int) or d < 1 for d in dims):
+        raise FrontendError(
+            f"{path}: input {value.name} has the dynamic shape [{text}]; its height and width "
+            "are unknown",
+            hint="give the size of the picture, or export with a fixed height and width",
+        )
+    if tensor.elem_type != TensorProto.FLOAT or len(dims) != 4 or dims[0] != 1:
+        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise FrontendError(
+            f"{path}: input {value.name} is {kind}[{text}], "
+            "expected float[1, channels, height, width]",
+            hint="export it with one float32 picture, channels first, as its input",
+        )
+    return (1, int(dims[1]), int(dims[2]), int(dims[3]))
+
+
+def remove_identities(model: onnx.ModelProto) -> None:
+    """Let what reads the result of an Identity, or of a Dropout, read its input.
+
+    One that makes an output of the graph stays.
+    """
+    graph = model.graph
+    outputs = {output.name for output in graph.output}
+    source: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        for index, value in enumerate(node.input):
+            if value in source:
+                node.input[index] = source[value]
+        same = node.op_type == "Identity" or (
+            node.op_type == "Dropout" and len(node.input) < 3 and not any(node.output[1:])
+        )
+        if same and node.output[0] not in outputs:
+            source[node.output[0]] = node.input[0]
+        else:
+            kept.append(node)
+    if len(kept) < len(graph.node):
+        set_nodes(graph, kept)
