@@ -22,6 +22,7 @@ from edgepipe.quantize.weights import (
     as_weight,
     expected_error,
     input_rows,
+    longest_shift,
     quantise_factors,
     quantise_rows,
     require_no_overflow,
@@ -76,14 +77,18 @@ def integer_conv(
     real = np.hstack([own, *projected])
     scale = np.maximum(scale, np.abs(real).max(axis=1) / 127)
     gain = _gain(node, options)
-    rows, shift = quantise_rows(real / (gain * scale[:, None]))
+    factors = [factor for _, factor in node.residuals]
+    largest = np.abs(real).sum(axis=1) * 128 + np.abs(node.bias)
+    largest = largest + _largest_terms(inputs.residuals, factors)
+    longest = longest_shift(largest / (gain * scale))
+    rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     if node.residuals:
         factor = node.residuals[0][1]
         scale = snap(scale, inputs.residuals[0].scale * factor / gain, shift)
         scale = np.minimum(scale, node.activation.high / 127)
-        rows, shift = quantise_rows(real / (gain * scale[:, None]))
+        rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     unit = gain * scale * 2.0**-shift
-    terms = _terms(inputs.residuals, [factor for _, factor in node.residuals], unit)
+    terms = _terms(inputs.residuals, factors, unit)
     borders = np.cumsum([own.shape[1], *(part.shape[1] for part in projected)])[:-1]
     bias = node.bias / unit
     if options.bias_correction:
@@ -133,6 +138,8 @@ def integer_sum(
     smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
     smallest = np.where(np.isfinite(smallest), smallest, 1.0)
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
+    largest = (np.abs(node.bias) + _largest_terms(inputs, factors)) / (gain * scale)
+    shift = np.minimum(shift, longest_shift(largest))
     scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
     scale = np.minimum(scale, node.activation.high / 127)
     unit = gain * scale * 2.0**-shift
@@ -174,6 +181,12 @@ def integer_average_pool(
         groups=channels,
     )
     return layer, scale
+
+
+def _largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float | float:
+    """Return the largest magnitude that the residual terms can add up to, float64[channels]."""
+    pairs = zip(forms, factors, strict=True)
+    return sum((128 * np.abs(form.scale * factor) for form, factor in pairs), 0.0)
 
 
 def _terms(forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float) -> tuple[Term, ...]:

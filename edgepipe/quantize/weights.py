@@ -22,20 +22,25 @@ FAR_SHIFT = 22  # two instructions, for channels whose weights would otherwise v
 COARSE = 16  # a channel whose largest weight is below this counts as vanishing
 MANTISSA = 127
 MAX_FACTOR_SHIFT = 16
+ACCUMULATOR_LIMIT = 1 << 30
 
 
-def quantise_rows(rows: Float) -> tuple[NDArray[np.int64], Int32Array]:
+def quantise_rows(
+    rows: Float, longest: Int32Array | None = None
+) -> tuple[NDArray[np.int64], Int32Array]:
     """Round ``rows: float64[channels, n]``, in units of the output step, to int8 with a shift.
 
     Each row gets the one of two shifts around full use of int8 that has the smaller squared error,
-    so ``rows ~ quantised / 2**shift``. Returns int64[channels, n] within [-127, 127] and the
-    shifts.
+    so ``rows ~ quantised / 2**shift``, but no shift above ``longest: int32[channels]``. Returns
+    int64[channels, n] within [-127, 127] and the shifts.
     """
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
     # The largest shift at which nothing is clipped; one more halves the step and clips the largest.
     fitting = np.floor(np.log2(127.5 / safe)).astype(np.int64)
     limit = np.where(safe * 2.0**MAX_SHIFT < COARSE, FAR_SHIFT, MAX_SHIFT)
+    if longest is not None:
+        limit = np.minimum(limit, longest)
     best: tuple[Float, NDArray[np.int64], NDArray[np.int64]] | None = None
     for extra in (0, 1):
         shift = np.clip(fitting + extra, 0, limit)
@@ -54,6 +59,18 @@ def quantise_rows(rows: Float) -> tuple[NDArray[np.int64], Int32Array]:
     assert best is not None
     shift = np.where(largest > 0, best[2], 0)
     return best[1], shift.astype(np.int32)
+
+
+def longest_shift(largest: Float) -> Int32Array:
+    """Return the longest shift per channel at which no accumulator can exceed its limit.
+
+    ``largest: float64[channels]`` is what the accumulator can reach, in output steps. The shift
+    matters for channels that batch normalisation has switched off: their weights of 1e-8 would fill
+    int8 at a shift that carries an ordinary bias beyond int32. At this shift they vanish. A margin
+    of an eighth covers rounding, and the output scales that :func:`snap` moves.
+    """
+    fitting = np.floor(np.log2(ACCUMULATOR_LIMIT * 7 / 8 / np.maximum(largest, 1e-9)))
+    return np.clip(fitting, 0, FAR_SHIFT).astype(np.int32)
 
 
 def quantise_factors(factors: Float) -> Int32Array:
@@ -82,7 +99,7 @@ def require_no_overflow(
     for factor in factors:
         bound = bound + 128 * np.abs(factor.astype(np.int64))
     worst = int(bound.max())
-    if worst >= 1 << 30:
+    if worst >= ACCUMULATOR_LIMIT:
         raise QuantizeError(
             f"{name}: an accumulator could reach {worst}, beyond the 2**30 that int32 allows",
             hint="the ranges seen in calibration are implausible; check the frames",

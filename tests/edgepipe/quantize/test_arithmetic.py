@@ -15,6 +15,7 @@ from edgepipe.quantize.leaky import gain_of, leaky, slope_of, steps_for
 from edgepipe.quantize.resampling import resize_matrices
 from edgepipe.quantize.thresholds import RULES
 from edgepipe.quantize.weights import (
+    longest_shift,
     quantise_factors,
     quantise_rows,
     require_no_overflow,
@@ -84,6 +85,16 @@ def test_a_row_of_zeros_has_shift_zero() -> None:
     quantised, shift = quantise_rows(np.zeros((2, 4)))
     assert not quantised.any()
     assert shift.tolist() == [0, 0]
+
+
+def test_a_shift_is_no_longer_than_the_accumulator_allows() -> None:
+    rows = np.array([[1e-8, -1e-8], [0.5, 0.25]])
+    longest = longest_shift(np.array([3000.0, 300.0]))
+    assert longest.tolist() == [18, 21]
+    quantised, shift = quantise_rows(rows, longest)
+    assert shift.tolist() == [18, 7]
+    assert quantised.tolist() == [[0, 0], [64, 32]]
+    assert longest_shift(np.array([0.0, 1e12])).tolist() == [22, 0]
 
 
 @given(st.floats(-8e6, 8e6))

@@ -175,7 +175,23 @@ def _picture_stays_float(b: small_networks.Builder) -> None:
     b.conv("soft", "result", (4, 3, 3, 3))
 
 
-@pytest.mark.parametrize("make", [_table_then_reshape, _table_then_split, _picture_stays_float])
+def _dead_channels(b: small_networks.Builder) -> None:
+    """Batch normalisation has switched channels off: their weights are 1e-8, their biases not."""
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    x = b.node("Mul", [x, b.constant("loud", np.full((1, 8, 1, 1), 40, np.float32))], "louder")
+    gains = np.array([1, 1e-8, 1, 1e-8, 1, 1, 0, 1], np.float32).reshape(1, 8, 1, 1)
+    y = b.conv(x, "second", (8, 8, 3, 3), pads=[1] * 4)
+    y = b.node("Mul", [y, b.constant("gains", gains)], "scaled")
+    y = b.node("Add", [y, b.constant("shift", np.full((1, 8, 1, 1), 0.7, np.float32))], "shifted")
+    x = b.node("Add", [y, x], "sum")
+    bounds = [b.constant("low", np.float32(0)), b.constant("high", np.float32(6))]
+    x = b.node("Clip", [x, *bounds], "clipped")
+    b.conv(x, "result", (4, 8, 3, 3))
+
+
+@pytest.mark.parametrize(
+    "make", [_table_then_reshape, _table_then_split, _picture_stays_float, _dead_channels]
+)
 def test_an_unusual_order_of_operators_is_quantised(
     make: Callable[[small_networks.Builder], None], tmp_path: Path
 ) -> None:
