@@ -20,13 +20,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Marks of tests that take long. Their files start first, the longest before the others, so that no
-# worker is alone with one at the end.
+# Marks of slow tests. Their files start first, the longest before the others, so that no worker
+# runs one alone at the end.
 _LONG = ("board", "models", "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by file, those with long tests first."""
+    """Sort by file, files with slow tests first."""
     rank = {item.path: len(_LONG) for item in items}
     for item in items:
         for place, mark in enumerate(_LONG):

@@ -30,7 +30,7 @@ class Text:
 
 
 def python_texts() -> Iterator[Text]:
-    """Yield the texts of all errors that Python sources construct, and of what they advise."""
+    """Yield the texts of all errors and hints in the Python sources."""
     for path, module in _modules():
         for node in ast.walk(module):
             if isinstance(node, ast.Call):
@@ -75,7 +75,7 @@ def _python(path: Path, value: ast.expr, *, is_hint: bool) -> Iterator[Text]:
             yield from _python(path, side, is_hint=is_hint)
     elif isinstance(value, ast.Tuple | ast.List):
         tables = [e for e in value.elts if isinstance(e, ast.Tuple | ast.List)]
-        for entry in tables or value.elts[-1:]:  # the last of a row is its text
+        for entry in tables or value.elts[-1:]:  # the last entry of a row is its text
             yield from _python(path, entry, is_hint=is_hint)
     elif isinstance(value, ast.Dict):
         for entry in value.values:
@@ -103,7 +103,7 @@ def _modules() -> tuple[tuple[Path, ast.Module], ...]:
 
 @cache
 def _constants() -> dict[str, list[tuple[Path, ast.expr]]]:
-    """Return what is assigned to the constants of all modules, by name."""
+    """Return the values assigned to the constants of all modules, by name."""
     found: dict[str, list[tuple[Path, ast.expr]]] = {}
     for path, module in _modules():
         for node in module.body:
@@ -117,7 +117,7 @@ def _constants() -> dict[str, list[tuple[Path, ast.expr]]]:
 
 @cache
 def _locals(path: Path) -> dict[str, list[tuple[Path, ast.expr]]]:
-    """Return what functions of a module assign to their names, by name."""
+    """Return the values that a module's functions assign to local names, by name."""
     found: dict[str, list[tuple[Path, ast.expr]]] = {}
     for node in ast.walk(dict(_modules())[path]):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -149,7 +149,7 @@ def cpp_texts() -> Iterator[Text]:
 
 
 def literals(path: Path) -> Iterator[Text]:
-    """Yield the string literals of one C++ source, adjacent ones joined, comments left out."""
+    """Yield the string literals of one C++ source, adjacent ones joined, without comments."""
     source = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
     for found in re.finditer(rf"{_LITERAL}(?:\s*{_LITERAL})*", source):
         whole = "".join(re.findall(_LITERAL, found[0]))

@@ -1,4 +1,4 @@
-"""Signals in the middle of calls: what a test interrupts must end within 50 ms."""
+"""Signals in the middle of calls: an interrupted call must end within 50 ms."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SOON_S = 0.05  # how late an interrupt may be seen
 
 
 class AlarmError(Exception):
-    """What the tests' signal handler raises."""
+    """The exception of the tests' signal handler."""
 
 
 @contextlib.contextmanager
 def paused(process: int) -> Iterator[None]:
-    """Stop a session's process over there, so that a call to it takes as long as the block."""
+    """Stop a session's process on the server, so that a call to it takes as long as the block."""
     os.kill(process, signal.SIGSTOP)
     try:
         yield
@@ -85,7 +85,7 @@ class Storm:
                 return result
 
     def after(self, delay_s: float) -> float:
-        """Interrupt what runs in ``delay_s``; return when that is."""
+        """Interrupt the running code in ``delay_s``; return the time of the interrupt."""
         self._armed = True
         signal.setitimer(signal.ITIMER_REAL, delay_s)
         return time.monotonic() + delay_s

@@ -1,4 +1,4 @@
-"""A client of an RPC server that runs a bundle without an end, to be killed by a test."""
+"""A client of an RPC server that runs a bundle endlessly until a test kills it."""
 
 from __future__ import annotations
 

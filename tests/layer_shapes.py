@@ -21,7 +21,7 @@ RESNET_18 = {
     "C10": (14, 256, 512, 1, 0, 2),
     "C11": (7, 512, 512, 3, 1, 1),
 }
-# extent, channels, stride; 16 channels a group, 3x3, padding 1
+# extent, channels, stride; 16 channels per group, 3x3, padding 1
 GROUPED = [
     (112, 32, 1), (112, 64, 2), (56, 128, 1), (56, 128, 2), (28, 256, 1),
     (28, 256, 2), (14, 512, 1), (14, 512, 2), (7, 1024, 1),

@@ -1,4 +1,4 @@
-"""Programs that tests need, installed or built here; a test never skips silently."""
+"""Programs that tests need, installed or built here; a test is never skipped silently."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def tensor(name: str, dtype: str, shape: tuple[int, ...], layout: str = "nchw") 
 
 
 BODY_CYCLES = ACCELERATOR.clock_hz // 100
-"""What the manifest says of the second stage, 10 ms; only timed runs take notice."""
+"""The manifest's time of the second stage, 10 ms; only timed runs use it."""
 
 
 def compile_files(network: Network, architectures: Sequence[str] = ARCHITECTURES) -> Files:
@@ -173,7 +173,7 @@ def write_bundle(
 ) -> Path:
     """Write a bundle of STAGES; ``golden`` holds arrays by tensor name, inputs among them.
 
-    With the files of ``compile_fallback`` among ``files``, the VTA stage has its fallback.
+    If ``files`` includes those of ``compile_fallback``, the VTA stage has its fallback.
     """
     has_fallback = any(name.startswith(FALLBACK) for name in files)
     stages = [

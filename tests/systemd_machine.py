@@ -66,7 +66,7 @@ class SystemdMachine:
         self.units = folder / "units"
         self.units.mkdir(parents=True)
         (folder / "etc").mkdir()
-        # The user and the group that board/setup.sh makes.
+        # The user and the group that board/setup.sh creates.
         for file, entry in (
             ("passwd", "edgepipe:x:990:990::/nonexistent:/usr/sbin/nologin\n"),
             ("group", "edgepipe:x:990:\n"),
@@ -77,7 +77,7 @@ class SystemdMachine:
         for target in TARGETS:
             text = f"[Unit]\nDescription={target}\nDefaultDependencies=no\n"
             (self.units / f"{target}.target").write_text(text)
-        # There is no journal: what units say goes into a file.
+        # There is no journal: the units' output goes to a file.
         (self.units / "service.d").mkdir()
         log = f"[Service]\nStandardOutput=append:{folder}/log\nStandardError=inherit\n"
         (self.units / "service.d/log.conf").write_text(log)
@@ -121,7 +121,7 @@ class SystemdMachine:
         return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60)
 
     def must(self, *words: str | Path) -> str:
-        """Run a command that has to succeed; return its output."""
+        """Run a command that must succeed; return its output."""
         done = self.run(*words)
         assert done.returncode == 0, (words, done.stderr, self.log())
         return done.stdout
@@ -131,7 +131,7 @@ class SystemdMachine:
         return self.must("systemctl", "show", "--value", "-p", name, unit).strip()
 
     def log(self) -> str:
-        """Return the last of what the units said."""
+        """Return the end of the units' output."""
         return (self.folder / "log").read_text(errors="replace")[-4000:]
 
     def cut_power(self) -> None:
@@ -178,7 +178,7 @@ def eventually(condition: Callable[[], bool], what: str, *, within_s: float = 20
 
 
 def installed_unit(root: Path, *, cores: str) -> str:
-    """Return board/edgepipe.service as setup.sh installs it, without what only a board has."""
+    """Return board/edgepipe.service as setup.sh installs it, without the parts for boards only."""
     text = (resources.folder("board") / "edgepipe.service").read_text()
     text = text.replace("ConditionPathExists=/run/edgepipe/bitstream.json\n", "")
     return text.replace("@ROOT@", str(root)).replace("@CORES@", cores)

@@ -1,4 +1,4 @@
-"""The soak on this machine: its account, its end by Ctrl-C, and what it calls a violation."""
+"""The soak on this machine: its account, its end by Ctrl-C, and what counts as a violation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Deploying(OnBoard):
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a small bundle with a VTA stage, whose device hangs now and then."""
+    """Build a small bundle with a VTA stage, whose device hangs occasionally."""
     built("edgepipe-cam")
     return build_small_bundle(tmp_path_factory.mktemp("soak"), board="ultra96")
 

@@ -24,7 +24,7 @@ def documented(program: str) -> set[tuple[str, str]]:
 
 
 def listed(program: str) -> set[tuple[str, str]]:
-    """Return the same as the program tells it."""
+    """Return the same as the program lists it."""
     command = [built(program), "--gtest_list_tests", "--gtest_filter=*Conformance*"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     found = set()

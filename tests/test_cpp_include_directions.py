@@ -38,7 +38,7 @@ def room_of_public(header: PurePosixPath) -> str:
 
 
 def files() -> dict[str, list[Path]]:
-    """Return the sources and headers of every room, its public headers included."""
+    """Return the sources and headers of every room, including its public headers."""
     found: dict[str, list[Path]] = {}
     for path in sorted([*SOURCES.rglob("*.h"), *SOURCES.rglob("*.cc")]):
         found.setdefault(path.parent.relative_to(SOURCES).as_posix(), []).append(path)
@@ -92,7 +92,7 @@ def test_the_directions_have_no_cycle() -> None:
 
 
 def test_a_public_header_includes_public_headers_only() -> None:
-    # What a program outside this repository compiles: the standard library and these.
+    # A program outside this repository has only the standard library and these.
     for path in PUBLIC.rglob("*.h"):
         internal = [header for header in includes(path) if header.parts[0] != "edgepipe"]
         assert not internal, f"{path.name} includes {internal}"

@@ -18,7 +18,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 ERRORS = {name for name in errors.__all__ if isinstance(getattr(errors, name), type)}
 ARRAY = re.compile(r"\b(?:NDArray|ndarray|\w*Array|Frame|Picture|Float)\b")
-# int8[n, c, h, w], [channels], or words where the shape is a port's, a tensor's or a parameter's.
+# int8[n, c, h, w], [channels], or words if the shape is that of a port, a tensor or a parameter.
 SHAPE = re.compile(r"\[[^\]]*\]|shapes?\b")
 QUANTITY = re.compile(
     r"(?:timeout|deadline|delay|clock|freq|frequency|latency|duration|interval|elapsed|rate"
@@ -57,7 +57,7 @@ def text_of(node: ast.expr | None) -> str:
 
 
 def raised(function: Function) -> set[str]:
-    """Return the errors of edgepipe that a function's own code raises."""
+    """Return edgepipe's errors that a function's own code raises."""
     found, pending = set(), list[ast.AST](function.body)
     while pending:
         node = pending.pop()

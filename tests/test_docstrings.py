@@ -60,9 +60,9 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
 
 
 def explains_itself(declaration: header_pages.Declaration, top: str) -> bool:
-    """Return whether a declaration has a comment: above, behind, on its fields, or in the header's.
+    """Return whether a declaration has a comment: beside it, on its fields, or in the header's.
 
-    A macro, and a member that is defined behind its class, need none.
+    A macro, and a member that is defined after its class, need none.
     """
     is_record = re.match(r"(struct|enum)\b", declaration.code) is not None
     return (

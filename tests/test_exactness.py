@@ -1,6 +1,6 @@
 """Integer Relax on stock TVM defines the bits; everything else must equal it exactly.
 
-For every network: the bundle as it is placed by default (VTA stages on the simulator), the bundle
+For every network: the bundle with default placement (VTA stages on the simulator), the bundle
 with every operator on ARM (kernels of the host, and of boards under qemu-user), and other cuts.
 """
 
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.models, pytest.mark.sim]
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A quantised network, frames to run, and what integer Relax makes of them."""
+    """A quantised network, frames to run, and the outputs of integer Relax for them."""
 
     options: BuildOptions
     quantized: QuantizedNetwork = field(repr=False)

@@ -1,4 +1,4 @@
-"""The examples run as their own texts say, from the repository's folder."""
+"""The examples run as their own texts describe, from the repository's folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture(scope="module")
 def nanodet(readme: tuple[Path, str]) -> Path:
-    """Return the bundle that the README builds, which is that of `make demo`."""
+    """Return the bundle that the README builds, the same as that of `make demo`."""
     return readme[0] / "nanodet.edgepipe"
 
 

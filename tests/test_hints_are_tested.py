@@ -1,6 +1,6 @@
-"""Every hint stands in a test that provokes its error: in an assertion, or in a row of its cases.
+"""Every hint is in a test that provokes its error: in an assertion, or in a row of its cases.
 
-A text in a plain list does not count, since nothing would show that the code still gives it.
+A text in a plain list does not count, because it does not prove that the code still gives it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cache
 import pytest
 from hint_texts import ROOT, Text, cpp_hints, python_texts, shell_hints
 
-LEAST_PART = 8  # characters of a constant part between two values that a test must repeat
+LEAST_PART = 8  # characters of a constant part that a test must repeat
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ASSERTION = re.compile(r"\b(?:EXPECT|ASSERT)_\w+\(")
 ASSERTING = ("assert", "match", "raises", "refused", "unchanged")
 
 
 def asserted(module: ast.Module) -> Iterator[str]:
-    """Yield the texts of a test module that stand where something is compared or provoked."""
+    """Yield the texts of a test module in assertions and in calls that provoke errors."""
     used = {node.id for node in ast.walk(module) if _is_loaded(node)}
     for node in ast.walk(module):
         if isinstance(node, ast.Assert):
@@ -58,7 +58,7 @@ def _compared_names(test: ast.FunctionDef) -> Iterator[str]:
 
 
 def _rows(table: ast.AST) -> Iterator[str]:
-    """Yield the texts of rows that hold what provokes an error, too: a function or a value."""
+    """Yield the texts of rows that also contain what provokes an error: a function or a value."""
     for row in ast.walk(table):
         if isinstance(row, ast.Tuple):
             provoking = (ast.Lambda, ast.Name, ast.Call, ast.Attribute)

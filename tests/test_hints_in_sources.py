@@ -1,4 +1,4 @@
-"""What errors and hints name exists: flags of the command, commands, documents.
+"""Everything that errors and hints name exists: flags of the command, commands, documents.
 
 A library's text names no flag of edgepipe's commands: the command line adds its own
 (``edgepipe/cli/hints.py``).
@@ -19,7 +19,7 @@ from edgepipe.cli.main import COMMANDS, make_parser
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*|-[a-z](?![\w-]))")
 COMMAND = re.compile(r"(?:`|: )edgepipe ([a-z][a-z-]*)((?: +[^`;]*)?)")
 DOCUMENT = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[\w-]+\.(?:md|toml))\b")
-# Programs that are not edgepipe's: their flags are theirs.
+# Programs that are not edgepipe's, so their flags are not checked.
 OTHER_PROGRAMS = re.compile(
     r"(?:apt-get|cmake|sudo|v4l2-ctl|cpupower|ssh-keygen|ssh-copy-id|modprobe|ulimit|ls|ninja)\b[^`;,]*"
 )
@@ -51,12 +51,12 @@ def choices_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
 
 
 def own(text: str) -> str:
-    """Return ``text`` without what it says of other programs."""
+    """Return ``text`` without the parts about other programs."""
     return OTHER_PROGRAMS.sub("", text)
 
 
 def problems_of(text: Text) -> list[str]:
-    """Return what ``text`` names that does not exist, or that its reader cannot use."""
+    """Return the names in ``text`` that do not exist or that its reader cannot use."""
     found = []
     names = {name.replace("_", "-") for name in COMMANDS}
     rest = own(text.whole)
@@ -119,7 +119,7 @@ def test_the_command_line_may_name_its_own_flags() -> None:
 
 @cache
 def declared_flags() -> set[str]:
-    """Return the flags that the C++ programs declare: literals that are nothing but a flag."""
+    """Return the flags that the C++ programs declare: literals that consist of a flag only."""
     texts = [text for text in cpp_texts() if text.where.startswith(PROGRAMS)]
     usage = [text.whole for text in texts if text.whole.startswith("usage")]
     return {text.whole for text in texts if FLAG.fullmatch(text.whole)} | {

@@ -81,7 +81,7 @@ def test_a_package_imports_what_the_table_allows(package: str) -> None:
 
 
 @pytest.mark.parametrize("library", sorted(KEPT_APART))
-def test_a_library_is_known_where_it_belongs(library: str) -> None:
+def test_a_library_is_imported_only_where_it_belongs(library: str) -> None:
     who = {
         package
         for package, files in PACKAGES.items()
@@ -90,7 +90,7 @@ def test_a_library_is_known_where_it_belongs(library: str) -> None:
     assert who == KEPT_APART[library]
 
 
-def test_what_everyone_imports_imports_nobody() -> None:
+def test_modules_that_everything_imports_import_nothing() -> None:
     for package in EVERYWHERE & PACKAGES.keys():
         names = {name for file in PACKAGES[package] for name in imported(file)}
         ours = {n.split(".")[1] for n in names if n.startswith("edgepipe.")}
@@ -113,7 +113,7 @@ def test_a_room_of_the_compiler_imports_what_its_table_names(room: str) -> None:
     assert ours - {"errors"} == COMPILER_TABLE[room]
 
 
-def test_rooms_of_the_compiler_import_only_what_stands_above_them() -> None:
+def test_rooms_of_the_compiler_import_only_rooms_above_them() -> None:
     order = list(COMPILER_TABLE)
     for room, allowed in COMPILER_TABLE.items():
         assert allowed <= set(order[: order.index(room)])

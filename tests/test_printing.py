@@ -28,7 +28,7 @@ def test_controls_of_a_terminal_become_escapes() -> None:
     assert json.loads(f'"{SAFE}"') == EVIL, "in JSON the escapes mean the characters"
 
 
-def test_other_characters_stay() -> None:
+def test_other_characters_are_unchanged() -> None:
     text = "a\tb Gr\u00fc\u00dfe \u72ac \U0001f415 \\ \u00e9"
     assert printable(text) == text
 

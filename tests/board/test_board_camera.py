@@ -125,7 +125,7 @@ def running(board, options, port=None):
         process.communicate()
 
 
-def ends_in_order(board, number, process):
+def ends_cleanly(board, number, process):
     """Interrupt the program and return its account."""
     must(board, f"kill -INT {number}")
     _, said = process.communicate(timeout=60)
@@ -145,11 +145,11 @@ def wait_for_lines(board, more_than):
     return found
 
 
-def test_the_drivers_buffers_are_exported_as_dma_bufs_and_given_back(camera):
+def test_the_drivers_buffers_are_exported_as_dma_bufs_and_returned(camera):
     with running(camera, "--headless --jsonl /tmp/lines") as (number, process):
         links = must(camera, f"ls -l /proc/{number}/fd").stdout.decode()
         assert links.count("dmabuf") >= 3
-        (submitted, delivered, dropped, failed), _ = ends_in_order(camera, number, process)
+        (submitted, delivered, dropped, failed), _ = ends_cleanly(camera, number, process)
         assert submitted == delivered + dropped + failed
     # A stream that was not closed would block the next one.
     must(camera, "v4l2-ctl --stream-mmap --stream-count=1")
@@ -164,7 +164,7 @@ def test_an_unplugged_camera_is_used_again_when_it_returns(camera):
             stalled = lines_of(camera)
             must(camera, f"kill -0 {number}; echo vivid.0 > {driver}/bind; test -e /dev/video0")
             wait_for_lines(camera, stalled + 1)
-            (submitted, delivered, dropped, failed), counters = ends_in_order(
+            (submitted, delivered, dropped, failed), counters = ends_cleanly(
                 camera, number, process
             )
             assert submitted == delivered + dropped + failed
@@ -199,7 +199,7 @@ def test_the_page_is_live_through_a_tunnel(camera):
         )
         assert min(left) > 150
         assert max(right) < 60
-        (_, delivered, _, failed), _ = ends_in_order(camera, number, process)
+        (_, delivered, _, failed), _ = ends_cleanly(camera, number, process)
         assert delivered > 3
         assert failed == 0
         wait_until(browser, lambda: text_of(browser, "connection") == "no connection")

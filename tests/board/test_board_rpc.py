@@ -67,7 +67,7 @@ def test_one_stage_is_timed_by_tvms_time_evaluator(server, resnet8):
         net["check_golden"]()
 
 
-def test_a_test_that_fails_gives_the_board_back(server, resnet8):
+def test_a_test_that_fails_releases_the_board(server, resnet8):
     """A killed client leaves neither a process nor the accelerator's lock behind."""
     process = kill_a_client_in_a_run(server, resnet8, "uio")
     with rpc.connect(

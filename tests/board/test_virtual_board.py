@@ -178,16 +178,14 @@ def without_u_dma_buf(virtual_board):
     output_of(virtual_board, "modprobe u-dma-buf; chmod 600 /dev/dma_heap/*")
 
 
-def test_buffers_come_from_the_kernels_dma_heap_where_there_is_no_u_dma_buf(
-    virtual_board, without_u_dma_buf
-):
+def test_without_u_dma_buf_buffers_come_from_the_kernels_dma_heap(virtual_board, without_u_dma_buf):
     files = [VECTORS / "0.0.1" / f"{name}.npz" for name in ("33_tiles", "34_conv", "35_conv")]
     for stem, (report, after) in run_vectors(virtual_board, ULTRA96, files, "--runs=5").items():
         assert (report["ended"], report["different"]) == (5, 0)
         assert after == np.load(VECTORS / "0.0.1" / f"{stem}.npz")["dram_after"].tobytes()
 
 
-def test_a_dma_heap_is_of_no_use_to_whom_the_kernel_tells_no_addresses(
+def test_a_dma_heap_is_useless_to_a_process_that_sees_no_addresses(
     virtual_board, without_u_dma_buf
 ):
     files = [VECTORS / "0.0.1" / "35_conv.npz"]
@@ -203,7 +201,7 @@ def test_a_dma_heap_is_of_no_use_to_whom_the_kernel_tells_no_addresses(
     assert b"or run the program as root or with CAP_SYS_ADMIN" in done.stderr
 
 
-def test_status_tells_a_dead_fpga(virtual_board):
+def test_status_reports_a_dead_fpga(virtual_board):
     status = virtual_board.status()
     stop(status.fpga_pid)
     assert virtual_board.status().state == "broken"

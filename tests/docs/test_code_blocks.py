@@ -1,4 +1,4 @@
-"""Code in the documents is right: Python against the API, commands against the parsers."""
+"""Code in the documents is correct: Python against the API, commands against the parsers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_python_names_what_exists(code: str) -> None:
 
 
 def resolved(node: ast.expr, known: dict[str, object]) -> object | None:
-    """Return what an expression such as ``edgepipe.load`` names; None if it is not of edgepipe."""
+    """Return what an expression such as ``edgepipe.load`` names; None if it is not edgepipe's."""
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if isinstance(node, ast.Attribute) and (owner := resolved(node.value, known)) is not None:

@@ -1,4 +1,4 @@
-"""Pages of the command line hold every command, action and argument of the parsers."""
+"""Pages of the command line contain every command, action and argument of the parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of ``edgepipe.build`` and ``edgepipe.load``, run as they stand."""
+"""The examples in the docstrings of ``edgepipe.build`` and ``edgepipe.load``, run unchanged."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_ultra96_is_the_stock_configuration_of_its_only_bitstream():
     assert board.architecture == "aarch64"
 
 
-def test_a_board_may_bring_its_own_timing(tmp_path):
+def test_a_board_may_have_its_own_timing(tmp_path):
     assert boards.load("ultra96").timing == CostModel()
     assert boards.load("pynq-z2").timing == CostModel(bus_bytes=8)
     timing = "[timing]\ndma_row_cycles = 95\n\n[accelerator]"

@@ -1,4 +1,4 @@
-"""What errors tell a user to do: each hint by its text, from the code that raises it."""
+"""The hints of errors, each checked by its text, from the code that raises it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors between a network and its results tell a user to do, each hint by its text."""
+"""The hints of errors on the way from a network to its results, each checked by its text."""
 
 from __future__ import annotations
 

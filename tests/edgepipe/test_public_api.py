@@ -1,4 +1,4 @@
-"""``import edgepipe``: its names and types, and what they cost to import."""
+"""``import edgepipe``: its names and types, and the cost of the import."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_public_name_says_what_it_is() -> None:
             assert getattr(edgepipe, name).__doc__, name
 
 
-def test_importing_costs_nothing_and_running_a_bundle_needs_no_compiler(bundle: Path) -> None:
+def test_importing_is_cheap_and_running_a_bundle_needs_no_compiler(bundle: Path) -> None:
     code = """
 import sys
 before = set(sys.modules)

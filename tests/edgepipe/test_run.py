@@ -71,7 +71,7 @@ def test_a_comparison_is_the_median_of_its_rounds() -> None:
     assert not comparison.was_disturbed
 
 
-def test_a_gain_beyond_its_bound_tells_of_a_busy_machine() -> None:
+def test_a_gain_beyond_its_bound_indicates_a_busy_machine() -> None:
     busy = Round(serial=measured(10, 50, 50), pipelined=measured(21, 50, 50))
     assert Comparison(rounds=(busy,)).was_disturbed
     quiet = Round(serial=measured(10, 50, 50), pipelined=measured(20.2, 50, 50))

@@ -1,4 +1,4 @@
-"""Temporary folders: gone with the process, however it ends; a forked child has its own."""
+"""Temporary folders: removed however the process ends; a forked child has its own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def start(how: str, folder: Path, end: str) -> tuple[subprocess.Popen[str], Path
 
 
 def gone(path: Path) -> bool:
-    """Wait for a path to go away; the watcher needs a moment."""
+    """Wait until a path has disappeared; the watcher needs a moment."""
     end = time.monotonic() + 20
     while path.exists() and time.monotonic() < end:
         time.sleep(0.005)
@@ -88,7 +88,7 @@ def test_nothing_is_left_when_the_process_exits(tmp_path: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_a_forked_child_has_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_child_has_its_own_folder(tmp_path: Path) -> None:
     process, path = start("folder", tmp_path, "fork")
     output, _ = process.communicate()
     assert output == "0 True\n"

@@ -120,7 +120,7 @@ def check_program(
 ) -> Program:
     """Compile, run on the simulator and compare every output with the reference, bit for bit.
 
-    Lanes behind an input's channels are filled with noise: a program must not depend on them.
+    Lanes after an input's channels are filled with noise: a program must not depend on them.
     """
     rng = np.random.default_rng(seed)
     specs = specs_of(layers)

@@ -1,1 +1,1 @@
-"""Puts this folder on the import path, so that tests in its rooms find what they share here."""
+"""Puts this folder on the import path, so that the tests below it find their shared helpers."""

@@ -39,7 +39,7 @@ def make_program(
 ) -> Program:
     """Return a program: UOP loads read consts (uops first), other loads data, stores go to result.
 
-    ``regions`` names the region of single instructions where that is not meant.
+    ``regions`` overrides the region of single instructions.
     """
     relocations = np.full(len(instructions), NO_REGION, np.uint8)
     for index, instruction in enumerate(instructions):

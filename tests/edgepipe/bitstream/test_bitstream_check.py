@@ -99,7 +99,7 @@ def test_a_board_without_logic_takes_no_bitstream(tmp_path):
     assert caught.value.hint == "name a board with an FPGA, such as ultra96"
 
 
-def test_a_swapped_stream_behind_a_header_is_refused(tmp_path):
+def test_a_swapped_stream_after_a_header_is_refused(tmp_path):
     path = write(tmp_path, make_bit(swap(make_stream())))
     with pytest.raises(BitstreamError, match="already byte-swapped") as caught:
         check.read(path, manifest.load())
@@ -152,7 +152,7 @@ def test_list_names_every_file_and_the_boards_built_for_it(capsys):
     assert len(json.loads(capsys.readouterr().out)["bitstream"]) == 5
 
 
-def test_check_says_unknown_of_an_unknown_file_but_does_not_fail(tmp_path, capsys):
+def test_check_reports_an_unknown_file_but_does_not_fail(tmp_path, capsys):
     assert command("check", write(tmp_path, ULTRA96_BIT), "--board", "ultra96") == 0
     out = capsys.readouterr().out
     assert "vta_wrapper, Vivado 2018.3, 2019/07/12 15:04:05" in out
@@ -173,7 +173,7 @@ def test_check_against_the_wrong_board_fails_and_names_both_dies(tmp_path):
     )
 
 
-def test_check_as_json_carries_the_mismatches(tmp_path, capsys):
+def test_check_as_json_contains_the_mismatches(tmp_path, capsys):
     with pytest.raises(BitstreamError):
         command("check", write(tmp_path, ULTRA96_BIT), "--board", "pynq-z2", "--json")
     report = json.loads(capsys.readouterr().out)

@@ -32,7 +32,7 @@ def test_what_fits_is_accepted():
         fingerprint.check_board(boards.load(name), manifest.load())
 
 
-def test_a_bitstream_of_ones_own_has_no_name_to_compare():
+def test_an_unpublished_bitstream_has_no_name_to_compare():
     fingerprint.check_programmed(WANTED, dataclasses.replace(PROGRAMMED, path=""), "board")
 
 

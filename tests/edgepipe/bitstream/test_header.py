@@ -41,7 +41,7 @@ def test_a_file_cut_at_any_byte_is_an_error_that_names_the_file(kept):
 
 
 @given(st.binary(max_size=300))
-def test_random_bytes_behind_the_magic_never_escape_as_another_error(content):
+def test_random_bytes_after_the_magic_never_raise_another_error(content):
     with pytest.raises(BitstreamError, match=r"^x\.bit: "):
         header.parse(header.MAGIC + content, "x.bit")
 

@@ -22,7 +22,7 @@ def test_a_swapped_stream_says_the_same():
     assert parsed.idcode == PYNQ_IDCODE & 0x0FFFFFFF
 
 
-def test_fpga_manager_finds_its_pattern_on_a_word_border():
+def test_fpga_manager_finds_its_pattern_at_a_word_boundary():
     result = stream.swapped(stream.parse(make_stream(), "x"))
     assert result.find(bytes.fromhex("665599aa")) % 4 == 0
 

@@ -41,6 +41,6 @@ def test_every_thread_needs_a_core(threads):
     assert error.value.hint == "build the bundle again"
 
 
-def test_a_core_that_is_named_twice_is_one():
+def test_a_core_that_is_named_twice_counts_once():
     with pytest.raises(BundleError, match="stage arm0: 3 threads on 2 cores"):
         read(cores=[1, 2, 1])

@@ -85,7 +85,7 @@ def test_another_signer_is_refused_by_the_keys_fingerprint(bundle, key, tmp_path
 
 
 @pytest.mark.parametrize("options", ['valid-before="20200101"', 'namespaces="git,file"'])
-def test_a_signer_is_refused_who_is_not_allowed_to_sign_this(bundle, key, tmp_path, options):
+def test_a_signer_who_may_not_sign_bundles_is_refused(bundle, key, tmp_path, options):
     signature.sign(bundle, key)
     error = refused(bundle, allow(tmp_path, "alice", key, options=options))
     assert "does not allow" in str(error)
@@ -113,7 +113,7 @@ def altered_manifest(bundle):
 def test_an_altered_manifest_is_refused(bundle, key, tmp_path):
     signature.sign(bundle, key)
     altered_manifest(bundle)
-    storage.check(bundle)  # digests alone do not show it
+    storage.check(bundle)  # digests alone do not reveal it
     error = refused(bundle, allow(tmp_path, "alice", key))
     assert str(error) == f"{bundle}: manifest.json does not match its signature in manifest.sig"
     assert error.hint == "get the bundle from its signer again"
@@ -142,7 +142,7 @@ def test_an_added_file_is_refused(tmp_path, key):
 
 
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN SSH SIGNATURE-----\n", bytes(range(256))])
-def test_what_is_no_signature_is_refused(tmp_path, key, content):
+def test_a_text_that_is_not_a_signature_is_refused(tmp_path, key, content):
     path = tmp_path / "net"
     storage.write(path, FILES, manifest)
     (path / "manifest.sig").write_bytes(content)
@@ -205,7 +205,7 @@ def cannot_sign(bundle, key):
     return str(caught.value), caught.value.hint
 
 
-def test_a_key_that_is_none_cannot_sign(bundle, tmp_path):
+def test_a_file_that_is_not_a_key_cannot_sign(bundle, tmp_path):
     hint = "make one with `ssh-keygen -t ed25519`, and name its private part"
     text, found = cannot_sign(bundle, tmp_path / "none")
     assert text.startswith(f"{tmp_path}/none: not an OpenSSH key (")

@@ -62,7 +62,7 @@ def test_a_folder_that_is_not_a_bundle_is_not_overwritten(tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "irreplaceable"
 
 
-def test_an_archives_name_protects_no_less(tmp_path):
+def test_a_file_with_an_archives_name_is_protected_too(tmp_path):
     for content in (b"", b"irreplaceable", bytes(2048)):
         (tmp_path / "mine.edgepipe").write_bytes(content)
         with pytest.raises(BundleError, match="exists and is not a bundle"):
@@ -83,7 +83,7 @@ def test_a_damaged_bundle_may_be_replaced(bundle):
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "n" * 246 + ".edgepipe"])
-def test_the_longest_name_can_be_had_and_one_more_letter_is_an_error(tmp_path, name):
+def test_the_longest_name_works_and_one_more_letter_is_an_error(tmp_path, name):
     storage.write(tmp_path / name, FILES, manifest)
     storage.check(tmp_path / name)
     with pytest.raises(BundleError, match=r"cannot be written \(File name too long\)"):
@@ -183,7 +183,7 @@ def test_altered_truncated_and_missing_files_are_found(tmp_path):
         storage.check(path)
 
 
-def test_what_the_manifest_does_not_list_is_damage(tmp_path):
+def test_a_file_that_the_manifest_does_not_list_is_damage(tmp_path):
     storage.write(tmp_path / "net", FILES, manifest)
     (tmp_path / "net" / "golden" / "more.bin").write_bytes(b"?")
     with pytest.raises(BundleError, match=r"golden/more\.bin is not listed in the manifest"):
@@ -215,7 +215,7 @@ def test_a_damaged_manifest_and_another_format_are_errors():
 
 
 @pytest.mark.parametrize("format_version", [1, 7])
-def test_another_format_is_named_whatever_its_digests(tmp_path, format_version):
+def test_another_format_is_named_regardless_of_its_digests(tmp_path, format_version):
     path = tmp_path / "net"
     storage.write(path, FILES, manifest)
     text = json.loads((path / "manifest.json").read_text()) | {"format": format_version}

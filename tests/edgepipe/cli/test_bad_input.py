@@ -281,7 +281,7 @@ def test_a_picture_that_goes_bad_midway_leaves_no_results(built, project, capsys
 
 
 @pytest.mark.parametrize("name", ["results.jsonl", "annotated.mp4", "annotated.jpg"])
-def test_a_folder_in_a_results_place_is_kept_and_nothing_is_written(built, project, capsys, name):
+def test_a_folder_with_a_results_name_is_kept_and_nothing_is_written(built, project, capsys, name):
     output = project / "results"
     (output / name).mkdir(parents=True)
     code = run("run", built, "--input", project / "pictures", "--output", output)

@@ -156,7 +156,7 @@ def test_no_damage_ends_in_a_traceback_or_takes_long(resealed, capsys, seed):
     for view in VIEWS:
         signal.alarm(LIMIT_S)
         try:
-            code = run("inspect", path, *view)  # would raise what is not one of edgepipe's errors
+            code = run("inspect", path, *view)  # would raise an error that is not one of edgepipe's
         finally:
             signal.alarm(0)
         errors = capsys.readouterr().err

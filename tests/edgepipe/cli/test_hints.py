@@ -13,7 +13,7 @@ from edgepipe.errors import BundleError, EdgepipeError, PartitionError, Quantize
 
 
 def flags_of(command: str) -> set[str]:
-    """Return the flags that ``edgepipe COMMAND --help`` shows, those of its actions included."""
+    """Return the flags that ``edgepipe COMMAND --help`` shows, including those of its actions."""
     from edgepipe.cli.main import make_parser
 
     found: set[str] = set()
@@ -35,7 +35,7 @@ def test_a_flag_is_shown_by_the_command_that_has_it() -> None:
     assert error.hint == "give pictures", "a library user reads nothing of the command line"
 
 
-def test_what_no_flag_sets_is_a_command_of_its_own() -> None:
+def test_an_option_without_a_flag_has_its_own_command() -> None:
     error = EdgepipeError("it ended", hint="the journal says why", option="journal", value="board")
     assert hint_of(error, None) == "the journal says why: edgepipe logs --host board"
 
@@ -58,7 +58,7 @@ def test_every_command_for_an_option_exists(line: str) -> None:
     assert set(flags) <= flags_of(command)
 
 
-def test_advice_goes_to_errors_that_have_none() -> None:
+def test_advise_gives_a_hint_only_to_errors_without_one() -> None:
     with pytest.raises(BundleError) as caught, advise("build it again", option="output"):
         raise BundleError("it is damaged")
     assert (caught.value.hint, caught.value.option) == ("build it again", "output")

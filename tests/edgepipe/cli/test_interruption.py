@@ -92,7 +92,7 @@ def test_a_run_that_is_interrupted(built, project, number):
 
 
 @pytest.mark.parametrize("command", [("boards",), ("bitstream", "list"), ("--help",)])
-def test_standard_output_that_nobody_reads(command):
+def test_standard_output_without_a_reader(command):
     read, write = os.pipe()
     os.close(read)
     ran = run_program(*command, capture_output=False, stdout=write, stderr=subprocess.PIPE)

@@ -218,7 +218,7 @@ def test_a_layout_for_a_tensor_that_is_not_a_picture():
     assert caught.value.hint == "use layout nchw for it"
 
 
-def test_every_variant_has_kernels_of_its_own_and_all_have_the_same_weights(frame_stage):
+def test_every_variant_has_its_own_kernels_and_all_share_the_weights(frame_stage):
     write_layer(frame_stage, first_convolution())
     files = compile_arm_stage(frame_stage.finish(["features"])).files
     assert list(files) == [
@@ -263,7 +263,7 @@ def test_weights_of_another_stage_are_refused(frame_stage, tmp_path):
         ArmStage(tmp_path)
 
 
-def test_a_number_of_threads_that_no_stage_has(frame_stage, tmp_path):
+def test_an_impossible_number_of_threads(frame_stage, tmp_path):
     compile_arm_stage(frame_stage.finish(["image"]), arches=("x86_64",)).write(tmp_path)
     with pytest.raises(RuntimeFailure, match="found 0 threads, expected 1 to 64"):
         ArmStage(tmp_path, threads=0)

@@ -114,7 +114,7 @@ def make_bundle(tmp_path):
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """Return what stands in for edgepipe-run and edgepipe-cam in a deploy folder of ``machine``."""
+    """Return a program that replaces edgepipe-run and edgepipe-cam on ``machine``."""
     return supervised_place.compile_program(tmp_path_factory.mktemp("service") / "program")
 
 

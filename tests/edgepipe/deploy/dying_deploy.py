@@ -14,7 +14,7 @@ from edgepipe.deploy import deployment
 from edgepipe.deploy.connection import Target
 from edgepipe.progress import Silent
 
-# Has imported everything once; every deploy is a fork of it.
+# Imports everything once; every deploy is a fork of it.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["dying_deploy"])
 
@@ -34,7 +34,7 @@ class AtStep(Silent):
 
 
 def is_unlocked(path: Path) -> bool:
-    """Return whether nobody has a lock with flock on a file, if it exists."""
+    """Return whether no process holds an flock lock on a file, or the file does not exist."""
     try:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -47,7 +47,7 @@ class Link:
         self._sockets.clear()
 
     def fall_silent(self) -> None:
-        """Lose everything from now on, and tell neither side, like a pulled cable."""
+        """Lose all bytes from now on without telling either side, like a pulled cable."""
         self._is_silent = True
 
     def mend(self) -> None:

@@ -77,7 +77,7 @@ def start(*places: Place) -> None:
 
 
 def compile_program(output: Path) -> Path:
-    """Compile what stands in for edgepipe-cam and edgepipe-run."""
+    """Compile the replacement for edgepipe-cam and edgepipe-run."""
     source = Path(__file__).with_name("supervised_service.c")
     subprocess.run(["cc", "-o", output, source], check=True)
     return output

@@ -1,4 +1,4 @@
-// Stands in for edgepipe-cam and edgepipe-run in the folders of supervised_place.py. The
+// Replaces edgepipe-cam and edgepipe-run in the folders of supervised_place.py. The
 // accelerator is a file, `accelerator` in the deploy folder, which serves one process at a time.
 //
 // As edgepipe-cam: says READY=1 to systemd, then runs. As edgepipe-run: runs for a moment.

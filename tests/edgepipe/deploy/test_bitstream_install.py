@@ -134,7 +134,7 @@ def test_on_a_pynq_image_pynq_programs_the_bit_file_as_it_is(run, system, bitstr
     assert not programmed(system).exists()
 
 
-def test_dfx_mgr_lets_go_of_what_it_has_loaded(run, board, system):
+def test_dfx_mgr_unloads_its_design(run, board, system):
     write_program(board.folder / "programs/dfx-mgr-client", f'echo "$@" >{system}/asked\n')
     assert run().by == "dfx-mgr"
     assert (system / "asked").read_text() == "-remove\n"

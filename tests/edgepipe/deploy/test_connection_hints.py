@@ -1,4 +1,4 @@
-"""What errors of a connection to a board tell a user to do, each hint by its text."""
+"""The hints of errors in connections to a board, each checked by its text."""
 
 import socket
 

@@ -125,7 +125,7 @@ def test_what_an_interrupted_deploy_had_sent_is_not_sent_again(board, make_bundl
     assert current_is_whole(board) == 2
 
 
-def test_a_deploy_that_is_killed_gives_the_lock_back(board, make_bundle, options, runtime):
+def test_a_deploy_that_is_killed_releases_the_lock(board, make_bundle, options, runtime):
     deploy(board, make_bundle(), options)
     bundle = make_bundle("slow.edgepipe", verdict="hang")
     program = (

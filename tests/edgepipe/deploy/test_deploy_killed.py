@@ -23,7 +23,7 @@ from edgepipe.deploy import board_script, deployment
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 UNITS = ("waiting", "foreign")  # board/edgepipe.service, and a unit that does not know of deploys
 BOARD_SIDE = Path(deployment.__file__).with_name("board_side.sh")
-AT_ONCE = 6  # deploys on as many folders and units: most of the time they wait
+AT_ONCE = 6  # parallel deploys, each on its own folder and unit; most of the time they wait
 # Before each command, the shell says so and waits for permission.
 GATE = "$(echo >{folder}/arrived; read -r go <{folder}/go)"
 # The functions that adopt() calls, in order: the steps of the board's half.
@@ -87,7 +87,7 @@ class Gate(threading.Thread):
             os.write(go, b"\n")
 
     def has_acted(self):
-        """Wait until ``act`` has returned; return whether the shell came so far."""
+        """Wait until ``act`` has returned; return whether the shell reached the command."""
         return 0 < self.stop_at <= self.arrived and self._acted.wait(30)
 
     def end(self):
@@ -110,7 +110,7 @@ def signal_shell(process, sent):
 def deploy_stopped_at(place, number, stop_at, act):
     """Deploy a release; ``act(process)`` before command ``stop_at``. Yields the gate, exit code.
 
-    Until the block ends, what the shell leaves behind may run its commands.
+    Until the block ends, processes that the shell leaves behind may run their commands.
     """
     place.make_release(f".incoming-{number}")
     process = place.adopt(f".incoming-{number}", number)

@@ -49,7 +49,7 @@ def test_the_new_number_is_the_highest_and_keep_counts_the_new_release(numbers, 
     assert made.number in left
 
 
-def test_a_program_is_never_linked_to_a_file_that_is_none():
+def test_a_program_is_never_linked_to_a_file_that_is_not_a_program():
     data = make_file("bundle/x", b"same")
     program = make_file("bin/edgepipe-run", b"same", executable=True)
     made = plan.make_plan((program,), inventory(1, [1], stored("1", (data,))), 3)
@@ -96,7 +96,9 @@ def test_the_archive_holds_files_links_record_and_sums():
     ("machine", "elf_class", "architecture"),
     [(62, 2, "x86_64"), (183, 2, "aarch64"), (40, 1, "armhf")],
 )
-def test_a_program_says_its_architecture(tmp_path, machine, elf_class, architecture):
+def test_a_programs_architecture_is_read_from_its_header(
+    tmp_path, machine, elf_class, architecture
+):
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF" + bytes([elf_class, 1]) + bytes(12) + bytes([machine, 0]))
     assert payload.architecture_of(path) == architecture

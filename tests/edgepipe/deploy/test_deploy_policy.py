@@ -167,7 +167,7 @@ def test_without_a_policy_a_board_accepts_every_bundle(board, make, options):
     assert deploy(board, make(), options).release == 1
 
 
-def test_a_policy_that_is_not_understood_accepts_nothing(board, make, options, key, require):
+def test_a_policy_that_cannot_be_parsed_accepts_nothing(board, make, options, key, require):
     require("require_signature=perhaps")
     error = refused(board, make(0, key), options)
     assert "line 1: found 'require_signature=perhaps', expected yes or no" in str(error)
@@ -175,7 +175,7 @@ def test_a_policy_that_is_not_understood_accepts_nothing(board, make, options, k
     assert error.exit_code == 19
 
 
-def test_a_program_that_knows_no_policies_is_not_used(
+def test_a_program_without_support_for_policies_is_not_used(
     board, make_bundle, runtime, require, tmp_path
 ):
     require("require_signature=yes")

@@ -167,7 +167,7 @@ def test_no_restart_leaves_the_unit_alone(unit_board, make_bundle, runtime, caps
     ]
 
 
-def test_a_board_without_the_unit_is_deployed_to_all_the_same(unit_board, make_bundle, options):
+def test_a_board_without_the_unit_can_be_deployed_to(unit_board, make_bundle, options):
     outcome = deploy(unit_board, make_bundle(), options, unit="another")
     assert (outcome.result, outcome.unit) == ("deployed", "")
     assert done(unit_board) == []

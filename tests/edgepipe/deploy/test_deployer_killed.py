@@ -1,4 +1,4 @@
-"""A service that a deploy stopped comes back, whatever happens to the side that deploys.
+"""A service that a deploy stopped comes back, even if the deploying side dies or is cut off.
 
 The board is a real sshd on a machine whose process 1 is systemd (``systemd_machine``). At every
 step of a deploy, its process gets every signal, and the link is cut.
@@ -92,7 +92,7 @@ def test_every_signal_and_a_cut_link_at_every_step(boards, make_bundle):
             board.deploy_until_cut(step, bundle)
         board.comes_back(what)
         assert (board.current > before) == (step == "remove old"), what
-        # The board ends its half in its own time.
+        # The board's half ends a little later.
         eventually(lambda: dying_deploy.is_unlocked(board.root / "lock"), f"locked after {what}")
         free.append(board)
 
@@ -121,7 +121,7 @@ def test_a_link_that_falls_silent_while_the_unit_is_paused(boards, make_bundle):
         list(pool.map(one, boards, ("golden run", "switch")))
 
 
-def test_a_lock_that_somebody_else_keeps_ends_the_deploy_with_the_unit_running(boards, make_bundle):
+def test_a_lock_held_by_another_process_ends_the_deploy_with_the_unit_running(boards, make_bundle):
     board = boards[-1]
     paused, before = board.root / "paused", board.current
     with paused.open("w") as held:

@@ -163,7 +163,7 @@ def test_rollback_to_a_release_that_fails_its_golden_run_is_refused(board, make_
     assert current(board) == "releases/2"
 
 
-def test_a_dry_run_tells_the_plan_and_changes_nothing(board, make_bundle, options):
+def test_a_dry_run_prints_the_plan_and_changes_nothing(board, make_bundle, options):
     outcome = deploy(board, make_bundle(), options, dry_run=True)
     assert "would send bundle/verdict" in outcome.lines
     assert "would make release 1 current after its golden run" in outcome.lines
@@ -212,7 +212,7 @@ def test_a_second_deploy_reports_who_holds_the_lock(board, make_bundle, options)
     assert deploy(board, make_bundle(), options).release == 1
 
 
-def test_the_lock_is_given_back_when_its_connection_breaks(board, make_bundle, options):
+def test_the_lock_is_released_when_its_connection_breaks(board, make_bundle, options):
     with Connection(board.target()) as first:
         first.begin("", "", "ada@laptop")
         first.lock()
@@ -226,7 +226,7 @@ def test_the_lock_is_given_back_when_its_connection_breaks(board, make_bundle, o
 def test_releases_are_listed_with_what_they_are(board, make_bundle, options):
     assert deployment.releases(board.target()).releases == ()
     deploy(board, make_bundle(), options)
-    (board.root / "releases/2").mkdir()  # not ours: no record
+    (board.root / "releases/2").mkdir()  # not created by edgepipe: no record
     inventory = deployment.releases(board.target())
     assert inventory.current == 1
     assert [r.number for r in inventory.releases] == [1, 2]
@@ -235,7 +235,7 @@ def test_releases_are_listed_with_what_they_are(board, make_bundle, options):
     assert inventory.releases[1].record is None
 
 
-def test_what_start_up_files_print_does_no_harm(board, make_bundle, options):
+def test_output_of_start_up_files_does_no_harm(board, make_bundle, options):
     (board.home / ".bashrc").write_text("echo welcome; echo current 9\n")
     assert deploy(board, make_bundle(), options).release == 1
 
@@ -253,7 +253,7 @@ def test_a_full_disk_in_the_middle_of_the_upload_leaves_the_old_release(
     assert deploy(board, make_bundle(kernels=b"small"), options).release == 2
 
 
-def test_too_little_room_is_noticed_before_anything_is_sent():
+def test_too_little_disk_space_is_reported_before_anything_is_sent():
     facts = plan.parse_facts("machine aarch64\ndf /dev/mmcblk0p2 100 95 5000 5% /\n", "board")
     assert facts.free_bytes == 5000 * 1024
     todo = plan.Plan(

@@ -249,7 +249,7 @@ HEAP = NO_UDMABUF | {"dev/dma_heap/linux,cma": "", "dev/dma_heap/system": ""}
 AS_ROOT = {"proc/self/status": "CapEff:\t000001ffffffffff\n"}
 
 
-def test_buffers_come_from_zocl_where_there_is_no_udmabuf(examine):
+def test_without_udmabuf_buffers_come_from_zocl(examine):
     found = examine(ZOCL)
     assert {f.check for f in found.values() if f.state == "fail"} == set()
     assert found["buffers"].text == "/dev/dri/renderD128 of XRT's zocl, from CMA"
@@ -259,7 +259,7 @@ def test_buffers_come_from_zocl_where_there_is_no_udmabuf(examine):
     assert (found["buffers"].state, "rights missing" in found["buffers"].text) == ("fail", True)
 
 
-def test_buffers_come_from_a_contiguous_heap_where_there_is_neither(examine):
+def test_without_udmabuf_and_zocl_buffers_come_from_a_contiguous_heap(examine):
     # Other conditions depend on the processor: tests/edgepipe/doctor/test_memory.py.
     found = examine(HEAP | AS_ROOT)["buffers"]
     assert found.text.startswith("/dev/dma_heap/linux,cma, from CMA")
@@ -290,7 +290,7 @@ def test_another_bitstream_than_the_bundles_names_both(examine):
     assert finding.text.endswith("clock is 100 Hz, the bundle was built for 333000000 Hz")
 
 
-def test_without_an_accelerators_stages_missing_devices_are_only_reported(examine):
+def test_without_vta_stages_missing_devices_are_only_warnings(examine):
     found = examine(without("sys/class/uio/uio4/name", "dev/udmabuf0"), memory_bytes=0)
     assert found["registers"].state == found["buffers"].state == "warn"
 

@@ -21,7 +21,7 @@ ROOT = Survey(
 )
 
 
-def test_the_heap_that_is_contiguous_serves_root():
+def test_root_can_use_the_contiguous_heap():
     finding = memory.buffers(ROOT, 0, "fail")
     assert (finding.state, finding.text) == ("ok", "/dev/dma_heap/linux,cma, from CMA")
     assert checks.can_self_test(ROOT)

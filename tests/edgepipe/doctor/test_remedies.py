@@ -1,4 +1,4 @@
-"""The doctor's remedies, each by its text, from the survey or the report that leads to it."""
+"""The doctor's remedies, each checked by its text, from the survey or report that leads to it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SURVEY = Survey(machine="aarch64", kernel="6.1", user="xilinx", libc="glibc 2.31
 
 
 def after_self_test(**changes: object) -> Callable[[str], Finding]:
-    """Return what judges a self-test's report and picks one finding."""
+    """Return a function that judges a self-test's report and selects one finding."""
     report = dataclasses.replace(REPORT, **changes)  # type: ignore[arg-type]
     return lambda check: next(f for f in checks.judge_self_test(report) if f.check == check)
 
 
 def surveyed(**changes: object) -> Callable[[str], Finding]:
-    """Return what judges a survey and picks one finding."""
+    """Return a function that judges a survey and selects one finding."""
     survey = dataclasses.replace(SURVEY, **changes)  # type: ignore[arg-type]
     return lambda check: next(f for f in checks.findings(survey, None) if f.check == check)
 

@@ -32,7 +32,7 @@ def states(text):
 
 @pytest.mark.sim
 @pytest.mark.parametrize("board", ["ultra96", "pynq-z2"])
-def test_it_leaves_the_memory_that_it_promises(board):
+def test_it_leaves_the_expected_memory(board):
     accelerator = boards.load(board).accelerator
     for image in self_test.make(accelerator).images:
         with Simulator(accelerator) as simulator:
@@ -40,7 +40,7 @@ def test_it_leaves_the_memory_that_it_promises(board):
         np.testing.assert_array_equal(after, image.after)
 
 
-def test_stale_memory_cannot_go_unnoticed():
+def test_stale_memory_is_always_noticed():
     a, b = TEST.images
     assert a.digest != b.digest
     assert a.before.shape == b.before.shape

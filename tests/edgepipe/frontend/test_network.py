@@ -52,7 +52,7 @@ def test_dynamic_batch_is_fixed_and_noted(tmp_path: Path) -> None:
     assert load_network(saved(small_networks.classifier(1), tmp_path)).notices == ()
 
 
-def test_batch_norm_leaves_no_trace(tmp_path: Path) -> None:
+def test_batch_norm_is_folded(tmp_path: Path) -> None:
     network = load_network(saved(small_networks.classifier(), tmp_path))
     ops = {binding.op for binding in read_main(network.module).bindings}
     assert ops <= {
@@ -116,7 +116,7 @@ def test_unknown_operator_is_named(tmp_path: Path) -> None:
     assert caught.value.hint is not None
 
 
-def test_outputs_must_be_tensors_of_their_own(tmp_path: Path) -> None:
+def test_outputs_must_be_separate_tensors(tmp_path: Path) -> None:
     twin = one_node("Relu", [1, 3, 8, 8])
     twin.graph.node.append(helper.make_node("Identity", ["y"], ["z"]))
     twin.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [None] * 4))

@@ -24,7 +24,7 @@ def picture(height: int, width: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
-def test_a_picture_of_the_right_size_is_taken_as_it_is() -> None:
+def test_a_picture_of_the_right_size_is_unchanged() -> None:
     source = picture(6, 8)
     np.testing.assert_array_equal(NANODET.frame(source)[0], source)
 
@@ -43,7 +43,7 @@ def test_rgb_reverses_the_channels_and_gray_has_one() -> None:
     )
 
 
-def test_center_crop_cuts_the_middle_out() -> None:
+def test_center_crop_keeps_the_middle() -> None:
     crop = dataclasses.replace(NANODET, fit="center_crop", width=4, height=4, resize_short_side=6)
     source = picture(6, 10)
     np.testing.assert_array_equal(crop.frame(source)[0], source[1:5, 3:7])

@@ -25,7 +25,7 @@ def test_the_longest_stage_gets_another_core(stages_ms, expected):
     assert divide(stages_ms, (1, 2, 3)) == expected
 
 
-def test_a_core_goes_where_the_longest_stage_is_then():
+def test_each_core_goes_to_the_stage_that_is_then_longest():
     stages = divide([80.0, 50.0, 10.0], range(6))
     assert [stage.threads for stage in stages] == [3, 2, 1]  # 26.7, 25 and 10 ms
     assert [core for stage in stages for core in stage.cores] == list(range(6))
@@ -36,5 +36,5 @@ def test_more_stages_than_cores_share_all_of_them_a_thread_each():
     assert divide([9.0, 8.0, 7.0, 6.0], (1, 2, 3)) == (shared,) * 4
 
 
-def test_a_board_that_names_no_cores_gives_none():
+def test_a_board_without_cores_gives_none():
     assert divide([9.0, 8.0], ()) == (StageCores(), StageCores())

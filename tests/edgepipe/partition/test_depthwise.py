@@ -62,7 +62,7 @@ def device(choice, name):
     return placed[0].device
 
 
-def test_the_arrangement_with_more_frames_is_taken_and_said():
+def test_the_arrangement_with_more_frames_is_chosen_and_explained():
     choice = choose()
     assert device(choice, "deep") == "arm"
     on_arm = max(10 + 2 * 0.05, STEM_MS + 0.05)
@@ -72,7 +72,7 @@ def test_the_arrangement_with_more_frames_is_taken_and_said():
     )
 
 
-def test_a_fast_accelerator_keeps_them():
+def test_a_fast_accelerator_keeps_depthwise_convolutions():
     choice = choose(cycles=CYCLES | {"deep": 0.01 * MS})
     assert device(choice, "deep") == "vta"
     assert choice.text.startswith(
@@ -87,11 +87,11 @@ def test_slots_must_fit_into_the_contiguous_memory():
 
 
 @pytest.mark.parametrize("wish", ["arm", "vta"])
-def test_a_wish_wins(wish):
+def test_the_users_choice_takes_precedence(wish):
     assert device(choose(wish=wish), "deep") == wish
 
 
-def test_a_placement_by_name_wins_over_all():
+def test_a_placement_by_name_takes_precedence_over_everything():
     choice = choose(wish="arm", overrides={"deep": "vta"})
     assert device(choice, "deep") == "vta"
 
@@ -108,7 +108,7 @@ def test_an_average_pooling_is_not_a_depthwise_convolution():
     assert not depthwise.is_depthwise(average)
 
 
-def test_cores_share_the_work_and_what_is_left_the_longest_stage():
+def test_cores_share_the_work_and_spare_ones_go_to_the_longest_stage():
     choice = choose(wish="arm")
     one = dataclasses.replace(BOARD, threads=boards.Threads(), cores=1)
     two = dataclasses.replace(BOARD, threads=boards.Threads(arm=boards.StageThreads(cores=(1, 2))))

@@ -198,7 +198,7 @@ def test_a_chain_that_differs_in_one_call_is_generic() -> None:
     assert (operator.kind, operator.layer, len(operator.bindings)) == ("generic", None, 5)
 
 
-def test_a_chain_whose_inside_leaves_it_falls_apart() -> None:
+def test_a_chain_whose_inner_value_is_read_elsewhere_is_split() -> None:
     builder = ModuleBuilder()
     builder.param("x", (1, 2, 4, 4), "int8")
     wide = builder.emit("y__wide", "astype", "x", dtype="int32")

@@ -58,7 +58,7 @@ def test_the_first_convolution_and_the_float_tail_are_on_arm():
     }
 
 
-def test_operators_are_ordered_so_that_each_device_works_in_one_piece():
+def test_operators_are_ordered_into_one_segment_per_device():
     assert stages(segment(place(NETWORK, fits))) == [
         ("arm", ["table", "conv1"]),
         ("vta", ["conv2", "head_a", "head_b"]),
@@ -73,7 +73,7 @@ def test_a_refused_layer_goes_to_arm_with_the_compilers_reason():
     assert reason == "head_a: weights need 2.0x the weight buffer"
 
 
-def test_an_override_wins():
+def test_an_override_takes_precedence():
     placed = place(NETWORK, fits, overrides={"conv2": "arm"})
     assert devices(placed)["conv2"] == "arm"
 
@@ -101,7 +101,7 @@ def test_an_operator_between_two_devices_makes_stages_on_both_sides():
     ]
 
 
-def test_vta_cannot_be_asked_for_what_it_cannot_run():
+def test_an_operator_that_vta_cannot_run_cannot_be_placed_there():
     with pytest.raises(PartitionError, match="sigmoid_a: cannot be placed on vta") as caught:
         place(NETWORK, fits, overrides={"sigmoid_a": "vta"})
     assert caught.value.hint == "leave it on arm"

@@ -68,7 +68,7 @@ def test_a_pool_that_does_not_fit_is_refused_with_numbers(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("make", [small_networks.detector, small_networks.classifier])
-def test_decoding_is_what_comes_after_the_last_layer(
+def test_operators_after_the_last_layer_are_decoding(
     make: Callable[[], onnx.ModelProto], tmp_path: Path
 ) -> None:
     found = reasons(make(), tmp_path)

@@ -1,4 +1,4 @@
-"""split: for any cuts, the stages in sequence give the bits of the whole network."""
+"""split: for any cuts, the stages in sequence give the same bits as the whole network."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 Array = NDArray[Any]
-Start = Callable[..., Pipeline]  # what the fixture `start` is
+Start = Callable[..., Pipeline]  # the type of the fixture `start`
 SHAPE = (1, 8)
 VECTOR = ("int32", SHAPE)
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +43,7 @@ def two_outputs() -> IRModule:
 
 
 def difference() -> IRModule:
-    """out = 3 * a - b: which input is which matters."""
+    """out = 3 * a - b: swapping the inputs changes the result."""
     builder = ModuleBuilder()
     builder.param("a", SHAPE, "int32")
     builder.param("b", SHAPE, "int32")

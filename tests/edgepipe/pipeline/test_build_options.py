@@ -19,7 +19,7 @@ from edgepipe.pipeline import load, relax_stage
 
 
 def tripled(module: Any, target: Any) -> Any:
-    """Compile another module in the place of ``module``, so that it shows: out = 3 * a - b."""
+    """Compile another module instead of ``module``, with a visible effect: out = 3 * a - b."""
     assert module["main"] is not None
     assert str(target.kind) == "llvm"
     return tvm.compile(made.difference(), target=target)
@@ -77,7 +77,7 @@ def test_the_options_of_a_target_reach_the_compiler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_name", [True, False])
-def test_a_linker_of_ones_own_links_the_library(as_name: bool, tmp_path: Path) -> None:
+def test_the_given_linker_links_the_library(as_name: bool, tmp_path: Path) -> None:
     log = tmp_path / "log"
     linker = tmp_path / "my-linker"
     linker.write_text(f'#!/bin/sh\necho linked >> "{log}"\nexec c++ "$@"\n')

@@ -29,7 +29,7 @@ def storm() -> Iterator[Storm]:
 
 
 def naps(name: str) -> made.Stage:
-    """A Python stage that takes between nothing and a millisecond; out = x + 1."""
+    """A Python stage that takes up to a millisecond; out = x + 1."""
     times = random.Random(3)
 
     def nap(x: made.Array) -> made.Array:
@@ -79,7 +79,7 @@ def test_futures_keep_their_frames(start: Start, storm: Storm) -> None:
     assert storm.count > 50, "hardly anything was interrupted"
 
 
-def test_values_that_were_set_wait_for_their_runs(start: Start) -> None:
+def test_set_values_wait_for_their_runs(start: Start) -> None:
     pipeline = start(chain(made.adder()))
     pipeline.set_input("data", vector(1))
     pipeline.run()
@@ -93,7 +93,7 @@ def test_values_that_were_set_wait_for_their_runs(start: Start) -> None:
         assert_array_equal(pipeline.next().outputs[0], vector(number + 1))
 
 
-def test_values_that_were_set_are_run_once_each(start: Start, storm: Storm) -> None:
+def test_set_values_are_run_once_each(start: Start, storm: Storm) -> None:
     pipeline = start(chain(naps("only")), slots=4)
     for number in range(100):
         pipeline.set_input("data", vector(number))
@@ -117,7 +117,7 @@ def test_restart_and_close_may_be_interrupted_and_repeated(start: Start, storm: 
         pipeline.next()
 
 
-def test_a_map_that_is_interrupted_goes_on(start: Start, storm: Storm) -> None:
+def test_an_interrupted_map_continues(start: Start, storm: Storm) -> None:
     pipeline = start(chain(naps("only")), slots=4)
     results = pipeline.map([vector(number) for number in range(FRAMES)], timeout_s=30)
 
@@ -168,7 +168,7 @@ def test_every_wait_ends_within_50_ms(start: Start, storm: Storm) -> None:
     pipeline.close()
 
 
-def test_a_wait_of_a_thread_does_not_end_by_the_main_threads_signals(
+def test_signals_of_the_main_thread_do_not_end_another_threads_wait(
     start: Start, storm: Storm
 ) -> None:
     gated = made.GatedStage()

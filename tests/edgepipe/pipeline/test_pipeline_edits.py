@@ -1,4 +1,4 @@
-"""PipelineConfig: wires added and removed, whole or not at all, and values of the wrong kind."""
+"""PipelineConfig: wires added and removed, all or none of them, and values of the wrong kind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def wired() -> tuple[PipelineConfig, Stage, Stage]:
     return config, a, b
 
 
-# ---- what fails changes nothing
+# ---- failed changes have no effect
 
 
 def unchanged(config: PipelineConfig, action: Callable[[], Any]) -> str:
@@ -117,11 +117,11 @@ def test_a_wire_is_removed_and_another_takes_its_place(start: Start) -> None:
     np.testing.assert_array_equal(pipeline.next().outputs[0], 2 * (vector(1) + 1))
 
 
-def test_a_stage_that_nothing_names_any_more_is_gone() -> None:
+def test_a_stage_without_connections_is_removed() -> None:
     config, a, b = wired()
     config.disconnect(b, "a")
     config.disconnect(b, "b")
-    assert config.stages == (a, b)  # b still is an output
+    assert config.stages == (a, b)  # b is still an output
     config.outputs.remove((b, "out"))
     assert config.stages == (a,)
     del config.inputs["data"]
@@ -157,7 +157,7 @@ def test_outputs_are_removed_by_index_slice_or_end() -> None:
     assert config.stages == (a, b)
 
 
-def test_an_input_that_is_moved_frees_what_it_fed() -> None:
+def test_moving_an_input_frees_its_old_destination() -> None:
     config, a, _ = wired()
     other = made.adder("other")
     config.inputs["data"] = (other, "x")
@@ -165,7 +165,7 @@ def test_an_input_that_is_moved_frees_what_it_fed() -> None:
     assert config.inputs["data"] == ((other, "x"),)
 
 
-# ---- values of the wrong kind, everywhere one can be given
+# ---- values of the wrong kind, wherever a value is accepted
 
 NOT_AN_INDEX = [None, True, 1.0, np.float32(1), np.bool_(True), b"0", (0,)]
 
@@ -230,7 +230,7 @@ def test_slots_are_a_whole_number_of_at_least_one(value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["self", "timeout_s"])
-def test_an_input_is_not_called_like_an_argument_of_run(name: str) -> None:
+def test_an_input_cannot_have_the_name_of_an_argument_of_run(name: str) -> None:
     config = PipelineConfig()
     assert unchanged(config, lambda: config.inputs.__setitem__(name, (fork(), "x"))) == (
         f"pipeline input {name!r}: is the name of an argument of run() and submit()"
@@ -287,7 +287,7 @@ def dynamic() -> Any:
 
 
 @pytest.mark.parametrize("make", [relax_stage, arm_stage])
-def test_a_module_is_one_of_relax_with_main_of_static_shapes(make: Any) -> None:
+def test_a_module_must_be_relax_with_main_of_static_shapes(make: Any) -> None:
     module = made.two_outputs()
     renamed = tvm.IRModule({"other": module["main"].with_attr("global_symbol", "other")})
     assert refused(lambda: make(renamed, name="s")) == (
@@ -313,13 +313,13 @@ def test_a_module_is_one_of_relax_with_main_of_static_shapes(make: Any) -> None:
         ({"export_cc": 3}, "export_cc is 3, expected a compiler's name or a function"),
     ],
 )
-def test_options_of_a_relax_stage_are_of_their_kinds(options: Any, text: str) -> None:
+def test_options_of_a_relax_stage_must_have_the_right_type(options: Any, text: str) -> None:
     assert refused(lambda: relax_stage(made.two_outputs(), name="s", **options)) == (
         f"stage 's': {text}"
     )
 
 
-def test_a_function_is_something_that_can_be_called() -> None:
+def test_a_function_must_be_callable() -> None:
     assert refused(lambda: python_stage(3, inputs={}, outputs={})) == (  # type: ignore[arg-type]
         "found 3, expected a function"
     )

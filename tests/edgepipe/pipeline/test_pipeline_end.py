@@ -29,7 +29,7 @@ def test_a_stage_that_throws_ends_the_run_with_its_text_and_not_the_process(star
     pipeline = start(chain(gated.stage, stage))
     for i in range(4):
         pipeline.run(data=vector(i))
-    gated.gate.set()  # not before: a failed pipeline takes no more frames
+    gated.gate.set()  # not earlier: a failed pipeline accepts no more frames
     for i in range(2):
         assert_array_equal(pipeline.next().outputs[0], vector(i))
     expected = "stage 1 'picky' at frame 2: ValueError: two is too many"
@@ -121,7 +121,7 @@ def test_a_stopped_pipeline_gives_its_frames_and_restarts_from_frame_0(start: St
     assert pipeline.statistics().submitted == 1
 
 
-def test_cancel_drops_what_was_not_taken_and_wakes_who_waits(start: Start) -> None:
+def test_cancel_drops_results_and_wakes_waiting_threads(start: Start) -> None:
     gated = made.GatedStage()
     pipeline = start(chain(gated.stage))
     pipeline.run(data=vector(0))
@@ -180,10 +180,10 @@ def test_an_array_that_a_stage_has_kept_can_be_read_after_the_end(start: Start) 
         pipeline.run(data=vector(5))
         pipeline.next()
         assert_array_equal(kept[0], vector(5))
-    kept[0].copy()  # its memory is still there, whatever is in it
+    kept[0].copy()  # its memory still exists, with any content
 
 
-def test_a_pipeline_that_is_closed_meanwhile_says_so(start: Start) -> None:
+def test_a_pipeline_that_is_closed_during_a_call_says_so(start: Start) -> None:
     pipeline = start(chain(made.adder()))
     pack = pipeline._transport.pack
 

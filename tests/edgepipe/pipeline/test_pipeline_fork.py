@@ -17,7 +17,7 @@ from small_networks import build_small_bundle
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# Frames flow in the parent before and after; `built`, `pipeline` and `waiting` are what it has.
+# Frames flow in the parent before and after; it has `built`, `pipeline` and `waiting`.
 PROGRAM = """
 import gc, multiprocessing, os, sys, threading, time
 import numpy as np

@@ -34,7 +34,7 @@ def test_a_future_is_not_done_before_its_frame_and_has_a_deadline(start: Start) 
     assert_array_equal(future.result().outputs[0], vector(0))
 
 
-def test_asking_for_a_future_loses_no_frame_that_was_run_before_it(start: Start) -> None:
+def test_a_futures_result_loses_no_earlier_frame(start: Start) -> None:
     pipeline = start(chain(made.adder()))
     for i in range(3):
         pipeline.run(data=vector(i))
@@ -43,7 +43,7 @@ def test_asking_for_a_future_loses_no_frame_that_was_run_before_it(start: Start)
     assert [pipeline.next().frame for _ in range(4)] == [0, 1, 2, 4]
 
 
-def test_a_future_of_before_a_restart_says_so(start: Start) -> None:
+def test_a_future_from_before_a_restart_says_so(start: Start) -> None:
     gated = made.GatedStage()
     pipeline = start(chain(gated.stage))
     future = pipeline.submit(data=vector(0))

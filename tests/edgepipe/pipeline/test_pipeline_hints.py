@@ -1,4 +1,4 @@
-"""What the errors of pipelines tell a user to do: each hint by its text, from the real error."""
+"""The hints of pipelines' errors, each checked by its text, from the real error."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def edited(folder: Path, **changes: object) -> Path:
 
 
 def edited_function(folder: Path, **changes: str) -> Path:
-    """Export a pipeline and change what its description says of its Python function."""
+    """Export a pipeline and change the description of its Python function."""
     (stage,) = json.loads((exported(folder) / "pipeline.json").read_text())["stages"]
     shutil.rmtree(folder / "exported")
     return edited(folder, stages=[stage | changes])
@@ -198,7 +198,7 @@ def failing(module: Any, target: Any) -> Any:
 
 
 def running(action: Callable[[Pipeline], object]) -> Fail:
-    """Return what runs ``action`` on a pipeline data -> adder."""
+    """Return a function that runs ``action`` on a pipeline data -> adder."""
 
     def run(_: Path) -> None:
         with chain(made.adder()).build().start() as pipeline:

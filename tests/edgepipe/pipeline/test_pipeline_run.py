@@ -86,7 +86,7 @@ def test_set_input_get_input_and_the_counts(start: Start) -> None:
     given[:] = 0
     assert_array_equal(pipeline.get_input("data_a"), vector(4))
     pipeline.run()
-    pipeline.run(data_b=vector(9))  # data_a stays as it was set
+    pipeline.run(data_b=vector(9))  # data_a keeps its value
     for b in (5, 9):
         assert_array_equal(pipeline.next().outputs[0], sequential(vector(4), vector(b))[0])
 
@@ -103,7 +103,7 @@ def test_parameters_are_replaced_between_frames_through_a_group(start: Start) ->
     pipeline.run(data=vector(3))
     pipeline.set_parameters("weights", {"offset": made.scalar(-1)})
     pipeline.run(data=vector(4))
-    gated.gate.set()  # nothing has reached the stage before: frames keep what counted when run
+    gated.gate.set()  # frames keep the parameters that were set when they were run
     expected = [vector(1) * 2, vector(2) * 2, vector(3) * 5, vector(4) * 5 - 1]
     for wanted in expected:
         assert_array_equal(pipeline.next().outputs[0], wanted)
@@ -343,7 +343,7 @@ def test_a_serial_pipeline_gives_the_same(start: Start) -> None:
         assert_array_equal(found, expected)
 
 
-def test_a_wait_may_be_for_ever(start: Start) -> None:
+def test_a_wait_may_be_unlimited(start: Start) -> None:
     pipeline = start(chain(made.adder()))
     pipeline.run(timeout_s=math.inf, data=vector(1))
     assert_array_equal(pipeline.next(timeout_s=math.inf).outputs[0], vector(2))

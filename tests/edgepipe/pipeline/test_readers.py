@@ -1,4 +1,4 @@
-"""Several threads and tasks that want frames: none keeps another from its own."""
+"""Several threads and tasks that wait for frames: none delays another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SteppedStage:
 
 
 def thread_for(wait: Callable[[], object]) -> threading.Thread:
-    """Start a thread that is in its wait when this returns, as far as one can tell."""
+    """Start a thread that is most likely waiting when this returns."""
     begun = threading.Event()
 
     def run() -> None:
@@ -62,7 +62,7 @@ def with_parameters(stepped: SteppedStage) -> made.PipelineConfig:
     return config
 
 
-def test_a_thread_that_waits_for_a_later_frame_holds_up_nobody(
+def test_a_thread_that_waits_for_a_later_frame_delays_no_other(
     start: Start, stepped: SteppedStage
 ) -> None:
     pipeline = start(with_parameters(stepped))
@@ -114,7 +114,7 @@ def test_a_waiting_thread_delays_others_by_no_more_than_a_millisecond(
         assert statistics.median(found) < 0.001, name
 
 
-def test_results_that_many_threads_want_reach_them_all(start: Start) -> None:
+def test_many_waiting_threads_all_get_their_results(start: Start) -> None:
     pipeline = start(chain(made.adder(), made.adder("second")), slots=4)
     found: dict[int, FrameResult] = {}
     errors: list[BaseException] = []
@@ -142,14 +142,14 @@ def test_results_that_many_threads_want_reach_them_all(start: Start) -> None:
     assert sorted(found) == list(range(250))
 
 
-def test_futures_that_nobody_asks_leave_their_slots_to_others(start: Start) -> None:
+def test_futures_whose_results_are_not_requested_free_their_slots(start: Start) -> None:
     pipeline = start(chain(made.adder()), slots=2)
     futures = pipeline.submit_many([vector(i) for i in range(20)], timeout_s=30)
     for i in (19, 0, 7):
         assert_array_equal(futures[i].result(timeout_s=30).outputs[0], vector(i + 1))
 
 
-def test_a_future_that_nobody_keeps_gives_its_slot_back(start: Start) -> None:
+def test_a_dropped_future_frees_its_slot(start: Start) -> None:
     pipeline = start(chain(made.adder()), slots=1)
     for number in range(5):
         assert pipeline.submit(data=vector(number), timeout_s=30).frame == number
@@ -178,7 +178,9 @@ def test_a_cancelled_future_drops_its_result(start: Start, stepped: SteppedStage
     assert pipeline.next(timeout_s=30).frame == 2
 
 
-def test_callbacks_are_called_once_though_nobody_waits(start: Start, stepped: SteppedStage) -> None:
+def test_callbacks_are_called_once_without_a_waiting_caller(
+    start: Start, stepped: SteppedStage
+) -> None:
     pipeline = start(chain(stepped.stage))
     called: list[int] = []
     all_called = threading.Event()
@@ -188,7 +190,7 @@ def test_callbacks_are_called_once_though_nobody_waits(start: Start, stepped: St
         if len(called) == 3:
             all_called.set()
 
-    pipeline.run(data=vector(9))  # a frame that nobody takes holds up no callback
+    pipeline.run(data=vector(9))  # a frame that is not taken delays no callback
     futures = [pipeline.submit(data=vector(i)) for i in range(3)]
     for future in futures:
         future.add_done_callback(note)
@@ -262,7 +264,7 @@ def test_coroutines_await_frames_without_a_thread_each(start: Start) -> None:
         assert_array_equal(result.outputs[0], vector(number + 2))
 
 
-def test_a_wait_for_that_ends_early_leaves_the_frame_under_way(
+def test_a_wait_for_that_ends_early_leaves_the_frame_in_flight(
     start: Start, stepped: SteppedStage
 ) -> None:
     pipeline = start(chain(stepped.stage))

@@ -145,7 +145,7 @@ def test_two_stages_on_one_server_share_its_session(server):
             assert_array_equal(pipeline.next(timeout_s=30).outputs[0], expected)
 
 
-def test_parameters_over_there_are_replaced_between_frames(server):
+def test_parameters_on_the_server_are_replaced_between_frames(server):
     stage = remote_stage(made.scaled_stage(), at(server))
     config = chain(stage)
     config.parameter_groups["weights"] = stage
@@ -164,7 +164,7 @@ def test_an_exported_pipeline_keeps_its_servers(server, tmp_path):
         assert_array_equal(pipeline.next(timeout_s=30).outputs[0], 2 * vector(3))
 
 
-def test_a_server_killed_in_mid_run_ends_the_run_in_order_and_a_restart_finds_the_next_one(server):
+def test_a_server_killed_during_a_run_ends_it_cleanly_and_a_restart_finds_the_next_one(server):
     stage = remote_stage(made.scaled_stage("far"), at(server))
     gated = made.GatedStage()
     with chain(gated.stage, stage).build().start() as pipeline:
@@ -190,7 +190,7 @@ def test_a_server_killed_in_mid_run_ends_the_run_in_order_and_a_restart_finds_th
 
 @contextlib.contextmanager
 def stopped(server: rpc.LocalServer) -> Iterator[None]:
-    """Stop the server's processes, as a board that hangs; let them go on afterwards."""
+    """Stop the server's processes, like a board that hangs; continue them afterwards."""
     processes = [server._process.pid, *children(server._process.pid)]
     for process in processes:
         os.kill(process, signal.SIGSTOP)
@@ -248,7 +248,7 @@ def test_a_server_that_does_not_exist_is_an_error_that_names_it():
     assert "check that the server is running there" in caught.value.hint
 
 
-def test_a_server_that_serves_somebody_else_is_not_waited_for_for_ever(server):
+def test_the_wait_for_a_busy_server_is_limited(server):
     built = chain(remote_stage(made.scaled_stage(), at(server, timeout_s=1))).build()
     with (
         rpc.connect(server.port, key=server.key),

@@ -1,8 +1,8 @@
-"""What every kind of stage promises in a pipeline, for the kinds that exist.
+"""The promises of every kind of stage in a pipeline, tested for all existing kinds.
 
 The C++ suite (``cpp_runtime/conformance/stage_suite.cc``) tests the interface that the pipeline
-calls; this one tests what a user of ``edgepipe.Pipeline`` sees, also of stages that are Python's,
-TVM's or another machine's.
+calls; this one tests what a user of ``edgepipe.Pipeline`` sees, including stages that run in
+Python, in TVM or on another machine.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ FRAMES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of stage: how to make one, its inputs for a frame, and what it makes of them."""
+    """A kind of stage: how to make one, its inputs for a frame, and the expected outputs."""
 
     make: Callable[[str], Stage]  # by the stage's name
     inputs: Callable[[int], dict[str, Array]]  # by a seed
-    outputs: Callable[[int], list[Array]]  # what it makes of them, by the same seed
+    outputs: Callable[[int], list[Array]]  # the expected outputs, by the same seed
     failing: dict[str, Array] | None = None  # inputs that fail a frame
 
 
@@ -62,7 +62,7 @@ def outputs_of(
 
 
 class Workshop:
-    """What kinds are made of: folders, a bundle and a server, each made when it is first used."""
+    """What kinds need: folders, a bundle and a server, each created when it is first used."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -105,7 +105,7 @@ def negated(inputs: dict[str, Array]) -> list[Array]:
 
 
 def negate(x: Array) -> Array:
-    """What ``negate`` of the C++ library does."""
+    """The function ``negate`` of the C++ library."""
     if (x == 13).any():
         raise ValueError("found 13")
     return -x
@@ -158,7 +158,7 @@ def frames(seed: int) -> dict[str, Array]:
 
 @functools.cache
 def features(seed: int) -> Array:
-    """Return what the bundle's first stage gives for a frame: int8[1, 20, 8, 8]."""
+    """Return the output of the bundle's first stage for a frame: int8[1, 20, 8, 8]."""
     return run_module(bundles.make_network().first, frames(seed))["features"]
 
 
@@ -240,7 +240,7 @@ def alone(kind: Kind, name: str = "tested") -> PipelineConfig:
 
 
 def check(pipeline: Any, kind: Kind, seeds: Iterable[int]) -> None:
-    """Take the next results; they are those of the frames of ``seeds``."""
+    """Take the next results; check that they belong to the frames of ``seeds``."""
     for seed in seeds:
         found = pipeline.next(timeout_s=60).outputs
         expected = kind.outputs(seed)
@@ -265,9 +265,7 @@ def test_it_computes_its_outputs_for_frames_one_after_another(
         check(pipeline, kind, [seed])
 
 
-def test_it_gives_frames_that_are_under_way_together_in_their_order(
-    start: Start, kind: Kind
-) -> None:
+def test_it_returns_frames_in_flight_together_in_order(start: Start, kind: Kind) -> None:
     pipeline = start(alone(kind), slots=FRAMES)
     for _ in range(2):  # the second time in slots that held other frames
         for seed in range(FRAMES):
@@ -342,7 +340,7 @@ def test_it_gives_the_same_after_export_and_load(kind: Kind, tmp_path: Path) -> 
         check(pipeline, kind, range(3))
 
 
-def test_a_frame_that_fails_names_stage_and_frame_and_a_restart_goes_on(
+def test_a_failing_frame_names_stage_and_frame_and_a_restart_continues(
     start: Start, kind: Kind
 ) -> None:
     if kind.failing is None:

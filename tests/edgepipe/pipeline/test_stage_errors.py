@@ -1,4 +1,4 @@
-"""What a Python stage raises reaches the caller: place, exception and traceback."""
+"""An exception of a Python stage reaches the caller with place and traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgepipe.pipeline import python_stage
 
 
 class DecodeError(Exception):
-    """An error of the stage's own."""
+    """An error defined by the stage."""
 
 
 def decode(x: NDArray[Any]) -> NDArray[Any]:

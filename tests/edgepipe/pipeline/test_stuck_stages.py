@@ -35,7 +35,7 @@ def test_close_ends_in_time_and_names_the_stage() -> None:
     pipeline.close()
     with pytest.raises(RuntimeFailure, match="used after close"):
         pipeline.next()
-    gated.gate.set()  # the thread that was left behind still has its memory
+    gated.gate.set()  # the abandoned thread still has its memory
 
 
 def test_close_waits_for_a_stage_that_returns_in_time() -> None:

@@ -1,7 +1,7 @@
-"""What int8 costs on real networks and data; the figures of the full sets are in docs and bench.
+"""The loss of accuracy with int8 on real networks and data; docs and bench have the full sets.
 
-The float network by onnxruntime is the reference, integer Relax by stock TVM what is judged. Each
-limit stands next to what was measured (2026-11, calibration as in the test).
+The float network in onnxruntime is the reference for integer Relax on stock TVM. Each limit is next
+to the measured value (2026-11, calibration as in the test).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FashionMnist = Callable[[str], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 
 
 def fashion_hits(path: Path, data: FashionMnist, count: int) -> tuple[int, int, int]:
-    """Return how often float and int8 are right, and how often they agree, on ``count`` frames."""
+    """Return how often float and int8 are correct, and how often they agree."""
     preprocess = description.load(models.description(path.stem)).preprocess
     training, _ = data("train")
     frames, labels = data("t10k")
@@ -71,7 +71,7 @@ def test_resnets_lose_at_most_thirty_of_ten_thousand(
 def nanodet_precision(model: Path, count: int) -> float:
     """Return AP50 of the int8 boxes against the float boxes of at least 0.4 over ``count`` frames.
 
-    The int8 boxes are taken down to 0.05, as the precision-recall curve needs their order.
+    int8 boxes count from a score of 0.05, because the precision-recall curve needs their order.
     """
     described = description.load(models.description(model.stem))
     preprocess, names = described.preprocess, described.postprocess

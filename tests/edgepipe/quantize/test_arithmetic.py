@@ -33,15 +33,15 @@ def test_slopes_become_shifts_and_adds(slope: float, most: int, expected: float)
     assert float(slope_of(steps_for(slope, most=most))) == expected
 
 
-@settings(deadline=None)  # the first example also fills a table
+@settings(deadline=None)  # the first example also builds a table
 @given(st.floats(0.005, 0.6), st.integers(2, 3))
-def test_slopes_are_near(slope: float, most: int) -> None:
+def test_slopes_are_close(slope: float, most: int) -> None:
     steps = steps_for(slope, most=most)
     assert abs(slope_of(steps) - slope) < (0.05 if most == 2 else 0.02)
     assert gain_of(steps) < 2
 
 
-def test_the_cheapest_of_near_slopes_is_taken() -> None:
+def test_the_cheapest_of_close_slopes_is_chosen() -> None:
     assert steps_for(0.126) == ((3, LeakySum.NOTHING),)
 
 

@@ -1,4 +1,4 @@
-"""The contract of every pass: who breaks it reads the pass's name."""
+"""The contract of every pass; an error names the pass that breaks it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
 
 
 def refused(step: Pass[Any, Any], before: object) -> str:
-    """Return what ``run`` says of a broken contract."""
+    """Return the error of ``run`` for a broken contract."""
     with pytest.raises(QuantizeError) as caught:
         run(step, before)
     assert caught.value.hint == "this is a bug in edgepipe: report it with the steps that led to it"
@@ -180,7 +180,7 @@ def test_write_relax_ensures_the_outputs_shapes(values: Values) -> None:
 
 @dataclass(frozen=True)
 class Forgetful:
-    """A pass that loses the last node, and says so or not."""
+    """A pass that loses the last node, and either reports it or not."""
 
     honest: bool
 

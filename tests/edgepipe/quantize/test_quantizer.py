@@ -92,7 +92,7 @@ def test_adds_become_residual_terms(networks: dict[str, Network]) -> None:
     assert merge.inputs == ("body_concat", "up_resize", "body_leaky")
 
 
-def test_a_shortcut_of_1x1_joins_the_convolution_that_it_is_added_to(
+def test_a_1x1_shortcut_is_merged_into_the_convolution_that_it_is_added_to(
     networks: dict[str, Network],
 ) -> None:
     operators = match_operators(quantized(networks["projected"]).module)
@@ -118,14 +118,16 @@ def test_a_classifier_is_integer_to_the_end(networks: dict[str, Network]) -> Non
     assert (relu6.epilogue.low, relu6.epilogue.high) == (0, 127)
 
 
-def test_what_has_no_integer_form_stays_float(networks: dict[str, Network]) -> None:
+def test_operators_without_an_integer_form_stay_float(networks: dict[str, Network]) -> None:
     found = kinds(match_operators(quantized(networks["with_float_middle"]).module))
     assert found["first"] == found["second"] == "conv"
     for name in ("first.float", "gated", "soft", "soft.int8", "result"):
         assert found[name] == "generic"
 
 
-def test_what_exporters_write_apart_is_one_operator(networks: dict[str, Network]) -> None:
+def test_parts_that_exporters_write_separately_become_one_operator(
+    networks: dict[str, Network],
+) -> None:
     operators = match_operators(quantized(networks["exporter_habits"]).module)
     first = next(o for o in operators if o.name == "first" or o.name == "relu")
     assert isinstance(first.layer, Conv)
@@ -252,7 +254,7 @@ def test_same_input_same_module(networks: dict[str, Network], tmp_path: Path) ->
         (lambda n: QuantizeOptions(leaky_steps=9), QuantizeError, "leaky_steps is 9"),
     ],
 )
-def test_what_cannot_work_is_refused(
+def test_impossible_input_is_refused(
     call: Callable[[Network], object],
     error: type[Exception],
     message: str,

@@ -16,7 +16,7 @@ SEEN = np.array([4.0, 1.0, 0.01, 2.0])  # of the four channels of "x"
 
 
 def covered(*readers: Node, equalise: float = 0.5) -> np.ndarray:
-    """Return what "x" has to cover when these nodes read it."""
+    """Return the range that "x" must cover if these nodes read it."""
     statistics = TensorStatistics(4)
     statistics.add(np.float32(SEEN.reshape(1, 4, 1, 1)))
     graph = Graph(
@@ -43,12 +43,12 @@ def pool() -> MaxPoolNode:
     return MaxPoolNode(name="pool", input="x", kernel=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0))
 
 
-def test_readers_other_than_convolutions_need_one_range() -> None:
+def test_readers_other_than_convolutions_need_one_common_range() -> None:
     assert_allclose(covered(pool()), [4, 4, 4, 4])
     assert_allclose(covered(conv("conv"), pool()), [4, 4, 4, 4])
 
 
-def test_slices_that_are_read_apart_get_one_each() -> None:
+def test_slices_that_are_read_separately_get_one_range_each() -> None:
     slices = (
         SliceNode(name="head", input="x", begin=0, end=1),
         SliceNode(name="tail", input="x", begin=1, end=4),

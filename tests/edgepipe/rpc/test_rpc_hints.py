@@ -1,4 +1,4 @@
-"""What errors of RPC sessions tell a user to do, each hint by its text."""
+"""The hints of RPC sessions' errors, each checked by its text."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_a_session_ends_soon_though_an_interrupted_call_never_does(server):
         assert following.info()["process"] > 0
 
 
-# How TVM reports a connection that ended. Code 1 is the farewell of a server that ends in order.
+# How TVM reports a connection that ended. Code 1 is the last message of a server that ends cleanly.
 _CUT = "(reset|pipe|code=1)"
 
 
@@ -112,7 +112,7 @@ def test_a_call_of_tvms_own_client_cut_in_half_is_noticed(session):
     info = session.remote.get_function("edgepipe.info")
     with paused(session.info()["process"]), interrupted():
         info()
-    time.sleep(0.2)  # until the answer that nobody waits for is here
+    time.sleep(0.2)  # until the answer that nothing waits for has arrived
     with pytest.raises(RpcError, match="the RPC session is broken: found an answer"):
         session.info()
 
@@ -153,7 +153,7 @@ def test_a_forked_child_exits_without_ending_the_session(server):
     assert (found.returncode, found.stdout) == (0, "alive\n"), found.stderr
 
 
-def test_a_session_that_nobody_keeps_ends(server):
+def test_a_dropped_session_ends(server):
     session = rpc.connect(server.port, key=server.key)
     assert session.info()["process"] > 0
     del session

@@ -54,7 +54,7 @@ def stop(server: subprocess.Popen[str]) -> float:
     return time.monotonic() - begin
 
 
-def test_every_server_has_a_key_of_its_own() -> None:
+def test_every_server_has_its_own_key() -> None:
     with running() as (_, _, one), running() as (_, _, other):
         assert one != other
         assert len(one) == 32
@@ -80,14 +80,14 @@ def test_a_client_that_guesses_the_key_is_refused(guess: str) -> None:
 
 
 def refusal(*options: str) -> str:
-    """Return what a server says that ends because its options are wrong."""
+    """Return the message of a server that ends because its options are wrong."""
     command = [str(rpcd()), "--allow-root", *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 2
     return ended.stderr
 
 
-def test_the_public_key_of_old_is_too_short() -> None:
+def test_a_short_key_is_refused() -> None:
     assert "--key: found 8 characters, expected 16 or more" in refusal("--key", "edgepipe")
     with running("--key", "kept-in-a-safe-place") as (_, port, key):
         assert key == "kept-in-a-safe-place"
@@ -100,7 +100,7 @@ def test_a_tracker_needs_a_name_to_offer() -> None:
     assert "--tracker needs --key, the name to offer there" in said
 
 
-def test_a_greeting_has_a_deadline_however_steadily_it_drips() -> None:
+def test_a_greeting_has_a_deadline_even_if_bytes_keep_coming() -> None:
     with running() as (_, port, key):
         begin = time.monotonic()
         with socket.create_connection(("127.0.0.1", port)) as slow:
@@ -150,7 +150,7 @@ def test_sigterm_ends_a_server_and_its_session_in_time(tmp_path: Path) -> None:
     with running("--folder", str(tmp_path)) as (server, port, key):
         session = rpc.connect(port, key=key)
         process = session.info()["process"]
-        os.kill(process, signal.SIGSTOP)  # as a call that does not return
+        os.kill(process, signal.SIGSTOP)  # like a call that does not return
         assert stop(server) < STOP_S
         assert not Path(f"/proc/{process}").exists()
         assert not list(tmp_path.iterdir())

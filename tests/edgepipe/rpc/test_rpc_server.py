@@ -87,7 +87,7 @@ def test_a_file_outside_the_session_is_refused(server):
         session.remote.upload(bytearray(b"x"), "../escaped")
 
 
-def test_a_server_without_an_open_file_left_rests_and_serves_later(server):
+def test_a_server_without_a_free_descriptor_waits_and_serves_later(server):
     with rpc.connect(server.port, key=server.key) as session:
         child = session.info()["process"]
         (parent,) = re.findall(r"PPid:\s(\d+)", Path(f"/proc/{child}/status").read_text())

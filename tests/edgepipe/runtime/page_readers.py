@@ -39,7 +39,7 @@ def status_of(url: str, request: bytes) -> int:
 
 
 class Readers:
-    """Readers of /events that take everything and keep only counts.
+    """Readers of /events that read everything and keep only counts.
 
     Each index in ``viewers`` has a second connection, for the picture of each of its results.
     """

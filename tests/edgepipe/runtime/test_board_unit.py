@@ -21,7 +21,7 @@ pytestmark = pytest.mark.sim
 
 # As setup.sh leaves them to the user who deploys.
 HIGHEST = ("/var/lib/edgepipe", "/var/lib/edgepipe/highest_version")
-# What the unit tries, and what comes of it. Each line runs on its own.
+# What the unit tries, and the result. Each line runs separately.
 PROBES = {
     "id -un": "edgepipe",
     "touch $ROOT/mine": "Read-only file system",

@@ -106,7 +106,7 @@ def test_a_video_of_any_depth_becomes_frames_of_8_bits(bundle, tmp_path, pixels)
         assert np.abs(frame.astype(int) - 128).max() <= 2
 
 
-def test_a_video_file_can_go_round_and_round(bundle):
+def test_a_video_file_can_be_repeated(bundle):
     needs.installed("ffmpeg", "ffmpeg")
     options = ["--source", str(CLIP), "--loop", "--frames", "250", "--headless"]
     done = cam.run(bundle, options)
@@ -222,7 +222,7 @@ def test_a_fifo_that_falls_silent_is_opened_again_counted_and_shown(bundle, tmp_
     assert re.search(r"source: 2 captured, .* [1-9]\d* silences, [1-9]\d* reconnects\n", said)
 
 
-def test_a_source_that_never_comes_back_ends_the_run_when_told_to(bundle, tmp_path):
+def test_a_source_that_never_returns_ends_the_run_after_the_given_time(bundle, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     options = ["--source", str(fifo), "--source-timeout", "0.2", "--give-up", "0.9", "--headless"]
@@ -357,7 +357,7 @@ def test_errors_say_what_was_found_and_expected(bundle, options, code, text):
     assert text in done.stderr.decode()
 
 
-def test_ctrl_c_ends_it_in_order(bundle):
+def test_ctrl_c_ends_it_cleanly(bundle):
     with cam.serving(bundle, ["--source", "synthetic"]) as (url, process):
         with urllib.request.urlopen(f"{url}events", timeout=20) as events:
             while not events.readline().startswith(b"event: result"):

@@ -1,4 +1,4 @@
-"""The conformance suites outside this repository: an example that passes, and what they find."""
+"""The conformance suites outside this repository: an example that passes, and broken promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build(package: Path, source: Path, folder: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_memory_a_device_and_a_stage_of_ones_own_pass(package: Path, tmp_path: Path) -> None:
+def test_a_users_memory_device_and_stage_pass(package: Path, tmp_path: Path) -> None:
     build(package, ROOT / "examples" / "conformance", tmp_path)
     done = subprocess.run(
         [tmp_path / "own-conformance", "--gtest_brief=1"],
@@ -89,14 +89,14 @@ def output_of(broken: Path, test: str, **environment: str) -> tuple[int, str]:
         ),
     ],
 )
-def test_a_broken_promise_is_found_and_told(broken: Path, test: str, text: str) -> None:
+def test_a_broken_promise_is_found_and_reported(broken: Path, test: str, text: str) -> None:
     code, output = output_of(broken, test)
     assert code == 1
     assert text in output
     assert f"[  FAILED  ] Broken/{test}" in output
 
 
-def test_what_is_not_on_this_machine_is_told_and_fails_where_ci_is_set(broken: Path) -> None:
+def test_a_missing_implementation_is_reported_and_fails_if_ci_is_set(broken: Path) -> None:
     test = "DeviceConformance.MultipliesInputAndWeights/IsNotHere"
     code, output = output_of(broken, test)
     assert code == 0

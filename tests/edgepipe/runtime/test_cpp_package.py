@@ -61,13 +61,13 @@ def test_a_public_header_compiles_alone(package, header):
     succeed(*compiler, "-I", include, "-include", header, "-x", "c++", "/dev/null")
 
 
-def test_a_program_runs_stages_in_memory_of_its_own(package, tmp_path):
+def test_a_program_runs_stages_in_its_own_memory(package, tmp_path):
     said = succeed(compile_project(PROJECT, package, tmp_path) / "own-parts")
     assert "20 frames submitted" in said or "20 submitted" in said
 
 
 @pytest.mark.sim
-def test_a_program_runs_a_bundle_on_a_device_of_its_own(stopwatch, tmp_path):
+def test_a_program_runs_a_bundle_on_its_own_device(stopwatch, tmp_path):
     network = bundles.make_network()
     (frame,) = bundles.frames(1)
     golden = {"frame": frame, "scores": network.run(frame)}
@@ -78,7 +78,7 @@ def test_a_program_runs_a_bundle_on_a_device_of_its_own(stopwatch, tmp_path):
     assert "stopwatch: 5 runs" in said
 
 
-def test_help_lists_a_device_of_its_own(stopwatch):
+def test_help_lists_a_programs_own_device(stopwatch):
     text = succeed(stopwatch, "--help")
     assert re.search(r"^ +stopwatch +the simulator, with the time of every run$", text, re.M)
     wrong = run(stopwatch, "b", "--golden", "--device", "other")

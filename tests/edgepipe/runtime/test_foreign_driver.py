@@ -53,7 +53,7 @@ def bundle(request, tmp_path_factory):
         return bundles.write_bundle(folder, bundles.compile_files(network), golden)
 
 
-def test_a_bundle_is_bit_equal_on_somebody_elses_driver(bundle):
+def test_a_bundle_is_bit_equal_on_a_third_party_driver(bundle):
     ran = run(bundle, driver("simulator_driver"), "--frames", "20")
     assert ran.returncode == 0, ran.stderr
     assert "golden: 20 frames x 1 outputs are bit-equal" in ran.stderr

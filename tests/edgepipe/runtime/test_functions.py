@@ -102,7 +102,9 @@ def test_results_go_to_rows_of_tensors_or_follow_the_header(bundle, module):
     assert not any(array[:2].any() for array in arrays)
 
 
-def test_frames_with_an_owner_are_taken_alone_and_withdrawn_ones_are_nobodys(bundle, module):
+def test_frames_with_an_owner_can_be_taken_separately_and_withdrawn_ones_are_dropped(
+    bundle, module
+):
     for id in (3, 5, 8):
         module.send(id, library.as_tensor(frame()))
     module.withdraw(5)
@@ -128,7 +130,7 @@ def test_a_read_only_array_is_an_input(bundle):
         assert_array_equal(output, second.outputs[name])
 
 
-def test_arrays_that_are_none_are_refused(module):
+def test_values_that_are_not_arrays_are_refused(module):
     assert failure(module.send, 2, 5) == "found int, expected a tensor or bytes"
     columns = tvm_ffi.from_dlpack(np.zeros((8, 96), np.uint8).T)
     assert "a tensor of another device or with gaps" in failure(module.send, 2, columns)
@@ -154,7 +156,7 @@ def test_unknown_options_are_refused(bundle, options, text):
     assert not caught.value.hint, "the text says what is expected"
 
 
-def test_options_that_are_no_json_are_refused(bundle):
+def test_options_that_are_not_json_are_refused(bundle):
     with pytest.raises(RuntimeFailure, match="found 'slots=3', expected a JSON object"):
         library.call("load_pipeline", str(bundle), "slots=3")
 

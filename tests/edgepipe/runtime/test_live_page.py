@@ -47,7 +47,7 @@ def test_frames_statistics_and_results_are_live(browser, tmp_path):
     assert text("found").startswith("cat")
 
 
-def test_what_the_accelerator_did_and_what_was_done_is_shown(browser, tmp_path):
+def test_faults_of_the_accelerator_and_the_recovery_are_shown(browser, tmp_path):
     network = bundles.make_network()
     (frame,) = bundles.frames(1)
     files = bundles.compile_files(network) | bundles.compile_fallback(network)

@@ -123,7 +123,7 @@ def test_an_allowed_host_is_a_host_name(bundle):
     assert "'http://door' is not a host name, expected e.g. door.example" in done.stderr.decode()
 
 
-def test_a_page_for_the_whole_network_without_a_password_is_told(bundle):
+def test_a_page_for_the_whole_network_without_a_password_gives_a_warning(bundle):
     once = [*SYNTHETIC, "--frames", "1", "--http", "0.0.0.0:0"]
     said = cam.run(bundle, once).stderr.decode()
     assert "/ without a password: anyone who can reach it may read it\n" in said

@@ -37,7 +37,7 @@ def until(condition, limit_s=30):
         time.sleep(0.1)
 
 
-def test_three_hundred_readers_are_served_without_a_thread_more(bundle):
+def test_three_hundred_readers_are_served_by_one_thread(bundle):
     with cam.serving(bundle, [*SYNTHETIC, "--http-readers", "300"]) as (url, process):
         with readers.reading(url, 1) as one:
             one.read_until(lambda: one.results[0] > 2)
@@ -91,7 +91,7 @@ def test_a_browser_that_is_one_reader_too_many_says_so_and_tries_again(bundle):
         wait_until(browser, lambda: text_of(browser, "connection") == "live")
 
 
-def test_readers_that_stop_reading_are_dropped_and_lock_nobody_out(bundle):
+def test_readers_that_stop_reading_are_dropped_and_do_not_block_others(bundle):
     options = [*SYNTHETIC, "--http-readers", "12"]
     with cam.serving(bundle, options) as (url, _), ExitStack() as stack:
         stalled = [
@@ -122,7 +122,7 @@ def test_a_slow_reader_skips_frames_and_is_kept(bundle):
     assert frames == sorted(set(frames))
 
 
-def test_requests_that_trickle_in_are_ended_and_lock_nobody_out(bundle):
+def test_requests_that_arrive_slowly_are_ended_and_do_not_block_others(bundle):
     with cam.serving(bundle, SYNTHETIC) as (url, _), ExitStack() as stack:
         trickling = [stack.enter_context(readers.connect(url, PAGE[:8])) for _ in range(400)]
         assert readers.status_of(url, PAGE) == 200
@@ -163,7 +163,7 @@ def test_requests_of_one_connection_are_answered_in_their_order(bundle):
         (b"GET /picture/99999999999999999999999 HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     ],
 )
-def test_what_is_no_plain_get_is_refused(bundle, request_bytes, code):
+def test_anything_but_a_plain_get_is_refused(bundle, request_bytes, code):
     with cam.serving(bundle, SYNTHETIC) as (url, _):
         assert readers.status_of(url, request_bytes) == code
 
@@ -182,7 +182,7 @@ def test_more_readers_than_open_files_are_refused_at_the_start(bundle):
     )
 
 
-def test_connections_without_an_open_file_left_are_closed_and_the_page_goes_on(bundle):
+def test_connections_without_a_free_descriptor_are_closed_and_the_page_continues(bundle):
     with cam.serving(bundle, SYNTHETIC) as (url, process):
         limit = len(list(Path(f"/proc/{process.pid}/fd").iterdir())) + 4
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, limit))
@@ -193,7 +193,7 @@ def test_connections_without_an_open_file_left_are_closed_and_the_page_goes_on(b
         until(lambda: readers.status_of(url, PAGE) == 200)
 
 
-def test_without_a_descriptor_for_its_reserve_the_page_rests_and_answers_later(bundle):
+def test_without_a_reserve_descriptor_the_page_waits_and_answers_later(bundle):
     with cam.serving(bundle, SYNTHETIC) as (url, process):
         before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, before[1]))

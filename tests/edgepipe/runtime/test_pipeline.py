@@ -61,7 +61,7 @@ def test_the_pipeline_describes_itself(bundle):
         assert pipeline.slots == 5
 
 
-def test_the_bundle_says_how_many_frames_are_under_way_unless_the_caller_does(tmp_path, files):
+def test_the_bundle_sets_the_number_of_frames_in_flight_unless_the_caller_does(tmp_path, files):
     bundle = bundles.write_bundle(tmp_path / "tiny", files, {}, slots=7)
     with load(bundle) as pipeline:
         assert pipeline.slots == 7
@@ -157,7 +157,7 @@ def test_a_picture_of_another_layout_is_refused_with_its_order_of_axes(bundle):
         assert pipeline.statistics().submitted == 0
 
 
-def test_an_array_with_gaps_is_the_frame_that_it_shows(bundle, network):
+def test_an_array_with_gaps_is_read_correctly(bundle, network):
     frame = bundles.frames(1)[0]
     gaps = np.zeros((1, 16, 32, 3), np.uint8)[:, :, ::2]
     gaps[...] = frame

@@ -1,4 +1,4 @@
-"""Every run ends in a controlled way, says where, and accounts for every frame."""
+"""Every run ends in a controlled way, reports where, and accounts for every frame."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_signal_while_stages_are_loaded_or_before_ends_it_at_once(bundle, numb
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_the_source_is_waited_for_delivers_what_came(bundle, number):
+def test_a_signal_while_waiting_for_the_source_delivers_the_frames_so_far(bundle, number):
     process = start(RUN, bundle, ("--input", "-"))
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(FRAME)
@@ -170,7 +170,7 @@ def waiting_bytes(pipe):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_nobody_reads_the_results_ends_it(bundle, tmp_path, number):
+def test_a_signal_while_the_results_have_no_reader_ends_it(bundle, tmp_path, number):
     report = tmp_path / "report"
     command = [str(built(RUN)), str(bundle), "--golden", "--frames", "10000000"]
     with (

@@ -45,7 +45,7 @@ def run(bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def body_of(ran: subprocess.CompletedProcess[str], *, faulty: bool = False) -> dict[str, object]:
     """Return the statistics of the VTA stage, once all frames were bit-equal.
 
-    If its device was ``faulty``, the golden run fails all the same.
+    If its device was ``faulty``, the golden run still fails.
     """
     assert ran.returncode == int(faulty), ran.stderr
     assert "are bit-equal" in ran.stderr
@@ -98,7 +98,7 @@ def test_without_arm_kernels_the_run_ends_with_stage_and_frame_and_an_account(pl
     assert " + 1 failed;" in ran.stderr
 
 
-def test_a_bundle_with_a_fallback_runs_as_any_other(with_fallback):
+def test_a_bundle_with_a_fallback_runs_like_any_other(with_fallback):
     assert body_of(run(with_fallback, "--frames", "3"))["fallback_frames"] == 0
 
 
@@ -107,7 +107,7 @@ def test_devices_of_a_kind_are_chosen_by_index(plain, device):
     assert body_of(run(plain, "--frames", "4", "--device", device))["fault"] == ""
 
 
-def test_the_camera_program_recovers_and_counts_alike(with_fallback):
+def test_the_camera_program_recovers_and_counts_in_the_same_way(with_fallback):
     options = ["--source", "synthetic", "--rate", "1000", "--frames", "10", "--headless"]
     faults = ["--device", "model", "--fault", "hang=4", "--device-hangs", "9/20", *TIME_LIMIT]
     ran = subprocess.run(
@@ -168,7 +168,7 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     )
 
 
-def test_a_flaky_accelerator_is_given_up_and_comes_back(with_fallback):
+def test_a_flaky_accelerator_is_abandoned_and_used_again(with_fallback):
     faults = ("--device", "model", "--fault", "hang=6", *TIME_LIMIT)
     ran = run(with_fallback, "--frames", "40", *faults, "--device-trial", "2")
     body = body_of(ran, faulty=True)
@@ -185,7 +185,7 @@ def test_without_arm_kernels_too_many_hangs_end_the_run_with_that_cause(plain):
     assert "; 2 of the last 10 runs hung" in ran.stderr
 
 
-def test_python_gives_a_flaky_accelerator_up_too(with_fallback):
+def test_python_abandons_a_flaky_accelerator_too(with_fallback):
     with pytest.raises(RuntimeFailure, match=r"device_hangs: found \[4,3\], expected hangs and"):
         edgepipe.load(with_fallback, device_hangs=(4, 3))
     with pytest.raises(

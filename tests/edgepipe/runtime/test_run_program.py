@@ -54,7 +54,7 @@ def test_the_golden_input_gives_the_golden_output(bundle, mode):
     assert b"20 submitted = 20 delivered + 0 dropped + 0 failed" in ran.stderr
 
 
-def test_the_simulator_in_the_boards_time_gives_the_golden_output(bundle):
+def test_the_simulator_at_the_boards_speed_gives_the_golden_output(bundle):
     ran = run(bundle, "--golden", "--frames", "3", "--json", "--device", "timed")
     stages = lines_of(ran)[-1]["statistics"]["stages"]
     assert next(stage for stage in stages if stage["name"] == "body")["busy"]["min_ms"] >= 10
@@ -88,7 +88,7 @@ def test_an_interrupt_loses_no_line_when_the_reader_is_slow(bundle):
     assert f"{len(lines)} submitted = {len(lines)} delivered".encode() in said
 
 
-def test_a_bundle_that_is_truncated_while_it_runs_gives_the_golden_output_all_the_same(
+def test_a_bundle_that_is_truncated_while_it_runs_still_gives_the_golden_output(
     tmp_path, network, files
 ):
     golden = {"frame": FRAME, "scores": network.run(FRAME)}
@@ -221,7 +221,7 @@ def test_failures_are_exit_code_1_and_say_what_is_wrong(bundle, tmp_path):
     assert "hint: choose another folder\n" in tensors.stderr.decode()
 
 
-def test_a_bundle_of_another_version_is_refused_with_an_exit_code_of_its_own(bundle, tmp_path):
+def test_a_bundle_of_another_version_is_refused_with_its_own_exit_code(bundle, tmp_path):
     manifest = storage.read_manifest(bundle)
     contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
     older = dataclasses.replace(manifest.fingerprint, builder_version="0.0.9")

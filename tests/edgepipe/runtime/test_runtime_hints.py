@@ -1,4 +1,4 @@
-"""What errors of the C++ runtime tell a user to do, each hint by its text, from the real program.
+"""The hints of the C++ runtime's errors, each checked by its text, from the real programs.
 
 Hints that only a certain machine can give are in the C++ tests of memory and devices.
 """

@@ -81,7 +81,7 @@ def fed_while_silent(manager, program, options):
     )
     try:
         assert manager.recv(512).startswith(b"READY=1")
-        manager.recv(512)  # what was under way at that moment
+        manager.recv(512)  # the frames that were in flight then
         end = time.monotonic() + 2
         fed = 0
         while (left := end - time.monotonic()) > 0:

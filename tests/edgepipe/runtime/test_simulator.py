@@ -27,7 +27,7 @@ def test_memory_gives_back_what_was_written() -> None:
         np.testing.assert_array_equal(simulator.read(address + 10, 5), data[10:15])
 
 
-def test_memory_is_only_what_is_allocated() -> None:
+def test_only_allocated_memory_is_accessible() -> None:
     with Simulator(Accelerator()) as simulator:
         address = simulator.allocate(100)
         with pytest.raises(RuntimeFailure, match="is not inside one allocation"):
@@ -104,7 +104,7 @@ def test_instructions_must_come_in_pairs_of_words() -> None:
         simulator.run_instructions(np.zeros(4, dtype=np.uint64))
 
 
-def test_a_missing_library_says_where_it_was_sought(
+def test_a_missing_library_says_where_it_was_searched_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(library, "__file__", str(tmp_path / "edgepipe" / "runtime" / "library.py"))

@@ -137,7 +137,7 @@ def test_no_pipeline_is_a_clear_error(tmp_path):
     assert error.value.hint == "start one with edgepipe-run, edgepipe-cam or edgepipe run"
 
 
-def test_a_fifo_a_link_and_a_folder_are_passed_over_without_waiting(tmp_path):
+def test_a_fifo_a_link_and_a_folder_are_skipped_without_waiting(tmp_path):
     publish(tmp_path)
     name = f"edgepipe-{os.getpid()}"
     os.mkfifo(tmp_path / f"{name}-1.json")
@@ -151,7 +151,7 @@ def test_a_fifo_a_link_and_a_folder_are_passed_over_without_waiting(tmp_path):
     assert reading.notes == ()
 
 
-def test_a_file_of_another_user_than_its_process_is_passed_over(tmp_path):
+def test_a_file_whose_owner_is_not_its_processs_user_is_skipped(tmp_path):
     if os.geteuid() != 0:
         needs.lacking("only root can give a file to another user")
     publish(tmp_path)
@@ -159,7 +159,7 @@ def test_a_file_of_another_user_than_its_process_is_passed_over(tmp_path):
     assert snapshot.read_here(str(tmp_path)) == snapshot.Reading(snapshots=(), notes=())
 
 
-def test_bytes_that_are_no_text_are_noted(tmp_path):
+def test_bytes_that_are_not_text_are_noted(tmp_path):
     (tmp_path / f"edgepipe-{os.getpid()}-0.json").write_bytes(b"\xff\n")
     (note,) = snapshot.read_here(str(tmp_path)).notes
     assert note == "found unreadable statistics: '\ufffd'"
@@ -252,7 +252,7 @@ def test_rates_are_those_between_two_snapshots(tmp_path):
     assert found.busy == pytest.approx((0.05, 0.05))  # 40 more runs of 2.5 ms in 2 s
 
 
-def test_without_news_or_after_a_restart_rates_are_those_of_the_whole_run(tmp_path):
+def test_without_a_new_snapshot_or_after_a_restart_rates_are_those_of_the_whole_run(tmp_path):
     publish(tmp_path, at_s=100.0)
     (one,) = snapshot.read_here(str(tmp_path)).snapshots
     restarted = dataclasses.replace(one, at_s=101.0)

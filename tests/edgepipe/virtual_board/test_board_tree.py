@@ -39,7 +39,7 @@ def test_firmware_is_replaced_by_one_fixed_clock_under_the_same_handle():
     assert tree.child("chosen").properties["rng-seed"] == b"seed"
 
 
-def test_ethernet_stands_in_for_wifi():
+def test_ethernet_replaces_wifi():
     tree = ultra96()
     board_tree.adapt(tree, rng_seed=b"")
     ethernet = tree.child("axi").child("ethernet@ff0b0000")

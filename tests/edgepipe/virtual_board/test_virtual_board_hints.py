@@ -1,7 +1,7 @@
-"""What errors of the virtual board tell a user to do, each hint by its text.
+"""The hints of the virtual board's errors, each checked by its text.
 
-Programs named like apt's stand in for a machine with other repositories; a sleeping process for
-QEMU, and a socket for its monitor.
+Programs named like apt's imitate a machine with other repositories; a sleeping process replaces
+QEMU, and a socket its monitor.
 """
 
 from __future__ import annotations

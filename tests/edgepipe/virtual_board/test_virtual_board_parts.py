@@ -84,7 +84,7 @@ def test_detached_process_is_known_until_it_ends(tmp_path):
     assert not process.alive
 
 
-def test_another_process_with_the_same_pid_is_not_taken_for_it(tmp_path):
+def test_another_process_with_the_same_pid_is_not_mistaken_for_it(tmp_path):
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     process = start_detached(command, folder=tmp_path, log=tmp_path / "log")
     impostor = type(process)(pid=process.pid, start_ticks=process.start_ticks + 1)
@@ -101,7 +101,7 @@ def test_unknown_faults_are_refused(fault):
     assert "hang=N, lost-interrupt=N, stale-done=N" in caught.value.hint
 
 
-def test_model_that_cannot_start_is_reported_with_its_last_words(tmp_path):
+def test_model_that_cannot_start_is_reported_with_its_last_message(tmp_path):
     program = tmp_path / "model"
     program.write_text("#!/bin/sh\necho 'qtest.sock: No such file or directory' >&2; exit 1\n")
     program.chmod(0o755)

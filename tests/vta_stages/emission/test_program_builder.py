@@ -34,7 +34,7 @@ def store(builder: ProgramBuilder, sram: int, dram: int) -> None:
     builder.note_store(1, [transfer], group)
 
 
-def test_only_stored_elements_are_waited_for() -> None:
+def test_only_stores_of_the_same_elements_are_awaited() -> None:
     program = builder()
     store(program, 16, 0)  # elements 0, 1, 4, 5
     before = len(program.buffer)

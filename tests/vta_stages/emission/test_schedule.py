@@ -66,10 +66,10 @@ def test_groups_wait_for_groups_that_touched_the_same_elements() -> None:
     low, high = (Extent(MemoryType.WGT, first, 8) for first in (0, 8))
     touch(schedule, Module.LOAD, low)
     touch(schedule, Module.COMPUTE, low, Extent(MemoryType.OUT, 0, 4))
-    touch(schedule, Module.LOAD, high)  # nobody has used these
+    touch(schedule, Module.LOAD, high)  # not used before
     touch(schedule, Module.LOAD, Extent(MemoryType.WGT, 4, 1))  # overwrites what compute read
     touch(schedule, Module.STORE, Extent(MemoryType.OUT, 3, 4))
-    touch(schedule, Module.COMPUTE, Extent(MemoryType.OUT, 7, 1))  # behind what is stored
+    touch(schedule, Module.COMPUTE, Extent(MemoryType.OUT, 7, 1))  # after the stored elements
     touch(schedule, Module.COMPUTE, Extent(MemoryType.OUT, 6, 1))
     assert [buffer.tokens(index) for index in range(7)] == [
         Token.PUSH_NEXT,

@@ -70,7 +70,7 @@ def test_the_moves_compute_every_maximum(extent: int, shape, rows: int, cols: in
             x_in = patch.cols.first + patch.cols.step * np.arange(patch.cols.count)
             content = picture[0][np.ix_(y_in, x_in)].ravel()
             fold = window_fold(source, area, patch)
-            # What no copy fills must never win.
+            # Entries that no copy fills must never be the maximum.
             main, temp = (np.full(n, -200) for n in (area.pixels, patch.pixels))
             main[fold.to_main.dst] = content[fold.to_main.src]
             temp[fold.to_temp.dst] = content[fold.to_temp.src]

@@ -195,7 +195,7 @@ def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
         (4, 4 << 44, r"instruction 0 \(ALU\): alu_opcode is 4, expected one of \[0, 1, 2, 3\]"),
     ],
 )
-def test_words_that_no_program_has_are_refused(low: int, high: int, message: str) -> None:
+def test_invalid_instruction_words_are_refused(low: int, high: int, message: str) -> None:
     with pytest.raises(EncodingError, match=message):
         decode(Accelerator(revision="0.0.2"), np.array([[low, high]], np.uint64))
 

@@ -96,7 +96,7 @@ def test_a_vector_operand_may_be_the_entry_itself() -> None:
     assert footprint.dst == footprint.src == slice(0, 8)
 
 
-def test_endless_loops_over_the_same_entries_are_refused_and_not_expanded() -> None:
+def test_very_long_loops_over_the_same_entries_are_refused_and_not_expanded() -> None:
     uops = np.array([[i, i, 0] for i in range(16)])
     dst, src = Loops(1 << 13, 1 << 13, 0, 0), Loops(1 << 13, 1 << 13, 0, 1 << 0)
     accelerator = Accelerator(acc_buffer_bytes_log2=20, inp_buffer_bytes_log2=18)

@@ -110,7 +110,7 @@ class Assembler:
         self.buffer.alu(operation, at, end, imm=imm, tokens=self.compute())
 
     def program(self) -> Program:
-        """End the program with a FINISH behind the last store."""
+        """End the program with a FINISH after the last store."""
         if self._serial:
             self.buffer.finish(tokens=self.compute())
         else:
@@ -237,7 +237,7 @@ def test_gemm_over_the_full_int8_range(target: Accelerator) -> None:
     rows, depth = 20, 6
     inputs = random_int8(4, depth, rows, target.batch, target.block_in)
     tiles = random_int8(5, depth, target.block_out, target.block_in)
-    inputs[:, 0], tiles[:, 0] = -128, -128  # the largest sum there is
+    inputs[:, 0], tiles[:, 0] = -128, -128  # the largest possible sum
 
     case = Assembler(target)
     case.load(MemoryType.INP, inputs)

@@ -56,7 +56,7 @@ def pooled(
         {},
         {"extent": 23, "pads": (1, 0, 0, 1)},  # windows that stick out
         {"extent": 27, "kernel": 3, "stride": 3, "leaky": False},
-        {"extent": 21, "kernel": 1, "stride": 2},  # pixels that nobody needs
+        {"extent": 21, "kernel": 1, "stride": 2},  # pixels that no output needs
         {"extent": 30, "inputs": 100, "channels": 72, "conv_stride": 2},  # several chunks
     ],
 )

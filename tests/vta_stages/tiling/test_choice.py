@@ -66,7 +66,7 @@ def test_another_shape_accelerator_or_board_is_searched_again(searched, accelera
     assert len(searched) == len(questions)
 
 
-def test_indices_that_repeat_one_number_are_told_apart(searched):
+def test_indices_that_repeat_one_number_are_distinguished(searched):
     """Arrays that repeat one number may share a single element of memory."""
     whole = kernel()
     (source,) = whole.sources

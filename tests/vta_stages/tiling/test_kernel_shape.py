@@ -1,4 +1,4 @@
-"""The sizes that the tiling search works with agree with what is emitted for each area."""
+"""The sizes that the tiling search uses agree with what is emitted for each area."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_an_error_names_instruction_layer_and_disassembly() -> None:
         ),
     ],
 )
-def test_what_is_out_of_bounds_is_refused(
+def test_accesses_out_of_bounds_are_refused(
     changes: Mapping[int, Mapping[str, Any]], message: str
 ) -> None:
     refuse(with_changes(changes), message)
@@ -420,8 +420,9 @@ def test_a_layer_reads_memory_only_after_the_store_that_fills_it() -> None:
 # Whole programs.
 
 # In these three, the last ALU instruction pops the token of the store before the last one and so
-# runs while the last tile is stored. It adds 0 and writes the byte that is there, which a simulator
-# may forgive; a block RAM need not give the right byte when it is read and written in one cycle.
+# runs while the last tile is stored. It adds 0 and writes the byte that is already there. That
+# works in a simulator, but a block RAM may return a wrong byte if it is read and written in the
+# same cycle.
 RACING_VECTORS = {"31_tiles.npz", "32_tiles.npz", "33_tiles.npz"}
 
 

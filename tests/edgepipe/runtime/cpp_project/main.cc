@@ -1,4 +1,4 @@
-// own-parts: runs a pipeline of stages and in memory that edgepipe does not know.
+// own-parts: runs a pipeline with its own stage, in its own kind of memory.
 #include <edgepipe/memory.h>
 #include <edgepipe/pipeline.h>
 #include <edgepipe/stage.h>
