@@ -95,7 +95,7 @@ PYTHON_FUZZ_TARGETS := bit-header top
 
 fuzz: $(VENV)/.installed
 	cross/packages.sh fuzz
-	cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DEDGEPIPE_BUILD_FUZZ=ON \
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_COMPILER=clang++ -DEDGEPIPE_BUILD_FUZZ=ON \
 	    -DEDGEPIPE_BUILD_TESTS=OFF -DEDGEPIPE_SANITIZE=address,undefined,fuzzer-no-link \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/fuzz.log
 	cmake --build build/fuzz --target fuzz-targets >> build/fuzz.log || { tail -50 build/fuzz.log; exit 1; }
