@@ -39,7 +39,7 @@ look() {
 
 # store NAME SHA256 RECORD: stores the bitstream from stdin as firmware, completely or not at all.
 store() {
-    as_root mkdir -p "$firmware" || fail "cannot create $firmware; log in as root, or allow sudo -n"
+    as_root mkdir -p "$firmware" || fail "cannot create $firmware"
     as_root tee "$firmware/.$1" >/dev/null || fail "writing failed: $(df -Pk "$firmware" | tail -n 1)"
     found=$(sha256sum <"$firmware/.$1" | cut -d ' ' -f 1)
     [ "$found" = "$2" ] || fail "changed during the transfer: its digest is $found"

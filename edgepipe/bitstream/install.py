@@ -24,7 +24,10 @@ BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 _STORE_S = 300.0
 _PROGRAM_S = 60.0
 _REMEDIES = (
-    ("sudo|denied|not permitted", "log in as root, or allow the user `sudo -n` on the board"),
+    (
+        "cannot create|sudo|denied|not permitted",
+        "log in as root, or allow the user `sudo -n` on the board",
+    ),
     ("pipeline uses", "stop the pipeline on the board, then install again"),
     (
         "fpga_manager|firmware'",
