@@ -174,6 +174,19 @@ def cpp_hints() -> Iterator[Text]:
                         )
 
 
+def cpp_program_texts() -> Iterator[Text]:
+    """Yield what C++ programs return as an error of their arguments, and the hints they print."""
+    for folder in ("cpp_runtime/src/programs", "cpp_runtime/programs", "cpp_runtime/rpc"):
+        for path in sorted((ROOT / folder).glob("*.cc")):
+            source = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+            start = r"(?:\breturn |wrong_use\(|print_line\(stderr, )\s*"
+            for found in re.finditer(rf"{start}((?:{_LITERAL}\s*)+)", source):
+                whole = "".join(re.findall(_LITERAL, found[1]))
+                line = source[: found.start()].count("\n") + 1
+                where = f"{path.relative_to(ROOT)}:{line}"
+                yield Text(where=where, parts=(whole,), is_hint=whole.startswith("hint: "))
+
+
 def _cpp_hint(source: str, argument: str, where: str) -> Iterator[Text]:
     """Yield the text of an expression: its literals, or the constant that it names."""
     constant = re.fullmatch(r"\s*(k[A-Z]\w*)\s*", argument)
@@ -206,10 +219,31 @@ def _arguments(source: str, start: int) -> list[str]:
 def shell_hints() -> Iterator[Text]:
     """Yield the hints of scripts for boards: the second text of ``fail`` and ``lacks``."""
     for path in sorted(ROOT.glob("board/*.sh")):
-        source = path.read_text(encoding="utf-8").replace("\\\n", " ")
-        calls = re.findall(rf"\b(?:fail|lacks) {_LITERAL}\s+{_LITERAL}", source)
-        lines = re.findall(r'echo "hint: ([^"]*)"', source)
-        for hint in [hint for _, hint in calls] + lines:
-            plain = hint.replace("\\`", "`")
-            parts = tuple(re.split(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)", plain))
-            yield Text(where=str(path.relative_to(ROOT)), parts=parts, is_hint=True)
+        hints = [hint for _, hint in _refusals(path) if hint]
+        hints += re.findall(r'echo "hint: ([^"$]*[^"]*)"', path.read_text(encoding="utf-8"))
+        for hint in hints:
+            yield _shell_text(path, hint, is_hint=True)
+
+
+def shell_errors() -> Iterator[Text]:
+    """Yield the errors of scripts for boards: the first text of ``fail`` and ``lacks``."""
+    for path in sorted(ROOT.glob("board/*.sh")):
+        for error, _ in _refusals(path):
+            yield _shell_text(path, error, is_hint=False)
+
+
+def _refusals(path: Path) -> list[tuple[str, str]]:
+    """Return (error, hint) of every call of ``fail`` and ``lacks``; the hint may be empty."""
+    source = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    calls = re.findall(
+        rf"(?:^|[;&|] ?|then ) *(?:fail|lacks) (?:{_LITERAL}|([\w-]+))(?: +{_LITERAL})?",
+        source,
+        re.M,
+    )
+    return [(quoted or word, hint) for quoted, word, hint in calls]
+
+
+def _shell_text(path: Path, text: str, *, is_hint: bool) -> Text:
+    plain = text.replace("\\`", "`")
+    parts = tuple(re.split(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)", plain))
+    return Text(where=str(path.relative_to(ROOT)), parts=parts, is_hint=is_hint)

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-from hint_texts import ROOT, Text, cpp_hints, python_texts, shell_hints
+from hint_texts import (
+    ROOT,
+    Text,
+    cpp_hints,
+    cpp_program_texts,
+    python_texts,
+    shell_errors,
+    shell_hints,
+)
 
 LEAST_PART = 8  # characters of a constant part that a test must repeat
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -115,6 +123,7 @@ def untested(text: Text, tested: str) -> list[str]:
 def hints() -> list[Text]:
     """Return every hint of the sources, in Python, C++ and shell."""
     found = [text for text in python_texts() if text.is_hint]
+    found += [text for text in cpp_program_texts() if text.is_hint]
     return [*found, *cpp_hints(), *shell_hints()]
 
 
@@ -131,7 +140,9 @@ def test_the_walk_finds_all_ways_to_give_a_hint() -> None:
         "use fewer slots, or give the session more memory",  # C++: Status(code, text, hint)
         "allow more time",  # C++: a constant
         "build the bundle again, for this machine's processor or board",  # C++: advised()
+        "hint: edgepipe-rpcd --help",  # C++: a printed line
         "sudo sh setup.sh ...",  # a script's fail TEXT HINT
+        "install openssh-client; it verifies signatures",  # a script's lacks WORD HINT
     ):
         assert expected in found
 
@@ -143,10 +154,19 @@ def test_every_hint_stands_in_a_test_that_provokes_it() -> None:
 
 def test_every_flag_in_an_error_of_the_command_is_tested() -> None:
     flag = re.compile(r"(?<![\w-])--[a-z]")
-    errors = [t for t in python_texts() if not t.is_hint and flag.search(t.whole)]
-    named = [t for t in errors if t.where.startswith("edgepipe/cli/")]
-    assert named, "the walk no longer finds errors that name a flag"
+    errors = [t for t in python_texts() if t.where.startswith("edgepipe/cli/")]
+    errors += [t for t in cpp_program_texts() if not t.whole.startswith("usage")]
+    named = [t for t in errors if not t.is_hint and flag.search(t.whole)]
+    for folder in ("edgepipe/cli/", "cpp_runtime/src/programs/", "cpp_runtime/rpc/"):
+        assert any(t.where.startswith(folder) for t in named), f"no flags found in {folder}"
     missing = [f"{t.where}: {part!r}" for t in named for part in untested(t, all_asserted())]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_error_of_the_scripts_for_boards_is_tested() -> None:
+    errors = list(shell_errors())
+    assert len(errors) > 10, "the walk no longer finds the calls of fail and lacks"
+    missing = [f"{t.where}: {part!r}" for t in errors for part in untested(t, all_asserted())]
     assert not missing, "\n".join(missing)
 
 

@@ -189,13 +189,17 @@ def test_missing_parts_of_a_board_are_reported_with_a_remedy(board):
     assert done.stdout.splitlines()[-2].endswith(", 2 missing")
 
 
-def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board):
+def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board, signers):
     (board.programs / "modinfo").write_text("#!/bin/sh\nexit 1\n")
     with gzip.open(board.system / "proc/config.gz", "wb") as config:
         config.write(b"CONFIG_UIO=y\n")
     done = board()
-    assert "         use a kernel that has CONFIG_UIO_PDRV_GENIRQ\n" in done.stdout
     assert (
+        "missing  kernel module uio_pdrv_genirq\n"
+        "         use a kernel that has CONFIG_UIO_PDRV_GENIRQ\n" in done.stdout
+    )
+    assert (
+        "missing  device-tree overlays at run time: this kernel lacks CONFIG_OF_CONFIGFS\n"
         "         merge vta.dtbo into the boot loader's device tree with fdtoverlay "
         "(docs/guides/board.md)\n" in done.stdout
     )
@@ -205,19 +209,33 @@ def test_a_kernel_and_tools_that_an_image_lacks_are_reported_with_a_remedy(board
         (tools / tool).symlink_to(shutil.which(tool))
     for tool in ("mkdir", "cp", "mv", "chmod", "mktemp", "rm", "dtc", "zcat", "gzip"):
         (tools / tool).symlink_to(needs.installed(tool, "device-tree-compiler"))
-    done = board("--dry-run", path=f"{board.programs}:{tools}")
+    options = ("--dry-run", "--allowed-signers", signers)
+    done = board(*options, path=f"{board.programs}:{tools}")
+    assert (
+        "missing  ssh-keygen\n         install openssh-client; it verifies signatures\n"
+        in done.stdout
+    )
     assert "missing  flock\n         deploy needs it (coreutils, tar, util-linux)\n" in done.stdout
     (tools / "dtc").unlink()
     done = board("--dry-run", path=f"{board.programs}:{tools}")
-    assert done.stderr.splitlines()[-1] == (
-        "hint: copy the folder that `make board` writes to build/board, which contains it"
+    assert done.stderr.endswith(
+        "ultra96-overlay.dtbo: missing, and this board has no dtc to compile it\n"
+        "hint: copy the folder that `make board` writes to build/board, which contains it\n"
     )
+
+
+def test_an_overlay_that_dtc_cannot_compile_is_an_error(board):
+    (board.programs / "dtc").write_text("#!/bin/sh\nexit 1\n")
+    (board.programs / "dtc").chmod(0o755)
+    done = board()
+    assert done.returncode == 1
+    assert done.stderr.endswith("/ultra96-overlay.dts: dtc cannot compile it\n")
 
 
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("--board", "kv260"), 1, "error: board kv260: no kv260.toml or no kv260-overlay"),
+        (("--board", "kv260"), 1, "error: board kv260: no kv260.toml or no kv260-overlay.dts in "),
         (("--board", "kv260"), 1, "\nhint: known boards: ultra96, pynq-z2\n"),
         (("--user", "nobody-here"), 1, "error: user nobody-here: does not exist"),
         (("--user", "nobody-here"), 1, "\nhint: name one with --user\n"),

@@ -162,6 +162,7 @@ def test_a_taken_port_is_an_error(server, program):
 def test_wrong_use_says_what(program):
     result = subprocess.run([program, "--idle", "soon"], capture_output=True, text=True)
     assert (result.returncode, "--idle: found 'soon'" in result.stderr) == (2, True)
+    assert result.stderr.endswith("\nhint: edgepipe-rpcd --help\n")
 
 
 def test_the_command_runs_a_bundle(bundle, capsys):
