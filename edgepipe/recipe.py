@@ -24,6 +24,7 @@ from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
+from edgepipe.interrupts import Interrupts, remembered
 from edgepipe.media import MOST_PIXELS
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
@@ -94,25 +95,33 @@ def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Man
     """Build the bundle that ``options`` describe and return its manifest.
 
     Nothing is written until every stage has been compiled: the bundle appears complete or not at
-    all. Raises an ``EdgepipeError`` of the step that failed.
+    all, and never after an interrupt. Raises an ``EdgepipeError`` of the step that failed.
     """
-    progress = progress or Silent()
+    with remembered() as interrupts:
+        return _build(options, progress or Silent(), interrupts)
+
+
+def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) -> Manifest:
+    def begin(step: str) -> None:
+        interrupts.check()
+        progress.step(step)
+
     storage.check_replaceable(options.output)
     if options.sign is not None:
         signature.check_key(options.sign)
-    progress.step("reading the network")
+    begin("reading the network")
     described = describe(options, progress)
-    progress.step("quantising to int8")
+    begin("quantising to int8")
     frames = calibration_frames(described, options)
     quantized = quantized_network(described, frames, options)
-    progress.step("placing operators")
+    begin("placing operators")
     segments = partition(quantized, described.network, options, progress)
     stages = plan_stages(quantized, segments, options.board)
     tensors = border_tensors(quantized, stages, options.board)
-    progress.step("running integer Relax for the golden output")
+    begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
     compiled = compile_stages(stages, tensors, options, progress)
-    progress.step("writing the bundle")
+    begin("writing the bundle")
     return storage.write(
         options.output,
         bundle_files(compiled, golden, described.labels),

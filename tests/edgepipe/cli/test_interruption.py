@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from command_line import (
     run,
     run_program,
 )
+from tvm.relax.frontend.onnx import from_onnx
 
 INTERRUPTED_IMPORT = """
 import os, signal, sys
@@ -52,6 +54,25 @@ def test_an_interruption_inside_tvms_importer(project, capsys, monkeypatch):
     assert build(project) == 130
     assert "interrupted" in capsys.readouterr().err
     assert_nothing_half_written(project)
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("a pass failed")])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_tvms_importer_swallows(project, capsys, monkeypatch, number, error):
+    import_model = from_onnx
+
+    def swallowing(model):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        if error is not None:
+            raise error
+        return import_model(model)
+
+    monkeypatch.setattr("tvm.relax.frontend.onnx.from_onnx", swallowing)
+    assert build(project) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert_nothing_half_written(project)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
