@@ -19,7 +19,7 @@ def parser_pages(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def program_page(program: Path) -> str:
     """Return the page of a C++ program: what its --help prints.
 
-    Raises OSError where the program has not been built, CalledProcessError where it fails.
+    Raises OSError if the program has not been built, CalledProcessError if it fails.
     """
     ran = subprocess.run(
         [program, "--help"], capture_output=True, text=True, check=True, timeout=HELP_TIMEOUT_S
@@ -90,7 +90,7 @@ def _cell(text: str) -> str:
 
 
 def _epilog(epilog: str) -> Iterator[str]:
-    """Yield an epilog: paragraphs as text, what is indented (its examples) as a block."""
+    """Yield an epilog: paragraphs as text, indented parts (its examples) as a block."""
     for paragraph in epilog.strip("\n").split("\n\n"):
         lines = paragraph.splitlines()
         first = next((i for i, line in enumerate(lines) if line.startswith("  ")), len(lines))

@@ -2,7 +2,7 @@
 
     page = render(Path("cpp_runtime/include/edgepipe/device.h").read_text(), "edgepipe/device.h")
 
-A page holds the comment at the top of the header, then every declaration of the namespace: its
+A page contains the comment at the top of the header, then every declaration of the namespace: its
 comment as text, its code without private members and function bodies. The sources are formatted by
 clang-format, so one scan over characters that counts braces is enough to find declarations.
 """
@@ -189,13 +189,13 @@ def _uncommented(line: str) -> str:
 
 
 def _closed(lines: list[str]) -> list[str]:
-    """End a code block: its trailing empty lines go behind the fence."""
+    """End a code block: its trailing empty lines go after the fence."""
     while lines and not lines[-1].strip():
         lines.pop()
     return ["```", ""]
 
 
 def _escaped(line: str) -> str:
-    """Keep what Markdown would take for markup; what stands between backquotes stays."""
+    """Escape text that Markdown would take for markup, except between backquotes."""
     parts = re.split(r"(`[^`]*`)", line)
     return "".join(p if p.startswith("`") else re.sub(r"([*_<\[\]#|])", r"\\\1", p) for p in parts)

@@ -1,7 +1,7 @@
 """MkDocs hooks: pages made from the sources, and links that lead out of docs/.
 
-The pages do not exist as files. Documents beside docs/ (ARCHITECTURE.md, ...) become pages of the
-site; a link to one of them leads to its page there, and still works where the repository is read.
+The pages do not exist as files. Documents next to docs/ (ARCHITECTURE.md, ...) become pages of the
+site. A link to one of them leads to its page on the site, and still works in the repository.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links of a page that lead out of docs/ lead to pages."""
+    """Make links of a page that lead out of docs/ lead to pages."""
     if page.file.generated_by is not None:
         return markdown
     source = f"docs/{page.file.src_uri}"
@@ -59,8 +59,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _led(link: re.Match[str], source: str, page: str) -> str:
     """Return a link of the document ``source`` as it is on ``page`` of the site.
 
-    A link to a file of the repository that is no page becomes its text. A link to nothing stays, so
-    that the build fails.
+    A link to a file of the repository that is not a page becomes plain text. A broken link stays,
+    so that the build fails.
     """
     text, target, anchor = link[1], link[2], link[3] or ""
     linked = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
@@ -74,7 +74,7 @@ def _led(link: re.Match[str], source: str, page: str) -> str:
 
 
 def _expanded(entry: Any, files: Files) -> Any:
-    """Replace a folder in the navigation by the pages in it that the same list does not name."""
+    """Replace a folder in the navigation with its pages, except those that the same list names."""
     if isinstance(entry, dict):
         return {title: _expanded(content, files) for title, content in entry.items()}
     if isinstance(entry, str):

@@ -1,4 +1,4 @@
-"""Fold what does not depend on the picture: shapes, and operators on constants."""
+"""Fold everything that does not depend on the picture: shapes, and operators on constants."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LARGE = 4096  # elements: constants above this are data, never the shape of som
 
 
 def fold_constants(model: onnx.ModelProto) -> None:
-    """Replace all values that are the same for every picture by initialisers.
+    """Replace all values that are the same for every picture with initialisers.
 
     before   Shape(x) -> Gather(0) -> Concat(-1) -> Reshape(x)        (x has a static shape)
     after    Reshape(x, [1, -1])
 
     Shapes come from onnx's inference, values from onnxruntime. Branches of ``If`` with a constant
-    condition are taken. What cannot be computed stays. ``value_info`` holds every shape that was
-    inferred.
+    condition are taken. Values that cannot be computed stay. ``value_info`` contains every shape
+    that was inferred.
     """
     _constant_inputs(model)
     while True:
@@ -52,7 +52,7 @@ def infer_shapes(model: onnx.ModelProto) -> None:
     skeleton.CopyFrom(_without_data(model))
     try:
         inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
-    except Exception:  # a shape that contradicts another one: the importer will say what is wrong
+    except Exception:  # a shape that contradicts another one: the importer will report it
         return
     del model.graph.value_info[:]
     model.graph.value_info.extend(inferred.graph.value_info)
@@ -78,7 +78,7 @@ def _without_data(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _constant_inputs(model: onnx.ModelProto) -> None:
-    """Drop inputs that have an initialiser: their value is the default, and nobody passes them."""
+    """Drop inputs that have an initialiser: no caller replaces that default value."""
     constants = {constant.name for constant in model.graph.initializer}
     kept = [value for value in model.graph.input if value.name not in constants]
     copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
@@ -118,7 +118,7 @@ def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _take_branches(model: onnx.ModelProto) -> int:
-    """Replace every ``If`` whose condition is constant by the nodes of its branch."""
+    """Replace every ``If`` whose condition is constant with the nodes of its branch."""
     graph = model.graph
     constants = constants_of(graph)
     kept: list[onnx.NodeProto] = []
@@ -208,7 +208,7 @@ def _fits(node: onnx.NodeProto, sizes: dict[str, int]) -> bool:
 def _computed(
     model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], constants: dict[str, TensorProto]
 ) -> dict[str, NDArray[np.generic]]:
-    """Return what ``nodes`` make of constants; if one fails, what those before it make."""
+    """Return the results of ``nodes`` on constants; if one fails, those of the nodes before it."""
     nodes = list(nodes)
     while nodes:
         values = _run(model, nodes, constants)

@@ -63,10 +63,10 @@ def load_network(path: Path | str, picture: Size | None = None) -> Network:
     """Load the network of an ONNX file.
 
     A dynamic batch dimension is set to 1, and dynamic channels, height and width to those of
-    ``picture``, each with a notice. What does not depend on the picture is computed here. Raises
-    ``FrontendError`` for a missing, damaged or foreign file, for dynamic dimensions that
-    ``picture`` does not give, for inputs other than one float picture [1, c, h, w] or [1, h, w, c],
-    and for operators that TVM's importer does not support.
+    ``picture``, each with a notice. Everything that does not depend on the picture is computed
+    here. Raises ``FrontendError`` for a missing, damaged or foreign file, for dynamic dimensions
+    that ``picture`` does not give, for inputs other than one float picture [1, c, h, w] or [1, h,
+    w, c], and for operators that TVM's importer does not support.
     """
     return import_network(Path(path), read_model(Path(path)), picture)
 
@@ -100,7 +100,7 @@ def _require_equal(
     expected = run_model(original, {name: np.moveaxis(picture, 1, 3) if moved else picture})
     found = run_model(model, {name: picture})
     if expected is None:
-        return  # calibration says what onnxruntime refuses
+        return  # calibration reports what onnxruntime refuses
     wrong = [0] if found is None else list(differences(found, expected))
     for index in wrong[:1]:
         raise FrontendError(

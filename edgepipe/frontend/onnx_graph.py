@@ -16,7 +16,7 @@ def constants_of(graph: onnx.GraphProto) -> dict[str, TensorProto]:
 
 
 def array_of(tensor: TensorProto) -> NDArray[np.generic]:
-    """Return a constant as an array of its own dtype and shape."""
+    """Return a constant as an array of the same dtype and shape."""
     return np.asarray(numpy_helper.to_array(tensor))
 
 
@@ -31,7 +31,7 @@ def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
 
 
 def set_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Replace all nodes; ``nodes`` may be some of those that the graph has."""
+    """Replace all nodes; ``nodes`` may contain nodes of the graph."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
@@ -55,7 +55,7 @@ def remove_unread(graph: onnx.GraphProto) -> None:
 
 
 def values_read(node: onnx.NodeProto) -> set[str]:
-    """Return the values that a node reads, also inside its subgraphs."""
+    """Return the values that a node reads, including those in its subgraphs."""
     found = {value for value in node.input if value}
     for attribute in node.attribute:
         if attribute.HasField("g"):

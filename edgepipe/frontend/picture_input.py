@@ -17,8 +17,9 @@ Size = tuple[int, int, int]
 def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[str]:
     """Fix the dynamic dimensions of the only input; return a sentence about each.
 
-    The batch becomes 1, and channels, height and width what ``picture`` says. Inputs that have an
-    initialiser count as constants. Raises ``FrontendError`` for other inputs than one.
+    The batch becomes 1; channels, height and width become those of ``picture``. Inputs that have an
+    initialiser count as constants. Raises ``FrontendError`` unless there is exactly one other
+    input.
     """
     constants = {constant.name for constant in model.graph.initializer}
     kept = [value for value in model.graph.input if value.name not in constants]
@@ -60,13 +61,13 @@ _TO_CHANNELS_FIRST = [0, 3, 1, 2]
 
 
 def is_channels_last(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> bool:
-    """Whether all that reads the input are transpositions from [n, h, w, c] to [n, c, h, w]."""
+    """Whether only transpositions from [n, h, w, c] to [n, c, h, w] read the input."""
     readers = [node for node in model.graph.node if value.name in node.input]
     return bool(readers) and all(_moves_channels_first(node) for node in readers)
 
 
 def channels_first(model: onnx.ModelProto) -> None:
-    """Let an input [1, h, w, c] that is transposed at once be [1, c, h, w] instead."""
+    """Turn an input [1, h, w, c] that is transposed at once into [1, c, h, w]."""
     value = model.graph.input[0]
     dims = value.type.tensor_type.shape.dim
     if len(dims) != 4 or not is_channels_last(model, value):
@@ -110,9 +111,9 @@ def picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int
 
 
 def remove_identities(model: onnx.ModelProto) -> None:
-    """Let what reads the result of an Identity, or of a Dropout, read its input.
+    """Make readers of an Identity or a Dropout read its input instead.
 
-    One that makes an output of the graph stays.
+    One that computes an output of the graph stays.
     """
     graph = model.graph
     outputs = {output.name for output in graph.output}

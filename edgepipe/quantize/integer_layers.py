@@ -184,7 +184,7 @@ def integer_average_pool(
 
 
 def _largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float | float:
-    """Return the largest magnitude that the residual terms can add up to, float64[channels]."""
+    """Return the largest possible magnitude of the sum of residual terms, float64[channels]."""
     pairs = zip(forms, factors, strict=True)
     return sum((128 * np.abs(form.scale * factor) for form, factor in pairs), 0.0)
 

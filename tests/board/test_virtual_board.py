@@ -128,7 +128,7 @@ def run_vectors(board, accelerator, files, options=""):
 
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
-def test_hardware_vectors_run_bit_for_bit_through_registers_dma_and_interrupt(
+def test_recorded_vectors_run_bit_for_bit_through_registers_dma_and_interrupt(
     virtual_board, revision
 ):
     accelerator = dataclasses.replace(ULTRA96, revision=revision)

@@ -42,7 +42,7 @@ class KernelShape:
     The lists have one item per source:
 
     - ``products``: the products of one pair of channel blocks for the whole output. Folded windows
-      copy every pixel once instead, whatever the number of windows that it belongs to.
+      copy every pixel once instead, regardless of how many windows it belongs to.
     - ``repeats``: how many steps read the source, at least 1.
 
     ``folded`` are the indices of the sources whose windows are folded.

@@ -3,7 +3,7 @@
 //   Status status = device.run({.address = insns.device_address(), .count = 812,
 //                               .time_limit = 1s});
 //
-// Every program is checked before a device runs it, whatever the device: prepare() and run() check
+// Every program is checked before any device runs it: prepare() and run() check
 // it and then call prepare_checked() and run_checked(), which derived classes implement. A program
 // that breaks a rule of the accelerator, or that accesses memory other than its own, never runs.
 //

@@ -10,13 +10,13 @@
 namespace edgepipe {
 namespace {
 
-// Of a stage without producers that naps: the time must be enough for two frames to come.
+// The nap of a stage without producers: long enough for two frames to arrive.
 constexpr std::chrono::microseconds kNap{60};
 constexpr std::chrono::microseconds kShortBeforeNap{100};
-// A doze is longer than the waits that lead to it, so that it seldom ends by itself.
+// A doze is longer than the waits that lead to it, so it seldom ends by itself.
 constexpr std::chrono::microseconds kDoze{1000};
 constexpr std::chrono::microseconds kShortBeforeDoze{500};
-// The longest delay of a wake-up by a stage that goes on with ready frames.
+// The longest delay of a wake-up by a stage that continues with ready frames.
 constexpr std::chrono::microseconds kLongestDelay{50};
 
 constexpr const char* kMoreTime = "allow more time";
@@ -390,7 +390,7 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status
   progress.running.store(false, std::memory_order_relaxed);
   const bool good = status.ok();
   const Finished finished = note_finished(stage, frame, std::move(status), started, now);
-  if (!good) return;  // everybody has been woken
+  if (!good) return;  // every thread has been woken
   Pace& pace = paces_[stage];
   if (!pace.owes_consumers) pace.owed_since = now;
   pace.owes_consumers = true;
@@ -398,7 +398,7 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status
   if (!finished.may_owe || now - pace.owed_since >= kLongestDelay) wake_waiting(stage);
 }
 
-/// Wakes the threads that a stage's finished frames concern.
+/// Wakes the threads that wait for a stage's finished frames.
 void FrameSchedule::wake_waiting(std::size_t stage) {
   Pace& pace = paces_[stage];
   pace.owes_consumers = false;
@@ -408,7 +408,7 @@ void FrameSchedule::wake_waiting(std::size_t stage) {
   slot_freed_.notify();  // see await_slot
 }
 
-/// True if a stage that waits for this one does not look for itself.
+/// True if a stage that waits for this one sleeps, so that it does not check by itself.
 bool FrameSchedule::consumer_sleeps(std::size_t stage) const {
   for (const std::size_t consumer : consumers_[stage]) {
     if (worker_sleeps_[consumer]) return true;

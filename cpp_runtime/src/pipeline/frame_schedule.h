@@ -12,12 +12,12 @@
 // reads a frame. Independent of the stages' code, buffers and threads. A ring of slots limits the
 // frames in flight: frame f has slot f % slots. Nothing here allocates unless it returns an error.
 //
-// Waking a thread costs more than many a stage's run. If frames follow each other within
-// microseconds, wake-ups are therefore shared by several frames:
-// * A stage without producers naps for a fixed time, and then runs the frames that have come.
-// * A thread that waits for a stage dozes: it looks for itself after a millisecond. While all
-//   who wait for a stage doze, the stage wakes them after its last ready frame, or after 50 us.
-// Frames that come more slowly, or one by one, wake the next thread at once.
+// Waking a thread can cost more than a run of the stage. If frames follow each other within
+// microseconds, several frames therefore share a wake-up:
+// * A stage without producers naps for a fixed time, and then runs the frames that have arrived.
+// * A thread that waits for a stage dozes: it checks by itself after a millisecond. While all
+// threads that wait for a stage doze, the stage wakes them after its last ready frame, or after 50
+// us. Frames that arrive more slowly, or one by one, wake the next thread at once.
 #pragma once
 
 #include <atomic>
@@ -124,15 +124,15 @@ class FrameSchedule {
     Pace();
     WaitHistory for_naps;
     WaitHistory for_dozes;
-    // Wake-ups that the stage still owes to those who doze, and since when.
+    // Wake-ups that the stage still owes to dozing threads, and since when.
     bool owes_consumers = false;
     bool owes_completion = false;
     Clock::time_point owed_since;
   };
-  // What a stage's finished frame has led to.
+  // The consequences of a stage's finished frame.
   struct Finished {
     bool completes = false;  // every stage has finished it
-    bool may_owe = false;    // the stage can run the next frame, and nobody sleeps
+    bool may_owe = false;    // the stage can run the next frame, and no thread sleeps
   };
   struct StageState {
     std::uint64_t finished = 0;  // frames 0..finished-1 are done

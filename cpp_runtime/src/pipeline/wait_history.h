@@ -1,4 +1,4 @@
-// WaitHistory: whether what a thread waits for has come soon lately.
+// WaitHistory: whether a thread's recent waits were short.
 //
 //   WaitHistory history(500us);
 //   history.add(waited);                  // after each wait
@@ -25,8 +25,8 @@ class WaitHistory {
     short_waits_ = wait < limit_ ? std::min(short_waits_ + 1, kEnough) : std::min(short_waits_, 0);
   }
 
-  /// Tells whether it was useful to rely on all_short(). After a failure it takes 8 more short
-  /// waits until that is true again, twice as many after each further one, at most 1024.
+  /// Records whether it was useful to rely on all_short(). After a failure, all_short() needs 8
+  /// more short waits to be true again, and twice as many after each further failure, at most 1024.
   void judge(bool useful) {
     if (useful) {
       failures_ = 0;
@@ -41,7 +41,7 @@ class WaitHistory {
   static constexpr int kMostFailures = 7;
 
   Clock::duration limit_;
-  int short_waits_ = 0;  // in a row, at most kEnough; below 0: so many more are needed
+  int short_waits_ = 0;  // in a row, at most kEnough; below 0: that many more are needed
   int failures_ = 0;     // in a row
 };
 

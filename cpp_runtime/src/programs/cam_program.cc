@@ -387,7 +387,7 @@ int run(const Options& options) {
   print_lines(stderr, statistics.table());
   print_line(stderr, device_line(session.device_name(), statistics));
   SourceCounters counters = source.counters();
-  counters.dropped += counters.waiting;  // nobody takes it any more
+  counters.dropped += counters.waiting;  // it will not be taken any more
   print_line(stderr,
              "source: " + std::to_string(counters.captured) + " captured, " +
                  std::to_string(counters.taken) + " taken (" + std::to_string(results.damaged()) +

@@ -1,4 +1,4 @@
-// A file in memory, whatever happens to the file afterwards.
+// A file in memory keeps its content, even if the file changes afterwards.
 #include "base/mapped_file.h"
 
 #include <gmock/gmock.h>

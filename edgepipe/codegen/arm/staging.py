@@ -20,7 +20,7 @@ BLOCK = "staged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """The staged rows and columns of ``input``; row 0 is input row ``first_row``, likewise columns.
+    """The staged rows and columns of ``input``; row 0 is input row ``first_row``, columns alike.
 
     ``is_camera``: the input is uint8 and is looked up in a table int8[256 * channels].
     """

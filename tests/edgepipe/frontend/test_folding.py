@@ -1,4 +1,4 @@
-"""What load_network computes before the import, so that exporters may write it as they like."""
+"""Constants that load_network computes before the import, in the forms that exporters write."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_all_vectors_are_here() -> None:
 @pytest.mark.sim
 @pytest.mark.parametrize("kernel", describe(Accelerator()).kernels)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_vector_gives_the_hardwares_bits(file: Path, kernel: str) -> None:
+def test_a_recorded_vector_gives_the_recorded_bits(file: Path, kernel: str) -> None:
     vector = np.load(file)
     simulator = Simulator(Accelerator(revision=file.parent.name), kernel=kernel)
     after = simulator.run_image(vector["insns"], vector["dram_before"])
