@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 
@@ -70,9 +69,7 @@ def test_the_first_deploy_makes_release_1_current_with_bundle_and_runtime(
 
 def test_an_unchanged_bundle_sends_nothing_and_takes_no_new_number(board, make_bundle, options):
     deploy(board, make_bundle(), options)
-    began = time.monotonic()
     outcome = deploy(board, make_bundle(), options)
-    assert time.monotonic() - began < 3
     assert (outcome.result, outcome.release, outcome.sent_bytes) == ("unchanged", 1, 0)
     assert numbers(board) == ["1"]
 
