@@ -114,7 +114,8 @@ Result<Thread> Thread::start(const Options& options, std::function<void()> body,
   const int error = pthread_create(&handle, attributes.get(), run_body, start.get());
   if (error == EPERM && options.realtime_priority > 0) {
     return Status(Code::kUnsupported, wanted + " is not allowed, " + most_realtime_priority(),
-                  "raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf");
+                  "raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf. A unit also "
+                  "needs RestrictRealtime=no");
   }
   if (error != 0) {
     return Status(Code::kUnsupported, wanted + " cannot be started: " + reason(error),

@@ -42,7 +42,8 @@ Result<Fault> parse_fault(const std::string& text) {
   }
   return Status(
       Code::kInvalidArgument,
-      "fault '" + text + "' is unknown, expected hang=N, stale-done=N or lost-interrupt=N");
+      "fault '" + text + "' is unknown, expected hang=N, stale-done=N or lost-interrupt=N",
+      "N is a whole number from 1 up: every N-th run has the fault");
 }
 
 FpgaModel::FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,

@@ -27,6 +27,11 @@ bool is_regular(const FileDescriptor& file) {
   return ::fstat(file.number(), &found) == 0 && S_ISREG(found.st_mode);
 }
 
+/// What to do about a failed write.
+std::string advice(int error) {
+  return error == ENOSPC || error == EDQUOT ? "free some space, or write to another disk" : "";
+}
+
 }  // namespace
 
 Result<FileDescriptor> create_file(const std::string& name) {
@@ -56,9 +61,10 @@ Status write_all(const FileDescriptor& file, std::string_view bytes, const std::
         give_up = kNever;
         continue;
       }
-      if (errno != EINTR && errno != EAGAIN) {
+      if (const int error = errno; error != EINTR && error != EAGAIN) {
         return Status(Code::kInvalidArgument,
-                      shown + ": cannot be written: " + std::generic_category().message(errno));
+                      shown + ": cannot be written: " + std::generic_category().message(error),
+                      advice(error));
       }
     }
     if (!interrupted) continue;
@@ -77,7 +83,8 @@ Status write_file(const std::filesystem::path& path, std::string_view bytes) {
   Result<FileDescriptor> file = create_file(path.string());
   if (!file.ok()) return file.status();
   Status status = write_all(*file, bytes, path.string());
-  if (!status.ok()) std::filesystem::remove(path);
+  std::error_code ignored;
+  if (!status.ok()) std::filesystem::remove(path, ignored);
   return status;
 }
 

@@ -264,7 +264,9 @@ TEST(FaultTest, KindsAndIntervalsAreRead) {
   EXPECT_EQ(fault->kind, FaultKind::kStaleDone);
   EXPECT_EQ(fault->every_runs, 12);
   for (const char* text : {"", "hang", "hang=", "hang=0", "hang=x", "hang=1x", "fire=1"}) {
-    EXPECT_THAT(parse_fault(text).status().message(), HasSubstr("expected hang=N")) << text;
+    const Status refused = parse_fault(text).status();
+    EXPECT_THAT(refused.message(), HasSubstr("expected hang=N")) << text;
+    EXPECT_EQ(refused.hint(), "N is a whole number from 1 up: every N-th run has the fault");
   }
 }
 

@@ -60,7 +60,8 @@ def test_a_full_disk_under_the_results_ends_the_run_with_its_cause(bundle):
     command = [str(built(RUN)), str(bundle), "--golden", "--frames", "50", "--output", "/dev/full"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 1
-    assert "/dev/full: cannot be written: No space left on device" in ran.stderr
+    assert "/dev/full: cannot be written: No space left on device\n" in ran.stderr
+    assert "hint: free some space, or write to another disk\n" in ran.stderr
     account(ran.stderr)
 
 
@@ -80,7 +81,8 @@ def test_a_full_disk_under_a_recording_ends_the_run_and_leaves_no_half_file(
     command = [str(built(program)), str(bundle), *source, option, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 1
-    assert f"{tmp_path / file}: cannot be written: No space left on device" in ran.stderr
+    assert f"{tmp_path / file}: cannot be written: No space left on device\n" in ran.stderr
+    assert "hint: free some space, or write to another disk\n" in ran.stderr
     assert file.endswith(".jsonl") or not (tmp_path / file).is_symlink()
     account(ran.stderr)
 

@@ -163,9 +163,10 @@ def test_a_realtime_priority_beyond_the_limit_is_an_error_that_names_it(plain, p
     assert "at realtime priority 7 is not allowed, the rtprio limit of this process is 0" in (
         ran.stderr
     )
-    assert "hint: raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf\n" in (
-        ran.stderr
-    )
+    assert (
+        "hint: raise it: ulimit -r, LimitRTPRIO= of a unit, rtprio in limits.conf. "
+        "A unit also needs RestrictRealtime=no\n"
+    ) in ran.stderr
 
 
 def test_a_flaky_accelerator_is_abandoned_and_used_again(with_fallback):
