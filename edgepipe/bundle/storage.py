@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import resource
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -284,6 +286,12 @@ def _find_member(path: Path, member: str) -> bytes | None:
             f"{path}: not a bundle, or truncated ({cause})", hint="build or copy it again"
         ) from cause
     except OSError as cause:
+        if cause.errno == errno.EMFILE:
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            raise BundleError(
+                f"{path}: {member}: too many open files, this process may have {limit}",
+                hint="raise the limit: ulimit -n, or LimitNOFILE= of a unit",
+            ) from cause
         raise BundleError(
             f"{path}: {member} cannot be read ({cause.strerror})",
             hint="check the file permissions with `ls -l`",

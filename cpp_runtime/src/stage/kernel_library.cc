@@ -1,6 +1,7 @@
 #include "stage/kernel_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -126,6 +127,9 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
   const std::string path = "/proc/self/fd/" + std::to_string(file->number());
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
+    // dlopen() gives its cause only as text, so look whether a file could be opened at all.
+    const FileDescriptor another(::fcntl(file->number(), F_DUPFD_CLOEXEC, 0));
+    if (!another.valid()) return open_failure(Code::kCorrupt, name, errno);
     const char* const reason = ::dlerror();
     return Status(Code::kCorrupt,
                   name + ": cannot be loaded: " + (reason == nullptr ? "no reason given" : reason));
