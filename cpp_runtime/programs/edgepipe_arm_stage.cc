@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/guarded_main.h"
 #include "stage/arm_stage.h"
 #include "stage/core_team.h"
 
@@ -131,4 +132,6 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace edgepipe
 
-int main(int argc, char** argv) { return edgepipe::main(argc, argv); }
+int main(int argc, char** argv) {
+  return edgepipe::guarded_main("edgepipe-arm-stage", [&] { return edgepipe::main(argc, argv); });
+}

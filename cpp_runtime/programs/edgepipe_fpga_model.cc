@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/guarded_main.h"
 #include "device/vta_registers.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"
@@ -25,6 +26,7 @@ using edgepipe::Code;
 using edgepipe::Result;
 using edgepipe::Status;
 
+constexpr const char* kProgram = "edgepipe-fpga-model";
 constexpr const char* kUsage =
     "usage: edgepipe-fpga-model --memory=FILE --registers=ADDRESS --interrupt=SPI --qtest=SOCKET\n"
     "                           --accelerator=FILE.json [--fault=KIND=N ...]\n";
@@ -45,7 +47,7 @@ std::optional<Arguments> parse(int argc, char** argv) {
     if (name == "fault") {
       Result<edgepipe::Fault> fault = edgepipe::parse_fault(value);
       if (!fault.ok()) {
-        edgepipe::print_line(stderr, fault.status().message());
+        edgepipe::print_failure(kProgram, fault.status());
         return std::nullopt;
       }
       arguments.faults.push_back(*fault);
@@ -112,9 +114,7 @@ Status serve(const Arguments& arguments) {
   return {};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int fpga_model_main(int argc, char** argv) {
   const std::optional<Arguments> arguments = parse(argc, argv);
   if (!arguments) {
     edgepipe::print_lines(stderr, kUsage);
@@ -122,6 +122,12 @@ int main(int argc, char** argv) {
   }
   const Status status = serve(*arguments);
   if (status.ok()) return 0;
-  edgepipe::print_failure("edgepipe-fpga-model", status);
+  edgepipe::print_failure(kProgram, status);
   return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return edgepipe::guarded_main(kProgram, [&] { return fpga_model_main(argc, argv); });
 }

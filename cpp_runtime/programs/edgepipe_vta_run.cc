@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/guarded_main.h"
 #include "device/uio_device.h"
 #include "isa/image_relocation.h"
 
@@ -31,6 +32,7 @@ using edgepipe::InstructionWord;
 using edgepipe::Result;
 using edgepipe::Status;
 
+constexpr const char* kProgram = "edgepipe-vta-run";
 constexpr const char* kUsage =
     "usage: edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE\n"
     "                        [--runs=N] [--deadline-ms=N] [--poll]\n";
@@ -134,9 +136,7 @@ Status run(const Values& values) {
   return {};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int vta_run_main(int argc, char** argv) {
   const std::optional<Values> values = parse(argc, argv);
   if (!values) {
     edgepipe::print_lines(stderr, kUsage);
@@ -144,6 +144,12 @@ int main(int argc, char** argv) {
   }
   const Status status = run(*values);
   if (status.ok()) return 0;
-  edgepipe::print_failure("edgepipe-vta-run", status);
+  edgepipe::print_failure(kProgram, status);
   return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return edgepipe::guarded_main(kProgram, [&] { return vta_run_main(argc, argv); });
 }

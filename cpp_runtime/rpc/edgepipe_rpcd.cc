@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/console.h"
+#include "base/guarded_main.h"
 #include "base/open_failure.h"
 #include "server.h"
 #include "session_key.h"
@@ -89,9 +90,7 @@ int failed(const edgepipe::Status& status) {
   return kFailed;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int rpcd_main(int argc, char** argv) {
   edgepipe::rpc::Server::Options options;
   edgepipe::rpc::Tracker::Options tracker;
   bool allow_root = false;
@@ -170,4 +169,10 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   const edgepipe::Status status = (*server)->run();
   return status.ok() ? kOk : failed(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return edgepipe::guarded_main("edgepipe-rpcd", [&] { return rpcd_main(argc, argv); });
 }

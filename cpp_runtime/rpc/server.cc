@@ -38,6 +38,60 @@ int wait_ms(const std::optional<Clock::time_point>& end) {
   return left > 0 ? static_cast<int>(std::min<std::int64_t>(left, 1 << 30)) : 0;
 }
 
+/// A session's folder and process, which are gone after this object.
+class Session {
+ public:
+  explicit Session(const std::filesystem::path& parent)
+      : folder_((parent / "edgepipe-rpc-XXXXXX").string()) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  ~Session() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      wait();
+    }
+    if (!has_folder_) return;
+    for (int tries = 0; tries < kMostRemovals && !remove_folder(); ++tries) continue;
+  }
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+
+  Status make_folder() {
+    has_folder_ = ::mkdtemp(folder_.data()) != nullptr;
+    if (has_folder_) return {};
+    return Status(Code::kDevice, folder_ + ": cannot be created: " + std::strerror(errno),
+                  "choose another folder, or free some space");
+  }
+
+  void has(pid_t process) { process_ = process; }
+
+  /// Waits for the end of the process; its status as from waitpid().
+  int wait() {
+    int status = 0;
+    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
+    process_ = 0;
+    return status;
+  }
+
+ private:
+  static constexpr int kMostRemovals = 3;  // while there is no memory for them
+
+  /// False if there is no memory for it.
+  bool remove_folder() {
+    return or_out_of_memory([this] {
+             std::error_code error;
+             std::filesystem::remove_all(folder_, error);
+             return error == std::errc::not_enough_memory ? out_of_memory() : Status();
+           })
+        .ok();
+  }
+
+  std::string folder_;
+  bool has_folder_ = false;
+  pid_t process_ = 0;
+};
+
 }  // namespace
 
 Server::Server(Options options, FileDescriptor listener, std::uint16_t port)
@@ -146,18 +200,11 @@ Status Server::serve(const Client& client) {
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return open_failure(Code::kOutOfMemory, "pipe", errno);
   FileDescriptor ended(pipe_ends[0]);  // closed when the session's process ends
   FileDescriptor alive(pipe_ends[1]);
-  std::string folder = (options_.folder / "edgepipe-rpc-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return Status(Code::kDevice, folder + ": cannot be created: " + std::strerror(errno),
-                  "choose another folder, or free some space");
-  }
+  Session session(options_.folder);
+  if (Status status = session.make_folder(); !status.ok()) return status;
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) {
-    Status status(Code::kOutOfMemory, std::string("fork: ") + std::strerror(errno));
-    ::rmdir(folder.c_str());
-    return status;
-  }
+  if (child < 0) return {Code::kOutOfMemory, std::string("fork: ") + std::strerror(errno)};
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != server) ::_exit(1);
@@ -166,15 +213,13 @@ Status Server::serve(const Client& client) {
     ::signal(SIGINT, SIG_DFL);
     listener_ = FileDescriptor();
     tracker_.reset();
-    ::_exit(serve_session(client.socket.number(), folder, options_.idle) ? 0 : 1);
+    ::_exit(serve_session(client.socket.number(), session.folder(), options_.idle) ? 0 : 1);
   }
+  session.has(child);
   alive = FileDescriptor();
   options_.log("session " + std::to_string(child) + " begins");
   watch(child, ended.number(), client);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
+  const int status = session.wait();
   const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   options_.log("session " + std::to_string(child) + (clean ? " ended" : " ended with an error"));
   return {};

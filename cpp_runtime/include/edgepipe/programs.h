@@ -10,7 +10,8 @@
 namespace edgepipe::programs {
 
 /// What edgepipe-run does. Returns the exit code. Call it once, from the main thread: it handles
-/// SIGINT and SIGTERM and ignores SIGPIPE and SIGXFSZ from then on.
+/// SIGINT and SIGTERM and ignores SIGPIPE and SIGXFSZ from then on. It also replaces the handlers
+/// for failed allocations: where no exception may pass, they end the process with an error.
 int run_main(int argc, char** argv);
 
 /// What edgepipe-cam does; otherwise the same.

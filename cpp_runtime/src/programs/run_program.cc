@@ -299,10 +299,12 @@ int run(const Options& options) {
 }  // namespace
 
 int run_main(int argc, char** argv) {
-  Options options;
-  return run_session_program(
-      option_table(options), options, argc, argv, [&] { return check(options); },
-      [&] { return run(options); });
+  return guarded_session_main(kProgram, [&] {
+    Options options;
+    return run_session_program(
+        option_table(options), options, argc, argv, [&] { return check(options); },
+        [&] { return run(options); });
+  });
 }
 
 }  // namespace edgepipe::programs

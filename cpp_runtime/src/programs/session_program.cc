@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <new>
 #include <vector>
 
 #include "base/console.h"
-#include "base/out_of_memory.h"
+#include "base/guarded_main.h"
 #include "bundle/fingerprint.h"
 #include "programs/interruption.h"
 
@@ -54,11 +53,11 @@ int run_session_program(const OptionTable& table, SessionOptions& options, int a
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   catch_interrupts();
-  try {
-    return run();
-  } catch (const std::bad_alloc&) {
-    return report_failure(name, out_of_memory());
-  }
+  return run();
+}
+
+int guarded_session_main(const char* program, const std::function<int()>& work) {
+  return guarded_main(program, work, kNeedsMemory);
 }
 
 }  // namespace edgepipe::programs
