@@ -17,7 +17,7 @@ SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
-	@echo "make board           programs for boards: aarch64 and armhf, checked for glibc 2.27 and size"
+	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer and atheris on everything that parses untrusted input; FUZZ_SECONDS=60 for each target"
@@ -55,13 +55,13 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 3 -m "not armhf" $(PYTEST)
 
-# The files for boards, in build/board/ARCHITECTURE: built, tested under qemu-user, and checked
-# against the oldest supported image. build/sdk/ARCHITECTURE has the library and headers for C++
-# programs.
+# The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
+# image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE
+# has the library and headers for C++ programs.
 board: $(AARCH64)/.built $(ARMHF)/.built
 	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
 	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
-	$(PYTHON) -m pytest -m armhf tests/cross $(PYTEST)
+	$(PYTHON) -m pytest -n 3 -m armhf $(PYTEST)
 	for arch in aarch64 armhf; do \
 	    cmake --install build/$$arch --component board --prefix build/board/$$arch && \
 	    cmake --install build/$$arch --component development --prefix build/sdk/$$arch || exit 1; \
