@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from needs import lacking
+from needs import ARCHITECTURES, lacking
 from numpy.typing import NDArray
 from xdist.scheduler import LoadFileScheduling
 
@@ -45,13 +45,7 @@ class _ByFileOrBoard(LoadFileScheduling):  # type: ignore[misc]
         return "tests/board" if nodeid.startswith("tests/board/") else super()._split_scope(nodeid)
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param("aarch64", marks=pytest.mark.cross),
-        pytest.param("armhf", marks=pytest.mark.armhf),
-    ],
-)
+@pytest.fixture(scope="session", params=ARCHITECTURES)
 def architecture(request: pytest.FixtureRequest) -> str:
     """Return a board's architecture, whose programs run under qemu-user: once for each."""
     return str(request.param)

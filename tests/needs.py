@@ -18,6 +18,11 @@ EMULATORS = {
     "aarch64": ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu"),
     "armhf": ("qemu-arm-static", "-cpu", "cortex-a9", "-L", "/usr/arm-linux-gnueabihf"),
 }
+# Parameters of the fixture `architecture`, with the marker that each one has.
+ARCHITECTURES = (
+    pytest.param("aarch64", marks=pytest.mark.cross),
+    pytest.param("armhf", marks=pytest.mark.armhf),
+)
 
 
 def lacking(what: object) -> NoReturn:

@@ -1,23 +1,26 @@
 """The board of the tests: a virtual Ultra96 for the whole session, or EDGEPIPE_BOARD=USER@HOST.
 
 Tests of ``board`` run on either. Tests of ``virtual_board`` need the virtual one: its FPGA is a
-program that can be loaded, given faults and inspected.
+program that can be loaded, given faults and inspected. Tests of ``machine`` run twice: on the
+board, and with programs for armhf on the virtual one, whose kernel runs 32-bit programs, too.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from needs import BUILD, built, lacking
+from needs import ARCHITECTURES, BUILD, built, lacking
 
 from bench import models
-from edgepipe import boards
+from edgepipe import boards, resources
 from edgepipe.bundle import storage
 from edgepipe.deploy import deployment
 from edgepipe.deploy.connection import Target
@@ -30,6 +33,17 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 REAL_BOARD = os.environ.get("EDGEPIPE_BOARD", "")
 FOLDER = "edgepipe-test"  # everything that the tests leave on a board, in the user's home folder
+ARMHF_HOST = "virtual-ultra96-armhf"
+ARMHF_PROGRAMS = ("edgepipe-cam", "edgepipe-vta-run")
+# From Debian's armhf: programs for a board need no other libraries (cross/check_board.py).
+ARMHF_LIBRARIES = (
+    *("ld-linux-armhf.so.3", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6"),
+    *("libpthread.so.0", "librt.so.1"),
+)
+# A shell in which `uname -m` says armv8l, as a 32-bit kernel does on these cores.
+ARMHF_SHELL = """#!/bin/sh
+PATH=/usr/local/armhf/bin:$PATH exec setarch linux32 /bin/bash "$@"
+"""
 HEALTHY = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 
@@ -111,30 +125,94 @@ def board(any_board, request):
     return any_board
 
 
-@pytest.fixture(scope="session")
-def resnet8(model_path, fashion_mnist, tmp_path_factory):
-    """Return the bundle of a small ResNet for Fashion-MNIST, built for the Ultra96."""
-    frames, _ = fashion_mnist("train")
-    folder = tmp_path_factory.mktemp("resnet8")
-    np.savez(folder / "frames.npz", frames=frames[:32])
-    return build(model_path("fmnist_resnet8"), folder / "frames.npz", folder / "resnet8.edgepipe")
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def architecture(request):
+    """Return a board's architecture, once each; by module, so that no test changes its place."""
+    return request.param
 
 
-@pytest.fixture(scope="session")
-def nanodet(tmp_path_factory):
-    """Return the bundle of the demo's detector, built for the Ultra96."""
-    output = tmp_path_factory.mktemp("nanodet") / "nanodet.edgepipe"
-    return build(models.model("nanodet_g_coco_416"), models.EXAMPLES / "calibration", output)
-
-
-def build(model, calibration, output):
-    build_bundle(
-        BuildOptions(
-            model=model,
-            board=boards.load("ultra96"),
-            calibration=calibration,
-            output=output,
-        )
+@pytest.fixture(scope="module")
+def armhf_login(virtual_board, tmp_path_factory):
+    """Return the ssh configuration of a login to the virtual board as to a 32-bit board."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", dereference=True) as tar:
+        for name in ARMHF_LIBRARIES:
+            folder = "usr/lib" if name.startswith("ld-") else "usr/lib/arm-linux-gnueabihf"
+            tar.add(f"/usr/arm-linux-gnueabihf/lib/{name}", f"{folder}/{name}")
+        for name in ARMHF_PROGRAMS:
+            tar.add(built(name, "armhf"), f"usr/local/armhf/bin/{name}")
+        shell = tarfile.TarInfo("usr/local/bin/armhf-shell")
+        shell.size, shell.mode = len(ARMHF_SHELL), 0o755
+        tar.addfile(shell, io.BytesIO(ARMHF_SHELL.encode()))
+    script = (
+        "tar -x -C / && { grep -q ^armhf: /etc/passwd"
+        " || echo armhf:x:0:0::/root:/usr/local/bin/armhf-shell >> /etc/passwd; } && sync"
     )
-    assert any(stage.kind == "vta" for stage in storage.read_manifest(output).stages)
-    return output
+    done = virtual_board.run([script], stdin=content.getvalue(), deadline_s=120)
+    assert done.returncode == 0, done.stderr.decode()
+    text = virtual_board.ssh_config.read_text().replace(f"Host {SSH_HOST}", f"Host {ARMHF_HOST}", 1)
+    # A connection of its own, because the other one's sessions are root's.
+    own = [line for line in text.splitlines() if not line.strip().startswith("Control")]
+    config = tmp_path_factory.mktemp("armhf") / "ssh_config"
+    config.write_text("\n".join(own).replace("User root", "User armhf") + "\n")
+    return config
+
+
+@pytest.fixture(scope="module")
+def machine(architecture, request):
+    """Return the board to programs of ``architecture``: as it is, or as a 32-bit board."""
+    board = request.getfixturevalue("board")
+    if architecture == "armhf":
+        return Board(host=ARMHF_HOST, ssh_config=request.getfixturevalue("armhf_login"))
+    return board
+
+
+@pytest.fixture(scope="session")
+def board_file(tmp_path_factory):
+    """Return a function to the file of the Ultra96, or of one whose system is for ``armhf``."""
+
+    def of(architecture):
+        file = resources.folder("board") / "ultra96.toml"
+        if architecture == "aarch64":
+            return file
+        text = file.read_text().replace('"aarch64"', f'"{architecture}"')
+        copy = tmp_path_factory.mktemp("board") / file.name
+        copy.write_text(text.replace('"cortex-a53"', '"cortex-a9"'))
+        return copy
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def bundle_of(board_file, model_path, fashion_mnist, tmp_path_factory):
+    """Return a function that builds resnet8 or nanodet for the Ultra96's accelerator, once."""
+    made = {}
+
+    def of(network, architecture="aarch64"):
+        if (network, architecture) not in made:
+            folder = tmp_path_factory.mktemp(network)
+            model = models.model("nanodet_g_coco_416")
+            calibration = models.EXAMPLES / "calibration"
+            if network == "resnet8":
+                model, calibration = model_path("fmnist_resnet8"), folder / "frames.npz"
+                np.savez(calibration, frames=fashion_mnist("train")[0][:32])
+            output = folder / f"{network}.edgepipe"
+            build_bundle(
+                BuildOptions(
+                    model=model,
+                    board=boards.load(str(board_file(architecture))),
+                    calibration=calibration,
+                    output=output,
+                )
+            )
+            assert any(stage.kind == "vta" for stage in storage.read_manifest(output).stages)
+            made[network, architecture] = output
+        return made[network, architecture]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def resnet8(bundle_of):
+    """Return the bundle of a small ResNet for Fashion-MNIST, built for the Ultra96."""
+    return bundle_of("resnet8")

@@ -21,7 +21,8 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = pytest.mark.board
 
-CAM = "edgepipe-cam /root/small.edgepipe --camera /dev/video0"
+BUNDLE = "/root/small.edgepipe"
+CAM = f"edgepipe-cam {BUNDLE} --camera /dev/video0"
 # vivid's pattern: eight bars at 75 %, from the left, in BGR.
 BARS = 191 * np.array(
     [
@@ -75,11 +76,24 @@ def account(text):
     return [int(n) for n in frames.groups()], [int(n) for n in source.groups()]
 
 
+@pytest.fixture(scope="module")
+def camera_program(architecture, camera, machine, board_file, tmp_path_factory):
+    """Return the board with the camera, and edgepipe-cam's command, for ``architecture``."""
+    if architecture == "aarch64":
+        return camera, CAM
+    folder = tmp_path_factory.mktemp("camera")
+    bundle = build_small_bundle(folder, board=str(board_file(architecture)))
+    path = BUNDLE.replace("small", f"small-{architecture}")
+    must(machine, f"cat > {path}", stdin=bundle.read_bytes())
+    return machine, CAM.replace(BUNDLE, path)
+
+
 @pytest.mark.parametrize("name", ["yuyv", "nv12", "rgb", "bgr"])
-def test_every_format_gives_the_cameras_colours(camera, name):
+def test_every_format_gives_the_cameras_colours(camera_program, name):
+    board, program = camera_program
     done = must(
-        camera,
-        f"rm -rf /tmp/record; {CAM} --format {name} --resolution 640x360 --frames 3 --headless"
+        board,
+        f"rm -rf /tmp/record; {program} --format {name} --resolution 640x360 --frames 3 --headless"
         " --record /tmp/record --jsonl /tmp/lines && tar -c -C /tmp/record .",
     )
     said = done.stderr.decode()

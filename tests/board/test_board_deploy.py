@@ -27,18 +27,19 @@ STEPS = ("connect", "pre-flight check", "send", "golden run", "switch", "remove 
 
 @pytest.mark.parametrize(("network", "outputs"), [("resnet8", 1), ("nanodet", 6)])
 def test_deployed_network_gives_this_machines_result_on_the_accelerator(
-    board, request, tmp_path, network, outputs
+    machine, architecture, bundle_of, tmp_path, network, outputs
 ):
-    bundle = request.getfixturevalue(network)
-    outcome = board.deploy(bundle, network)
+    bundle = bundle_of(network, architecture)
+    name = f"{network}-{architecture}"
+    outcome = machine.deploy(bundle, name)
     assert (outcome.result, outcome.release) == ("deployed", 1)
     options = ["--golden", "--frames", str(FRAMES), "--tensors", "tensors"]
-    folder = f"edgepipe-test/{network}"
+    folder = f"edgepipe-test/{name}"
     script = (
         f"cd {folder} && current/bin/edgepipe-run current/bundle {' '.join(options)} --device uio"
         " > /dev/null && tar -c tensors && rm -r tensors"
     )
-    there = board.run([script], deadline_s=300)
+    there = machine.run([script], deadline_s=300)
     said = there.stderr.decode()
     assert there.returncode == 0, said
     assert f"golden: {FRAMES} frames x {outputs} outputs are bit-equal" in said

@@ -14,16 +14,16 @@ pytestmark = pytest.mark.board
 ULTRA96 = boards.load("ultra96").accelerator
 
 
-def examine(board, capsys):
-    """Return the exit code and the findings by check."""
-    program = str(built("edgepipe-vta-run", "aarch64"))
-    command = ["doctor", *board.options, "--board", "ultra96", "--program", program, "--json"]
+def examine(board, capsys, architecture="aarch64", name="ultra96"):
+    """Return the exit code and the findings by check; ``name`` is the board's, or its file."""
+    program = str(built("edgepipe-vta-run", architecture))
+    command = ["doctor", *board.options, "--board", str(name), "--program", program, "--json"]
     code = main(command)
     return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
 
 
-def test_a_board_that_works_passes(board, capsys):
-    code, found = examine(board, capsys)
+def test_a_board_that_works_passes(machine, architecture, board_file, capsys):
+    code, found = examine(machine, capsys, architecture, board_file(architecture))
     assert code == 0, found
     for check in ("system", "C library", "registers", "buffers", "coherency", "interrupt"):
         assert found[check]["state"] == "ok", found[check]

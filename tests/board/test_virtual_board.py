@@ -129,14 +129,14 @@ def run_vectors(board, accelerator, files, options=""):
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 def test_recorded_vectors_run_bit_for_bit_through_registers_dma_and_interrupt(
-    virtual_board, revision
+    machine, virtual_board, revision
 ):
     accelerator = dataclasses.replace(ULTRA96, revision=revision)
     files = sorted((VECTORS / revision).glob("*.npz"))
     assert len(files) == 36
     virtual_board.load_fpga(FpgaOptions(accelerator=accelerator))
     before = interrupts(virtual_board)
-    results = run_vectors(virtual_board, accelerator, files)
+    results = run_vectors(machine, accelerator, files)
     for file in files:
         report, after = results[file.stem]
         assert report["ended"] == 1, file.stem
