@@ -15,10 +15,10 @@ constexpr int kFailed = 1;
 const char* running_program = nullptr;
 const char* its_hint = nullptr;
 std::terminate_handler usual_end = nullptr;
-thread_local bool starved = false;
+thread_local bool memory_ran_out = false;
 
 [[noreturn]] void note() {
-  starved = true;
+  memory_ran_out = true;
   throw std::bad_alloc();
 }
 
@@ -35,7 +35,7 @@ bool ended_by_another_exception() {
 }
 
 [[noreturn]] void end() {
-  if (!starved || ended_by_another_exception()) usual_end();
+  if (!memory_ran_out || ended_by_another_exception()) usual_end();
   ::_exit(report_starved(running_program, its_hint));
 }
 
