@@ -123,8 +123,9 @@ def machine(tmp_path_factory):
     """Yield a machine with a real systemd."""
     folder = tmp_path_factory.mktemp("machine")
     for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.geteuid() and parent.is_relative_to("/tmp"):
-            parent.chmod(0o755)
+        mode = parent.stat().st_mode
+        if parent.stat().st_uid == os.geteuid() and mode & 0o055 != 0o055:
+            parent.chmod(mode | 0o055)  # keeps what /tmp allows
     machine = SystemdMachine(folder)
     yield machine
     machine.close()
