@@ -103,7 +103,9 @@ std::string Postprocessor::label(int label_index) const {
 }
 
 std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult& result) const {
-  nlohmann::ordered_json line;
+  // Indexing a null value turns it into an object first, and if the memory for that is missing, its
+  // destructor crashes. So objects and arrays are made as such.
+  auto line = nlohmann::ordered_json::object();
   line["frame"] = frame.id();
   line["latency_ms"] = std::chrono::duration<double, std::milli>(frame.latency()).count();
   if (decoder_) {
@@ -115,6 +117,7 @@ std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult
                                     {"box", {found.left, found.top, found.right, found.bottom}}});
     }
   } else if (!result.classes.empty()) {
+    line["classes"] = nlohmann::ordered_json::array();
     for (const ClassScore& found : result.classes) {
       line["classes"].push_back({{"label", label(found.label_index)},
                                  {"label_index", found.label_index},

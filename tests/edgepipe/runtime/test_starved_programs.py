@@ -113,10 +113,6 @@ def test_edgepipe_run(starved, bundle):
     assert failed.count(f"edgepipe-run: error: out of memory\n{advice}") > 20
 
 
-@pytest.mark.xfail(
-    reason="a failed allocation after the first frame's result crashes the program in some runs",
-    strict=False,
-)
 def test_edgepipe_cam(starved, bundle):
     source = ("--source", "synthetic", "--frames", "3", "--rate", "1000", "--headless")
     failed = starved("edgepipe-cam", bundle, *source, step=19, forever=False)
