@@ -16,8 +16,9 @@
 // microseconds, several frames therefore share a wake-up:
 // * A stage without producers naps for a fixed time, and then runs the frames that have arrived.
 // * A thread that waits for a stage dozes: it checks by itself after a millisecond. While all
-// threads that wait for a stage doze, the stage wakes them after its last ready frame, or after 50
-// us. Frames that arrive more slowly, or one by one, wake the next thread at once.
+//   threads that wait for a stage doze, the stage wakes them after its last ready frame or 50 us.
+//
+// Frames that arrive more slowly, or one by one, wake the next thread at once.
 #pragma once
 
 #include <atomic>
