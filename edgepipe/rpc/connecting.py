@@ -59,8 +59,11 @@ def open_session(
         with _connecting:
             before = set(_sockets())
             thread.start()
-            while own is None and thread.is_alive() and (end is None or time.monotonic() < end):
+            waiting = True
+            while own is None and waiting:
                 thread.join(_POLL_S)
+                # Asked before the search: a thread may connect and end between any two lines.
+                waiting = thread.is_alive() and (end is None or time.monotonic() < end)
                 own, descriptor = _new_socket(before, port)
         thread.join(None if end is None else max(end - time.monotonic(), 0.0))
         if not found:
