@@ -20,8 +20,8 @@ KEPT_APART = {
     "tvm": {"tvm_adapter", "tvm_executable", "codegen"},
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
-    "onnx": {"frontend", "quantize"},
-    "onnxruntime": {"frontend", "quantize"},
+    "onnx": {"drafting", "frontend", "quantize"},
+    "onnxruntime": {"drafting", "frontend", "quantize"},
 }
 
 

@@ -44,6 +44,14 @@ def add_max_pixels(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def size(text: str) -> tuple[int, int]:
+    """Return the height and the width of a size, such as (240, 320) for ``320x240``."""
+    found = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected WIDTHxHEIGHT, such as 640x480")
+    return int(found[2]), int(found[1])
+
+
 def port(text: str) -> int:
     """Return the number of a TCP port."""
     return whole(text, least=1, most=65535)

@@ -18,6 +18,7 @@ FLAGS = {
     "key": "--key",
     "most_pixels": "--max-pixels",
     "output": "--output",
+    "overwrite": "--force",
     "placement": "--place",
     "port": "--port",
     "rebuild": "--rebuild",

@@ -19,6 +19,7 @@ from edgepipe.errors import EdgepipeError, FingerprintError, SignatureError
 
 # Each command has a module `<name>_command`, imported when the parser is created.
 COMMANDS = (
+    "init",
     "build",
     "sign",
     "verify",

@@ -1,0 +1,1 @@
+"""Drafts of descriptions: what a network's file says about its input and its outputs."""

@@ -1,0 +1,316 @@
+"""Recognise what a network's outputs are from their number and shapes, and from its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgepipe.drafting.metadata import Metadata
+from edgepipe.drafting.probe import Output
+from edgepipe.drafting.settings import Setting
+
+_STRIDES = (4, 8, 16, 32, 64, 128)
+_PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32))
+_DEFAULT_TOP = 5
+_LEAST_BINS, _MOST_BINS = 4, 33
+_LANDMARKS = 10  # five points
+_ENDED = 6  # box, score, class
+_LEAST_CHARACTERS = 30
+_LEAST_COLUMNS = 6  # box, objectness, one class
+_MASKS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What the outputs are: a family of networks, and how a description would name it.
+
+    ``kind`` is the post-processing's, "none" where edgepipe has none for the family. ``settings``
+    are the other keys of the description's table.
+    """
+
+    family: str
+    text: str
+    kind: str = "none"
+    classes: int = 0
+    settings: tuple[Setting, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    outputs: Sequence[Output]
+    height: int
+    width: int
+    metadata: Metadata
+
+    def cells(self, stride: int) -> int:
+        """Return how many cells a picture has at a stride."""
+        return -(-self.height // stride) * -(-self.width // stride)
+
+    def pyramid(self, strides: Sequence[int]) -> int:
+        """Return how many cells a picture has at all ``strides``."""
+        return sum(self.cells(stride) for stride in strides)
+
+    def shapes(self, rank: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the outputs of this rank."""
+        return [output.shape for output in self.outputs if len(output.shape) == rank]
+
+
+def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Metadata) -> Head:
+    """Return what ``outputs`` are for a picture of ``height`` x ``width`` pixels."""
+    seen = _Seen(outputs=outputs, height=height, width=width, metadata=metadata)
+    for rule in _RULES:
+        head = rule(seen)
+        if head is not None:
+            return head
+    names = ", ".join(str(output) for output in outputs)
+    return Head(family="", text=f"no known form of outputs: {names}")
+
+
+def _classifier(seen: _Seen) -> Head | None:
+    if len(seen.outputs) != 1:
+        return None
+    (output,) = seen.outputs
+    sizes = [size for size in output.shape if size != 1]
+    if len(sizes) != 1 or len(output.shape) not in (1, 2, 4) or output.shape[0] != 1:
+        return None
+    ends = "probabilities" if output.maker == "Softmax" else "scores"
+    classes = sizes[0]
+    return Head(
+        family="classification",
+        text=f"{output} is one of {classes} {ends}",
+        kind="classify",
+        classes=classes,
+        settings=(
+            Setting(
+                key="top",
+                value=min(_DEFAULT_TOP, classes),
+                reason="how many of the best classes to report",
+            ),
+        ),
+    )
+
+
+def _nanodet(seen: _Seen) -> Head | None:
+    """Per stride one output of scores [1, n, classes] and one of distances [1, n, 4 * bins]."""
+    by_cells: dict[int, list[Output]] = {}
+    for output in seen.outputs:
+        if len(output.shape) != 3 or output.shape[0] != 1:
+            return None
+        by_cells.setdefault(output.shape[1], []).append(output)
+    strides = {seen.cells(stride): stride for stride in reversed(_STRIDES)}
+    if len(by_cells) < 2 or any(
+        cells not in strides or len(pair) != 2 for cells, pair in by_cells.items()
+    ):
+        return None
+    ordered = [by_cells[cells] for cells in sorted(by_cells, reverse=True)]
+    pairs = [_scores_and_distances(pair) for pair in ordered]
+    found = {(scores.shape[2], distances.shape[2]) for scores, distances in pairs}
+    if len(found) != 1:
+        return None
+    ((classes, values),) = found
+    bins = values // 4
+    if values % 4 or not _LEAST_BINS <= bins <= _MOST_BINS:
+        return None
+    taken = [strides[cells] for cells in sorted(by_cells, reverse=True)]
+    sure = all(scores.are_shares and not distances.are_shares for scores, distances in pairs)
+    why = "values from 0 to 1" if sure else "by their names and sizes"
+    return Head(
+        family="NanoDet",
+        text=f"for each of the strides {_list(taken)}: scores of {classes} classes, and distances "
+        f"of {bins} bins",
+        kind="nanodet",
+        classes=classes,
+        settings=(
+            Setting(key="strides", value=tuple(taken), reason="pixels per cell, by the sizes"),
+            Setting(key="bins", value=bins, reason=f"{values} distances for 4 sides"),
+            Setting(
+                key="scores",
+                value=tuple(scores.name for scores, _ in pairs),
+                reason=f"the outputs of {classes} scores for each stride: {why}",
+                is_guess=not sure,
+            ),
+            Setting(
+                key="distances",
+                value=tuple(distances.name for _, distances in pairs),
+                reason="the outputs of distances for each stride",
+                is_guess=not sure,
+            ),
+            Setting(
+                key="score_threshold",
+                value=0.4,
+                reason="lower gives more boxes, and more wrong ones",
+            ),
+            Setting(
+                key="iou_threshold",
+                value=0.5,
+                reason="overlap from which the weaker of two boxes is dropped",
+            ),
+        ),
+    )
+
+
+def _scores_and_distances(pair: Sequence[Output]) -> tuple[Output, Output]:
+    """Return scores first: those are from 0 to 1, or named so, or not a usual size of distances."""
+
+    def is_less_likely_scores(output: Output) -> tuple[bool, bool, bool]:
+        name = output.name.lower()
+        named = any(word in name for word in ("cls", "class", "score", "conf"))
+        return not output.are_shares, not named, output.shape[2] in (32, 44, 64, 68)
+
+    one, other = sorted(pair, key=is_less_likely_scores)
+    return one, other
+
+
+def _yolo(seen: _Seen) -> Head | None:
+    """Boxes of all cells in one output; the usual strides 8, 16, 32 are tried first."""
+    for strides in _PYRAMIDS:
+        for rule in (_yolo_columns, _yolo_rows):
+            head = rule(seen, seen.pyramid(strides))
+            if head is not None:
+                return head
+    shapes = seen.shapes(3)
+    if len(seen.outputs) == 1 and shapes and shapes[0][2] == _ENDED:
+        text = f"{seen.outputs[0]}: boxes, scores and classes after non-maximum suppression"
+        return Head(family="YOLOv10", text=text)
+    return None
+
+
+def _yolo_columns(seen: _Seen, cells: int) -> Head | None:
+    """YOLOv8 and later: [1, 4 + classes, cells], box and scores of a cell in each column."""
+    found = [o for o in seen.outputs if len(o.shape) == 3 and o.shape[2] == cells]
+    masks = [shape for shape in seen.shapes(4) if shape[1] == _MASKS]
+    if len(found) != 1 or len(seen.outputs) != 1 + len(masks):
+        return None
+    (output,) = found
+    rows = output.shape[1]
+    task = "segment" if masks else seen.metadata.task
+    extra = {"segment": _MASKS, "pose": rows - 5, "obb": 1}.get(task, 0)
+    more = {"segment": ", masks", "pose": ", keypoints", "obb": ", angles"}.get(task, "")
+    classes = rows - 4 - extra
+    if classes < 1:
+        return None
+    return Head(
+        family="YOLOv8",
+        text=f"{output}: boxes and scores of {classes} classes{more} (YOLOv8, YOLO11)",
+        classes=classes,
+    )
+
+
+def _yolo_rows(seen: _Seen, cells: int) -> Head | None:
+    """YOLOv5 and YOLOX: [1, cells * anchors, 5 + classes]."""
+    if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
+        return None
+    _, count, columns = seen.shapes(3)[0]
+    family = {cells: "YOLOX", 3 * cells: "YOLOv5"}.get(count)
+    if family is None or columns < _LEAST_COLUMNS:
+        return None
+    classes = columns - 5
+    text = f"{seen.outputs[0]}: boxes, objectness and scores of {classes} classes ({family})"
+    return Head(family=family, text=text, classes=classes)
+
+
+def _yolo_grids(seen: _Seen) -> Head | None:
+    """YOLOv3 and others: for each stride [1, anchors, h, w, 5 + classes], or as channels."""
+    grids = [o.shape for o in seen.outputs if len(o.shape) == 5]
+    maps = seen.shapes(4)
+    strides: list[int] = []
+    if len(grids) == len(seen.outputs) > 1 and len({shape[4] for shape in grids}) == 1:
+        classes = grids[0][4] - 5
+        strides = [seen.height // shape[2] for shape in grids]
+    elif len(maps) == len(seen.outputs) > 1 and len({shape[1] for shape in maps}) == 1:
+        classes = maps[0][1] // 3 - 5
+        strides = [seen.height // shape[2] for shape in maps] if not maps[0][1] % 3 else []
+    else:
+        return None
+    if classes < 1 or len(set(strides)) != len(seen.outputs):
+        return None
+    if any(stride not in _STRIDES for stride in strides):
+        return None
+    text = f"a grid of boxes for each of the strides {_list(strides)}, 3 anchors per cell"
+    return Head(family="YOLOv3", text=f"{text}, {classes} classes", classes=classes)
+
+
+def _faces(seen: _Seen) -> Head | None:
+    """RetinaFace: [1, n, 4], [1, n, 2], [1, n, 10]; SCRFD: 1, 4 and 10 for each stride."""
+    widths = sorted(output.shape[-1] for output in seen.outputs if output.shape)
+    if widths == [2, 4, _LANDMARKS]:
+        return Head(family="RetinaFace", text="boxes, scores and landmarks of faces (RetinaFace)")
+    strides = len(widths) // 3
+    if strides > 1 and widths == sorted([1, 4, _LANDMARKS] * strides):
+        text = f"boxes, scores and landmarks of faces for {strides} strides (SCRFD)"
+        return Head(family="SCRFD", text=text)
+    return None
+
+
+def _ssd(seen: _Seen) -> Head | None:
+    """SSD: scores [1, n, classes + 1] and boxes [1, n, 4] of the same n anchors."""
+    shapes = seen.shapes(3)
+    if len(shapes) != len(seen.outputs) or len(shapes) != 2 or shapes[0][1] != shapes[1][1]:
+        return None
+    columns = sorted(shape[2] for shape in shapes)
+    others = [n for n in columns if n != 4]
+    if len(others) != 1:
+        return None
+    text = f"{shapes[0][1]} anchors: boxes, scores of {others[0] - 1} classes and background (SSD)"
+    return Head(family="SSD", text=text, classes=others[0] - 1)
+
+
+def _centernet(seen: _Seen) -> Head | None:
+    """CenterNet: a heat map [1, classes, h / 4, w / 4], sizes and offsets [1, 2, ...]."""
+    maps = seen.shapes(4)
+    if len(maps) != len(seen.outputs) or len(maps) < 3:
+        return None
+    if len({shape[2:] for shape in maps}) != 1 or maps[0][2] * 4 != seen.height:
+        return None
+    pairs = [shape for shape in maps if shape[1] == 2]
+    heats = {shape[1] for shape in maps if shape[1] != 2}
+    if not pairs or len(heats) != 1:
+        return None
+    (classes,) = heats
+    text = f"heat maps of {classes} classes at stride 4, sizes and offsets (CenterNet)"
+    return Head(family="CenterNet", text=text, classes=classes)
+
+
+def _text(seen: _Seen) -> Head | None:
+    """A reader of text lines: [1, steps, characters]."""
+    if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
+        return None
+    _, steps, characters = seen.shapes(3)[0]
+    if characters < _LEAST_CHARACTERS or seen.width not in (4 * steps, 8 * steps):
+        return None
+    text = f"{steps} steps of {characters} characters, one of them blank (CTC)"
+    return Head(family="text line", text=text, classes=characters)
+
+
+def _maps(seen: _Seen) -> Head | None:
+    """Segmentation and other maps: [1, c, h, w] at the picture's size or a part of it."""
+    if len(seen.outputs) != 1 or len(seen.shapes(4)) != 1:
+        return None
+    (output,) = seen.outputs
+    _, channels, height, width = output.shape
+    if channels == 1 and (height, width) == (seen.height, seen.width) and output.are_shares:
+        return Head(family="text map", text=f"{output}: one map from 0 to 1 (text, a mask)")
+    if channels == 3 and height >= seen.height and not height % seen.height:
+        return Head(family="picture", text=f"{output}: a picture")
+    part = seen.height // height if height else 0
+    if channels > 1 and part in (1, 2, 4, 8) and part == seen.width // max(width, 1):
+        text = f"{output}: a map of {channels} classes (segmentation)"
+        return Head(family="segmentation", text=text, classes=channels)
+    return None
+
+
+_RULES: tuple[Callable[[_Seen], Head | None], ...] = (
+    _classifier,
+    _nanodet,
+    _faces,
+    _yolo,
+    _yolo_grids,
+    _ssd,
+    _centernet,
+    _text,
+    _maps,
+)
+
+
+def _list(strides: Sequence[int] | Mapping[int, object]) -> str:
+    return ", ".join(map(str, strides))

@@ -1,0 +1,161 @@
+"""The input and the outputs of a network, as its file and one run in float show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.network import operator_names
+from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
+
+COLOURS = (1, 3)
+"""The numbers of channels that a picture can have."""
+
+# Nodes that move values without changing them.
+_MOVES = frozenset(
+    ["Cast", "Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureInput:
+    """The picture input: ``channels``, ``height`` and ``width`` are 0 where they are dynamic."""
+
+    name: str
+    dtype: str
+    dims: tuple[str, ...]
+    channels: int
+    height: int
+    width: int
+    channels_last: bool
+
+    def __str__(self) -> str:
+        layout = "last" if self.channels_last else "first"
+        return f"{self.name} {self.dtype}[{', '.join(self.dims)}], channels {layout}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output: its name in descriptions, its shape, and what its values are.
+
+    ``maker`` is the kind of node that computes it, apart from nodes that only move values.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    maker: str
+    are_shares: bool
+    """Whether all values are from 0 to 1."""
+
+    def __str__(self) -> str:
+        return f"{self.name} [{', '.join(map(str, self.shape))}]"
+
+
+def picture_input(path: Path, model: onnx.ModelProto) -> PictureInput:
+    """Describe the only input of ``model``; raise ``FrontendError`` if it cannot be a picture."""
+    alone = onnx.ModelProto()
+    alone.CopyFrom(model)
+    fix_size(path, alone, None)  # refuses several inputs
+    name = alone.graph.input[0].name
+    value = next(v for v in model.graph.input if v.name == name)
+    tensor = value.type.tensor_type
+    sizes = [max(dim.dim_value, 0) for dim in tensor.shape.dim]
+    texts = tuple(str(dim.dim_value or dim.dim_param or "?") for dim in tensor.shape.dim)
+    if len(sizes) != 4:
+        raise FrontendError(
+            f"{path}: input {name} is [{', '.join(texts)}], expected a picture [1, channels, "
+            "height, width]",
+            hint="describe a network that reads one picture",
+        )
+    last = is_channels_last(model, value)
+    last = last or (sizes[3] in COLOURS and sizes[1] not in (0, *COLOURS))
+    channels, height, width = (sizes[axis] for axis in ((3, 1, 2) if last else (1, 2, 3)))
+    return PictureInput(
+        name=name,
+        dtype=_dtype(tensor.elem_type),
+        dims=texts,
+        channels=channels,
+        height=height,
+        width=width,
+        channels_last=last,
+    )
+
+
+def outputs_at(path: Path, model: onnx.ModelProto, size: Size) -> tuple[Output, ...]:
+    """Run ``model`` on a random picture of ``size`` and describe its outputs, in order.
+
+    Raises ``FrontendError`` if onnxruntime cannot run the network.
+    """
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    fix_size(path, fixed, size)
+    arrays = _run(path, fixed)
+    makers = {value: node for node in model.graph.node for value in node.output}
+    values = [value for node in model.graph.node for value in node.output if value]
+    names = operator_names([fixed.graph.input[0].name, *values])
+    return tuple(
+        Output(
+            name=names.get(output.name, output.name),
+            shape=tuple(array.shape),
+            maker=_maker(output.name, makers),
+            are_shares=bool(array.size and array.min() >= 0 and array.max() <= 1),
+        )
+        for output, array in zip(model.graph.output, arrays, strict=True)
+    )
+
+
+def first_nodes(model: onnx.ModelProto, name: str) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes that the input ``name`` passes through while each has only one reader."""
+    while True:
+        readers = [node for node in model.graph.node if name in node.input]
+        if len(readers) != 1 or len(readers[0].output) < 1:
+            return
+        yield readers[0]
+        name = readers[0].output[0]
+
+
+def _run(path: Path, model: onnx.ModelProto) -> Sequence[NDArray[np.generic]]:
+    value = model.graph.input[0]
+    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    dtype = np.dtype(_dtype(value.type.tensor_type.elem_type))
+    picture = np.random.default_rng(0).uniform(0, 255 if dtype.kind in "iu" else 1, shape)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        results = session.run(None, {value.name: picture.astype(dtype)})
+    except Exception as cause:  # onnxruntime's exceptions have no common base
+        raise FrontendError(
+            f"{path}: onnxruntime cannot run the network for {'x'.join(map(str, shape))}: "
+            f"{str(cause).strip().splitlines()[0]}",
+            hint="correct the network until onnxruntime runs it, or use a newer onnxruntime",
+        ) from cause
+    return [np.asarray(result) for result in results]
+
+
+def _dtype(element: int) -> str:
+    """Return the name of an ONNX element type; one that numpy lacks becomes float32."""
+    try:
+        return str(onnx.helper.tensor_dtype_to_np_dtype(element).name)
+    except KeyError:
+        return "float32"
+
+
+def _maker(value: str, makers: dict[str, onnx.NodeProto]) -> str:
+    for _ in range(len(makers)):
+        node = makers.get(value)
+        if node is None:
+            return ""
+        if node.op_type not in _MOVES:
+            return str(node.op_type)
+        value = str(node.input[0])
+    return ""
