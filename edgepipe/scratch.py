@@ -2,6 +2,7 @@
 
     with scratch.folder("kernels") as work: ...  # removed at the end of the block
     root = scratch.new_folder("pipeline")  # removed with the process, or by remove(root)
+    scratch.remove_after(owner, root)  # removed once nothing refers to the owner
     with scratch.removed_if_killed(path): ...  # a folder or file in another place
 
 Python removes temporary files at a normal exit, but not after SIGTERM or SIGKILL. So each process
@@ -15,11 +16,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import queue
 import secrets
 import shutil
 import subprocess
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +41,18 @@ class _Root:
     process: int
 
 
+class _Owner(weakref.ref[object]):
+    """Refers to the owner of a folder."""
+
+    __slots__ = ("folder",)
+    folder: Path
+
+
 _lock = threading.Lock()
 _root: _Root | None = None
+_owners: dict[Path, _Owner] = {}
+_gone: queue.SimpleQueue[_Owner] = queue.SimpleQueue()
+_remover: threading.Thread | None = None
 
 
 def new_folder(name: str) -> Path:
@@ -51,6 +64,31 @@ def remove(folder: Path) -> None:
     """Remove a folder of ``new_folder``; in a forked child, leave the parent's folders alone."""
     if _root is not None and _root.process == os.getpid() and folder.parent == _root.path:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_after(owner: object, folder: Path) -> None:
+    """Remove a folder of ``new_folder`` soon after its owner is dropped, in another thread.
+
+    A finalizer in Python could be interrupted, as by Ctrl-C, and the interrupt would be lost. The
+    only code that runs where the owner is dropped is ``SimpleQueue.put``, which is written in C.
+    """
+    global _remover
+    with _lock:
+        if _remover is None:
+            _remover = threading.Thread(
+                target=_remove_all, args=(_gone,), name="edgepipe-scratch", daemon=True
+            )
+            _remover.start()
+    reference = _Owner(owner, _gone.put)
+    reference.folder = folder
+    _owners[folder] = reference
+
+
+def _remove_all(gone: queue.SimpleQueue[_Owner]) -> None:
+    while True:
+        found = gone.get().folder
+        _owners.pop(found, None)
+        remove(found)
 
 
 @contextlib.contextmanager
@@ -133,9 +171,12 @@ def _remove_root(root: _Root) -> None:
         shutil.rmtree(root.path, ignore_errors=True)
 
 
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()  # a thread of the parent may have held it
+def _begin_anew() -> None:
+    """In a forked child: a thread of the parent may have held the lock, and the remover is gone."""
+    global _lock, _gone, _remover
+    _lock = threading.Lock()
+    _gone = queue.SimpleQueue()
+    _remover = None
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+os.register_at_fork(after_in_child=_begin_anew)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -236,7 +235,7 @@ def build_wiring(wiring: Wiring) -> BuiltPipeline:
         raise
     functions = {s.name: s.function for s in wiring.stages if isinstance(s, PythonStage)}
     built = BuiltPipeline(root, functions)
-    weakref.finalize(built, scratch.remove, root)
+    scratch.remove_after(built, root)
     return built
 
 

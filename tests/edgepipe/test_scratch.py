@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from edgepipe import scratch
+
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
@@ -19,6 +22,11 @@ from edgepipe import scratch
 def use(how):
     if how == "folder":
         return scratch.new_folder("test")
+    if how == "owner":
+        blocks.append(Owner())
+        folder = scratch.new_folder("test")
+        scratch.remove_after(blocks[0], folder)
+        return folder
     if how == "beside":
         kept = scratch.folder_beside(Path(sys.argv[2]) / "target", ".test.")
         blocks.append(kept)
@@ -28,6 +36,9 @@ def use(how):
     blocks.append(kept)
     kept.__enter__()
     return file
+
+class Owner:
+    pass
 
 blocks = []
 found = use(sys.argv[1])
@@ -42,6 +53,19 @@ if sys.argv[3] == "fork":
         own = scratch.new_folder("child")
         scratch.remove(found)
         sys.exit(0 if own.is_dir() and own.parent != found.parent else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(code, (found / "content").is_file(), flush=True)
+elif sys.argv[3] == "fork-owner":
+    child = os.fork()
+    if child == 0:
+        blocks.clear()
+        owner, own = Owner(), scratch.new_folder("child")
+        scratch.remove_after(owner, own)
+        del owner
+        end = time.monotonic() + 60
+        while own.exists() and time.monotonic() < end:
+            time.sleep(0.005)
+        sys.exit(0 if not own.exists() and found.exists() else 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print(code, (found / "content").is_file(), flush=True)
 elif sys.argv[3] == "wait":
@@ -95,9 +119,51 @@ def test_a_forked_child_has_its_own_folder(tmp_path: Path) -> None:
     assert gone(path.parent)
 
 
-def test_a_file_that_is_finished_stays(tmp_path: Path) -> None:
-    from edgepipe import scratch
+class Owner:
+    """Anything that can be referred to weakly."""
 
+
+def test_a_folder_is_removed_after_its_owner() -> None:
+    kept, dropped = Owner(), Owner()
+    folders = [scratch.new_folder("test") for _ in range(2)]
+    for owner, folder in zip((kept, dropped), folders, strict=True):
+        (folder / "content").write_text("x")
+        scratch.remove_after(owner, folder)
+    del owner, dropped
+    assert gone(folders[1])
+    assert (folders[0] / "content").is_file()
+
+
+def test_no_interrupt_is_lost_while_a_folders_owner_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal that arrives in a finalizer written in Python would only be printed."""
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    monkeypatch.setattr(scratch, "remove", lambda _: signal.raise_signal(signal.SIGINT))
+    owner = Owner()
+    scratch.remove_after(owner, scratch.new_folder("test"))
+    interrupted = False
+    try:
+        del owner
+        gc.collect()
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            time.sleep(0.005)
+    except KeyboardInterrupt:
+        interrupted = True
+    assert interrupted
+    assert lost == []
+
+
+def test_a_forked_child_removes_after_its_own_owners_only(tmp_path: Path) -> None:
+    process, path = start("owner", tmp_path, "fork-owner")
+    output, _ = process.communicate()
+    assert output == "0 True\n"
+    assert gone(path.parent)
+
+
+def test_a_file_that_is_finished_stays(tmp_path: Path) -> None:
     file = tmp_path / "file"
     with scratch.removed_if_killed(file):
         file.write_text("x")
