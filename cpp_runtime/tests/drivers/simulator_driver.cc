@@ -2,16 +2,18 @@
 //
 // EDGEPIPE_TEST_ACCELERATOR describes the accelerator in JSON; the interface itself does not. With
 // EDGEPIPE_TEST_BROKEN set, no run succeeds; with EDGEPIPE_TEST_STARVED, a run runs out of memory.
-// With EDGEPIPE_TEST_SLOW_MS, a run first waits that long. The CPU cannot access its memory without
-// copying: VTAMemAlloc returns physical addresses.
+// With EDGEPIPE_TEST_GATE, a run first waits until a file of that name exists. The CPU cannot
+// access its memory without copying: VTAMemAlloc returns physical addresses.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 
 #include "edgepipe/accelerator.h"
@@ -88,8 +90,11 @@ EXPORT int VTADeviceRun(void* handle, std::uint32_t address, std::uint32_t count
                         std::uint32_t /*wait_cycles*/) {
   if (std::getenv("EDGEPIPE_TEST_BROKEN") != nullptr) return 1;
   if (std::getenv("EDGEPIPE_TEST_STARVED") != nullptr) throw std::bad_alloc();
-  if (const char* slow = std::getenv("EDGEPIPE_TEST_SLOW_MS"); slow != nullptr) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
+  if (const char* gate = std::getenv("EDGEPIPE_TEST_GATE"); gate != nullptr) {
+    const std::string file = gate;  // the test changes the environment meanwhile
+    while (!std::filesystem::exists(file)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   const auto status =
       static_cast<edgepipe::Simulator*>(handle)->run({.address = address, .count = count});

@@ -93,8 +93,8 @@ def test_a_library_without_its_revision_is_refused(bundle):
     assert "hint: name the revision of the hardware or simulator" in ran.stderr
 
 
-def test_a_library_that_does_not_return_obeys_the_device_timeout(bundle, monkeypatch):
-    monkeypatch.setenv("EDGEPIPE_TEST_SLOW_MS", "60000")
+def test_a_library_that_does_not_return_obeys_the_device_timeout(bundle, monkeypatch, tmp_path):
+    monkeypatch.setenv("EDGEPIPE_TEST_GATE", str(tmp_path / "never"))
     ran = run(bundle, driver("simulator_driver"), "--device-timeout", "0.1")
     assert ran.returncode == 1
     assert "has not returned in time; running the frame again" in ran.stderr
