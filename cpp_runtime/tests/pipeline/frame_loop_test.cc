@@ -7,6 +7,7 @@
 #include <new>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/pipeline_test_stages.h"
@@ -162,21 +163,25 @@ TEST_F(FrameLoopTest, AnErrorOfTheTakerEndsTheRun) {
 
 TEST_F(FrameLoopTest, AFrameThatTakesTooLongIsAnErrorThatNamesTheStage) {
   FrameLoop loop = counting(1);
-  loop.deadline = 50ms;
-  const auto slow = [](Buffers, Buffers) {
-    std::this_thread::sleep_for(400ms);
+  loop.deadline = 300ms;
+  testing::Gate gate;
+  const auto slow = [&gate](Buffers, Buffers) {
+    gate.pass();
     return Status();
   };
-  const Status status = run_frames(start(chain({affine(1), slow})), loop, stop_);
+  Pipeline& pipeline = start(chain({affine(1), slow}));
+  const Status status = run_frames(pipeline, loop, stop_);
+  gate.open();
+  EXPECT_TRUE(pipeline.await_end(testing::soon()).ok());
   EXPECT_EQ(status.code(), Code::kDeadline);
   EXPECT_THAT(status.message(), HasSubstr("frame 0 is held by stage 1 'stage1'"));
 }
 
 TEST_F(FrameLoopTest, ASlowSourceIsNotAStuckPipeline) {
   FrameLoop loop = counting(2);
-  loop.deadline = 100ms;
-  loop.fill = [good = loop.fill](const InputFrame& frame) {
-    std::this_thread::sleep_for(250ms);
+  loop.deadline = 500ms;
+  loop.fill = [good = loop.fill, first = true](const InputFrame& frame) mutable {
+    if (std::exchange(first, false)) std::this_thread::sleep_for(800ms);
     return good(frame);
   };
   EXPECT_TRUE(run_frames(start(chain({affine(1)})), loop, stop_).ok());

@@ -131,7 +131,7 @@ class FakeCamera final : public V4l2Calls {
   }
 
   /// Fills a buffer if the camera is open and has one free.
-  void try_capture(std::uint32_t sequence, std::uint32_t flags) {
+  void try_capture(std::uint32_t sequence, std::uint32_t flags = 0) {
     MutexLock lock(mutex_);
     if (!free_.empty()) fill(0, sequence, flags);
   }
@@ -388,14 +388,16 @@ TEST_F(V4l2CameraTest, ASilentDeviceIsClosedReopenedAndCounted) {
   lease.release();
   expect_reconnects(1);
   EXPECT_GE(camera_->counters().silences, 1U);
-  calls_.capture(7, 0);
-  EXPECT_EQ(next_value(), 7);
-  EXPECT_EQ(camera_->counters().outage, 0ms);
+  for (std::uint32_t number = 0; camera_->counters().outage > 0ms; ++number) {
+    calls_.try_capture(number);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(next_value(), 0);
   EXPECT_EQ(camera_->counters().missed, 0U);
   camera_.reset();  // which reports nothing more
   ASSERT_GE(told.size(), 2U);
   EXPECT_EQ(told[0], "fake: no picture for 0.05 s; closed, to be opened again");
-  EXPECT_THAT(told[1], StartsWith("fake: delivers pictures again, after 0."));
+  EXPECT_THAT(told[1], MatchesRegex("fake: delivers pictures again, after [0-9]+\\.[0-9]+ s"));
 }
 
 TEST_F(V4l2CameraTest, PicturesMarkedAsDamagedAreSilence) {
@@ -410,8 +412,7 @@ TEST_F(V4l2CameraTest, PicturesMarkedAsDamagedAreSilence) {
 
 TEST_F(V4l2CameraTest, WithoutATimeLimitSilenceIsProgress) {
   const std::uint64_t steps = camera_->counters().steps;
-  std::this_thread::sleep_for(400ms);
-  EXPECT_GT(camera_->counters().steps, steps);
+  while (camera_->counters().steps == steps) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(camera_->counters().silences, 0U);
 }
 
@@ -420,28 +421,30 @@ TEST_F(V4l2CameraTest, WithinItsTimeLimitSilenceIsNoProgressButAnAttemptIs) {
   calls_.capture(1, 0);
   expect_pictures(1);
   const std::uint64_t steps = camera_->counters().steps;
-  std::this_thread::sleep_for(300ms);
-  EXPECT_EQ(camera_->counters().steps, steps);
-  expect_reconnects(1);
-  EXPECT_GT(camera_->counters().steps, steps);
+  SourceCounters now;
+  for (; now.reconnects == 0; now = camera_->counters()) {
+    EXPECT_LE(now.steps, steps);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GT(now.steps, steps);
 }
 
 TEST_F(V4l2CameraTest, SilenceDoesNotCountWhileTheReaderHoldsEveryBuffer) {
   calls_.give_buffers(3);
-  open({.limit = 50ms});
+  open({.limit = 500ms});
   calls_.capture(1, 0);
   const PictureLease first = next();
   calls_.capture(2, 1);
   PictureLease second = next();
   calls_.capture(3, 2);
-  std::this_thread::sleep_for(300ms);
+  std::this_thread::sleep_for(1s);
   EXPECT_EQ(camera_->counters().silences, 0U);
   second.release();
   while (camera_->counters().silences == 0) std::this_thread::sleep_for(1ms);
 }
 
 TEST_F(V4l2CameraTest, GivesUpAfterTheGivenTime) {
-  open({.limit = 20ms, .give_up = 300ms});
+  open({.limit = 60s, .give_up = 300ms});
   calls_.unplug();
   PictureLease lease;
   const std::atomic<bool> stop{false};
