@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -23,12 +24,15 @@ def hint_in_child(fail: Callable[[], object]) -> str:
     if (child := os.fork()) == 0:
         try:
             fail()
+            os.write(writer, b"no error")
         except EdgepipeError as error:
-            os.write(writer, error.hint.encode())
+            os.write(writer, (error.hint or f"no hint: {error}").encode())
+        except BaseException:
+            os.write(writer, traceback.format_exc().encode())
         finally:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as answer:
         hint = answer.read()
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0
     return hint
