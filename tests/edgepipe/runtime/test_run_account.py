@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
+import json
 import re
 import resource
 import signal
 import subprocess
-import sys
-import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pipeline_bundles as bundles
 import pytest
+from idleness import wait_until_idle
 from needs import built
 
 pytestmark = pytest.mark.sim
@@ -157,20 +156,6 @@ def test_a_signal_while_frames_flow_delivers_frames_in_flight(bundle, program, a
     assert submitted == delivered == 3 + len(lines.splitlines())
 
 
-def wait_until_full(pipe):
-    """Wait until a pipe is full: nothing was written to it for a while."""
-    capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-    before, deadline = -1, time.monotonic() + 60
-    while (held := waiting_bytes(pipe)) != before or held < capacity // 2:
-        assert time.monotonic() < deadline, f"{held} of {capacity} bytes"
-        before = held
-        time.sleep(0.3)
-
-
-def waiting_bytes(pipe):
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_the_results_have_no_reader_ends_it(bundle, tmp_path, number):
     report = tmp_path / "report"
@@ -180,7 +165,7 @@ def test_a_signal_while_the_results_have_no_reader_ends_it(bundle, tmp_path, num
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process,
     ):
         try:
-            wait_until_full(process.stdout)
+            wait_until_idle(process.pid)  # the pipe is full
             process.send_signal(number)
             assert process.wait(timeout=60) == 1
         finally:
@@ -190,11 +175,22 @@ def test_a_signal_while_the_results_have_no_reader_ends_it(bundle, tmp_path, num
     account(text)
 
 
+def is_at_work(process):
+    """Return whether a program has published that it has submitted a frame."""
+    try:
+        live = json.loads(Path(f"/dev/shm/edgepipe-{process}-0.json").read_text())
+    except FileNotFoundError:
+        return False
+    return live["live"]["pipeline"]["submitted"] > 0
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_a_device_hangs_ends_it_after_the_devices_deadline(bundle, number):
     hang = ("--device", "model", "--fault", "hang=1", "--device-timeout", "1")
     process = start(RUN, bundle, ("--golden", *hang))
-    time.sleep(0.5)
+    # The run may even have ended by then, with the same account.
+    while process.poll() is None and not is_at_work(process.pid):
+        time.sleep(0.01)
     process.send_signal(number)
     report = report_of(process)
     assert process.returncode == 1

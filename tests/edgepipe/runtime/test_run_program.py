@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pipeline_bundles as bundles
 import pytest
+from idleness import wait_until_idle
 from needs import built, emulated
 
 from edgepipe import __version__
@@ -78,7 +79,7 @@ def test_an_interrupt_loses_no_line_when_the_reader_is_slow(bundle):
         stderr=subprocess.PIPE,
         pipesize=4096,
     )
-    time.sleep(1)  # the pipe is full by now, and the program blocked in a write
+    wait_until_idle(process.pid)  # the pipe is full, and the program blocked in a write
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     out, said = process.communicate(timeout=60)
@@ -173,7 +174,7 @@ def test_an_interruption_finishes_frames_in_flight(bundle):
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["frame"] == 0
         process.send_signal(signal.SIGINT)  # while it waits for the next frame
-        _, report = process.communicate(timeout=20)
+        _, report = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"1 submitted = 1 delivered + 0 dropped + 0 failed" in report
 
