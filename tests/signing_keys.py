@@ -26,7 +26,7 @@ def start_agent(folder, key):
     socket = str(folder / "agent")
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
     try:
-        for _ in range(100):
+        for _ in range(1000):
             added = subprocess.run(
                 ["ssh-add", "-q", key], env={"SSH_AUTH_SOCK": socket}, capture_output=True
             )

@@ -94,7 +94,7 @@ class SystemdMachine:
                 stderr=log,
                 start_new_session=True,
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not self._has_booted():
             assert self._outer.poll() is None and time.monotonic() < end, self.log()
             time.sleep(0.1)
@@ -103,7 +103,7 @@ class SystemdMachine:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             if Path(f"/proc/{self._process_1()}/comm").read_text() == "systemd\n":
                 is_active = self.command("systemctl", "is-active", "multi-user.target")
-                done = subprocess.run(is_active, capture_output=True, text=True, timeout=5)
+                done = subprocess.run(is_active, capture_output=True, text=True, timeout=20)
                 return done.stdout == "active\n"
         return False
 
@@ -148,7 +148,7 @@ class SystemdMachine:
             (self._cgroup / "cgroup.kill").write_text("1")
         self._outer.kill()
         self._outer.wait()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while "populated 1" in (self._cgroup / "cgroup.events").read_text():
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -176,7 +176,7 @@ def _new_cgroup() -> Path:
     return folder
 
 
-def eventually(condition: Callable[[], bool], what: str, *, within_s: float = 20.0) -> None:
+def eventually(condition: Callable[[], bool], what: str, *, within_s: float = 60.0) -> None:
     """Wait until ``condition()`` is true; fail with ``what`` if that takes too long."""
     end = time.monotonic() + within_s
     while not condition():

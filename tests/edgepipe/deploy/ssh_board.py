@@ -10,10 +10,10 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import ports
 from needs import installed
 
 from edgepipe.deploy.connection import Target
@@ -115,7 +115,7 @@ class SshBoard:
         for key in ("host_key", "user_key"):
             keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key]
             subprocess.run(keygen, check=True)
-        self.port = _free_port()
+        self.port = ports.free_port()
         config = folder / "sshd_config"
         config.write_text(
             f"""
@@ -182,24 +182,10 @@ class SshBoard:
             stderr=self._log,
             preexec_fn=limit,
         )
-        _wait_for(self.port)
+        ports.wait_for(self.port)
 
     def close(self) -> None:
         self.link.close()
         self._sshd.terminate()
         self._sshd.wait()
         self._log.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(100):
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        time.sleep(0.05)
-    raise TimeoutError(f"sshd does not listen on port {port}")

@@ -3,13 +3,13 @@
 import fcntl
 import os
 import shutil
-import socket
 import stat
 import urllib.request
 
 import cam_programs
 import pytest
 from needs import built
+from ports import free_port
 from signing_keys import allow, make_key
 from systemd_machine import SystemdMachine, eventually, installed_unit
 
@@ -68,8 +68,7 @@ def machine(tmp_path_factory):
     (root / "kmsg").chmod(0o666)
     (root / "current").symlink_to("releases/1")
     (root / "paused").touch()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        machine.port = free.getsockname()[1]
+    machine.port = free_port()
     text = installed_unit(root, cores="0")
     options = f"--source synthetic --device simulator --http 127.0.0.1:{machine.port}"
     options += f" --policy {root}/policy"
@@ -107,7 +106,7 @@ def test_the_program_runs_with_every_restriction(machine):
     assert "\nSeccomp:\t2\n" in status
     assert "\nNoNewPrivs:\t1\n" in status
     assert "\nCapBnd:\t0000000000000000\n" in status
-    with urllib.request.urlopen(f"http://127.0.0.1:{machine.port}/", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{machine.port}/", timeout=60) as page:
         assert b"<html" in page.read().lower()
     # Other users may read its statistics.
     script = ("sh", "-c", board_script.read(snapshot.BOARD_SIDE), "edgepipe")
