@@ -50,7 +50,7 @@ def open_browser() -> Iterator[Any]:
         browser.quit()
 
 
-def wait_until(browser: Any, condition: Callable[[], bool], limit_s: float = 30) -> None:
+def wait_until(browser: Any, condition: Callable[[], bool], limit_s: float = 90) -> None:
     """Wait until the page meets a condition."""
     WebDriverWait(browser, limit_s, poll_frequency=0.05).until(lambda _: condition())
 

@@ -33,7 +33,7 @@ def run(
         command,
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env=environment,
         preexec_fn=start,

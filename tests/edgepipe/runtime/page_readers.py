@@ -22,7 +22,7 @@ def connect(url: str, request: bytes = b"", receive_bytes: int = 0) -> socket.so
     made = socket.socket()
     if receive_bytes:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    made.settimeout(20)
+    made.settimeout(60)
     made.connect((address.hostname, address.port))
     made.sendall(request)
     return made
@@ -55,7 +55,7 @@ class Readers:
             made.setblocking(False)
             self._selector.register(made, selectors.EVENT_READ, (index, made))
 
-    def read_until(self, condition: Callable[[], bool], limit_s: float = 60) -> None:
+    def read_until(self, condition: Callable[[], bool], limit_s: float = 120) -> None:
         """Read until a condition is met."""
         end = time.monotonic() + limit_s
         while not condition():

@@ -205,21 +205,25 @@ def test_a_fifo_that_falls_silent_is_opened_again_counted_and_shown(bundle, tmp_
     with cam.serving(bundle, options) as (url, process):
         with fifo.open("wb", buffering=0) as silent:
             silent.write(bytes(768 + 5))
-            with urllib.request.urlopen(f"{url}events", timeout=20) as events:
+            with urllib.request.urlopen(f"{url}events", timeout=60) as events:
                 found = statistics(events, lambda source: source["silences"] and source["outage_s"])
                 assert (found["captured"], found["fault"]) == (1, f"{fifo}: no picture for 0.5 s")
-                with fifo.open("wb", buffering=0) as writer:
-                    writer.write(bytes(768))
-                    back = statistics(events, lambda source: source["captured"] == 2)
+                # Not with "wb": for a moment, the program may have the fifo closed.
+                with fifo.open("r+b", buffering=0) as writer:
+
+                    def is_back(source):
+                        writer.write(bytes(768))  # again, as silence counts from the last picture
+                        return source["captured"] > 1 and not source["outage_s"]
+
+                    back = statistics(events, is_back)
         assert back["reconnects"] >= 1
-        assert back["outage_s"] == 0
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     name = f"edgepipe-cam: {fifo}"
     assert f"{name}: no picture for 0.5 s; closed, to be opened again\n" in said
     assert f"{name}: delivers pictures again, after " in said
-    assert re.search(r"source: 2 captured, .* [1-9]\d* silences, [1-9]\d* reconnects\n", said)
+    assert re.search(r"source: \d+ captured, .* [1-9]\d* silences, [1-9]\d* reconnects\n", said)
 
 
 def test_a_source_that_never_returns_ends_the_run_after_the_given_time(bundle, tmp_path):
@@ -359,17 +363,17 @@ def test_errors_say_what_was_found_and_expected(bundle, options, code, text):
 
 def test_ctrl_c_ends_it_cleanly(bundle):
     with cam.serving(bundle, ["--source", "synthetic"]) as (url, process):
-        with urllib.request.urlopen(f"{url}events", timeout=20) as events:
+        with urllib.request.urlopen(f"{url}events", timeout=60) as events:
             while not events.readline().startswith(b"event: result"):
                 pass
         process.send_signal(signal.SIGINT)
-        _, account = process.communicate(timeout=20)
+        _, account = process.communicate(timeout=60)
     assert process.returncode == 0
     assert " + 0 dropped + 0 failed; " in account
 
 
 def get(url, path, **headers):
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     return answer.status, answer.getheader("Content-Type"), answer.read()
@@ -377,11 +381,13 @@ def get(url, path, **headers):
 
 def test_the_page_serves_frames_as_pictures_and_only_to_local_names(bundle):
     with cam.serving(bundle, ["--source", "synthetic", "--rate", "2"]) as (url, _):
-        with urllib.request.urlopen(f"{url}events", timeout=20) as events:
-            while not events.readline().startswith(b"event: result"):
-                pass
-            frame = json.loads(events.readline().removeprefix(b"data: "))["frame"]
-        status, kind, content = get(url, f"/picture/{frame}")
+        status = 404
+        with urllib.request.urlopen(f"{url}events", timeout=60) as events:
+            while status == 404:  # of a frame so old that the page no longer has its picture
+                while not events.readline().startswith(b"event: result"):
+                    pass
+                frame = json.loads(events.readline().removeprefix(b"data: "))["frame"]
+                status, kind, content = get(url, f"/picture/{frame}")
         assert (status, kind) in {(200, "image/jpeg"), (200, "image/bmp")}
         assert cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR).shape == (16, 16, 3)
         assert get(url, "/picture/99999")[0] == 404
