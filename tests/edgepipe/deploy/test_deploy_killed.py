@@ -179,7 +179,8 @@ def test_every_signal_before_every_command_of_the_boards_half(places, kind):
     for place in free:  # as many releases as there are after some deploys
         for _ in range(KEPT):
             place.make_release(str(next(place.numbers)))
-    steps = deploy_undisturbed(free[0])
+    with ThreadPoolExecutor(3) as pool:  # one that was delayed has polled more often
+        steps = min(pool.map(deploy_undisturbed, free[:3]), key=len)
     cases = list(itertools.product(range(1, len(steps)), SIGNALS))
 
     def one(stop_at, sent):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -110,8 +109,8 @@ def test_a_waiting_thread_delays_others_by_no_more_than_a_millisecond(
         delays["result"].append(delay(first.result))
         stepped.step()
         waiter.join(30)
-    for name, found in delays.items():
-        assert statistics.median(found) < 0.001, name
+    for name, found in delays.items():  # a busy machine delays some of them
+        assert sorted(found)[4] < 0.001, (name, found)
 
 
 def test_many_waiting_threads_all_get_their_results(start: Start) -> None:
@@ -306,15 +305,19 @@ def test_coroutines_learn_how_the_pipeline_ended(start: Start, stepped: SteppedS
 
 def test_a_pipeline_whose_futures_were_awaited_ends_its_thread(start: Start) -> None:
     pipeline = chain(made.adder()).build().start()
+    before = set(threading.enumerate())  # others may still be ending
+
+    def of_futures() -> list[threading.Thread]:
+        new = set(threading.enumerate()) - before
+        return [thread for thread in new if thread.name == "edgepipe-futures"]
 
     async def once(running: Pipeline) -> None:
         await running.submit(data=np.zeros((1, 8), np.int32))
 
     asyncio.run(once(pipeline))
-    names = [thread.name for thread in threading.enumerate()]
-    assert names.count("edgepipe-futures") == 1
+    assert len(of_futures()) == 1
     del pipeline
     end = time.monotonic() + 30
-    while "edgepipe-futures" in [thread.name for thread in threading.enumerate()]:
+    while of_futures():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -28,7 +28,7 @@ def test_close_ends_in_time_and_names_the_stage() -> None:
     before = time.monotonic()
     with pytest.raises(RuntimeFailure, match=LEFT) as caught:
         pipeline.close(timeout_s=0.2)
-    assert 0.2 <= time.monotonic() - before < CLOSE_TIMEOUT_S
+    assert 0.2 <= time.monotonic() - before < 20  # the stage would take 30 s
     assert (
         caught.value.hint == "make the stage return in time: set a timeout on whatever it waits for"
     )
@@ -104,4 +104,4 @@ def test_the_interpreter_exits_in_time_and_says_so(body: str, end: str) -> None:
     assert found.returncode == 0, found.stderr
     assert f"stage 0 'stuck'; {end}" in found.stderr
     assert "Traceback" not in found.stderr
-    assert ended - begun < 2 * CLOSE_TIMEOUT_S + 5
+    assert ended - begun < 2 * CLOSE_TIMEOUT_S + 40
