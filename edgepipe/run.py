@@ -172,7 +172,7 @@ def run_bundle(
         cores=options.cores,
         trace=options.trace is not None,
     ) as pipeline:
-        with _outputs(options, lines) as outputs:
+        with _outputs(options, lines, manifest.postprocess.kind) as outputs:
             for result, source in _results(pipeline, fitter, itertools.chain([first], pictures)):
                 outputs.add(result, source, fitter)
                 progress.update(result.frame + 1, 0)
@@ -254,11 +254,14 @@ def _results(
 
 
 @contextmanager
-def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
-    """Open the files of a run; they get their final names if the run succeeds."""
+def _outputs(options: RunOptions, lines: TextIO | None, kind: str) -> Iterator[_Outputs]:
+    """Open the files of a run; they get their final names if the run succeeds.
+
+    ``kind`` is that of the bundle's postprocessing.
+    """
     folder = options.output
     if folder is None:
-        yield _Outputs(lines, None)
+        yield _Outputs(lines, None, kind)
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -271,7 +274,7 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
                 (waiting / RESULTS).open("w", encoding="utf-8") as file,
                 media.VideoWriter(waiting / VIDEO, rate) as video,
             ):
-                outputs = _Outputs(file, video)
+                outputs = _Outputs(file, video, kind)
                 yield outputs
             outputs.write_picture(waiting / PICTURE)
             for name in (RESULTS, VIDEO, PICTURE):
@@ -289,8 +292,9 @@ def _outputs(options: RunOptions, lines: TextIO | None) -> Iterator[_Outputs]:
 class _Outputs:
     """The outputs of a run: lines of JSON, and a video if pictures are kept."""
 
-    def __init__(self, lines: TextIO | None, video: media.VideoWriter | None) -> None:
+    def __init__(self, lines: TextIO | None, video: media.VideoWriter | None, kind: str) -> None:
         self._lines = lines
+        self._kind = kind
         self._video = video
         self._best: tuple[int, Picture] | None = None
         self.written: tuple[Path, ...] = ()
@@ -300,7 +304,8 @@ class _Outputs:
         height, width = source.picture.shape[:2]
         detections = fitter.boxes(result.detections, (height, width))
         if self._lines is not None:
-            print(json.dumps(_record(result, detections, source.name)), file=self._lines)
+            line = result_record(result, detections, source.name, self._kind)
+            print(json.dumps(line), file=self._lines)
         if self._video is None:
             return
         drawn = draw_detections(source.picture, detections)
@@ -317,16 +322,24 @@ class _Outputs:
             media.write_picture(path, self._best[1])
 
 
-def _record(result: FrameResult, detections: Sequence[Detection], source: str) -> dict[str, object]:
+def result_record(
+    result: FrameResult, detections: Sequence[Detection], source: str, kind: str
+) -> dict[str, object]:
+    """Return a frame's line of ``results.jsonl``; ``edgepipe-run`` gives the same fields.
+
+    ``detections`` are in pixels of the picture named ``source``. ``kind`` is that of the bundle's
+    postprocessing: a detector's line has detections even if it found none.
+    """
     record: dict[str, object] = {
         "frame": result.frame,
         "source": source,
         "latency_ms": round(result.latency_ms, 3),
     }
-    if detections or not result.classes:
+    if kind == "nanodet":
         record["detections"] = [
             {
                 "label": d.label,
+                "label_index": d.label_index,
                 "score": round(d.score, 4),
                 "box": [round(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
             }
@@ -334,6 +347,12 @@ def _record(result: FrameResult, detections: Sequence[Detection], source: str) -
         ]
     if result.classes:
         record["classes"] = [
-            {"label": c.label, "probability": round(c.probability, 4)} for c in result.classes
+            {
+                "label": c.label,
+                "label_index": c.label_index,
+                "score": round(c.score, 4),
+                "probability": round(c.probability, 4),
+            }
+            for c in result.classes
         ]
     return record
