@@ -23,6 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Only the virtual board has a reset line. Its model first ends the program that it runs, which may
+// take seconds, and longer on a busy machine.
+constexpr std::chrono::seconds kResetPatience{60};
+
 // The processor may reorder writes to ordinary memory and device memory, but the accelerator must
 // not see the start before its data. GCC's atomic fences order only what other cores see.
 void device_barrier() {
@@ -155,7 +159,7 @@ Status UioReset::reset() {
   constexpr std::uint32_t kAcknowledge = vta::kResetAcknowledge - vta::kResetRequest;
   const std::uint32_t request = page_->read(kRequest) + 1;
   page_->write(kRequest, request);
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);
+  const Clock::time_point deadline = Clock::now() + kResetPatience;
   while (page_->read(kAcknowledge) != request) {
     if (Clock::now() > deadline) return {Code::kDeadline, "uio: reset is not acknowledged"};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::chrono::microseconds kStepInterval{50};
-constexpr milliseconds kResetPatience{2000};
+constexpr std::chrono::seconds kResetPatience{60};  // the model first ends the program that it runs
 
 /// The interrupt line between the model and the driver.
 class Wire {

@@ -1,13 +1,18 @@
 // The board's parts of the driver on folders that look like the kernel's (fake_board.h).
 #include "device/uio_device.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "base/file_descriptor.h"
 #include "device/uio.h"
 #include "device/vta_registers.h"
 #include "memory/range_allocator.h"
@@ -53,6 +58,28 @@ TEST_F(FakeBoard, MachineWithoutUioHasNoAccelerator) {
   EXPECT_FALSE(uio_device_present(uio_options()));
   EXPECT_THAT(open_uio_device({}, *memory_, uio_options()).status().message(),
               HasSubstr("found none"));
+}
+
+TEST_F(FakeBoard, AResetWaitsUntilTheVirtualBoardsModelHasEndedItsProgram) {
+  add_uio("uio1", "vta-reset", vta::kBytesWithReset - vta::kResetRequest);
+  const Result<UioInfo> info = find_uio("vta-reset", classes, devices);
+  const Result<std::unique_ptr<UioReset>> reset = UioReset::open(*info);
+  ASSERT_TRUE(reset.ok()) << reset.status().message();
+  std::thread model([&] {
+    const FileDescriptor page(::open(info->path.c_str(), O_RDWR | O_CLOEXEC));
+    std::uint32_t request = 0;
+    while (request == 0) {
+      EXPECT_EQ(::pread(page.number(), &request, sizeof request, 0), 4);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // a long program
+    EXPECT_EQ(::pwrite(page.number(), &request, sizeof request,
+                       vta::kResetAcknowledge - vta::kResetRequest),
+              4);
+  });
+  const Status status = (*reset)->reset();
+  EXPECT_TRUE(status.ok()) << status.message();
+  model.join();
 }
 
 TEST_F(FakeBoard, RegistersAreTheDevicesMemoryAndHaveOneUser) {
