@@ -10,7 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepipe.frontend.onnx_graph import constants_of, remove_unread, set_nodes, shape_of
+from edgepipe.frontend.onnx_graph import constants_of, remove_unread, set_nodes, shapes_of
 
 # Operators whose result is not a function of their inputs.
 _RANDOM = frozenset(
@@ -89,7 +89,7 @@ def _constant_inputs(model: onnx.ModelProto) -> None:
 def _fold_shapes(model: onnx.ModelProto) -> int:
     """Replace ``Shape`` and ``Size`` of values with a known shape."""
     graph = model.graph
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
         shape = shapes.get(node.input[0]) if node.op_type in ("Shape", "Size") else None
@@ -106,15 +106,6 @@ def _fold_shapes(model: onnx.ModelProto) -> int:
     folded = len(graph.node) - len(kept)
     set_nodes(graph, kept)
     return folded
-
-
-def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
-    known = {c.name: tuple(c.dims) for c in model.graph.initializer}
-    for value in (*model.graph.input, *model.graph.value_info):
-        shape = shape_of(value)
-        if shape is not None:
-            known[value.name] = shape
-    return known
 
 
 def _take_branches(model: onnx.ModelProto) -> int:
@@ -195,7 +186,7 @@ def _is_foldable(node: onnx.NodeProto, known: Container[str]) -> bool:
 
 def _sizes(model: onnx.ModelProto) -> dict[str, int]:
     """Return the bytes of values of a known shape, 8 for each element."""
-    return {name: 8 * int(np.prod(shape, dtype=float)) for name, shape in _shapes(model).items()}
+    return {name: 8 * int(np.prod(shape, dtype=float)) for name, shape in shapes_of(model).items()}
 
 
 def _fits(node: onnx.NodeProto, sizes: dict[str, int]) -> bool:

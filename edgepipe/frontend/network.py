@@ -12,14 +12,12 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from edgepipe.errors import FAULT, FrontendError
-from edgepipe.frontend.folding import differences, fold_constants, run_model
-from edgepipe.frontend.onnx_passes import fold_pads
+from edgepipe.frontend.folding import differences, run_model
+from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.picture_input import (
     Size,
-    channels_first,
     fix_size,
     picture_shape,
-    remove_identities,
 )
 from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
@@ -79,12 +77,9 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     notices = fix_size(path, model, picture)
     original = onnx.ModelProto()
     original.CopyFrom(model)
-    fold_constants(model)
-    channels_first(model)
+    simplify(model)
     (graph_input,) = model.graph.input
     shape = picture_shape(path, graph_input)
-    remove_identities(model)
-    fold_pads(model)
     _require_equal(path, original, model, shape)
     return _imported(path, model, shape, notices)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def constants_of(graph: onnx.GraphProto) -> dict[str, TensorProto]:
@@ -62,3 +62,29 @@ def values_read(node: onnx.NodeProto) -> set[str]:
             for inner in attribute.g.node:
                 found |= values_read(inner)
     return found
+
+
+def shapes_of(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """Return the static shapes of constants, inputs and inferred values, by name."""
+    known = {constant.name: tuple(constant.dims) for constant in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.value_info):
+        shape = shape_of(value)
+        if shape is not None:
+            known[value.name] = shape
+    return known
+
+
+def text_of(node: onnx.NodeProto, name: str, default: str) -> str:
+    """Return a text attribute of a node."""
+    found = [a.s.decode() for a in node.attribute if a.name == name]
+    return str(found[0]) if found else default
+
+
+def set_attribute(node: onnx.NodeProto, name: str, value: object) -> None:
+    """Set an attribute of a node; None removes it."""
+    kept = [a for a in node.attribute if a.name != name]
+    if value is not None:
+        kept.append(helper.make_attribute(name, value))
+    copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
+    del node.attribute[:]
+    node.attribute.extend(copies)

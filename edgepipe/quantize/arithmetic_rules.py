@@ -18,6 +18,7 @@ from edgepipe.quantize.graph import (
     as_channels,
     picture_shape,
 )
+from edgepipe.quantize.picture_rules import resampled
 
 Float = NDArray[np.float64]
 NO_CONSTANT_WEIGHT = "its weights are not constant"
@@ -104,7 +105,19 @@ def conv(call: Call) -> Node | str:
     )
 
 
-def dense(call: Call) -> Node | str:
+def matrix_product(call: Call) -> Node | str:
+    """A dense layer, or the resampling of a picture's rows or columns by a constant matrix."""
+    first, second = call.args
+    if isinstance(first, np.ndarray) and isinstance(second, str):
+        return resampled(call, second, first, by_rows=True)
+    if isinstance(first, str) and len(call.shapes[first]) == 4:
+        if not isinstance(second, np.ndarray):
+            return NO_CONSTANT_WEIGHT
+        return resampled(call, first, second.T, by_rows=False)
+    return _dense(call)
+
+
+def _dense(call: Call) -> Node | str:
     """``[1, k] @ const[k, n]``: a convolution whose kernel is the whole picture."""
     tensor, weight = call.args
     if not isinstance(weight, np.ndarray) or not isinstance(tensor, str) or weight.ndim != 2:

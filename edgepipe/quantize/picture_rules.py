@@ -5,6 +5,9 @@ A rule returns the node of a call, or the reason why the call stays float.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgepipe.quantize.call import NO_PICTURE, Call
 from edgepipe.quantize.graph import (
     AveragePoolNode,
@@ -17,7 +20,7 @@ from edgepipe.quantize.graph import (
     SliceNode,
     TableNode,
 )
-from edgepipe.quantize.resampling import resize_matrices
+from edgepipe.quantize.resampling import integer_matrix, resize_matrices
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.check import pool_padding
 
@@ -110,6 +113,42 @@ def resize(call: Call) -> Node | str:
         return f"{mode} from {had} to {made} has weights that are not multiples of a power of two"
     rows, cols, shift = found
     return ResizeNode(name=call.name, input=tensor, rows=rows, cols=cols, shift=shift)
+
+
+def resampled(call: Call, tensor: str, matrix: NDArray[np.generic], *, by_rows: bool) -> Node | str:
+    """A picture whose rows or columns are weighted sums of its own: ``matrix`` [out, in]."""
+    if matrix.ndim != 2 or len(call.shapes[tensor]) != 4 or not call.is_picture(tensor):
+        return "it is not a picture times a matrix"
+    found = integer_matrix(matrix)
+    if found is None:
+        return "the weights of its matrix are not those of a resampling"
+    weights, shift = found
+    height, width = call.shapes[tensor][2:]
+    rows, cols = (weights, _unit(width)) if by_rows else (_unit(height), weights)
+    return ResizeNode(name=call.name, input=tensor, rows=rows, cols=cols, shift=shift)
+
+
+def _unit(size: int) -> NDArray[np.int32]:
+    return np.eye(size, dtype=np.int32)
+
+
+def channel_slice(call: Call) -> Node | str:
+    """Neighbouring channels of a picture."""
+    tensor = call.args[0]
+    if not isinstance(tensor, str) or len(call.shapes[tensor]) != 4 or len(call.args) < 4:
+        return NO_PICTURE
+    axes, begin, end = (_integers(argument) for argument in call.args[1:4])
+    steps = _integers(call.args[4]) if len(call.args) > 4 else (1,)
+    if axes not in ((1,), (-3,)) or len(begin) != 1 or len(end) != 1 or steps != (1,):
+        return "it slices along other axes than channels, or with gaps"
+    first, last, _ = slice(begin[0], end[0]).indices(call.shapes[tensor][1])
+    return SliceNode(name=call.name, input=tensor, begin=first, end=last)
+
+
+def _integers(argument: object) -> tuple[int, ...]:
+    if isinstance(argument, np.ndarray):
+        return tuple(int(v) for v in argument.reshape(-1))
+    return argument if isinstance(argument, tuple) else ()
 
 
 def concat(call: Call) -> Node | str:

@@ -28,6 +28,8 @@ ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
     "ceil": math.ceil,
 }
 MAX_SHIFT = 7
+INEXACT_SHIFT = 6
+MOST_GAIN = 1.6
 
 
 def resize_matrices(
@@ -60,6 +62,34 @@ def resize_matrices(
     if shift > MAX_SHIFT or int(matrices[0].max()) * int(matrices[1].max()) > 127:
         return None
     return matrices[0], matrices[1], shift
+
+
+def integer_matrix(matrix: NDArray[np.generic]) -> tuple[Int32Array, int] | None:
+    """Return ``matrix`` [out, in] as int32 of the same shape and a shift, or None.
+
+    The weights are exact if they are multiples of 2**-7 up to 127/128. Otherwise they are multiples
+    of 1/64, and rounding does not change a row's sum by more than 1/128, so that a plain area stays
+    plain. None if a row can grow values beyond 1.6 times their range, which no resampling does.
+    """
+    values = np.asarray(matrix, np.float64)
+    if not values.size or np.abs(values).sum(axis=1).max() > MOST_GAIN or not values.any():
+        return None
+    for shift in range(MAX_SHIFT + 1):
+        scaled = values * 2.0**shift
+        rounded = np.rint(scaled)
+        if np.abs(rounded).max() > 127:
+            break
+        if np.allclose(scaled, rounded, rtol=0, atol=1e-4):
+            return rounded.astype(np.int32), shift
+    scaled = values * 2.0**INEXACT_SHIFT
+    rounded = np.rint(scaled)
+    # The element that rounding changed most makes up for the difference of the sums.
+    for row, (had, made) in enumerate(zip(scaled, rounded, strict=True)):
+        missing = int(np.rint(had.sum()) - made.sum())
+        order = np.argsort((made - had) * np.sign(missing), kind="stable")
+        for column in order[: abs(missing)]:
+            rounded[row, column] += np.sign(missing)
+    return rounded.astype(np.int32), INEXACT_SHIFT
 
 
 def _weights(

@@ -130,7 +130,7 @@ class _Lowering:
             form = self._ints[tensor]
             shape = self._graph.shapes[tensor]
             scale = form.scale[:1] if form.is_uniform else form.scale
-            taken = form.name == tensor or tensor == self._graph.input
+            taken = tensor == self._graph.input or any(o.name == tensor for o in self.operations)
             self._floats[tensor] = name = f"{tensor}.float" if taken else tensor
             self.operations.append(
                 ToFloat(

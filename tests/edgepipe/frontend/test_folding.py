@@ -150,7 +150,7 @@ def test_a_wrong_fold_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def wrong(model: onnx.ModelProto) -> None:
         next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Neg"
 
-    monkeypatch.setattr(network_module, "fold_constants", wrong)
+    monkeypatch.setattr(network_module, "simplify", wrong)
     with pytest.raises(FrontendError, match="output 'y' is no longer what onnxruntime") as caught:
         load_network(saved(constant_input(), tmp_path))
     assert caught.value.hint == FAULT

@@ -1,0 +1,127 @@
+"""Write ONNX operators as simpler ones that have an integer form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes, shapes_of
+
+Nodes = list[onnx.NodeProto]
+
+
+class Rewriting:
+    """The graph that is being rewritten: its constants and shapes, and constants to add."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.shapes = shapes_of(model)
+        self._graph = model.graph
+        self._constants: Mapping[str, TensorProto] = constants_of(model.graph)
+
+    def array(self, value: str) -> NDArray[np.float64] | None:
+        """Return a constant as float64 of its own shape, or None."""
+        found = self._constants.get(value)
+        return None if found is None else np.asarray(array_of(found), np.float64)
+
+    def constant(self, name: str, values: NDArray[np.float64]) -> str:
+        """Add a float32 constant of the shape of ``values`` and return its name."""
+        tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
+        self._graph.initializer.append(tensor)
+        return name
+
+
+def decompose(model: onnx.ModelProto) -> None:
+    """Replace normalisations and activations that the rules below know.
+
+    before   BatchNormalization(x, ...); PRelu(y, slope)
+    after    x * factor + constant;      y * slope + Relu(y) * (1 - slope)
+    """
+    rewriting = Rewriting(model)
+    nodes: Nodes = []
+    for node in model.graph.node:
+        rule = _RULES.get(node.op_type)
+        made = rule(rewriting, node) if rule is not None else None
+        nodes += [node] if made is None else made
+    set_nodes(model.graph, nodes)
+
+
+def _batch_norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a factor and a constant for each channel; TVM folds them slowly."""
+    numbers = [rewriting.array(value) for value in node.input[1:5]]
+    attributes = {a.name: a for a in node.attribute}
+    training = "training_mode" in attributes and attributes["training_mode"].i
+    rank = len(rewriting.shapes.get(node.input[0], ()))
+    if len(numbers) != 4 or any(n is None for n in numbers) or training or any(node.output[1:]):
+        return None
+    if rank < 2:
+        return None
+    gamma, beta, mean, variance = (n for n in numbers if n is not None)
+    epsilon = attributes["epsilon"].f if "epsilon" in attributes else 1e-5
+    factor = gamma / np.sqrt(variance + epsilon)
+    shape = (1, -1, *(1 for _ in range(rank - 2)))
+    return list(
+        _affine(rewriting, node, factor.reshape(shape), (beta - mean * factor).reshape(shape))
+    )
+
+
+def _affine(
+    rewriting: Rewriting,
+    node: onnx.NodeProto,
+    factor: NDArray[np.float64],
+    constant: NDArray[np.float64],
+) -> Iterator[onnx.NodeProto]:
+    name = node.output[0]
+    scaled = f"{name}/scaled"
+    by = rewriting.constant(f"{name}/factor", factor)
+    plus = rewriting.constant(f"{name}/constant", constant)
+    yield helper.make_node("Mul", [node.input[0], by], [scaled])
+    yield helper.make_node("Add", [scaled, plus], [name])
+
+
+def _prelu(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a leaky Relu for one slope, else a sum of two terms with factors by channel."""
+    slope = rewriting.array(node.input[1])
+    if slope is None or not slope.size:
+        return None
+    source, name = node.input[0], node.output[0]
+    first = float(slope.flat[0])
+    if 0 <= first <= 1 and bool((slope == first).all()):
+        return [helper.make_node("LeakyRelu", [source], [name], alpha=first)]
+    own = rewriting.constant(f"{name}/slope", slope)
+    rest = rewriting.constant(f"{name}/rest", 1 - slope)
+    return [
+        helper.make_node("Relu", [source], [f"{name}/relu"]),
+        helper.make_node("Mul", [source, own], [f"{name}/below"]),
+        helper.make_node("Mul", [f"{name}/relu", rest], [f"{name}/above"]),
+        helper.make_node("Add", [f"{name}/below", f"{name}/above"], [name]),
+    ]
+
+
+def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a resize by factors for one to a size whose factors are empty, as exporters write.
+
+    ONNX before opset 13 requires the input for factors, and TVM refuses both.
+    """
+    if len(node.input) < 4:
+        return None
+    factors, sizes = rewriting.array(node.input[2]), rewriting.array(node.input[3])
+    shape = rewriting.shapes.get(node.input[0])
+    if factors is None or factors.size or sizes is None or shape is None:
+        return None
+    given = np.float32(sizes / np.array(shape))
+    short = np.floor(given * np.float32(shape)) < sizes  # a factor that rounding made too small
+    given = np.where(short, np.nextafter(given, np.float32(np.inf)), given)
+    node.input[2] = rewriting.constant(f"{node.output[0]}/factors", given)
+    del node.input[3:]
+    return None
+
+
+_RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
+    "BatchNormalization": _batch_norm,
+    "PRelu": _prelu,
+    "Resize": _resize,
+}

@@ -1,0 +1,278 @@
+"""Write operators that resample pictures as products with constant matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.frontend.folding import differences, run_model
+from edgepipe.frontend.onnx_graph import (
+    array_of,
+    constants_of,
+    set_nodes,
+    shapes_of,
+    text_of,
+)
+
+Float = NDArray[np.float32]
+Matrices = tuple[Float, Float]
+"""What acts on the rows, [height out, height in], and on the columns, [width out, width in]."""
+
+_LAYERS = ("Conv", "ConvTranspose")
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """A node that reads a picture of ``size`` (height, width), and its constants by position."""
+
+    node: onnx.NodeProto
+    size: tuple[int, int]
+    constants: tuple[NDArray[np.generic] | None, ...]
+    opset: int
+
+    def ints(self, name: str, default: list[int]) -> list[int]:
+        """Return an attribute that is a list of integers."""
+        return next((list(a.ints) for a in self.node.attribute if a.name == name), default)
+
+    def integer(self, name: str) -> int:
+        """Return an integer attribute, 0 if it is not set."""
+        return next((int(a.i) for a in self.node.attribute if a.name == name), 0)
+
+
+def resampling_as_products(model: onnx.ModelProto) -> None:
+    """Replace resampling between layers by ``rows @ x @ cols``.
+
+    before   Conv(Pad(x, mode="reflect")); Conv(Slice(x, steps=[2, 2])); Conv(AveragePool(x))
+    after    Conv(MatMul(MatMul(rows, x), cols))
+
+    These are borders that a convolution cannot take, slices of height and width, averages whose
+    divisors vary, and resizes by factors that are not powers of two. Each product is compared with
+    its operator on random values; where they differ, the operator stays. What no convolution reads
+    afterwards stays as well: it decodes results.
+    """
+    shapes = shapes_of(model)
+    constants = constants_of(model.graph)
+    before_layers = _before_layers(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        find = _MATRICES.get(node.op_type)
+        shape = shapes.get(node.input[0], ()) if node.input else ()
+        fits = len(shape) == 4 and shape[0] == 1 and node.output[0] in before_layers
+        if find is None or not fits or any(v and v not in constants for v in node.input[1:]):
+            nodes.append(node)
+            continue
+        given = tuple(array_of(constants[v]) if v else None for v in node.input[1:])
+        operator = _Operator(node, (shape[2], shape[3]), given, _opset(model))
+        found = find(operator)
+        if found is None or not _is_equal(model, node, shape, found):
+            nodes.append(node)
+        else:
+            nodes += _products(model.graph, node, found)
+    set_nodes(model.graph, nodes)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return max(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
+
+
+def _before_layers(graph: onnx.GraphProto) -> set[str]:
+    """Return the values that a convolution depends on."""
+    found: set[str] = set()
+    for node in reversed(graph.node):
+        if node.op_type in _LAYERS or any(value in found for value in node.output):
+            found.update(node.input)
+    return found
+
+
+def _products(
+    graph: onnx.GraphProto, node: onnx.NodeProto, found: Matrices
+) -> list[onnx.NodeProto]:
+    """Return the nodes; a matrix that changes nothing is omitted."""
+    rows, cols = found
+    source, name = node.input[0], node.output[0]
+    made = []
+    sides = [
+        (matrix, side)
+        for matrix, side in ((rows, "rows"), (cols.T, "cols"))
+        if matrix.shape[0] != matrix.shape[1] or not (matrix == np.eye(len(matrix))).all()
+    ]
+    for index, (matrix, side) in enumerate(sides):
+        weight = f"{name}/{side}_weight"
+        values = numpy_helper.from_array(np.ascontiguousarray(matrix, np.float32), weight)
+        graph.initializer.append(values)
+        target = name if index == len(sides) - 1 else f"{name}/{side}"
+        inputs = [weight, source] if side == "rows" else [source, weight]
+        made.append(helper.make_node("MatMul", inputs, [target]))
+        source = target
+    return made or [helper.make_node("Identity", [source], [name])]
+
+
+def _is_equal(
+    model: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...], found: Matrices
+) -> bool:
+    constants = constants_of(model.graph)
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.graph.name = "operator"
+    part.graph.node.append(node)
+    part.graph.initializer.extend(constants[value] for value in node.input[1:] if value)
+    given = helper.make_tensor_value_info(node.input[0], TensorProto.FLOAT, shape)
+    part.graph.input.append(given)
+    part.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
+    picture = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    expected = run_model(part, {node.input[0]: picture})
+    rows, cols = found
+    return expected is not None and not list(differences([rows @ picture @ cols.T], expected))
+
+
+# The matrices of each operator. What these functions do not know, the comparison finds.
+
+
+def _pad(operator: _Operator) -> Matrices | None:
+    modes = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
+    mode = modes.get(text_of(operator.node, "mode", "constant"))
+    amounts = operator.ints("pads", [])
+    if operator.constants and operator.constants[0] is not None:
+        amounts = [int(v) for v in operator.constants[0].reshape(-1)]
+    if len(amounts) != 8 or min(amounts) < 0 or mode is None:
+        return None
+    if mode in ("reflect", "wrap") and max(amounts) >= min(operator.size):
+        return None
+    rows, cols = (
+        np.pad(
+            np.eye(size, dtype=np.float32),
+            ((amounts[2 + axis], amounts[6 + axis]), (0, 0)),
+            mode=mode,  # type: ignore[call-overload]
+        )
+        for axis, size in enumerate(operator.size)
+    )
+    return rows, cols
+
+
+def _slice(operator: _Operator) -> Matrices | None:
+    if len(operator.constants) < 3:
+        return None
+    parts = [None if c is None else [int(v) for v in c.reshape(-1)] for c in operator.constants]
+    starts, ends, axes, steps = (*parts, None)[:4]
+    if starts is None or ends is None or axes is None:
+        return None
+    matrices = [np.eye(size, dtype=np.float32) for size in operator.size]
+    for begin, end, axis, step in zip(starts, ends, axes, steps or [1] * len(axes), strict=True):
+        if axis % 4 < 2 or step < 1:
+            return None
+        matrices[axis % 4 - 2] = matrices[axis % 4 - 2][begin:end:step]
+    return None if min(len(m) for m in matrices) < 1 else (matrices[0], matrices[1])
+
+
+def _average_pool(operator: _Operator) -> Matrices | None:
+    """Return the matrices of an average whose divisors vary; others have a layer of their own."""
+    pads = operator.ints("pads", [0] * 4)
+    ceil, counted = operator.integer("ceil_mode"), operator.integer("count_include_pad")
+    if not ceil and (counted or not any(pads)):
+        return None
+    kernel = operator.ints("kernel_shape", [])
+    strides, dilations = operator.ints("strides", [1, 1]), operator.ints("dilations", [1, 1])
+    if len(kernel) != 2 or dilations != [1, 1]:
+        return None
+    rows, cols = (
+        _means(size, k, s, pads[axis], pads[axis + 2], bool(ceil), bool(counted))
+        for axis, (size, k, s) in enumerate(zip(operator.size, kernel, strides, strict=True))
+    )
+    return rows, cols
+
+
+def _means(
+    size: int, kernel: int, stride: int, before: int, after: int, ceil: bool, counted: bool
+) -> Float:
+    """Return the means along one axis, float32[out, size]."""
+    room = size + before + after - kernel
+    count = (-(-room // stride) if ceil else room // stride) + 1
+    if ceil and (count - 1) * stride >= size + before:
+        count -= 1  # a window that starts in the padding behind is omitted
+    matrix = np.zeros((count, size), np.float32)
+    for index in range(count):
+        begin = index * stride - before
+        end = min(begin + kernel, size + after)
+        inside = range(max(begin, 0), min(end, size))
+        divisor = end - begin if counted else len(inside)
+        matrix[index, inside.start : inside.stop] = 1 / max(divisor, 1)
+    return matrix
+
+
+def _resize(operator: _Operator) -> Matrices | None:
+    """Return the matrices of a resize whose weights are not multiples of a small power of two."""
+    node = operator.node
+    if operator.opset < 11 or any(a.name in _RESIZE_NOT for a in node.attribute):
+        return None
+    given = (*operator.constants, None, None, None)[:3]
+    scales, sizes = given[1], given[2]
+    matrices = []
+    for axis, size in enumerate(operator.size):
+        inputs = [node.input[0], "", "", ""]
+        constants = []
+        if sizes is not None and sizes.size == 4:
+            wanted = np.array([size, 1, int(sizes[2 + axis]), 1], np.int64)
+            constants, inputs[3] = [numpy_helper.from_array(wanted, "sizes")], "sizes"
+        elif scales is not None and scales.size == 4:
+            factors = np.array([1, 1, scales[2 + axis], 1], np.float32)
+            constants, inputs[2] = [numpy_helper.from_array(factors, "scales")], "scales"
+        else:
+            return None
+        if operator.opset < 13:
+            constants.append(numpy_helper.from_array(np.zeros(0, np.float32), "empty"))
+            inputs = [value or "empty" for value in inputs[: 4 if inputs[3] else 3]]
+        matrix = _probed(operator, inputs, constants, size)
+        if matrix is None:
+            return None
+        matrices.append(matrix)
+    if _is_dyadic(matrices[0], matrices[1]):
+        return None  # a layer of its own
+    return matrices[0], matrices[1]
+
+
+_RESIZE_NOT = ("axes", "keep_aspect_ratio_policy")
+
+
+def _probed(
+    operator: _Operator, inputs: list[str], constants: list[TensorProto], size: int
+) -> Float | None:
+    """Return what a resize along the height does to every unit vector, float32[out, size]."""
+    part = onnx.ModelProto(ir_version=8, opset_import=[helper.make_opsetid("", operator.opset)])
+    part.graph.name = "probe"
+    node = part.graph.node.add()
+    node.CopyFrom(operator.node)
+    while not inputs[-1]:
+        inputs = inputs[:-1]
+    del node.input[:]
+    node.input.extend(inputs)
+    part.graph.initializer.extend(constants)
+    shape = (size, 1, size, 1)
+    part.graph.input.append(helper.make_tensor_value_info(inputs[0], TensorProto.FLOAT, shape))
+    part.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
+    found = run_model(part, {inputs[0]: np.eye(size, dtype=np.float32).reshape(shape)})
+    return None if found is None else found[0].reshape(size, -1).T.astype(np.float32)
+
+
+def _is_dyadic(rows: Float, cols: Float) -> bool:
+    """Whether all products are multiples of 1/128, as the layer for resizes requires."""
+    bits = 0
+    for matrix in (rows, cols):
+        steps = [
+            n for n in range(8) if np.allclose(matrix * 2**n, np.rint(matrix * 2**n), atol=1e-5)
+        ]
+        if not steps:
+            return False
+        bits += steps[0]
+    return bits <= 7
+
+
+_MATRICES: Mapping[str, Callable[[_Operator], Matrices | None]] = {
+    "AveragePool": _average_pool,
+    "Pad": _pad,
+    "Resize": _resize,
+    "Slice": _slice,
+}

@@ -1,0 +1,59 @@
+"""Well-known networks with made-up weights, as the exporters of frameworks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import onnx
+
+from . import classifiers, detectors, segmenters
+from .writer import Writer
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A network in small: how it is written, and how much smaller than the original."""
+
+    make: Callable[..., onnx.ModelProto]
+    style: str
+    opset: int
+    size: int
+    width: float = 0.25
+    depth: float = 0.34
+
+    def model(self) -> onnx.ModelProto:
+        """Return the ONNX model."""
+        return self.make(Writer(self.style, self.opset), self.size, self.width, self.depth)
+
+
+NETWORKS = {
+    "resnet18": Exported(classifiers.resnet, "torch", 17, 64),
+    "resnet50": Exported(classifiers.resnet50, "paddle", 11, 64),
+    "mobilenet_v1": Exported(classifiers.mobilenet_v1, "tf2onnx", 15, 64),
+    "mobilenet_v2": Exported(classifiers.mobilenet_v2, "torch_dynamic", 12, 64),
+    "mobilenet_v3": Exported(classifiers.mobilenet_v3, "torch", 13, 64),
+    "mobilenet_v3_paddle": Exported(classifiers.mobilenet_v3, "paddle", 11, 64),
+    "mobilenet_v3_tf": Exported(classifiers.mobilenet_v3, "tf2onnx", 13, 64),
+    "efficientnet_b0": Exported(classifiers.efficientnet, "torch", 17, 64),
+    "efficientnet_lite0": Exported(classifiers.efficientnet_lite, "tf2onnx", 12, 64),
+    "shufflenet_v2": Exported(classifiers.shufflenet_v2, "torch_dynamic", 13, 64),
+    "squeezenet": Exported(classifiers.squeezenet, "torch", 11, 64),
+    "regnet": Exported(classifiers.regnet, "torch", 18, 64),
+    "convnext": Exported(classifiers.convnext, "torch", 18, 64),
+    "convnext_opset21": Exported(classifiers.convnext, "torch", 21, 64),
+    "mobilevit": Exported(classifiers.mobilevit, "torch", 14, 64),
+    "yolov3_tiny": Exported(detectors.yolov3_tiny, "torch", 11, 96),
+    "yolov5n": Exported(detectors.yolov5n, "torch", 12, 64, 0.5),
+    "yolov8n": Exported(detectors.yolov8n, "torch", 19, 64, 0.5),
+    "yolov8n_dynamic": Exported(detectors.yolov8n, "torch_dynamic", 17, 64, 0.5),
+    "yolo11n": Exported(detectors.yolo11n, "torch", 20, 64, 0.5),
+    "yolox_nano": Exported(detectors.yolox_nano, "torch", 11, 64, 0.5),
+    "ssdlite": Exported(detectors.ssdlite, "tf2onnx", 13, 128),
+    "centernet": Exported(detectors.centernet, "torch", 16, 64),
+    "retinaface": Exported(detectors.retinaface, "torch_dynamic", 11, 64, 1.0),
+    "unet": Exported(segmenters.unet, "torch", 17, 64, 0.125, 0.6),
+    "bisenet": Exported(segmenters.bisenet, "torch_dynamic", 11, 64),
+    "fpn": Exported(segmenters.fpn, "paddle", 16, 64),
+    "super_resolution": Exported(segmenters.super_resolution, "torch", 18, 32, 0.5),
+}
