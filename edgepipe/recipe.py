@@ -18,6 +18,7 @@ from edgepipe.boards import Board, architectures
 from edgepipe.bundle import manifest as bundle
 from edgepipe.bundle import signature, storage
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
+from edgepipe.codegen.contiguous import fitting_slots, pipeline_memory
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, PartitionError
@@ -121,12 +122,13 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
     compiled = compile_stages(stages, tensors, options, progress)
+    slots = slots_that_fit(compiled, tensors, options.board, progress)
     begin("writing the bundle")
     return storage.write(
         options.output,
         bundle_files(compiled, golden, described.labels),
         lambda entries: make_manifest(
-            described, quantized, stages, tensors, compiled, options, entries
+            described, quantized, stages, tensors, compiled, slots, options, entries
         ),
         None if options.sign is None else partial(signature.make_signature, key=options.sign),
     )
@@ -190,7 +192,7 @@ def partition(
         return segment(placed, cuts)
 
     tensor_bytes = {
-        name: int(np.prod(shape)) * np.dtype(dtype).itemsize
+        name: bundle.tensor_bytes(shape, dtype, _most_layout(shape, dtype), board.accelerator)
         for name, (shape, dtype) in _types(quantized.module).items()
         if dtype != "tuple"
     }
@@ -287,6 +289,28 @@ def compile_stages(
     return tuple(compiled)
 
 
+def slots_that_fit(
+    compiled: Sequence[CompiledStage],
+    tensors: Mapping[str, bundle.Tensor],
+    board: Board,
+    progress: Progress,
+) -> int:
+    """Return the number of frames in flight: the board's usual number, or fewer with a notice.
+
+    Raises ``PartitionError`` if the board's contiguous memory is too small for one frame.
+    """
+    memory = pipeline_memory((stage.memory for stage in compiled), tensors)
+    slots = fitting_slots(memory, compiled, board)
+    usual = board.slots(len(compiled))
+    if slots < usual:
+        progress.notice(
+            f"{slots} frames in flight instead of {usual}, which would need "
+            f"{memory.with_slots(usual) / depthwise.MEBIBYTE:.0f} MiB of contiguous memory; "
+            f"{board.name} has {board.dma_bytes / depthwise.MEBIBYTE:.0f}"
+        )
+    return slots
+
+
 def bundle_files(
     compiled: Sequence[CompiledStage], golden: Mapping[str, Array], labels: Sequence[str]
 ) -> dict[str, bytes]:
@@ -308,6 +332,7 @@ def make_manifest(
     stages: Sequence[PlannedStage],
     tensors: Mapping[str, bundle.Tensor],
     compiled: Sequence[CompiledStage],
+    slots: int,
     options: BuildOptions,
     files: tuple[FileEntry, ...],
 ) -> Manifest:
@@ -326,7 +351,7 @@ def make_manifest(
         inputs=(quantized.input_name,),
         outputs=quantized.output_names,
         stages=tuple(stage.entry for stage in compiled),
-        slots=board.slots(len(compiled)),
+        slots=slots,
         placement=_placements(stages),
         preprocess=described.description.preprocess,
         postprocess=described.description.postprocess.in_bundle(),
@@ -352,6 +377,11 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
 def _borders(stage: PlannedStage) -> tuple[str, ...]:
     """Return the tensors that the stage reads and those that it passes on."""
     return (*stage.module.inputs, *stage.module.outputs)
+
+
+def _most_layout(shape: tuple[int, ...], dtype: str) -> str:
+    """Return the layout in which a tensor takes the most memory."""
+    return "vta" if len(shape) == 4 and dtype == "int8" else "nchw"
 
 
 def _types(module: IRModule) -> dict[str, tuple[tuple[int, ...], str]]:

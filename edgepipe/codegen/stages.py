@@ -12,6 +12,7 @@ from edgepipe.boards import Board, architectures
 from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.codegen.contiguous import Contiguous, program_memory
 from edgepipe.errors import FAULT, CodegenError, advise
 from edgepipe.partition.cores import StageCores
 from edgepipe.partition.placement import Segment
@@ -19,15 +20,17 @@ from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
 from vta_stages.compiler import compile_program
 from vta_stages.layers.records import Layer
+from vta_stages.program import Program
 from vta_stages.timing.timing_model import time_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledStage:
-    """A stage's entry in the manifest and its files by their path in the bundle."""
+    """A stage's entry in the manifest, its files by their path in the bundle, and its memory."""
 
     entry: Stage
     files: Mapping[str, bytes] = field(repr=False)
+    memory: Contiguous
 
 
 def compile_stage(
@@ -51,8 +54,11 @@ def compile_stage(
     """
     folder = f"stages/{index}_{segment.device}"
     fallback_folder = ""
+    memory = Contiguous()
     if segment.device == "vta":
-        files = _files(folder, lambda work: _compile_vta(work, segment, stage, board, progress))
+        program = _vta_program(segment, stage, board, progress)
+        memory = program_memory(program)
+        files = _files(folder, program.save)
         if fallback:
             fallback_folder = f"stages/{index}_fallback"
             files |= _files(
@@ -72,7 +78,7 @@ def compile_stage(
         threads=on.threads,
         realtime_priority=threads.realtime_priority,
     )
-    return CompiledStage(entry=entry, files=files)
+    return CompiledStage(entry=entry, files=files, memory=memory)
 
 
 def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes]:
@@ -86,9 +92,7 @@ def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes
         }
 
 
-def _compile_vta(
-    work: Path, segment: Segment, stage: StageModule, board: Board, progress: Progress
-) -> None:
+def _vta_program(segment: Segment, stage: StageModule, board: Board, progress: Progress) -> Program:
     layers: list[Layer] = []
     for placed in segment.operators:
         if placed.operator.layer is None:
@@ -105,8 +109,8 @@ def _compile_vta(
             progress=lambda _, done, total: progress.update(done, total),
             cost=board.timing,
         )
-    timed = dataclasses.replace(program, modelled_cycles=time_program(program, board.timing).cycles)
-    timed.save(work)
+    cycles = time_program(program, board.timing).cycles
+    return dataclasses.replace(program, modelled_cycles=cycles)
 
 
 def _compile_arm(

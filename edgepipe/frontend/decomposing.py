@@ -112,10 +112,10 @@ def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     shape = rewriting.shapes.get(node.input[0])
     if factors is None or factors.size or sizes is None or shape is None:
         return None
-    given = np.float32(sizes / np.array(shape))
-    short = np.floor(given * np.float32(shape)) < sizes  # a factor that rounding made too small
+    given = (sizes / np.array(shape)).astype(np.float32)
+    short = np.floor(given * np.array(shape, np.float32)) < sizes  # rounding made it too small
     given = np.where(short, np.nextafter(given, np.float32(np.inf)), given)
-    node.input[2] = rewriting.constant(f"{node.output[0]}/factors", given)
+    node.input[2] = rewriting.constant(f"{node.output[0]}/factors", given.astype(np.float64))
     del node.input[3:]
     return None
 

@@ -116,7 +116,7 @@ def collect_statistics(
                 f"{network.name}: frame {count} fails in float: {cause}",
                 hint="check that onnxruntime runs the network without edgepipe",
             ) from cause
-        for name, result in zip(tensors, results, strict=True):
+        for name, result in zip(tensors, results, strict=bool(tensors)):
             if not np.isfinite(result).all():
                 raise QuantizeError(
                     f"{name}: holds values that are not finite in frame {count}",
@@ -137,8 +137,9 @@ def collect_statistics(
 def _session(network: Network, values: Sequence[str]) -> onnxruntime.InferenceSession:
     model = onnx.ModelProto()
     model.CopyFrom(network.onnx_model)
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
+    if values:  # else the network's own outputs: a network of float operators alone
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:

@@ -1,0 +1,70 @@
+"""The contiguous memory that a pipeline needs on a board, and how many slots fit into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgepipe.boards import Board
+from edgepipe.bundle.manifest import Tensor
+from edgepipe.errors import PartitionError
+from edgepipe.partition.depthwise import MEBIBYTE
+from vta_stages.program import Program, RegionKind
+
+ALIGNMENT_BYTES = 4096  # DeviceMemory::kAlignment of the C++ runtime
+_INSTRUCTION_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contiguous:
+    """Contiguous memory: ``shared_bytes`` once, and ``slot_bytes`` for every frame in flight."""
+
+    shared_bytes: int = 0
+    slot_bytes: int = 0
+
+    def with_slots(self, slots: int) -> int:
+        """Return the bytes of a pipeline with this many slots."""
+        return self.shared_bytes + slots * self.slot_bytes
+
+
+def program_memory(program: Program) -> Contiguous:
+    """Return what a VTA stage needs: constants and scratch once, and instructions in every slot."""
+    shared = (RegionKind.CONST, RegionKind.SCRATCH)
+    return Contiguous(
+        shared_bytes=sum(_aligned(r.bytes) for r in program.regions if r.kind in shared),
+        slot_bytes=_aligned(len(program.instructions) * _INSTRUCTION_BYTES),
+    )
+
+
+def pipeline_memory(stages: Iterable[Contiguous], tensors: Mapping[str, Tensor]) -> Contiguous:
+    """Return what a pipeline needs: its stages, and a buffer for every tensor in every slot."""
+    parts = list(stages)
+    return Contiguous(
+        shared_bytes=sum(part.shared_bytes for part in parts),
+        slot_bytes=sum(part.slot_bytes for part in parts)
+        + sum(_aligned(tensor.bytes) for tensor in tensors.values()),
+    )
+
+
+def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) -> int:
+    """Return the board's usual number of slots for so many stages, or as many as fit.
+
+    Raises ``PartitionError`` if not even one frame fits into the board's memory.
+    """
+    usual = board.slots(len(stages))
+    if not memory.slot_bytes:
+        return usual
+    fitting = (board.dma_bytes - memory.shared_bytes) // memory.slot_bytes
+    if fitting < 1:
+        raise PartitionError(
+            f"the pipeline needs {memory.with_slots(1) / MEBIBYTE:.0f} MiB of contiguous memory "
+            f"for one frame ({memory.shared_bytes / MEBIBYTE:.0f} MiB of weights and scratch "
+            f"memory), expected at most {board.dma_bytes / MEBIBYTE:.0f} MiB on {board.name}",
+            hint="reserve more contiguous memory and set dma_bytes in the board's file, "
+            "use smaller pictures, or place more operators on arm",
+        )
+    return min(usual, fitting)
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-max(size_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
