@@ -7,7 +7,9 @@ TVM renames a class, only this file changes. Written against apache-tvm 0.27.0.p
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import io
 import struct
 import warnings
 from collections.abc import Mapping, Sequence
@@ -346,9 +348,9 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     from tvm.relax.frontend.onnx import from_onnx
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
-            module = from_onnx(model)
+            module = from_onnx(model)  # prints what it cannot convert
     except Exception as cause:  # the importer raises many types, even plain ValueError
         text = str(cause).strip()
         raise ImporterError(text.splitlines()[-1] if text else type(cause).__name__) from cause
@@ -402,10 +404,58 @@ def _without_clip_kernels(module: IRModule) -> IRModule:
 
 def _simplified(module: IRModule) -> IRModule:
     module = relax.transform.DecomposeOpsForInference()(module)
+    module = _with_moved_constants(relax.transform.CanonicalizeBindings()(module))
     module = relax.transform.CanonicalizeBindings()(module)
     module = relax.transform.DeadCodeElimination()(module)
-    module = relax.transform.FoldConstant()(module)
+    if any(_is_constant(call) for call in _calls(module)):
+        module = relax.transform.FoldConstant()(module)
     return relax.transform.DeadCodeElimination()(module)
+
+
+def _with_moved_constants(module: IRModule) -> IRModule:
+    """Reshape, transpose and retype constants in numpy: FoldConstant compiles a kernel for each.
+
+    The importer makes one for the bias of every convolution.
+    """
+
+    @relax.expr_functor.mutator
+    class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            name = str(call.op.name) if isinstance(call.op, tvm.ir.Op) else ""
+            if name in _MOVES and isinstance(call.args[0], tvm.ir.GenericConst):
+                shape, dtype = _tensor_type(self.builder_.normalize(call).ty)
+                if dtype != "dynamic":
+                    value = call.args[0].value.numpy()
+                    if name == "relax.permute_dims":
+                        value = np.transpose(value, _plain(call.attrs.axes))
+                    return relax.const(np.ascontiguousarray(value.reshape(shape)), dtype)
+            return call
+
+    rewriter = Rewriter(module)
+    module = IRModule(dict(module.functions.items()), attrs=module.attrs)
+    module["main"] = rewriter.visit_expr(module["main"])
+    return module
+
+
+_MOVES = ("relax.expand_dims", "relax.permute_dims", "relax.reshape", "relax.squeeze")
+
+
+def _calls(module: IRModule) -> list[Any]:
+    """Return the calls of ``main``."""
+    bindings = [raw for block in module["main"].body.blocks for raw in block.bindings]
+    return [raw.value for raw in bindings if isinstance(raw.value, tvm.ir.Call)]
+
+
+def _is_constant(call: Any) -> bool:
+    """Whether a call reads constants, shapes and numbers alone."""
+    arguments = [arg for arg in call.args if not isinstance(arg, tvm.ir.GlobalVar)]
+    parts = [
+        part
+        for arg in arguments
+        for part in (arg.fields if isinstance(arg, tvm.ir.Tuple) else [arg])
+    ]
+    return not any(isinstance(part, relax.Var) for part in parts)
 
 
 class CompiledModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -221,18 +221,25 @@ def _run(
     part.graph.node.extend(nodes)
     part.graph.initializer.extend(constants[value] for value in read)
     part.graph.output.extend(onnx.ValueInfoProto(name=value) for value in made)
-    results = run_model(part, {})
-    if results is None or not all(isinstance(result, np.ndarray) for result in results):
+    try:
+        results = run_model(part, {})
+    except CannotRunError:
+        return None
+    if not all(isinstance(result, np.ndarray) for result in results):
         return None
     return dict(zip(made, results, strict=True))
 
 
-def run_model(
-    model: onnx.ModelProto, inputs: dict[str, NDArray[np.generic]]
-) -> list[NDArray[np.generic]] | None:
-    """Run a model in onnxruntime as it is written, without optimisation; None if it cannot run.
+class CannotRunError(Exception):
+    """onnxruntime refuses a model, or fails to run it; the text is its reason in one line."""
 
-    ``inputs`` and the results have the dtypes and shapes of the model's.
+
+def run_model(
+    model: onnx.ModelProto, inputs: Mapping[str, NDArray[np.generic]]
+) -> list[NDArray[np.generic]]:
+    """Run a model in onnxruntime as it is written, without optimisation.
+
+    ``inputs`` and the results have the dtypes and shapes of the model's. Raises ``CannotRunError``.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -241,9 +248,9 @@ def run_model(
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        results: list[NDArray[np.generic]] = session.run(None, inputs)
-    except Exception:  # onnxruntime's exceptions have no common base
-        return None
+        results: list[NDArray[np.generic]] = session.run(None, dict(inputs))
+    except Exception as cause:  # onnxruntime's exceptions have no common base
+        raise CannotRunError(str(cause).strip().splitlines()[0]) from cause
     return results
 
 

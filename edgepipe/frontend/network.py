@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from edgepipe.errors import FAULT, FrontendError
-from edgepipe.frontend.folding import differences, run_model
+from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.picture_input import (
     Size,
     fix_size,
+    is_channels_last,
     picture_shape,
 )
 from edgepipe.names import unique_name
@@ -30,6 +32,9 @@ from edgepipe.tvm_adapter import (
 )
 
 _MOST_BYTES = 2**31 - 1  # of a protobuf message
+# The oldest onnxruntime that is supported reads this version of the file format. Later ones add
+# nothing that a float network needs, but new releases of onnx write them.
+_IR_VERSION = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,34 +80,52 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     Raises ``FrontendError``.
     """
     notices = fix_size(path, model, picture)
-    original = onnx.ModelProto()
-    original.CopyFrom(model)
+    original = Original(path, model, picture)
     simplify(model)
-    (graph_input,) = model.graph.input
-    shape = picture_shape(path, graph_input)
-    _require_equal(path, original, model, shape)
+    shape = picture_shape(path, model.graph.input[0])
+    original.require_equal(model)
     return _imported(path, model, shape, notices)
 
 
-def _require_equal(
-    path: Path, original: onnx.ModelProto, model: onnx.ModelProto, shape: tuple[int, ...]
-) -> None:
-    """Compare the rewritten network with the one that was read, on a random picture."""
-    picture = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
-    name = model.graph.input[0].name
-    dims = original.graph.input[0].type.tensor_type.shape.dim
-    moved = [d.dim_value for d in dims] != list(shape)
-    expected = run_model(original, {name: np.moveaxis(picture, 1, 3) if moved else picture})
-    found = run_model(model, {name: picture})
-    if expected is None:
-        return  # calibration reports what onnxruntime refuses
-    wrong = [0] if found is None else list(differences(found, expected))
-    for index in wrong[:1]:
-        raise FrontendError(
-            f"{path}: output {model.graph.output[index].name!r} is no longer what onnxruntime "
-            "computes after constants were folded",
-            hint=FAULT,
-        )
+class Original:
+    """What onnxruntime computes from a network before it is rewritten, for a random picture."""
+
+    def __init__(self, path: Path, model: onnx.ModelProto, picture: Size | None) -> None:
+        self._path = path
+        value = model.graph.input[0]
+        last = is_channels_last(model, value)
+        shape = picture_shape(path, value, channels_last=last)
+        if picture is not None and shape[1:] != picture:
+            wanted, found = ("x".join(map(str, size)) for size in (picture, shape[1:]))
+            raise FrontendError(
+                f"{path}: the description gives {wanted} (channels, height, width), "
+                f"the network reads {found}",
+                hint="correct width, height and order in the description",
+            )
+        self._picture = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+        given = np.moveaxis(self._picture, 1, 3) if last else self._picture
+        self._results = self._run(model, np.ascontiguousarray(given))
+
+    def require_equal(self, model: onnx.ModelProto) -> None:
+        """Raise ``FrontendError`` if the rewritten ``model`` computes other values."""
+        found = self._run(model, self._picture)
+        for index in list(differences(found, self._results))[:1]:
+            raise FrontendError(
+                f"{self._path}: output {model.graph.output[index].name!r} is no longer what "
+                "onnxruntime computes after the network was simplified",
+                hint=FAULT,
+            )
+
+    def _run(
+        self, model: onnx.ModelProto, picture: NDArray[np.float32]
+    ) -> list[NDArray[np.generic]]:
+        try:
+            return run_model(model, {model.graph.input[0].name: picture})
+        except CannotRunError as cause:
+            raise FrontendError(
+                f"{self._path}: onnxruntime cannot run the network: {cause}",
+                hint="correct the network until onnxruntime runs it, or use a newer onnxruntime",
+            ) from cause
 
 
 def _imported(
@@ -185,6 +208,7 @@ def read_model(path: Path) -> onnx.ModelProto:
             f"{path}: not a valid ONNX model: {reason}",
             hint="export it again, without operators of another framework or opset",
         ) from cause
+    model.ir_version = min(model.ir_version, _IR_VERSION)
     return model
 
 

@@ -76,7 +76,7 @@ def shapes_of(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 def text_of(node: onnx.NodeProto, name: str, default: str) -> str:
     """Return a text attribute of a node."""
-    found = [a.s.decode() for a in node.attribute if a.name == name]
+    found = [a.s.decode(errors="replace") for a in node.attribute if a.name == name]
     return str(found[0]) if found else default
 
 

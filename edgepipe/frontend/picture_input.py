@@ -87,8 +87,13 @@ def _moves_channels_first(node: onnx.NodeProto) -> bool:
     return node.op_type == "Transpose" and perms == [_TO_CHANNELS_FIRST]
 
 
-def picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int, int]:
-    """Return the shape of the input; raise ``FrontendError`` unless it is one float picture."""
+def picture_shape(
+    path: Path, value: onnx.ValueInfoProto, *, channels_last: bool = False
+) -> tuple[int, int, int, int]:
+    """Return the input's shape (1, c, h, w), even if the file has the channels last.
+
+    Raises ``FrontendError`` unless the input is one float picture.
+    """
     tensor = value.type.tensor_type
     dims = [
         d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
@@ -107,7 +112,8 @@ def picture_shape(path: Path, value: onnx.ValueInfoProto) -> tuple[int, int, int
             "expected float[1, channels, height, width]",
             hint="export it with one float32 picture, channels first, as its input",
         )
-    return (1, int(dims[1]), int(dims[2]), int(dims[3]))
+    sizes = [int(dims[axis]) for axis in (_TO_CHANNELS_FIRST if channels_last else range(4))]
+    return (1, sizes[1], sizes[2], sizes[3])
 
 
 def remove_identities(model: onnx.ModelProto) -> None:
