@@ -12,13 +12,15 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-sanitizers fuzz lint format bench-accuracy bench-arm bench-build bench-counts bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
+.PHONY: demo board test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
+	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
+	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer and atheris on everything that parses untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
@@ -53,7 +55,18 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 
 # One more worker than cores, because the one with the emulated board waits half of the time.
 test-python: $(VENV)/.installed $(AARCH64)/.built
-	$(PYTHON) -m pytest -n 3 -m "not armhf" $(PYTEST)
+	$(PYTHON) -m pytest -n 3 -m "not armhf and not networks" $(PYTEST)
+
+# Well-known networks as exporters write them and as packages on PyPI contain them: run it after a
+# change of edgepipe/frontend or edgepipe/quantize, and before a release. About half an hour.
+test-networks: $(VENV)/.installed
+	$(PYTHON) -m pytest -n 2 -m networks tests/test_exported_networks.py $(PYTEST)
+
+# Random networks from a grammar of layers, and damaged ones: about two hours for 2,000.
+FUZZ_NETWORKS ?= 2000
+
+fuzz-networks: $(VENV)/.installed
+	$(PYTHON) tests/fuzz/fuzz_networks.py $(FUZZ_NETWORKS)
 
 # The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
 # image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE

@@ -12,7 +12,7 @@ import ctypes
 import io
 import struct
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -404,7 +404,7 @@ def _without_clip_kernels(module: IRModule) -> IRModule:
 
 def _simplified(module: IRModule) -> IRModule:
     module = relax.transform.DecomposeOpsForInference()(module)
-    module = _with_moved_constants(relax.transform.CanonicalizeBindings()(module))
+    module = _with_constants(relax.transform.CanonicalizeBindings()(module))
     module = relax.transform.CanonicalizeBindings()(module)
     module = relax.transform.DeadCodeElimination()(module)
     if any(_is_constant(call) for call in _calls(module)):
@@ -412,25 +412,33 @@ def _simplified(module: IRModule) -> IRModule:
     return relax.transform.DeadCodeElimination()(module)
 
 
-def _with_moved_constants(module: IRModule) -> IRModule:
-    """Reshape, transpose and retype constants in numpy: FoldConstant compiles a kernel for each.
+def _with_constants(module: IRModule) -> IRModule:
+    """Compute in numpy what the importer does to constants: FoldConstant compiles a kernel each.
 
-    The importer makes one for the bias of every convolution.
+    It reshapes the bias of every convolution, and looks for negative indices.
     """
 
     @relax.expr_functor.mutator
     class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
         def visit_call_(self, call: Any) -> Any:
             call = self.visit_expr_post_order(call)
-            name = str(call.op.name) if isinstance(call.op, tvm.ir.Op) else ""
-            if name in _MOVES and isinstance(call.args[0], tvm.ir.GenericConst):
-                shape, dtype = _tensor_type(self.builder_.normalize(call).ty)
-                if dtype != "dynamic":
-                    value = call.args[0].value.numpy()
-                    if name == "relax.permute_dims":
-                        value = np.transpose(value, _plain(call.attrs.axes))
-                    return relax.const(np.ascontiguousarray(value.reshape(shape)), dtype)
-            return call
+            compute = _ON_CONSTANTS.get(str(getattr(call.op, "name", "")))
+            given = [self._constant(arg) for arg in call.args] if compute else []
+            shape, dtype = _tensor_type(self.builder_.normalize(call).ty) if given else ((), "")
+            if compute is None or dtype in ("dynamic", "tuple") or not self._enough(call, given):
+                return call
+            found = np.asarray(compute(given, call.attrs), dtype).reshape(shape)
+            return relax.const(np.ascontiguousarray(found) if shape else found, dtype)
+
+        def _constant(self, argument: Any) -> Array | None:
+            value = self.lookup_binding(argument) if isinstance(argument, relax.Var) else argument
+            return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
+
+        def _enough(self, call: Any, given: Sequence[Array | None]) -> bool:
+            """Whether all tensors of a call are constant; a reshape's second argument is none."""
+            tensors = [isinstance(arg.ty, relax.TensorType) for arg in call.args]
+            pairs = zip(given, tensors, strict=True)
+            return all(value is not None for value, is_tensor in pairs if is_tensor)
 
     rewriter = Rewriter(module)
     module = IRModule(dict(module.functions.items()), attrs=module.attrs)
@@ -438,7 +446,21 @@ def _with_moved_constants(module: IRModule) -> IRModule:
     return module
 
 
-_MOVES = ("relax.expand_dims", "relax.permute_dims", "relax.reshape", "relax.squeeze")
+def _same(given: Sequence[Any], _: Any) -> Array:
+    moved: Array = given[0]
+    return moved
+
+
+# What numpy computes from constant arguments and attributes; the call's type has the shape.
+_ON_CONSTANTS: dict[str, Callable[[Sequence[Any], Any], Any]] = {
+    "relax.add": lambda given, _: given[0] + given[1],
+    "relax.expand_dims": _same,
+    "relax.less": lambda given, _: given[0] < given[1],
+    "relax.permute_dims": lambda given, attrs: np.transpose(given[0], _plain(attrs.axes)),
+    "relax.reshape": _same,
+    "relax.squeeze": _same,
+    "relax.where": lambda given, _: np.where(given[0], given[1], given[2]),
+}
 
 
 def _calls(module: IRModule) -> list[Any]:

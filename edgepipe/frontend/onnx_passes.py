@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx
 
+from edgepipe.frontend.channel_moves import select_channels
 from edgepipe.frontend.decomposing import decompose
 from edgepipe.frontend.folding import fold_constants, infer_shapes
 from edgepipe.frontend.onnx_graph import remove_unread
@@ -23,6 +24,7 @@ def simplify(model: onnx.ModelProto) -> None:
     explicit_padding(model)
     fold_pads(model)
     decompose(model)
+    select_channels(model)
     remove_unread(model.graph)
     resampling_as_products(model)
     remove_identities(model)

@@ -180,6 +180,25 @@ class SliceNode(Node):
     end: int
 
     @property
+    def channels(self) -> tuple[int, ...]:
+        """The channels as their numbers."""
+        return tuple(range(self.begin, self.end))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectNode(Node):
+    """Some channels of a picture in any order; ``binding`` is the float original."""
+
+    reason: str = "channels are moved on arm"
+    input: str
+    channels: tuple[int, ...]
+    binding: Binding
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         return (self.input,)
 

@@ -17,6 +17,7 @@ from edgepipe.quantize.graph import (
     MoveNode,
     Node,
     ResizeNode,
+    SelectNode,
     SliceNode,
     TableNode,
 )
@@ -143,6 +144,20 @@ def channel_slice(call: Call) -> Node | str:
         return "it slices along other axes than channels, or with gaps"
     first, last, _ = slice(begin[0], end[0]).indices(call.shapes[tensor][1])
     return SliceNode(name=call.name, input=tensor, begin=first, end=last)
+
+
+def select(call: Call) -> Node | str:
+    """Channels of a picture in an order that constants give."""
+    tensor, indices = call.args[:2]
+    if not isinstance(tensor, str) or len(call.shapes[tensor]) != 4 or call.shapes[tensor][0] != 1:
+        return NO_PICTURE
+    if not isinstance(indices, np.ndarray) or indices.ndim != 1:
+        return "its indices are not a constant list"
+    if call.attributes["axis"] not in (1, -3):
+        return f"it takes from axis {call.attributes['axis']}, expected channels"
+    count = call.shapes[tensor][1]
+    channels = tuple(int(i) % count for i in indices)
+    return SelectNode(name=call.name, input=tensor, channels=channels, binding=call.binding)
 
 
 def _integers(argument: object) -> tuple[int, ...]:

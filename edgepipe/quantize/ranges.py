@@ -16,6 +16,7 @@ from edgepipe.quantize.graph import (
     Graph,
     MoveNode,
     Node,
+    SelectNode,
     SliceNode,
     SumNode,
     TableNode,
@@ -84,7 +85,7 @@ def _made_float(graph: Graph) -> set[str]:
     """Return the tensors of float operators, and slices of them."""
     found: set[str] = set()
     for node in graph.nodes:
-        is_slice = isinstance(node, SliceNode) and node.input in found
+        is_slice = isinstance(node, SelectNode | SliceNode) and node.input in found
         if isinstance(node, FloatNode) or is_slice:
             found.add(node.name)
     return found
@@ -94,7 +95,7 @@ def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
     """Return whether an integer operator reads ``tensor``, directly or moved or sliced."""
     return any(
         is_integer(user)
-        or (isinstance(user, SliceNode | MoveNode) and reads_int8(users, user.name))
+        or (isinstance(user, MoveNode | SelectNode | SliceNode) and reads_int8(users, user.name))
         for user in users[tensor]
     )
 
@@ -130,10 +131,10 @@ class Ranges:
         whole = max(RULES[self._options.threshold](found), TINY)
         result = np.full(channels, whole)
         users = self._users[tensor]
-        if users and all(isinstance(user, SliceNode) for user in users):
+        if users and all(isinstance(user, SelectNode | SliceNode) for user in users):
             for user in users:
-                assert isinstance(user, SliceNode)
-                part = slice(user.begin, user.end)
+                assert isinstance(user, SelectNode | SliceNode)
+                part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
         elif users and all(
             isinstance(user, ConvNode) and tensor in user.weighted_inputs for user in users

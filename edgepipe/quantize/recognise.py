@@ -93,6 +93,7 @@ RULES: dict[str, Callable[[Call], Node | str]] = {
     "concat": picture_rules.concat,
     "split": picture_rules.split,
     "tuple_get_item": picture_rules.part_of_split,
+    "take": picture_rules.select,
     "strided_slice": picture_rules.channel_slice,
     "reshape": picture_rules.move,
     "permute_dims": picture_rules.move,

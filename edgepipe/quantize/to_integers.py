@@ -23,6 +23,7 @@ from edgepipe.quantize.graph import (
     MoveNode,
     Node,
     ResizeNode,
+    SelectNode,
     SliceNode,
     SumNode,
     TableNode,
@@ -49,7 +50,15 @@ from edgepipe.quantize.integers import (
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
 from edgepipe.tvm_adapter import Binding
-from vta_stages.layers.records import Concat, Layer, MaxPool, Resize, TensorSpec
+from vta_stages.layers.records import (
+    Concat,
+    Conv,
+    Epilogue,
+    Layer,
+    MaxPool,
+    Resize,
+    TensorSpec,
+)
 
 Float = NDArray[np.float64]
 
@@ -250,9 +259,34 @@ class _Lowering:
             self._floats[node.name] = node.name
             return
         form = self._ints[node.input]
+        if reads_int8(self._users, node.name):
+            self._picked(node.name, form, node.channels)
+            return
         output = self._spec(node.name)
         self.operations.append(ChannelSlice(name=output.name, tensor=form.name, **cut))
         self._made(node.name, output, form.scale[node.begin : node.end])
+
+    def select(self, node: SelectNode) -> None:
+        """Move channels in int8 if there is that form: the accelerator does it by a product."""
+        if node.input in self._ints:
+            self._picked(node.name, self._ints[node.input], node.channels)
+        else:
+            self._copy(node.name, node.binding)
+
+    def _picked(self, tensor: str, form: Int8Form, channels: tuple[int, ...]) -> None:
+        """Append the convolution 1x1 whose weights are ones at the channels that it copies."""
+        output = self._spec(tensor)
+        weight = np.zeros((len(channels), form.spec.channels, 1, 1), np.int8)
+        weight[np.arange(len(channels)), list(channels)] = 1
+        nothing = np.zeros(len(channels), np.int32)
+        layer = Conv(
+            name=output.name,
+            input=form.spec,
+            output=output,
+            weight=weight,
+            epilogue=Epilogue(bias=nothing, shift=nothing, low=-128, high=127),
+        )
+        self._append(tensor, layer, form.scale[list(channels)])
 
     def move(self, node: MoveNode) -> None:
         """Move int8 if the scale allows it: a quarter of the bytes, and conversion comes later."""
@@ -317,6 +351,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,
     ConcatNode: _Lowering.concat,
+    SelectNode: _Lowering.select,
     SliceNode: _Lowering.slice,
     MoveNode: _Lowering.move,
     TableNode: _Lowering.table,

@@ -17,6 +17,17 @@ SIZE = 16
 """Height and width of the pictures; the description of a random network says the same."""
 
 
+def network(seed: int) -> onnx.ModelProto:
+    """Return a sound network for every third seed, and a damaged one for the others."""
+    sound = random_network(seed // 3)
+    return damaged(sound, seed) if is_damaged(seed) else sound
+
+
+def is_damaged(seed: int) -> bool:
+    """Whether ``network`` damages the network of a seed."""
+    return seed % 3 != 0
+
+
 def random_network(seed: int) -> onnx.ModelProto:
     """Return a network of 2 to 9 random layers and one or two heads."""
     rng = random.Random(seed)

@@ -1,0 +1,209 @@
+"""The rewrites before the import: the same values, in operators that have an integer form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from small_networks import Builder
+
+from edgepipe.frontend.onnx_passes import simplify
+
+SHAPE = (1, 3, 9, 12)
+
+
+def conv_last(b: Builder, x: str, channels: int = 3) -> onnx.ModelProto:
+    """End a network by the convolution that makes what is before it part of the features."""
+    b.conv(x, "y", (4, channels, 1, 1))
+    return b.model([*SHAPE], {"y": 4})
+
+
+def relu_first(b: Builder) -> str:
+    return b.node("Relu", [b.conv("image", "first", (3, 3, 1, 1))], "relu")
+
+
+def padded_by_a_rule(kind: str, rule: str, stride: int) -> onnx.ModelProto:
+    b = Builder()
+    shape = {"kernel_shape": [3, 3], "strides": [stride, stride], "auto_pad": rule}
+    if kind == "Conv":
+        weight = b.constant("w", b.normal(3, 3, 3, 3))
+        b.node("Conv", ["image", weight], "x", **shape)
+    else:
+        b.node(kind, ["image"], "x", **shape)
+    return conv_last(b, "x")
+
+
+def border(mode: str, amounts: list[int], reader: str = "Conv", **more: object) -> onnx.ModelProto:
+    b = Builder()
+    inputs = [relu_first(b), b.constant("amounts", np.array(amounts, np.int64))]
+    if "value" in more:
+        inputs.append(b.constant("value", np.float32(more.pop("value"))))
+    b.node("Pad", inputs, "padded", mode=mode)
+    if reader == "Conv":
+        b.conv("padded", "x", (3, 3, 3, 3))
+    else:
+        b.node(reader, ["padded"], "x", kernel_shape=[3, 3], strides=[2, 2], **more)
+    return conv_last(b, "x")
+
+
+def resized(*, sizes: list[int] | None = None, **attributes: object) -> onnx.ModelProto:
+    b = Builder()
+    wanted = b.constant("sizes", np.array(sizes or [1, 3, 13, 12], np.int64))
+    b.node("Resize", [relu_first(b), "", "", wanted], "x", **attributes)
+    return conv_last(b, "x")
+
+
+def resized_as_opset_11_requires() -> onnx.ModelProto:
+    b = Builder()
+    empty = b.constant("empty", np.zeros(0, np.float32))
+    wanted = b.constant("sizes", np.array([1, 3, 18, 24], np.int64))
+    x = b.node("Resize", [relu_first(b), empty, empty, wanted], "x", mode="linear")
+    b.conv(x, "y", (4, 3, 1, 1))
+    return b.model([*SHAPE], {"y": 4}, opset=11)
+
+
+def sliced() -> onnx.ModelProto:
+    b = Builder()
+    bounds = [[1, 0], [100, -2], [2, 3], [2, 3]]
+    names = [b.constant(f"c{n}", np.array(v, np.int64)) for n, v in enumerate(bounds)]
+    b.node("Slice", [relu_first(b), *names], "x")
+    return conv_last(b, "x")
+
+
+def averaged(**attributes: object) -> onnx.ModelProto:
+    b = Builder()
+    b.node("AveragePool", [relu_first(b)], "x", kernel_shape=[3, 2], **attributes)
+    return conv_last(b, "x")
+
+
+def normalised() -> onnx.ModelProto:
+    b = Builder()
+    values = (b.normal(3), b.normal(3), b.normal(3), np.abs(b.normal(3)))
+    names = [b.constant(f"n{n}", v) for n, v in enumerate(values)]
+    b.node("BatchNormalization", ["image", *names], "x", epsilon=0.01)
+    return conv_last(b, "x")
+
+
+def prelu(*slope: float) -> onnx.ModelProto:
+    b = Builder()
+    values = np.array(slope, np.float32).reshape(-1, 1, 1)
+    b.node("PRelu", ["image", b.constant("slope", values)], "x")
+    return conv_last(b, "x")
+
+
+def shuffled() -> onnx.ModelProto:
+    b = Builder()
+    x = b.conv("image", "wide", (12, 3, 1, 1))
+    apart = b.constant("apart", np.array([1, 3, 4, 9, 12], np.int64))
+    together = b.constant("together", np.array([1, 12, 9, 12], np.int64))
+    b.node("Reshape", [x, apart], "five")
+    b.node("Transpose", ["five"], "swapped", perm=[0, 2, 1, 3, 4])
+    b.node("Reshape", ["swapped", together], "x")
+    return conv_last(b, "x", 12)
+
+
+def dropped() -> onnx.ModelProto:
+    b = Builder()
+    b.node("Dropout", [b.node("Identity", [relu_first(b)], "same")], "x")
+    return conv_last(b, "x")
+
+
+CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
+    "upper": (lambda: padded_by_a_rule("Conv", "SAME_UPPER", 2), "Conv Conv"),
+    "lower": (lambda: padded_by_a_rule("Conv", "SAME_LOWER", 2), "Conv Conv"),
+    "valid": (lambda: padded_by_a_rule("Conv", "VALID", 1), "Conv Conv"),
+    "pooled": (lambda: padded_by_a_rule("MaxPool", "SAME_UPPER", 2), "MaxPool Conv"),
+    "zeros": (lambda: border("constant", [0, 0, 1, 0, 0, 0, 2, 1]), "Conv Relu Conv Conv"),
+    "counted zeros": (
+        lambda: border("constant", [0, 0, 1, 1, 0, 0, 1, 1], "AveragePool"),
+        "Conv Relu AveragePool Conv",
+    ),
+    "zeros before a maximum": (
+        lambda: border("constant", [0, 0, 1, 1, 0, 0, 1, 1], "MaxPool"),
+        "Conv Relu MaxPool Conv",
+    ),
+    "a low border": (
+        lambda: border("constant", [0, 0, 0, 0, 0, 0, 1, 1], "MaxPool", value=-3e38),
+        "Conv Relu MaxPool Conv",
+    ),
+    "a border of ones": (
+        lambda: border("constant", [0, 0, 1, 1, 0, 0, 1, 1], value=1.0),
+        "Conv Relu Pad Conv Conv",
+    ),
+    "reflected": (
+        lambda: border("reflect", [0, 0, 1, 2, 0, 0, 2, 0]),
+        "Conv Relu MatMul MatMul Conv Conv",
+    ),
+    "repeated": (lambda: border("edge", [0, 0, 0, 2, 0, 0, 0, 1]), "Conv Relu MatMul Conv Conv"),
+    "by odd factors": (lambda: resized(mode="linear"), "Conv Relu MatMul Conv"),
+    "with aligned corners": (
+        lambda: resized(
+            sizes=[1, 3, 17, 7], mode="linear", coordinate_transformation_mode="align_corners"
+        ),
+        "Conv Relu MatMul MatMul Conv",
+    ),
+    "cubic": (lambda: resized(sizes=[1, 3, 18, 24], mode="cubic"), "Conv Relu MatMul MatMul Conv"),
+    "by two": (lambda: resized(sizes=[1, 3, 18, 24], mode="linear"), "Conv Relu Resize Conv"),
+    "in opset 11": (resized_as_opset_11_requires, "Conv Relu Resize Conv"),
+    "sliced": (sliced, "Conv Relu MatMul MatMul Conv"),
+    "averaged": (lambda: averaged(pads=[1, 1, 1, 0]), "Conv Relu MatMul MatMul Conv"),
+    "averaged to the end": (
+        lambda: averaged(strides=[2, 3], ceil_mode=1),
+        "Conv Relu MatMul MatMul Conv",
+    ),
+    "averaged with a plain window": (averaged, "Conv Relu AveragePool Conv"),
+    "normalised": (normalised, "Mul Add Conv"),
+    "one slope": (lambda: prelu(0.25), "LeakyRelu Conv"),
+    "slopes": (lambda: prelu(0.25, -0.5, 2), "Relu Mul Mul Add Conv"),
+    "shuffled": (shuffled, "Conv Gather Conv"),
+    "dropped": (dropped, "Conv Relu Conv"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_rewrite_keeps_the_values(case: str) -> None:
+    make, expected = CASES[case]
+    model = make()
+    picture = np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)
+    before = run(model, picture)
+    simplify(model)
+    assert Counter(node.op_type for node in model.graph.node) == Counter(expected.split())
+    np.testing.assert_allclose(run(model, picture), before, rtol=1e-4, atol=1e-5)
+
+
+def run(model: onnx.ModelProto, picture: np.ndarray) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    (result,) = session.run(None, {"image": picture})
+    return np.asarray(result)
+
+
+def test_what_decodes_results_stays() -> None:
+    b = Builder()
+    x = b.conv("image", "boxes", (4, 3, 1, 1))
+    bounds = [b.constant(f"c{n}", np.array([v], np.int64)) for n, v in enumerate((0, 5, 2))]
+    b.node("Slice", [x, *bounds], "y")
+    model = b.model([*SHAPE], {"y": 4})
+    simplify(model)
+    assert [node.op_type for node in model.graph.node] == ["Conv", "Slice"]
+
+
+def test_a_training_network_keeps_its_normalisation() -> None:
+    names = [f"n{n}" for n in range(4)]
+    node = helper.make_node("BatchNormalization", ["image", *names], ["y"], training_mode=1)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor(name, TensorProto.FLOAT, [3], [1.0, 2.0, 3.0]) for name in names],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
+    simplify(model)
+    assert [node.op_type for node in model.graph.node] == ["BatchNormalization"]

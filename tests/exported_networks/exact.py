@@ -1,0 +1,77 @@
+"""Build a network and compare its pipeline with integer Relax, bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from edgepipe import boards
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.errors import EdgepipeError
+from edgepipe.loading import load
+from edgepipe.recipe import BuildOptions, build_bundle
+
+BOARD = boards.load("ultra96")
+
+
+def frames(height: int, width: int, channels: int = 3) -> NDArray[np.uint8]:
+    """Return smooth random pictures uint8[3, height, width, channels]."""
+    random = np.random.default_rng(0)
+    coarse = random.integers(0, 256, (3, -(-height // 8), -(-width // 8), channels))
+    fine = coarse.repeat(8, axis=1).repeat(8, axis=2)[:, :height, :width]
+    return np.clip(fine + random.integers(-20, 21, fine.shape), 0, 255).astype(np.uint8)
+
+
+def options(folder: Path, model: Path, height: int, width: int, channels: int = 3) -> BuildOptions:
+    """Describe the network at ``model`` in ``folder`` and return the options to build it there."""
+    order = {1: "GRAY", 3: "BGR"}[channels]
+    numbers = f"mean = {[120.0] * channels}\nstd = {[60.0] * channels}\n"
+    text = f'[preprocess]\nwidth = {width}\nheight = {height}\norder = "{order}"\n{numbers}'
+    (folder / "net.toml").write_text(text)
+    np.savez(folder / "frames.npz", frames(height, width, channels))
+    return BuildOptions(
+        model=model,
+        board=BOARD,
+        calibration=folder / "frames.npz",
+        output=folder / "net.edgepipe",
+        description=folder / "net.toml",
+        depthwise="vta",
+    )
+
+
+def build_exactly(given: BuildOptions) -> Manifest:
+    """Build a bundle and run its golden frame; raise AssertionError if the bits differ."""
+    manifest = build_bundle(given)
+    entries = {entry.path: entry for entry in manifest.files}
+    (golden,) = manifest.golden.inputs
+    shape = manifest.tensor(golden.tensor).shape
+    frame = np.frombuffer(storage.read_file(given.output, entries[golden.file]), np.uint8)
+    with load(given.output) as pipeline:
+        outputs = pipeline.submit(frame.reshape(shape)).result().outputs
+    for wanted in manifest.golden.outputs:
+        expected = storage.read_file(given.output, entries[wanted.file])
+        assert outputs[wanted.tensor].tobytes() == expected, f"{wanted.tensor} has other bits"
+    return manifest
+
+
+def outcome(model: onnx.ModelProto, folder: Path, size: int) -> str:
+    """Build a network for pictures of ``size``; return "exact" or the error in one line.
+
+    Raises AssertionError if the bits differ, an error has several lines, or a refused network
+    leaves a bundle behind; and whatever else a build lets through.
+    """
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    given = options(folder, path, size, size)
+    given.output.unlink(missing_ok=True)
+    try:
+        build_exactly(given)
+    except EdgepipeError as error:
+        assert "\n" not in str(error), error
+        assert not given.output.exists()
+        return f"{type(error).__name__}: {error}".replace(str(folder), "")
+    return "exact"

