@@ -415,13 +415,16 @@ def _simplified(module: IRModule) -> IRModule:
 def _with_constants(module: IRModule) -> IRModule:
     """Compute in numpy what the importer does to constants: FoldConstant compiles a kernel each.
 
-    It reshapes the bias of every convolution, and looks for negative indices.
+    It reshapes the bias of every convolution, and looks for negative indices by a tensor's shape.
     """
 
     @relax.expr_functor.mutator
     class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
         def visit_call_(self, call: Any) -> Any:
             call = self.visit_expr_post_order(call)
+            if call.op == tvm.ir.Op.get("relax.shape_of"):
+                shape, dtype = _tensor_type(call.args[0].ty)
+                return call if dtype == "dynamic" else relax.ShapeExpr(shape)
             compute = _ON_CONSTANTS.get(str(getattr(call.op, "name", "")))
             given = [self._constant(arg) for arg in call.args] if compute else []
             shape, dtype = _tensor_type(self.builder_.normalize(call).ty) if given else ((), "")
@@ -432,13 +435,17 @@ def _with_constants(module: IRModule) -> IRModule:
 
         def _constant(self, argument: Any) -> Array | None:
             value = self.lookup_binding(argument) if isinstance(argument, relax.Var) else argument
+            if isinstance(value, relax.ShapeExpr):
+                if not all(isinstance(size, tvm.tirx.IntImm) for size in value.values):
+                    return None
+                return np.array([int(size) for size in value.values], np.int64)
             return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
 
         def _enough(self, call: Any, given: Sequence[Array | None]) -> bool:
-            """Whether all tensors of a call are constant; a reshape's second argument is none."""
-            tensors = [isinstance(arg.ty, relax.TensorType) for arg in call.args]
-            pairs = zip(given, tensors, strict=True)
-            return all(value is not None for value, is_tensor in pairs if is_tensor)
+            """Whether all tensors and shapes of a call are constant."""
+            kinds = [isinstance(a.ty, relax.TensorType | relax.ShapeType) for a in call.args]
+            pairs = zip(given, kinds, strict=True)
+            return all(value is not None for value, has_value in pairs if has_value)
 
     rewriter = Rewriter(module)
     module = IRModule(dict(module.functions.items()), attrs=module.attrs)
@@ -458,7 +465,9 @@ _ON_CONSTANTS: dict[str, Callable[[Sequence[Any], Any], Any]] = {
     "relax.less": lambda given, _: given[0] < given[1],
     "relax.permute_dims": lambda given, attrs: np.transpose(given[0], _plain(attrs.axes)),
     "relax.reshape": _same,
+    "relax.shape_to_tensor": _same,
     "relax.squeeze": _same,
+    "relax.take": lambda given, attrs: np.take(given[0], given[1], _plain(attrs.axis)),
     "relax.where": lambda given, _: np.where(given[0], given[1], given[2]),
 }
 
