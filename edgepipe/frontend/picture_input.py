@@ -106,7 +106,9 @@ def picture_shape(
             hint="give the size of the picture, or export with a fixed height and width",
         )
     if tensor.elem_type != TensorProto.FLOAT or len(dims) != 4 or dims[0] != 1:
-        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+        known = TensorProto.DataType.values()
+        number = tensor.elem_type
+        kind = TensorProto.DataType.Name(number).lower() if number in known else f"type {number}"
         raise FrontendError(
             f"{path}: input {value.name} is {kind}[{text}], "
             "expected float[1, channels, height, width]",
