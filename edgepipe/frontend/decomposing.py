@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes, shapes_of
+
+MAX_POOL_WINDOW = 4096
+"""The most pixels of a window whose mean one layer computes."""
 
 Nodes = list[onnx.NodeProto]
 
@@ -120,8 +124,49 @@ def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return None
 
 
+def _global_pool(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return two means, one after the other, for a picture that is too large for one layer.
+
+    The first takes tiles; zeros fill up the last ones, and a factor makes up for them.
+    """
+    shape = rewriting.shapes.get(node.input[0], ())
+    if len(shape) != 4 or shape[2] * shape[3] <= MAX_POOL_WINDOW:
+        return None
+    if node.op_type == "ReduceMean" and not _reduces_picture(rewriting, node):
+        return None
+    name, sizes = node.output[0], shape[2:]
+    tiles = [math.isqrt(size - 1) + 1 for size in sizes]
+    short = [-size % tile for size, tile in zip(sizes, tiles, strict=True)]
+    filled = math.prod(size + less for size, less in zip(sizes, short, strict=True))
+    factor = rewriting.constant(f"{name}/factor", np.array(filled / math.prod(sizes)))
+    return [
+        helper.make_node(
+            "AveragePool",
+            [node.input[0]],
+            [f"{name}/tiles"],
+            kernel_shape=tiles,
+            strides=tiles,
+            pads=[0, 0, *short],
+            count_include_pad=1,
+        ),
+        helper.make_node("GlobalAveragePool", [f"{name}/tiles"], [f"{name}/mean"]),
+        helper.make_node("Mul", [f"{name}/mean", factor], [name]),
+    ]
+
+
+def _reduces_picture(rewriting: Rewriting, node: onnx.NodeProto) -> bool:
+    """Whether a ReduceMean is over height and width, and keeps them as axes of size 1."""
+    attributes = {a.name: a for a in node.attribute}
+    given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
+    axes = attributes["axes"].ints if "axes" in attributes else given
+    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
+    return axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3] and bool(keeps)
+
+
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "BatchNormalization": _batch_norm,
+    "GlobalAveragePool": _global_pool,
     "PRelu": _prelu,
+    "ReduceMean": _global_pool,
     "Resize": _resize,
 }

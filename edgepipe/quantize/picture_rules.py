@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.frontend.decomposing import MAX_POOL_WINDOW
 from edgepipe.quantize.call import NO_PICTURE, Call
 from edgepipe.quantize.graph import (
     AveragePoolNode,
@@ -24,8 +25,6 @@ from edgepipe.quantize.graph import (
 from edgepipe.quantize.resampling import integer_matrix, resize_matrices
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.check import pool_padding
-
-MAX_POOL_WINDOW = 4096
 
 
 def max_pool(call: Call) -> Node | str:

@@ -341,7 +341,8 @@ class Writer:
             )
         empty = self.constant([]) if self.opset < 13 else ""
         if self.style == "torch":
-            factors = [1, 1, height / x.size[0], width / x.size[1]]
+            pairs = zip((height, width), x.size, strict=True)
+            factors = [1, 1, *(np.nextafter(np.float32(a / b), np.float32(9)) for a, b in pairs)]
             inputs: list[Value | str] = [x, empty, self.constant(factors)]
         elif self.style == "tf2onnx":
             inputs = [x, empty, empty, self.constant(shape, np.int64)]

@@ -107,6 +107,15 @@ def shuffled() -> onnx.ModelProto:
     return conv_last(b, "x", 12)
 
 
+def averaged_over_a_large_picture(kind: str, **attributes: object) -> onnx.ModelProto:
+    b = Builder()
+    sizes = b.constant("sizes", np.array([1, 3, 97, 64], np.int64))
+    b.node("Resize", [relu_first(b), "", "", sizes], "large", mode="nearest")
+    b.node(kind, ["large"], "x", **attributes)
+    b.conv("x", "y", (4, 3, 1, 1))
+    return b.model([*SHAPE], {"y": 4})
+
+
 def dropped() -> onnx.ModelProto:
     b = Builder()
     b.node("Dropout", [b.node("Identity", [relu_first(b)], "same")], "x")
@@ -157,6 +166,14 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         "Conv Relu MatMul MatMul Conv",
     ),
     "averaged with a plain window": (averaged, "Conv Relu AveragePool Conv"),
+    "averaged over a large picture": (
+        lambda: averaged_over_a_large_picture("GlobalAveragePool"),
+        "Conv Relu Resize AveragePool GlobalAveragePool Mul Conv",
+    ),
+    "reduced to a mean": (
+        lambda: averaged_over_a_large_picture("ReduceMean", axes=[-1, 2], keepdims=1),
+        "Conv Relu Resize AveragePool GlobalAveragePool Mul Conv",
+    ),
     "normalised": (normalised, "Mul Add Conv"),
     "one slope": (lambda: prelu(0.25), "LeakyRelu Conv"),
     "slopes": (lambda: prelu(0.25, -0.5, 2), "Relu Mul Mul Add Conv"),
