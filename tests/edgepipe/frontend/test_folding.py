@@ -154,3 +154,37 @@ def test_a_wrong_fold_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(FrontendError, match="output 'y' is no longer what onnxruntime") as caught:
         load_network(saved(constant_input(), tmp_path))
     assert caught.value.hint == FAULT
+
+
+def test_a_network_that_onnxruntime_refuses(tmp_path: Path) -> None:
+    b = Builder()
+    x = b.conv("image", "conv", (4, 3, 3, 3))
+    b.node("Reshape", [x, b.constant("shape", np.array([1, 5, 7], np.int64))], "y")
+    with pytest.raises(FrontendError, match="onnxruntime cannot run the network: ") as caught:
+        load_network(saved(b.model([1, 3, 8, 8], {"y": 3}), tmp_path))
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint == (
+        "correct the network until onnxruntime runs it, or use a newer onnxruntime"
+    )
+
+
+def test_a_picture_of_another_size_than_the_network_reads(tmp_path: Path) -> None:
+    with pytest.raises(FrontendError) as caught:
+        load_network(saved(constant_input(), tmp_path), (3, 8, 16))
+    assert str(caught.value).endswith(
+        "the description gives 3x8x16 (channels, height, width), the network reads 3x8x8"
+    )
+    assert caught.value.hint == "correct width, height and order in the description"
+
+
+def test_a_file_of_a_newer_onnx_is_read(tmp_path: Path) -> None:
+    model = constant_input()
+    model.ir_version = 13  # onnxruntime 1.20 reads 10
+    assert load_network(saved(model, tmp_path)).onnx_model.ir_version == 10
+
+
+def test_an_input_of_an_unknown_type(tmp_path: Path) -> None:
+    model = constant_input()
+    model.graph.input[1].type.tensor_type.elem_type = 99
+    with pytest.raises(FrontendError, match=r"is type 99\[1, 3, 8, 8\]|not a valid ONNX model"):
+        load_network(saved(model, tmp_path))
