@@ -41,12 +41,8 @@ def test_what_stays_float_inside_a_network_is_named_with_its_cause(tmp_path: Pat
         "first.float": "conversion to float for MaxPool",
         "spread": "MaxPool: stays float: its window is dilated 2x2; "
         "the accelerator's windows have no gaps",
-        "partial": "AveragePool: stays float: count_include_pad=0 does not count padding, "
-        "so divisors differ at the border",
-        "rounded_up": "AveragePool: stays float: ceil_mode makes its last windows smaller, "
-        "so their divisors differ",
-        "resized": "Resize: stays float: linear with align_corners from 7x7 to 20x20 "
-        "has weights that are not multiples of a power of two",
+        "spread.int8": "conversion to int8 after MaxPool",
+        "resized.float": "conversion to float for HardSwish",
         "swish": "HardSwish: stays float: only sums of two tensors are quantised, this is multiply",
         "soft": "Softmax: stays float: it has no integer form",
         "soft.int8": "conversion to int8 after Softmax",
