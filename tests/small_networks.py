@@ -195,6 +195,94 @@ def exporter_habits() -> onnx.ModelProto:
     return b.model([1, 3, 16, 16], {"result": 4})
 
 
+def silu_block() -> onnx.ModelProto:
+    """YOLOv8's C2f block: SiLU after every convolution, a split, a residual, a concatenation."""
+    b = Builder(8)
+
+    def conv(source: str, name: str, shape: tuple[int, int, int, int], **attributes: object) -> str:
+        x = b.conv(source, f"{name}/conv", shape, pads=[shape[2] // 2] * 4, **attributes)
+        return b.node("Mul", [x, b.node("Sigmoid", [x], f"{name}/sigmoid")], f"{name}/mul")
+
+    x = conv("image", "stem", (16, 3, 3, 3), strides=[2, 2])
+    x = conv(x, "cv1", (16, 16, 1, 1))
+    b.node("Split", [x, b.constant("halves", np.array([8, 8], np.int64))], "left", "right", axis=1)
+    y = conv("right", "first", (8, 8, 3, 3))
+    y = b.node("Add", ["right", conv(y, "second", (8, 8, 3, 3))], "added")
+    x = b.node("Concat", ["left", "right", y], "joined", axis=1)
+    x = conv(x, "cv2", (16, 24, 1, 1))
+    b.conv(x, "result", (8, 16, 1, 1))
+    return b.model([1, 3, 16, 16], {"result": 4})
+
+
+def squeeze_excite() -> onnx.ModelProto:
+    """MobileNetV3's block with squeeze-and-excitation, and a gate of one plane for all channels."""
+    b = Builder(9)
+    x = b.conv("image", "stem", (16, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    x = block = b.node("HardSwish", [x], "stem/swish")
+    x = b.node("HardSwish", [b.conv(x, "expand", (24, 16, 1, 1))], "expand/swish")
+    x = b.conv(x, "depth", (24, 1, 3, 3), group=24, pads=[1] * 4)
+    x = b.node("HardSwish", [x], "depth/swish")
+    y = b.node("GlobalAveragePool", [x], "squeeze")
+    y = b.node("Relu", [b.conv(y, "reduce", (8, 24, 1, 1))], "reduce/relu")
+    y = b.node("HardSigmoid", [b.conv(y, "excite", (24, 8, 1, 1))], "gate", alpha=1 / 6)
+    x = b.node("Mul", [x, y], "gated")
+    x = b.node("Add", [b.conv(x, "project", (16, 24, 1, 1)), block], "added")
+    plane = b.node("Sigmoid", [b.conv(x, "attend", (1, 16, 3, 3), pads=[1] * 4)], "plane")
+    x = b.node("Add", [b.node("Mul", [plane, x], "seen"), x], "emphasised")
+    b.conv(x, "result", (8, 16, 1, 1))
+    return b.model([1, 3, 16, 16], {"result": 4}, opset=14)
+
+
+def shuffled() -> onnx.ModelProto:
+    """ShuffleNet's unit: two convolutions of different ranges, joined, shuffled and split."""
+    b = Builder(11)
+    x = b.conv("image", "first", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    y = b.conv("image", "second", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    x = b.node("Concat", [x, b.node("Relu", [y], "relu")], "joined", axis=1)
+    groups = b.constant("groups", np.array([1, 2, 8, 8, 8], np.int64))
+    x = b.node("Reshape", [x, groups], "grouped")
+    x = b.node("Transpose", [x], "turned", perm=[0, 2, 1, 3, 4])
+    x = b.node("Reshape", [x, b.constant("flat", np.array([1, 16, 8, 8], np.int64))], "shuffled")
+    b.node("Split", [x, b.constant("halves", np.array([8, 8], np.int64))], "left", "right", axis=1)
+    x = b.node("Concat", ["left", b.conv("right", "third", (8, 8, 1, 1))], "again", axis=1)
+    b.conv(x, "result", (4, 16, 1, 1))
+    return b.model([1, 3, 16, 16], {"result": 4})
+
+
+ACTIVATIONS: dict[str, dict[str, object]] = {
+    "Elu": {"alpha": 0.7},
+    "Erf": {},
+    "HardSwish": {},
+    "LeakyRelu": {"alpha": -0.3},
+    "Mish": {},
+    "Selu": {},
+    "Sigmoid": {},
+    "Softplus": {},
+    "Softsign": {},
+    "Tanh": {},
+    "ThresholdedRelu": {},
+}
+
+
+def activations() -> onnx.ModelProto:
+    """One convolution, and after it every activation that is one ONNX operator, or several."""
+    b = Builder(10)
+    x = b.conv("image", "source", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    made = [b.node(op, [x], op, **attributes) for op, attributes in ACTIVATIONS.items()]
+    made.append(b.node("PRelu", [x, b.constant("slopes", b.normal(8, 1, 1))], "PRelu"))
+    made.append(b.node("Mul", [x, b.node("Sigmoid", [x], "silu/sigmoid")], "SiLU"))
+    root = b.constant("root", np.float32(np.sqrt(2)))
+    one, half = b.constant("one", np.float32(1)), b.constant("half", np.float32(0.5))
+    y = b.node("Erf", [b.node("Div", [x, root], "gelu/div")], "gelu/erf")
+    y = b.node("Mul", [x, b.node("Add", [y, one], "gelu/add")], "gelu/mul")
+    made.append(b.node("Mul", [y, half], "GELU"))
+    y = b.node("Softplus", [x], "mish/softplus")
+    made.append(b.node("Mul", [x, b.node("Tanh", [y], "mish/tanh")], "Mish2"))
+    for name in made:
+        b.conv(name, f"{name}/out", (2, 8, 1, 1))
+    return b.model([1, 3, 16, 16], {f"{name}/out": 4 for name in made}, opset=18)
+
+
 def upsampler() -> onnx.ModelProto:
     """Grouped and dilated transposed convolutions, and the maximum over the whole picture."""
     b = Builder(5)

@@ -25,9 +25,12 @@ from vta_stages.layers.records import (
     Leaky,
     LeakySum,
     MaxPool,
+    Pick,
+    Product,
     Projection,
     Resize,
     Sum,
+    Table,
     TensorSpec,
     Term,
     TransposedConv,
@@ -333,6 +336,73 @@ def _sum(chain: _Chain) -> Layer:
     return Sum(name=chain.output, output=output, terms=terms, epilogue=epilogue)
 
 
+def _product(chain: _Chain) -> Layer:
+    output = chain.spec(chain.output)
+    epilogue = _epilogue(chain, output.channels)
+    terms = _terms(chain, output.channels, to_start=False)
+    scaled = chain.take("multiply")
+    factor = _per_channel(scaled.args[1], output.channels)
+    chain.expect(scaled.args[0])
+    first, second = chain.take("multiply").args
+    sources = []
+    for argument in (second, first):
+        chain.expect(argument)
+        sources.append(chain.spec(chain.take("astype", dtype="int32").args[0]))
+    chain.end()
+    return Product(
+        name=chain.output,
+        first=sources[1],
+        second=sources[0],
+        output=output,
+        factor=factor,
+        epilogue=epilogue,
+        terms=terms,
+    )
+
+
+def _table(chain: _Chain) -> Layer:
+    take = chain.take("take", axis=0)
+    table = _constant(take.args[0], "int8")
+    chain.expect(take.args[1])
+    index = chain.take("add")
+    output = chain.spec(chain.output)
+    if table.ndim != 1 or table.size not in (256, 256 * output.channels):
+        raise _MismatchError
+    rows = table.reshape(-1, 256)
+    offset = _constant(index.args[1], "int32").reshape(-1)
+    if not np.array_equal(offset, 128 + 256 * np.arange(len(rows))):
+        raise _MismatchError
+    chain.expect(index.args[0])
+    source = chain.spec(chain.take("astype", dtype="int32").args[0])
+    chain.end()
+    return Table(name=chain.output, input=source, output=output, table=rows)
+
+
+def _pick(chain: _Chain) -> Layer:
+    is_slice = chain.next_is("strided_slice")
+    call = chain.take("strided_slice") if is_slice else chain.take("take", axis=1)
+    chain.end()
+    source, output = chain.spec(call.args[0]), chain.spec(chain.output)
+    if is_slice:
+        channels = _sliced(call, output.channels)
+    else:
+        channels = tuple(int(c) for c in _constant(call.args[1], "int32"))
+    if len(channels) != output.channels or not set(channels) <= set(range(source.channels)):
+        raise _MismatchError
+    return Pick(name=chain.output, input=source, output=output, channels=channels)
+
+
+def _sliced(call: Binding, count: int) -> tuple[int, ...]:
+    """Return the channels of a slice along them."""
+    axes, begin, end, *steps = call.args[1:]
+    if axes != (1,) or not isinstance(begin, tuple) or steps:
+        raise _MismatchError
+    first = begin[0]
+    if not isinstance(first, int) or end != (first + count,):
+        raise _MismatchError
+    return tuple(range(first, first + count))
+
+
 def _max_pool(chain: _Chain) -> Layer:
     call = chain.take("nn.max_pool2d", layout="NCHW", out_layout="NCHW", dilation=(1, 1))
     chain.end()
@@ -418,6 +488,9 @@ _FORMS: dict[str, Callable[[_Chain], Layer | None]] = {
     "conv": _conv,
     "transposed_conv": _transposed_conv,
     "sum": _sum,
+    "product": _product,
+    "table": _table,
+    "pick": _pick,
     "max_pool": _max_pool,
     "resize": _resize,
     "concat": _concat,

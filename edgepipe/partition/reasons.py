@@ -9,6 +9,7 @@ from edgepipe.frontend.network import Network
 from edgepipe.partition.operators import PART, Operator
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
+from vta_stages.layers.records import Layer, Pick, Product, Table
 from vta_stages.timing.cost_model import CostModel
 
 # Calls that only move or retype values: at the end of a network they bring results into the form
@@ -23,8 +24,15 @@ LAYOUT_CALLS = frozenset(
         "split",
         "squeeze",
         "strided_slice",
+        "take",
     ]
 )
+
+# Layers that have an integer form, but none on the VTA.
+_ON_ARM: Mapping[type[Layer], str] = {
+    Table: "values are looked up in a table on arm",
+    Product: "tensors are multiplied on arm",
+}
 
 
 class VtaCheck:
@@ -54,14 +62,19 @@ class VtaCheck:
         """Raise ``LayerError`` with the reason, in one line, if ``operator`` needs the CPU."""
         if operator.name in self.cycles:
             return
+        if operator.layer is None or isinstance(operator.layer, Pick):
+            moves = all(binding.op in LAYOUT_CALLS for binding in operator.bindings)
+            if moves and operator.output not in self._before_layers:
+                raise LayerError("decoding: layout and type of the network's outputs")
+        on_arm = _ON_ARM.get(type(operator.layer)) if operator.layer is not None else None
+        if on_arm is not None:
+            made = operator.name.removesuffix(".int8")
+            raise LayerError(f"{self._types.get(made, operator.kind)}: {on_arm}")
         if operator.layer is not None:
             self.cycles[operator.name] = check_layer(self._accelerator, operator.layer, self._cost)
             return
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")
-        moves = all(binding.op in LAYOUT_CALLS for binding in operator.bindings)
-        if moves and operator.output not in self._before_layers:
-            raise LayerError("decoding: layout and type of the network's outputs")
         kind = self._types.get(operator.name.partition(PART)[0])
         reason = self._reasons.get(operator.name)
         if kind is None or reason is None:
@@ -85,7 +98,8 @@ def _before_layers(operators: Sequence[Operator]) -> set[str]:
     """Return the tensors that some quantised layer depends on, directly or indirectly."""
     found: set[str] = set()
     for operator in reversed(operators):
-        if operator.layer is not None or operator.output in found:
+        is_layer = operator.layer is not None and not isinstance(operator.layer, Pick)
+        if is_layer or operator.output in found:
             found.update(operator.inputs)
     return found
 

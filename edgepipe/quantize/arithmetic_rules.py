@@ -14,6 +14,7 @@ from edgepipe.quantize.graph import (
     ConvNode,
     MoveNode,
     Node,
+    ProductNode,
     SumNode,
     as_channels,
     picture_shape,
@@ -25,7 +26,7 @@ NO_CONSTANT_WEIGHT = "its weights are not constant"
 
 
 def elementwise(call: Call) -> Node | str:
-    """Add, subtract, multiply and divide by a constant per channel, or add two tensors."""
+    """Add, subtract, multiply and divide by a constant per channel; add or multiply two tensors."""
     first, second = call.args
     shape = call.shape
     if not call.is_picture(call.name):
@@ -53,7 +54,9 @@ def elementwise(call: Call) -> Node | str:
 
 
 def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:
-    """Return a sum of two tensors of one shape, or twice a tensor."""
+    """Return a product, a sum of two tensors of one shape, or twice a tensor."""
+    if call.op == "multiply" and call.is_picture(first, second):
+        return _product(call, first, second)
     if call.shapes[first] != call.shape or call.shapes[second] != call.shape:
         return f"{list(call.shapes[first])} and {list(call.shapes[second])} differ"
     ones = np.ones(call.shape[1])
@@ -63,7 +66,16 @@ def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:
         sign = -1.0 if call.op == "subtract" else 1.0
         terms = ((first, ones), (second, sign * ones))
         return SumNode(name=call.name, terms=terms, bias=0 * ones)
-    return f"only sums of two tensors are quantised, this is {call.op}"
+    return f"only sums and products of two tensors are quantised, this is {call.op}"
+
+
+def _product(call: Call, first: str, second: str) -> Node | str:
+    """Return the product of two tensors, either of which may be broadcast."""
+    shapes = (call.shapes[first], call.shapes[second])
+    if any(len(shape) != len(call.shape) for shape in shapes):
+        return f"{list(shapes[0])} and {list(shapes[1])} have different numbers of axes"
+    ones = np.ones(call.shape[1])
+    return ProductNode(name=call.name, first=first, second=second, factor=ones, bias=0 * ones)
 
 
 def _affine(name: str, tensor: str, factor: Float, bias: Float) -> SumNode:

@@ -14,14 +14,17 @@ from edgepipe.quantize.graph import (
     ConvNode,
     Graph,
     Node,
+    ProductNode,
     ProjectionPart,
     SumNode,
 )
 
+_OPEN = (ConvNode, SumNode, ProductNode)
+
 
 @dataclass(frozen=True, slots=True)
 class Fuse:
-    """Give convolutions and sums the factors, constants, tensors and activation that follow them.
+    """Give convolutions, sums and products the factors, constants and so on that follow them.
 
     before   ConvNode c; SumNode f = c * const + const; SumNode r = f + x; SumNode y = relu(r)
     after    ConvNode y, with other weights and bias, a residual x and an activation
@@ -36,6 +39,8 @@ class Fuse:
                 node.residuals or node.projections or node.activation != IDENTITY
             ):
                 yield f"convolution {node.name} is fused already"
+            if isinstance(node, ProductNode) and (node.residuals or node.activation != IDENTITY):
+                yield f"product {node.name} is fused already"
             if isinstance(node, SumNode) and _is_fused(node):
                 yield f"sum {node.name} is fused already"
 
@@ -78,7 +83,9 @@ class _Fusing:
                 node = self._affine(node.name, tensor, factor, node.bias)
         self.nodes[node.name] = node
 
-    def _affine(self, name: str, tensor: str, factor: Any, bias: Any) -> ConvNode | SumNode:
+    def _affine(
+        self, name: str, tensor: str, factor: Any, bias: Any
+    ) -> ConvNode | SumNode | ProductNode:
         """Return ``tensor * factor + bias``, both float64[channels], by the open node before it."""
         channels = self._shapes[name][1]
         node = self._open(tensor)
@@ -102,14 +109,26 @@ class _Fusing:
                     for p in node.projections
                 ),
             )
+        if isinstance(node, ProductNode):
+            del self.nodes[tensor]
+            return replace(
+                node,
+                name=name,
+                factor=node.factor * factor,
+                bias=node.bias * factor + bias,
+                residuals=tuple((t, f * factor) for t, f in node.residuals),
+            )
         if isinstance(node, SumNode):
             del self.nodes[tensor]
             terms = tuple((t, f * factor) for t, f in node.terms)
             return replace(node, name=name, terms=terms, bias=node.bias * factor + bias)
         return SumNode(name=name, terms=((tensor, factor),), bias=np.zeros(channels) + bias)
 
-    def _sum(self, node: SumNode) -> ConvNode | SumNode:
-        """Return the sum of two tensors; the larger open convolution absorbs the other one."""
+    def _sum(self, node: SumNode) -> ConvNode | SumNode | ProductNode:
+        """Return the sum of two tensors.
+
+        The larger open convolution absorbs the other tensor, or else an open product does.
+        """
         operands = node.terms
         convs = [
             (int(made.weight[0].size), -index)
@@ -126,6 +145,12 @@ class _Fusing:
             if isinstance(projected, ConvNode) and projected.is_projection and not conv.transposed:
                 return self._project(conv, projected, other[1])
             return replace(conv, residuals=(*conv.residuals, other))
+        for index, (tensor, factor) in enumerate(operands):
+            if isinstance(self._open(tensor), ProductNode):
+                product = self._affine(node.name, tensor, factor, 0.0)
+                assert isinstance(product, ProductNode)
+                other = operands[1 - index]
+                return replace(product, residuals=(*product.residuals, other))
         terms: list[tuple[str, Any]] = []
         bias = np.zeros(node.bias.size)
         for tensor, factor in operands:
@@ -142,17 +167,17 @@ class _Fusing:
         """Return the activation of a tensor, merged with that of the node before it if possible."""
         ((tensor, _),) = node.terms
         before = self.nodes.get(tensor)
-        if isinstance(before, ConvNode | SumNode) and tensor in self._read_once:
+        if isinstance(before, _OPEN) and tensor in self._read_once:
             joined = _joined(before.activation, node.activation)
             if joined is not None:
                 del self.nodes[tensor]
                 return replace(before, name=node.name, activation=joined)
         return node
 
-    def _open(self, tensor: str) -> ConvNode | SumNode | None:
+    def _open(self, tensor: str) -> ConvNode | SumNode | ProductNode | None:
         """Return the node that computes ``tensor`` if it can absorb more."""
         node = self.nodes.get(tensor)
-        if not isinstance(node, ConvNode | SumNode) or tensor not in self._read_once:
+        if not isinstance(node, _OPEN) or tensor not in self._read_once:
             return None
         return node if _is_open(node) else None
 
@@ -178,7 +203,7 @@ def _read_once(graph: Graph) -> set[str]:
 
 
 def _is_open(node: Node | None) -> bool:
-    return isinstance(node, ConvNode | SumNode) and node.activation == IDENTITY
+    return isinstance(node, _OPEN) and node.activation == IDENTITY
 
 
 def _is_fused(node: SumNode) -> bool:

@@ -117,6 +117,27 @@ class SumNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProductNode(Node):
+    """``activation(first * second * factor + sum(residual * factor) + bias)``.
+
+    ``factor`` and ``bias`` are float64[channels], a residual is (tensor, factor float64[channels]).
+    The extents of ``first`` and ``second`` are those of the output or 1.
+    """
+
+    reason: str = "tensors are multiplied on arm"
+    first: str
+    second: str
+    factor: Float
+    bias: Float
+    residuals: tuple[tuple[str, Float], ...] = ()
+    activation: Activation = IDENTITY
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.first, self.second, *(tensor for tensor, _ in self.residuals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AveragePoolNode(Node):
     """Mean over windows, each of the full kernel size (padding counts as zeros)."""
 
@@ -171,32 +192,12 @@ class ConcatNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SliceNode(Node):
-    """Channels ``begin`` to ``end`` of a picture."""
+class PickNode(Node):
+    """Some channels of a picture, in any order."""
 
-    reason: str = "channels are cut out on arm"
-    input: str
-    begin: int
-    end: int
-
-    @property
-    def channels(self) -> tuple[int, ...]:
-        """The channels as their numbers."""
-        return tuple(range(self.begin, self.end))
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SelectNode(Node):
-    """Some channels of a picture in any order; ``binding`` is the float original."""
-
-    reason: str = "channels are moved on arm"
+    reason: str = "channels are picked out on arm"
     input: str
     channels: tuple[int, ...]
-    binding: Binding
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -218,16 +219,14 @@ class MoveNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableNode(Node):
-    """A function of one number applied to every element; ``binding`` is the float original."""
+    """A function of one number applied to every element.
+
+    ``bindings`` are its calls in the float network, in order; constants may differ by channel.
+    """
 
     reason: str = "values are looked up in a table on arm"
     input: str
-    binding: Binding
-
-    @property
-    def function(self) -> str:
-        """Relax's name of the function, e.g. ``sigmoid``."""
-        return self.binding.op
+    bindings: tuple[Binding, ...]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -250,7 +249,9 @@ class FloatNode(Node):
 
 def is_integer(node: Node) -> bool:
     """Return whether the node computes on int8; float inputs are quantised for it."""
-    kinds = ConvNode | SumNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
+    kinds = (
+        ConvNode | SumNode | ProductNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
+    )
     return isinstance(node, kinds)
 
 

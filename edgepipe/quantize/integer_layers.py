@@ -13,11 +13,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.graph import AveragePoolNode, ConvNode, SumNode
+from edgepipe.quantize.graph import AveragePoolNode, ConvNode, ProductNode, SumNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_of, leaky, steps_for
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.weights import (
+    MAX_PRODUCT_SHIFT,
     MAX_SHIFT,
     as_weight,
     expected_error,
@@ -32,6 +33,7 @@ from vta_stages.layers.records import (
     Conv,
     Epilogue,
     Layer,
+    Product,
     Projection,
     Sum,
     TensorSpec,
@@ -149,6 +151,48 @@ def integer_sum(
     return Sum(name=output.name, output=output, terms=terms, epilogue=epilogue), scale
 
 
+def integer_product(
+    node: ProductNode,
+    inputs: Sequence[Int8Form],
+    output: TensorSpec,
+    covered: Float,
+    options: QuantizeOptions,
+) -> Scaled:
+    """Return the product of two tensors, and what is added to it, in integers.
+
+    ``inputs`` are the forms of the two factors and of the residuals; ``covered`` is
+    float64[channels] of the output. The output scale moves a little, so that the product's factor
+    is exact: an int8 multiplier and a shift.
+    """
+    first, second, *residuals = inputs
+    scale = np.minimum(covered, node.activation.high) / 127
+    gain = _gain(node, options)
+    step = first.scale * second.scale * node.factor  # of the product; a scale of one is broadcast
+    ratio = np.abs(step) / (gain * scale)
+    ratio = np.where(ratio > 0, ratio, 1.0)
+    shift = np.clip(np.floor(np.log2(127 / ratio)), 0, MAX_PRODUCT_SHIFT).astype(np.int32)
+    factors = [factor for _, factor in node.residuals]
+    largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
+    shift = np.minimum(shift, longest_shift(largest / (gain * scale)))
+    scale = snap(scale, step / gain, shift)
+    scale = np.minimum(scale, node.activation.high / 127)
+    unit = gain * scale * 2.0**-shift
+    factor = quantise_factors(step / unit)
+    terms = _terms(residuals, factors, unit)
+    reach = 128 * np.abs(factor.astype(np.int64))
+    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, options)
+    layer = Product(
+        name=output.name,
+        first=first.spec,
+        second=second.spec,
+        output=output,
+        factor=factor,
+        epilogue=epilogue,
+        terms=terms,
+    )
+    return layer, scale
+
+
 def integer_average_pool(
     node: AveragePoolNode, source: Int8Form, output: TensorSpec, covered: Float
 ) -> Scaled:
@@ -216,7 +260,7 @@ def _expected_error(
 
 
 def _epilogue(
-    node: ConvNode | SumNode,
+    node: ConvNode | SumNode | ProductNode,
     scale: Float,
     shift: NDArray[np.int32],
     bias: Float,
@@ -243,7 +287,7 @@ def _epilogue(
     )
 
 
-def _gain(node: ConvNode | SumNode, options: QuantizeOptions) -> float:
+def _gain(node: ConvNode | SumNode | ProductNode, options: QuantizeOptions) -> float:
     """Return the factor that the activation applies to positive accumulators."""
     slope = node.activation.slope
     return 1.0 if slope == 1.0 else gain_of(steps_for(slope, most=options.leaky_steps))

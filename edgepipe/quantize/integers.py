@@ -71,11 +71,10 @@ class Lookup(Unary):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChannelSlice(Unary):
-    """Channels ``begin`` to ``end`` of a tensor of either form."""
+class ChannelPick(Unary):
+    """Some channels of a float tensor [1, c, h, w]."""
 
-    begin: int
-    end: int
+    channels: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,7 +118,7 @@ class Int8Form:
         return bool(np.all(self.scale == self.scale[0]))
 
 
-Operation = Layer | InputTable | ToInt8 | ToFloat | Lookup | ChannelSlice | Reshape | Copied
+Operation = Layer | InputTable | ToInt8 | ToFloat | Lookup | ChannelPick | Reshape | Copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

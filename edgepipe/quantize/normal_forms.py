@@ -19,9 +19,12 @@ from vta_stages.layers.records import (
     Layer,
     LeakySum,
     MaxPool,
+    Pick,
+    Product,
     Projection,
     Resize,
     Sum,
+    Table,
     Term,
     TransposedConv,
 )
@@ -38,6 +41,12 @@ def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
     if isinstance(layer, Sum):
         acc = _write_terms(builder, layer.name, "", layer.terms)
         return _write_epilogue(builder, layer.name, acc, layer.epilogue)
+    if isinstance(layer, Table):
+        return write_table(builder, layer.name, layer.input.name, layer.table)
+    if isinstance(layer, Product):
+        return _write_product(builder, layer)
+    if isinstance(layer, Pick):
+        return write_pick(builder, layer.name, layer.input.name, layer.channels)
     if isinstance(layer, MaxPool):
         return builder.emit(
             layer.name,
@@ -120,6 +129,18 @@ def _write_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term,
     return acc
 
 
+def _write_product(builder: ModuleBuilder, layer: Product) -> str:
+    name = layer.name
+    parts = [
+        builder.emit(f"{name}__{part}", "astype", tensor.name, dtype="int32")
+        for part, tensor in (("first", layer.first), ("second", layer.second))
+    ]
+    product = builder.emit(f"{name}__product", "multiply", *parts)
+    acc = builder.emit(f"{name}__acc", "multiply", product, per_channel(layer.factor))
+    acc = _write_terms(builder, name, acc, layer.terms)
+    return _write_epilogue(builder, name, acc, layer.epilogue)
+
+
 def _write_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
     v = builder.emit(f"{name}__biased", "add", acc, per_channel(epilogue.bias))
     if epilogue.leaky is not None:
@@ -199,6 +220,15 @@ def write_quantize(
     v = builder.emit(f"{name}__rounded", "round", v)
     v = builder.emit(f"{name}__clipped", "clip", v, -128.0, 127.0)
     return builder.emit(name, "astype", v, dtype="int8")
+
+
+def write_pick(builder: ModuleBuilder, name: str, tensor: str, channels: tuple[int, ...]) -> str:
+    """Pick channels out of a tensor [1, c, h, w] of any type: a slice if they are neighbours."""
+    begin, end = channels[0], channels[0] + len(channels)
+    if channels == tuple(range(begin, end)):
+        return builder.emit(name, "strided_slice", tensor, [1], [begin], [end])
+    index = np.array(channels, np.int32)
+    return builder.emit(name, "take", tensor, index, axis=1, mode="clip")
 
 
 def write_table(

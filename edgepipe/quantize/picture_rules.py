@@ -5,6 +5,8 @@ A rule returns the node of a call, or the reason why the call stays float.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,10 +19,8 @@ from edgepipe.quantize.graph import (
     MaxPoolNode,
     MoveNode,
     Node,
+    PickNode,
     ResizeNode,
-    SelectNode,
-    SliceNode,
-    TableNode,
 )
 from edgepipe.quantize.resampling import integer_matrix, resize_matrices
 from edgepipe.tvm_adapter import Binding
@@ -142,10 +142,10 @@ def channel_slice(call: Call) -> Node | str:
     if axes not in ((1,), (-3,)) or len(begin) != 1 or len(end) != 1 or steps != (1,):
         return "it slices along other axes than channels, or with gaps"
     first, last, _ = slice(begin[0], end[0]).indices(call.shapes[tensor][1])
-    return SliceNode(name=call.name, input=tensor, begin=first, end=last)
+    return _picked(call, tensor, range(first, last))
 
 
-def select(call: Call) -> Node | str:
+def pick(call: Call) -> Node | str:
     """Channels of a picture in an order that constants give."""
     tensor, indices = call.args[:2]
     if not isinstance(tensor, str) or len(call.shapes[tensor]) != 4 or call.shapes[tensor][0] != 1:
@@ -155,8 +155,13 @@ def select(call: Call) -> Node | str:
     if call.attributes["axis"] not in (1, -3):
         return f"it takes from axis {call.attributes['axis']}, expected channels"
     count = call.shapes[tensor][1]
-    channels = tuple(int(i) % count for i in indices)
-    return SelectNode(name=call.name, input=tensor, channels=channels, binding=call.binding)
+    return _picked(call, tensor, [int(index) % count for index in indices])
+
+
+def _picked(call: Call, tensor: str, channels: Sequence[int]) -> Node | str:
+    if not channels:
+        return "it picks no channel"
+    return PickNode(name=call.name, input=tensor, channels=tuple(channels))
 
 
 def _integers(argument: object) -> tuple[int, ...]:
@@ -197,7 +202,7 @@ def part_of_split(call: Call) -> Node | str:
         step = -(-channels // cuts)
         cuts = tuple(range(step, channels, step))
     borders = (0, *cuts, channels)
-    return SliceNode(name=call.name, input=tensor, begin=borders[index], end=borders[index + 1])
+    return _picked(call, tensor, range(borders[index], borders[index + 1]))
 
 
 def _split_refusal(split: Binding, call: Call) -> str:
@@ -216,11 +221,3 @@ def move(call: Call) -> Node | str:
     if not isinstance(tensor, str):
         return NO_PICTURE
     return MoveNode(name=call.name, input=tensor, binding=call.binding)
-
-
-def table(call: Call) -> Node | str:
-    """A function of one number."""
-    tensor = call.args[0]
-    if not isinstance(tensor, str):
-        return NO_PICTURE
-    return TableNode(name=call.name, input=tensor, binding=call.binding)

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.quantize.calibrate import collect_statistics
+from edgepipe.quantize.functions import GatherFunctions
 from edgepipe.quantize.fusion import Fuse
-from edgepipe.quantize.graph import Graph, is_integer
+from edgepipe.quantize.graph import Graph, TableNode
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
-from edgepipe.quantize.ranges import measured_tensors, unmeasurable
+from edgepipe.quantize.picks import ComposePicks
+from edgepipe.quantize.ranges import made_float, measured_tensors, result_products, unmeasurable
 from edgepipe.quantize.read_relax import ReadRelax
 from edgepipe.quantize.recognise import Recognise
 from edgepipe.quantize.to_integers import ToIntegers
@@ -72,27 +74,44 @@ def quantize(
         input_name=network.input_name,
         output_names=network.output_names,
         scales=integers.scales,
-        reasons={node.name: node.reason for node in graph.nodes if not is_integer(node)},
+        reasons=reasons(graph),
         calibration_frames=count,
     )
+
+
+def reasons(graph: Graph) -> dict[str, str]:
+    """Return why operators run on the CPU, by their float tensors."""
+    left_float = made_float(graph)
+    return {
+        node.name: "stays float: its input is float"
+        if isinstance(node, TableNode) and node.name in left_float
+        else node.reason
+        for node in graph.nodes
+        if node.reason
+    }
 
 
 def understand(network: Network) -> Graph:
     """Return ``network`` as recognised, fused nodes; unrecognised ones have a reason.
 
     An integer operator needs the range of its output, which calibration knows only for values of
-    the ONNX network. If the importer made several calls of one ONNX operator (HardSwish, say) and
-    they do not fuse into one node again, those calls stay float, and the network is read again.
+    the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
+    into one node again, those calls stay float, and the network is read again. So do products that
+    no integer operator needs, such as that of two scores.
     """
     main = read_main(network.module)
-    keep_float: frozenset[str] = frozenset()
+    keep_float: dict[str, str] = {}
     while True:
         graph = run(ReadRelax(), main)
+        graph = run(GatherFunctions(keep_float=keep_float), graph)
         graph = run(Recognise(keep_float=keep_float), graph)
         graph = run(Fuse(), graph)
+        graph = run(ComposePicks(), graph)
         graph = run(RemoveUnread(), graph)
-        unknown = unmeasurable(graph, network.values)
-        if unknown <= keep_float:
+        unknown = dict.fromkeys(result_products(graph), "only results depend on it")
+        for name in unmeasurable(graph, network.values):
+            unknown[name] = "calibration cannot measure a range inside it"
+        if unknown.keys() <= keep_float.keys():
             return graph
         keep_float |= unknown
 

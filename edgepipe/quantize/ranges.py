@@ -16,8 +16,8 @@ from edgepipe.quantize.graph import (
     Graph,
     MoveNode,
     Node,
-    SelectNode,
-    SliceNode,
+    PickNode,
+    ProductNode,
     SumNode,
     TableNode,
     is_integer,
@@ -32,11 +32,17 @@ TINY = 1e-8
 # 1/4 0.9932, 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
 LEAST_SHARE = 1 / 8
 
+_MEASURED = (ConvNode, SumNode, ProductNode, AveragePoolNode)
+# These are float or int8 as their input is.
+_FOLLOWING = PickNode | TableNode
+
 
 def measured_tensors(graph: Graph) -> list[str]:
     """Return the tensors whose ranges or means ``ToIntegers`` needs."""
     found = dict.fromkeys(needed_ranges(graph))
     for node in graph.nodes:
+        if isinstance(node, TableNode):
+            found[node.name] = None
         if is_integer(node):
             found.update(dict.fromkeys(node.inputs))
     found.pop(graph.input, None)
@@ -45,15 +51,12 @@ def measured_tensors(graph: Graph) -> list[str]:
 
 def needed_ranges(graph: Graph) -> list[str]:
     """Return the tensors that get a scale from their own range, not from that of their input."""
-    made_float = _made_float(graph)
-    users = graph.users()
+    float_made = made_float(graph)
     found: dict[str, None] = {}
     for node in graph.nodes:
         if is_integer(node):
-            found.update(dict.fromkeys(name for name in node.inputs if name in made_float))
-        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
-            found[node.name] = None
-        if isinstance(node, TableNode) and reads_int8(users, node.name):
+            found.update(dict.fromkeys(name for name in node.inputs if name in float_made))
+        if isinstance(node, _MEASURED):
             found[node.name] = None
     return list(found)
 
@@ -63,39 +66,40 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
 
     They must stay float. ``measurable`` are the tensors that are values of the ONNX network.
     """
-    users = graph.users()
-    made_float = _made_float(graph)
-    made_apart = made_float | {
-        node.name for node in graph.nodes if isinstance(node, MoveNode | TableNode)
-    }
+    float_made = made_float(graph)
+    made_apart = float_made | {node.name for node in graph.nodes if isinstance(node, MoveNode)}
     found = set()
     for node in graph.nodes:
         needed = [i for i in node.inputs if i in made_apart] if is_integer(node) else []
-        if isinstance(node, ConvNode | SumNode | AveragePoolNode):
+        if isinstance(node, _MEASURED):
             needed.append(node.name)
-        if isinstance(node, TableNode) and reads_int8(users, node.name):
-            # If an integer operator reads the table itself, only that operator stays float.
-            needed += [] if any(is_integer(user) for user in users[node.name]) else [node.name]
         if any(name not in measurable for name in needed):
             found.add(node.name)
     return found
 
 
-def _made_float(graph: Graph) -> set[str]:
-    """Return the tensors of float operators, and slices of them."""
+def result_products(graph: Graph) -> set[str]:
+    """Return the products that only float operators and the network's outputs depend on."""
+    users = graph.users()
+    products = (node.name for node in graph.nodes if isinstance(node, ProductNode))
+    return {name for name in products if not reads_int8(users, name)}
+
+
+def made_float(graph: Graph) -> set[str]:
+    """Return the tensors of float operators, and slices and functions of them."""
     found: set[str] = set()
     for node in graph.nodes:
-        is_slice = isinstance(node, SelectNode | SliceNode) and node.input in found
-        if isinstance(node, FloatNode) or is_slice:
+        follows = isinstance(node, _FOLLOWING) and node.input in found
+        if isinstance(node, FloatNode) or follows:
             found.add(node.name)
     return found
 
 
 def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
-    """Return whether an integer operator reads ``tensor``, directly or moved or sliced."""
+    """Return whether an integer operator reads ``tensor``, or what others move or look up of it."""
     return any(
         is_integer(user)
-        or (isinstance(user, MoveNode | SelectNode | SliceNode) and reads_int8(users, user.name))
+        or (isinstance(user, MoveNode | _FOLLOWING) and reads_int8(users, user.name))
         for user in users[tensor]
     )
 
@@ -131,9 +135,9 @@ class Ranges:
         whole = max(RULES[self._options.threshold](found), TINY)
         result = np.full(channels, whole)
         users = self._users[tensor]
-        if users and all(isinstance(user, SelectNode | SliceNode) for user in users):
+        if users and all(isinstance(user, PickNode) for user in users):
             for user in users:
-                assert isinstance(user, SelectNode | SliceNode)
+                assert isinstance(user, PickNode)
                 part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
         elif users and all(
@@ -144,6 +148,17 @@ class Ranges:
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
             result = whole ** (1 - strength) * own**strength
         return result
+
+    def covered_by(self, tensor: str, values: Float) -> float:
+        """Return the magnitude that a function's result has to cover.
+
+        ``values`` are its results, float64[rows, 256]. What calibration saw counts if it is less
+        and the result is a value of the ONNX network.
+        """
+        largest = max(float(np.abs(values).max()), TINY)
+        if tensor not in self._statistics:
+            return largest
+        return min(float(self.covered(tensor).max()), largest)
 
     def mean(self, tensor: str) -> Float | None:
         """Return the mean of every channel of a float tensor, if it was measured.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from edgepipe.quantize import arithmetic_rules, picture_rules
 from edgepipe.quantize.call import Call
-from edgepipe.quantize.graph import FloatNode, Graph, Node, is_integer, picture_shape
+from edgepipe.quantize.graph import (
+    FloatNode,
+    Graph,
+    Node,
+    TableNode,
+    is_integer,
+    picture_shape,
+)
 from edgepipe.tvm_adapter import Binding
-
-ELEMENTWISE = ("sigmoid", "tanh", "exp", "nn.silu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,22 +25,24 @@ class Recognise:
     before   FloatNode c = nn.conv2d(x, const); FloatNode r = nn.relu(c); FloatNode s = softmax(r)
     after    ConvNode c; SumNode r = max(c, 0); FloatNode s, reason "it has no integer form"
 
-    ``keep_float`` names calls that must stay float, even if a rule knows them.
+    ``keep_float`` names calls that must stay float even if a rule knows them, with the reason.
     """
 
-    keep_float: frozenset[str] = frozenset()
+    keep_float: Mapping[str, str] = field(default_factory=dict)
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Nothing is recognised yet."""
+        """Nothing is recognised yet but functions of one number."""
         for node in before.nodes:
-            if not isinstance(node, FloatNode):
+            if not isinstance(node, FloatNode | TableNode):
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:
         """Return the graph with the recognised nodes; the others have a reason."""
         nodes: dict[str, Node] = {}
         for node in before.nodes:
-            assert isinstance(node, FloatNode)
+            if not isinstance(node, FloatNode):
+                nodes[node.name] = node
+                continue
             call = Call(node.binding, before.shapes, nodes)
             made = self._recognised(call)
             if isinstance(made, str):
@@ -63,7 +70,7 @@ class Recognise:
         if not _computes_float(call.binding):
             return f"its output is {call.binding.dtype}"
         if call.name in self.keep_float:
-            return "calibration cannot measure a range inside it"
+            return self.keep_float[call.name]
         return rule(call)
 
 
@@ -93,9 +100,8 @@ RULES: dict[str, Callable[[Call], Node | str]] = {
     "concat": picture_rules.concat,
     "split": picture_rules.split,
     "tuple_get_item": picture_rules.part_of_split,
-    "take": picture_rules.select,
+    "take": picture_rules.pick,
     "strided_slice": picture_rules.channel_slice,
     "reshape": picture_rules.move,
     "permute_dims": picture_rules.move,
-    **dict.fromkeys(ELEMENTWISE, picture_rules.table),
 }

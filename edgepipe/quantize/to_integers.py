@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import FAULT, QuantizeError
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.calibrate import TensorStatistics
+from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConcatNode,
@@ -22,9 +23,9 @@ from edgepipe.quantize.graph import (
     MaxPoolNode,
     MoveNode,
     Node,
+    PickNode,
+    ProductNode,
     ResizeNode,
-    SelectNode,
-    SliceNode,
     SumNode,
     TableNode,
     picture_shape,
@@ -33,10 +34,11 @@ from edgepipe.quantize.integer_layers import (
     ConvInputs,
     integer_average_pool,
     integer_conv,
+    integer_product,
     integer_sum,
 )
 from edgepipe.quantize.integers import (
-    ChannelSlice,
+    ChannelPick,
     Copied,
     InputTable,
     Int8Form,
@@ -50,15 +52,7 @@ from edgepipe.quantize.integers import (
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
 from edgepipe.tvm_adapter import Binding
-from vta_stages.layers.records import (
-    Concat,
-    Conv,
-    Epilogue,
-    Layer,
-    MaxPool,
-    Resize,
-    TensorSpec,
-)
+from vta_stages.layers.records import Concat, Layer, MaxPool, Pick, Resize, Table, TensorSpec
 
 Float = NDArray[np.float64]
 
@@ -225,6 +219,12 @@ class _Lowering:
         made = integer_sum(node, inputs, self._spec(node.name), covered, self._options)
         self._append(node.name, *made)
 
+    def product(self, node: ProductNode) -> None:
+        inputs = [self._int8_form(tensor) for tensor in node.inputs]
+        covered = self._ranges.covered(node.name)
+        made = integer_product(node, inputs, self._spec(node.name), covered, self._options)
+        self._append(node.name, *made)
+
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
         covered = self._ranges.covered(node.name)
@@ -251,42 +251,17 @@ class _Lowering:
         layer = Concat(name=output.name, inputs=tuple(p.spec for p in parts), output=output)
         self._append(node.name, layer, np.concatenate([part.scale for part in parts]))
 
-    def slice(self, node: SliceNode) -> None:
-        cut = {"begin": node.begin, "end": node.end}
+    def pick(self, node: PickNode) -> None:
+        channels = node.channels
         if node.input not in self._ints:
             source = self.float_form(node.input)
-            self.operations.append(ChannelSlice(name=node.name, tensor=source, **cut))
+            self.operations.append(ChannelPick(name=node.name, tensor=source, channels=channels))
             self._floats[node.name] = node.name
             return
         form = self._ints[node.input]
-        if reads_int8(self._users, node.name):
-            self._picked(node.name, form, node.channels)
-            return
         output = self._spec(node.name)
-        self.operations.append(ChannelSlice(name=output.name, tensor=form.name, **cut))
-        self._made(node.name, output, form.scale[node.begin : node.end])
-
-    def select(self, node: SelectNode) -> None:
-        """Move channels in int8 if there is that form: the accelerator does it by a product."""
-        if node.input in self._ints:
-            self._picked(node.name, self._ints[node.input], node.channels)
-        else:
-            self._copy(node.name, node.binding)
-
-    def _picked(self, tensor: str, form: Int8Form, channels: tuple[int, ...]) -> None:
-        """Append the convolution 1x1 whose weights are ones at the channels that it copies."""
-        output = self._spec(tensor)
-        weight = np.zeros((len(channels), form.spec.channels, 1, 1), np.int8)
-        weight[np.arange(len(channels)), list(channels)] = 1
-        nothing = np.zeros(len(channels), np.int32)
-        layer = Conv(
-            name=output.name,
-            input=form.spec,
-            output=output,
-            weight=weight,
-            epilogue=Epilogue(bias=nothing, shift=nothing, low=-128, high=127),
-        )
-        self._append(tensor, layer, form.scale[list(channels)])
+        layer = Pick(name=output.name, input=form.spec, output=output, channels=channels)
+        self._append(node.name, layer, form.scale[list(channels)])
 
     def move(self, node: MoveNode) -> None:
         """Move int8 if the scale allows it: a quarter of the bytes, and conversion comes later."""
@@ -310,24 +285,39 @@ class _Lowering:
     def table(self, node: TableNode) -> None:
         """Look int8 values up; the result is int8 if an integer operator reads it, else float."""
         if node.input not in self._ints:
-            self._copy(node.name, node.binding)
+            self._copy_all(node)
             return
         source = self._ints[node.input]
         scale = source.scale[:1] if source.is_uniform else source.scale
-        values = TABLE_FUNCTIONS[node.function](np.arange(-128, 128) * scale[:, None])
-        if not reads_int8(self._users, node.name):
+        values = evaluate(node.bindings, node.input, np.arange(-128, 128) * scale[:, None])
+        shape = self._graph.shapes[node.name]
+        if picture_shape(shape) is None or not reads_int8(self._users, node.name):
+            name = node.name if source.shape == shape else f"{node.name}.nchw"
             table = values.astype(np.float32)
-            self.operations.append(Lookup(name=node.name, tensor=source.name, table=table))
+            self.operations.append(Lookup(name=name, tensor=source.name, table=table))
+            if name != node.name:
+                self.operations.append(Reshape(name=node.name, tensor=name, shape=shape))
             self._floats[node.name] = node.name
             return
         output = self._spec(node.name)
-        step = float(self._ranges.covered(node.name).max()) / 127
+        step = self._ranges.covered_by(node.name, values) / 127
         steps = np.clip(np.rint(values / step), -128, 127).astype(np.int8)
-        self.operations.append(Lookup(name=output.name, tensor=source.name, table=steps))
-        self._made(node.name, output, np.full(output.channels, step))
+        rows = steps[:1] if (steps == steps[0]).all() else steps
+        layer = Table(name=output.name, input=source.spec, output=output, table=rows)
+        self._append(node.name, layer, np.full(output.channels, step))
 
     def float(self, node: FloatNode) -> None:
         self._copy(node.name, node.binding)
+
+    def _copy_all(self, node: TableNode) -> None:
+        """Keep the calls of a function as they were, on the float form of its input."""
+        renamed = {node.input: self.float_form(node.input)}
+        last = len(node.bindings) - 1
+        for index, binding in enumerate(node.bindings):
+            name = node.name if index == last else f"{node.name}__step{index}"
+            self.operations.append(Copied(name=name, binding=binding, renamed=dict(renamed)))
+            renamed[binding.name] = name
+        self._floats[node.name] = node.name
 
     def _copy(self, name: str, binding: Binding) -> None:
         """Keep a call unchanged, on the float forms of its inputs."""
@@ -336,23 +326,15 @@ class _Lowering:
         self._floats[name] = name
 
 
-TABLE_FUNCTIONS: dict[str, Callable[[Float], Float]] = {
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "tanh": np.tanh,
-    "exp": np.exp,
-    "nn.silu": lambda x: x / (1 + np.exp(-x)),
-}
-
-
 _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     ConvNode: _Lowering.conv,
     SumNode: _Lowering.sum,
+    ProductNode: _Lowering.product,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,
     ConcatNode: _Lowering.concat,
-    SelectNode: _Lowering.select,
-    SliceNode: _Lowering.slice,
+    PickNode: _Lowering.pick,
     MoveNode: _Lowering.move,
     TableNode: _Lowering.table,
     FloatNode: _Lowering.float,

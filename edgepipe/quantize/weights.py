@@ -19,6 +19,7 @@ Int8Array = NDArray[np.int8]
 
 MAX_SHIFT = 15  # the longest right shift in one VTA instruction
 FAR_SHIFT = 22  # two instructions, for channels whose weights would otherwise vanish
+MAX_PRODUCT_SHIFT = 20  # products run on ARM, where a shift of any length is one instruction
 COARSE = 16  # a channel whose largest weight is below this counts as vanishing
 MANTISSA = 127
 MAX_FACTOR_SHIFT = 16

@@ -62,9 +62,8 @@ class WriteRelax:
                 )
             case integers.Lookup():
                 normal_forms.write_table(builder, name, operation.tensor, operation.table)
-            case integers.ChannelSlice():
-                cut = ([1], [operation.begin], [operation.end])
-                builder.emit(name, "strided_slice", operation.tensor, *cut)
+            case integers.ChannelPick():
+                normal_forms.write_pick(builder, name, operation.tensor, operation.channels)
             case integers.Reshape():
                 builder.emit(name, "reshape", operation.tensor, operation.shape)
             case integers.Copied():

@@ -11,7 +11,18 @@ from compiler_support import STOCK, conv, epilogue, tensor
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer, compile_program
 from vta_stages.errors import LayerError
-from vta_stages.layers.records import Concat, Conv, Layer, MaxPool, Resize, Sum, Term
+from vta_stages.layers.records import (
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Pick,
+    Product,
+    Resize,
+    Sum,
+    Table,
+    Term,
+)
 
 RNG = np.random.default_rng(0)
 X = tensor("x", 16, 8, 8)
@@ -48,6 +59,82 @@ def test_the_hint_is_another_placement() -> None:
         check_layer(STOCK, conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64))
     error = caught.value
     assert (error.hint, error.option, error.value) == ("place it on arm", "placement", "big=arm")
+
+
+ONES = np.ones(16, np.int32)
+ENTRIES = np.zeros((1, 256), np.int8)
+ON_ARM: dict[str, Layer] = {
+    "t: values are looked up in a table, which the accelerator does not have": Table(
+        name="t", input=X, output=tensor("t", 16, 8, 8), table=ENTRIES
+    ),
+    "p: multiplies two tensors; the accelerator multiplies only by constants": Product(
+        name="p",
+        first=X,
+        second=tensor("gate", 16, 1, 1),
+        output=tensor("p", 16, 8, 8),
+        factor=ONES,
+        epilogue=epilogue(RNG, 16),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", ON_ARM)
+def test_what_the_accelerator_cannot_compute_belongs_on_arm(message: str) -> None:
+    error = refusal(ON_ARM[message])
+    assert str(error) == message
+    assert (error.hint, error.option) == ("place it on arm", "placement")
+    assert error.value == f"{ON_ARM[message].name}=arm"
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (
+            Table(
+                name="t", input=X, output=tensor("t", 8, 8, 8), table=np.zeros((1, 256), np.int8)
+            ),
+            "t: shape of the output is (8, 8, 8), expected (16, 8, 8)",
+        ),
+        (
+            Table(
+                name="t", input=X, output=tensor("t", 16, 8, 8), table=np.zeros((3, 256), np.int8)
+            ),
+            "t: shape of the table is (3, 256), expected (16, 256)",
+        ),
+        (
+            Product(
+                name="p",
+                first=X,
+                second=tensor("gate", 16, 4, 1),
+                output=tensor("p", 16, 8, 8),
+                factor=ONES,
+                epilogue=epilogue(RNG, 16),
+            ),
+            "p: shape of gate is (16, 4, 1), expected (16, 8, 1)",
+        ),
+        (
+            Product(
+                name="p",
+                first=X,
+                second=X,
+                output=tensor("p", 16, 8, 8),
+                factor=ONES[:3],
+                epilogue=epilogue(RNG, 16),
+            ),
+            "p: shape of the factor is (3,), expected (16,)",
+        ),
+        (
+            Pick(name="s", input=X, output=tensor("s", 2, 8, 8), channels=(3, 16)),
+            "s: channel is 16, expected 0 to 15",
+        ),
+        (
+            Pick(name="s", input=X, output=tensor("s", 2, 8, 8), channels=(3,)),
+            "s: number of channels is 1, expected 2",
+        ),
+    ],
+)
+def test_layers_for_arm_whose_parts_do_not_fit(layer: Layer, message: str) -> None:
+    assert refused(layer) == message
 
 
 def test_a_factor_with_too_many_bits() -> None:

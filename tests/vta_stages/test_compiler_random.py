@@ -13,6 +13,7 @@ from vta_stages.layers.records import (
     Concat,
     Conv,
     MaxPool,
+    Pick,
     Resize,
     Sum,
     Term,
@@ -237,3 +238,21 @@ def test_concats(accelerator, seed, height, width, channels):
     parts = tuple(tensor(f"x{i}", c, height, width) for i, c in enumerate(channels))
     layer = Concat(name="concat", inputs=parts, output=tensor("y", sum(channels), height, width))
     check_program(accelerator, [layer], [part.name for part in parts], ["y"], seed)
+
+
+@each_accelerator
+@given(
+    seed=SEEDS, height=EXTENTS, width=EXTENTS, channels=CHANNELS | st.just(64), data=st.data()
+)  # fmt: skip
+@SMALL
+def test_picks(accelerator, seed, height, width, channels, data):
+    any_order = st.lists(st.integers(0, channels - 1), min_size=1, max_size=70)
+    neighbours = st.builds(
+        lambda begin, count: list(range(begin, min(begin + count, channels))),
+        st.integers(0, channels - 1),
+        st.integers(1, 70),
+    )
+    picked = tuple(data.draw(any_order | neighbours))
+    x = tensor("x", channels, height, width)
+    layer = Pick(name="p", input=x, output=tensor("y", len(picked), height, width), channels=picked)
+    check_program(accelerator, [layer], ["x"], ["y"], seed)

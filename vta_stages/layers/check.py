@@ -15,8 +15,11 @@ from vta_stages.layers.records import (
     Epilogue,
     Layer,
     MaxPool,
+    Pick,
+    Product,
     Resize,
     Sum,
+    Table,
     TensorSpec,
     Term,
     TransposedConv,
@@ -237,3 +240,36 @@ def _concat(layer: Concat) -> None:
         _expect(layer, f"picture of {part.name}", (part.height, part.width), picture)
     total = sum(part.channels for part in layer.inputs)
     _expect(layer, "output channels", layer.output.channels, total)
+
+
+@check_consistent.register
+def _table(layer: Table) -> None:
+    _check_tensor(layer, layer.input)
+    _expect(layer, "shape of the output", _shape(layer.output), _shape(layer.input))
+    rows = 1 if layer.table.shape[0] == 1 else layer.output.channels
+    _expect(layer, "shape of the table", layer.table.shape, (rows, 256))
+
+
+@check_consistent.register
+def _product(layer: Product) -> None:
+    _check_tensor(layer, layer.output)
+    for tensor in (layer.first, layer.second):
+        wanted = tuple(
+            made if had != 1 else 1
+            for had, made in zip(_shape(tensor), _shape(layer.output), strict=True)
+        )
+        _expect(layer, f"shape of {tensor.name}", _shape(tensor), wanted)
+    _expect(layer, "shape of the factor", layer.factor.shape, (layer.output.channels,))
+    _check_terms(layer, layer.terms)
+    _check_epilogue(layer, layer.epilogue)
+
+
+@check_consistent.register
+def _pick(layer: Pick) -> None:
+    _check_tensor(layer, layer.input)
+    _check_tensor(layer, layer.output)
+    picture = (layer.input.height, layer.input.width)
+    _expect(layer, "output picture", (layer.output.height, layer.output.width), picture)
+    _expect(layer, "number of channels", len(layer.channels), layer.output.channels)
+    for channel in (min(layer.channels), max(layer.channels)):
+        _expect_range(layer, "channel", channel, 0, layer.input.channels - 1)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
-from vta_stages.layers.records import Concat, Conv, MaxPool, Resize, Sum, TensorSpec
+from vta_stages.layers.records import (
+    Concat,
+    Conv,
+    MaxPool,
+    Pick,
+    Product,
+    Resize,
+    Sum,
+    Table,
+    TensorSpec,
+)
 
 
 def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
@@ -14,8 +24,10 @@ def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
         return list(layer.inputs)
     if isinstance(layer, Sum):
         return [term.tensor for term in layer.terms]
-    if isinstance(layer, MaxPool | Resize):
+    if isinstance(layer, MaxPool | Resize | Table | Pick):
         return [layer.input]
+    if isinstance(layer, Product):
+        return [layer.first, layer.second, *(term.tensor for term in layer.terms)]
     read = [layer.input, *(term.tensor for term in layer.terms)]
     if isinstance(layer, Conv):
         read += [projection.tensor for projection in layer.projections]

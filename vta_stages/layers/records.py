@@ -176,4 +176,44 @@ class Concat:
     output: TensorSpec
 
 
-Layer = Conv | TransposedConv | Sum | MaxPool | Resize | Concat
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """``table[c, x + 128]`` at every int8 value ``x`` of channel ``c``.
+
+    ``table`` is int8[channels, 256], or int8[1, 256] for all channels. Only ARM cores run it.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    table: Int8Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """``first * second * factor``, element by element, plus the terms; then the epilogue.
+
+    The two tensors are broadcast: each of their extents is the output's or 1. ``factor`` is
+    int32[channels]. Only ARM cores run it.
+    """
+
+    name: str
+    first: TensorSpec
+    second: TensorSpec
+    output: TensorSpec
+    factor: Int32Array
+    epilogue: Epilogue
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """Channel ``channels[c]`` of the input as channel c, for each of the output."""
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    channels: tuple[int, ...]
+
+
+Layer = Conv | TransposedConv | Sum | MaxPool | Resize | Concat | Table | Product | Pick

@@ -23,8 +23,11 @@ from vta_stages.layers.records import (
     Layer,
     LeakySum,
     MaxPool,
+    Pick,
+    Product,
     Resize,
     Sum,
+    Table,
     Term,
     TransposedConv,
 )
@@ -174,3 +177,24 @@ def _resize(layer: Resize, tensors: Tensors) -> Int8Array:
 @run_layer.register
 def _concat(layer: Concat, tensors: Tensors) -> Int8Array:
     return np.concatenate([tensors[part.name] for part in layer.inputs])
+
+
+@run_layer.register
+def _table(layer: Table, tensors: Tensors) -> Int8Array:
+    picture = tensors[layer.input.name]
+    rows = np.broadcast_to(layer.table, (picture.shape[0], 256))
+    index = picture.reshape(picture.shape[0], -1).astype(np.intp) + 128
+    looked_up: Int8Array = np.take_along_axis(rows, index, axis=1)
+    return looked_up.reshape(picture.shape)
+
+
+@run_layer.register
+def _product(layer: Product, tensors: Tensors) -> Int8Array:
+    first, second = (tensors[t.name].astype(np.int64) for t in (layer.first, layer.second))
+    acc = _wrap(first * second * _per_channel(layer.factor))
+    return apply_epilogue(layer.epilogue, _add_terms(acc, layer.terms, tensors))
+
+
+@run_layer.register
+def _pick(layer: Pick, tensors: Tensors) -> Int8Array:
+    return tensors[layer.input.name][list(layer.channels)]

@@ -22,8 +22,11 @@ from vta_stages.layers.records import (
     Int8Array,
     Int32Array,
     MaxPool,
+    Pick,
+    Product,
     Resize,
     Sum,
+    Table,
     TensorSpec,
     TransposedConv,
 )
@@ -219,7 +222,6 @@ def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
     """
     block = accelerator.block_in
     builder = EpilogueBuilder(accelerator, layer.output.channels)
-    rows, cols = identity_axis(layer.output.height), identity_axis(layer.output.width)
     co_blocks = channel_blocks(accelerator, layer.output.channels)
     sources: list[Source] = []
     offset = 0
@@ -232,20 +234,63 @@ def _concat(layer: Concat, accelerator: Accelerator) -> Kernel:
         ci = np.arange(part.channels)
         co = ci + offset
         weights[co // block, ci // block - first[co // block], 0, co % block, ci % block] = 1
-        sources.append(
-            Source(
-                tensor=part,
-                rows=rows,
-                cols=cols,
-                weights=weights,
-                weight_of_tap=np.zeros(1, np.int64),
-                diagonal=False,
-                ci_first=first,
-            )
-        )
+        sources.append(_moved_lanes(part, weights, first))
         offset += part.channels
     steps: list[Step] = [Accumulate(index) for index in range(len(sources))]
     return _finish(layer, accelerator, sources, steps, builder)
+
+
+@lower.register
+def _pick(layer: Pick, accelerator: Accelerator) -> Kernel:
+    """Move lanes with weights of 0 and 1: each output block reads the blocks of its channels."""
+    block = accelerator.block_in
+    ci = np.array(layer.channels)
+    co = np.arange(len(ci))
+    read = [np.unique(ci[co // block == c] // block) for c in range(int(co[-1]) // block + 1)]
+    sources: list[Source] = []
+    for turn in range(max(map(len, read))):
+        # An output block that reads fewer blocks than others adds zeros of its last one.
+        first = np.array([blocks[min(turn, len(blocks) - 1)] for blocks in read])
+        own = np.array([turn < len(blocks) for blocks in read])
+        taken = own[co // block] & (ci // block == first[co // block])
+        weights = np.zeros((len(read), 1, 1, block, block), np.int8)
+        weights[co[taken] // block, 0, 0, co[taken] % block, ci[taken] % block] = 1
+        sources.append(_moved_lanes(layer.input, weights, first))
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    steps: list[Step] = [Accumulate(index) for index in range(len(sources))]
+    return _finish(layer, accelerator, sources, steps, builder)
+
+
+def _moved_lanes(tensor: TensorSpec, weights: Int8Array, first: IndexArray) -> Source:
+    """Return every pixel of ``tensor``, its blocks from ``first`` on times ``weights``."""
+    return Source(
+        tensor=tensor,
+        rows=identity_axis(tensor.height),
+        cols=identity_axis(tensor.width),
+        weights=weights,
+        weight_of_tap=np.zeros(1, np.int64),
+        diagonal=False,
+        ci_first=first,
+    )
+
+
+@lower.register
+def _table(layer: Table, accelerator: Accelerator) -> Kernel:
+    raise _refusal(layer, "values are looked up in a table, which the accelerator does not have")
+
+
+@lower.register
+def _product(layer: Product, accelerator: Accelerator) -> Kernel:
+    raise _refusal(layer, "multiplies two tensors; the accelerator multiplies only by constants")
+
+
+def _refusal(layer: PlannedLayer, reason: str) -> LayerError:
+    return LayerError(
+        f"{layer.name}: {reason}",
+        hint="place it on arm",
+        option="placement",
+        value=f"{layer.name}=arm",
+    )
 
 
 def _finish(

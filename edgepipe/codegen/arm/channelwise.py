@@ -18,15 +18,14 @@ from edgepipe.codegen.arm.staging import Staging
 from edgepipe.codegen.arm.tensor_ir import (
     Expr,
     PrimFunc,
-    Schedule,
-    find_loops,
     result,
     schedule,
     share,
     te,
     tirx,
 )
-from vta_stages.layers.records import Conv, Int8Array, Int32Array, Resize
+from edgepipe.codegen.arm.vectors import share_outer, vectorise
+from vta_stages.layers.records import Conv, Int8Array, Int32Array, Pick, Resize
 
 _DEPTHWISE_TILE = 4
 
@@ -197,7 +196,7 @@ class SumKernel:
             lambda c, y, x: self.tail.apply(zero, params, c, y, x), "out"
         )
         sch = schedule([*params, out])
-        vectorise(sch, self.tail.output)
+        vectorise(sch, self.tail.output, self.tail.terms)
         return result(sch)
 
 
@@ -236,7 +235,7 @@ class ResizeKernel:
 
         out = self.output.compute(value, "out")
         sch = schedule([tensor, factors[0], firsts[0], factors[1], firsts[1], out])
-        vectorise(sch, self.output)
+        vectorise(sch, self.output, [self.input])
         return result(sch)
 
 
@@ -331,6 +330,44 @@ class CopyKernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PickKernel:
+    """Some channels of a picture: neighbours from ``begin`` on, or those of an argument."""
+
+    input: View
+    output: View
+    begin: int | None
+
+    stem = "pick"
+
+    def build(self, instructions: InstructionSet) -> PrimFunc:
+        """Return the scheduled kernel: (x, [channels int32[lanes]], output)."""
+        tensor = self.input.placeholder("x")
+        order = te.placeholder((self.output.lanes,), "int32", "channels")
+
+        def value(c: Expr, y: Expr, x: Expr) -> Expr:
+            channel = order[c] if self.begin is None else c + self.begin
+            found = tensor[self.input.layout.index(channel, y, x)]
+            if not self.output.is_padded:
+                return found
+            return tirx.if_then_else(c < self.output.channels, found, tirx.const(0, "int8"))
+
+        arguments = [tensor, order] if self.begin is None else [tensor]
+        sch = schedule([*arguments, self.output.compute(value, "out")])
+        share_outer(sch, self.output)
+        return result(sch)
+
+
+def pick(layer: Pick, source: View, output: View) -> tuple[PickKernel, tuple[Int32Array, ...]]:
+    """Return the kernel, and its channels, int32[lanes], unless they are neighbours."""
+    begin = layer.channels[0]
+    if layer.channels == tuple(range(begin, begin + len(layer.channels))):
+        return PickKernel(input=source, output=output, begin=begin), ()
+    order = np.zeros(output.lanes, np.int32)
+    order[: len(layer.channels)] = layer.channels
+    return PickKernel(input=source, output=output, begin=None), (order,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableKernel:
     """A camera frame through its input table, for an input that is not read by a convolution."""
 
@@ -352,17 +389,3 @@ class TableKernel:
         sch = schedule([tensor, table, self.output.compute(value, "out")])
         share_outer(sch, self.output)
         return result(sch)
-
-
-def vectorise(sch: Schedule, output: View) -> None:
-    """Schedule a kernel that is one element-wise block: rows, pixels, channel vectors."""
-    outer, y, x, lanes = output.split_loops(sch, "out")
-    sch.reorder(y, x, *outer, lanes)
-    share(sch, [y], math.prod(output.shape))
-    sch.vectorize(lanes)
-
-
-def share_outer(sch: Schedule, output: View) -> None:
-    """Let cores share rows, planes or rows of blocks, which are the outer half of the loops."""
-    loops = find_loops(sch, "out")
-    share(sch, loops[: len(loops) // 2], math.prod(output.shape))

@@ -1,4 +1,4 @@
-"""The tail of every accumulating kernel: residual terms, bias, leaky, shift, clip, int8."""
+"""The tail of every accumulating kernel: residual terms, bias, leaky, shift, clip, int8, table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgepipe.codegen.arm.layouts import View
+from edgepipe.codegen.arm.lookup import Lookup, table_constant
 from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, te, tirx
-from vta_stages.layers.records import Epilogue, Int32Array, LeakySum, Term
+from vta_stages.layers.records import Epilogue, Int8Array, Int32Array, LeakySum, Table, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Tail:
     """The structure of an epilogue. Its numbers are kernel arguments, int32[lanes].
 
     ``terms`` are the residual pictures. ``steps`` are those of
-    :class:`vta_stages.layers.records.Leaky`, or None.
+    :class:`vta_stages.layers.records.Leaky`, or None. ``lookup`` is a table that follows, or None.
     """
 
     output: View
@@ -25,12 +26,24 @@ class Tail:
     low: int
     high: int
     steps: tuple[tuple[int, LeakySum], ...] | None
+    lookup: Lookup | None = None
 
     @classmethod
-    def of(cls, epilogue: Epilogue, terms: tuple[View, ...], output: View) -> Tail:
-        """Return the structure of ``epilogue`` with pictures ``terms`` and ``output``."""
-        steps = epilogue.leaky.steps if epilogue.leaky else None
-        return cls(output=output, terms=terms, low=epilogue.low, high=epilogue.high, steps=steps)
+    def of(
+        cls, epilogue: Epilogue, terms: tuple[View, ...], output: View, table: Table | None = None
+    ) -> Tail:
+        """Return the structure of ``epilogue`` with pictures ``terms`` and ``output``.
+
+        A ``table`` follows it if there is one.
+        """
+        return cls(
+            output=output,
+            terms=terms,
+            low=epilogue.low,
+            high=epilogue.high,
+            steps=epilogue.leaky.steps if epilogue.leaky else None,
+            lookup=Lookup.of(table, output) if table else None,
+        )
 
     def placeholders(self) -> list[Tensor]:
         """Return the parameters in the order of :func:`tail_constants`: terms come in pairs."""
@@ -39,7 +52,8 @@ class Tail:
         for i, view in enumerate(self.terms):
             found += [view.placeholder(f"term{i}"), te.placeholder(vector, "int32", f"factor{i}")]
         names = ["bias", "shift"] if self.steps is None else ["bias", "offset", "shift"]
-        return found + [te.placeholder(vector, "int32", name) for name in names]
+        found += [te.placeholder(vector, "int32", name) for name in names]
+        return found + ([self.lookup.placeholder()] if self.lookup else [])
 
     def apply(self, acc: Expr, params: Sequence[Tensor], c: Expr, y: Expr, x: Expr) -> Expr:
         """Return the int8 output of accumulator ``acc`` at (c, y, x); padding lanes give zero."""
@@ -50,6 +64,7 @@ class Tail:
                 acc
                 + view.read(tensor, c, y, x, lanes=self.output.lanes).astype("int32") * factor[c]
             )
+        table = params.pop() if self.lookup else None
         bias, shift = params[0], params[-1]
         value = acc + bias[c]
         if self.steps is not None:
@@ -63,20 +78,28 @@ class Tail:
             value = tirx.max(value, slope)
         value = tirx.shift_right(value, shift[c])
         value = tirx.min(tirx.max(value, self.low), self.high).astype("int8")
+        if self.lookup:
+            return self.lookup.apply(value, table, c)
         if self.output.is_padded and not self.low <= 0 <= self.high:
             value = tirx.Select(c < self.output.channels, value, tirx.const(0, "int8"))
         return value
 
 
-def tail_constants(epilogue: Epilogue, terms: Sequence[Term], lanes: int) -> list[str | Int32Array]:
-    """Return the arguments for :meth:`Tail.placeholders`: tensor names and int32[lanes] arrays."""
-    found: list[str | Int32Array] = []
+def tail_constants(
+    epilogue: Epilogue, terms: Sequence[Term], lanes: int, table: Table | None = None
+) -> list[str | Int32Array | Int8Array]:
+    """Return the arguments for :meth:`Tail.placeholders`.
+
+    They are tensor names and int32[lanes] arrays, and int8 of the table.
+    """
+    found: list[str | Int32Array | Int8Array] = []
     for term in terms:
         found += [term.tensor.name, padded(term.factor, lanes)]
     found.append(padded(epilogue.bias, lanes))
     if epilogue.leaky is not None:
         found.append(padded(epilogue.leaky.offset, lanes))
-    return [*found, padded(epilogue.shift, lanes)]
+    found.append(padded(epilogue.shift, lanes))
+    return [*found, table_constant(table, lanes)] if table else found
 
 
 def padded(values: Int32Array, lanes: int) -> Int32Array:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from edgepipe.codegen.arm.tensor_ir import Expr, PrimFunc, TensorIntrin
+from edgepipe.codegen.arm.tensor_ir import Expr, LookUp, PrimFunc, TensorIntrin
 from edgepipe.codegen.arm.tensor_ir import script as T  # noqa: N812 - TVMScript's name for it
 
 
@@ -71,6 +71,11 @@ class InstructionSet(Protocol):
     @property
     def tile_lanes(self) -> Mapping[int, int]:
         """How many int32 sums fit the registers, for a step of that many lanes."""
+        ...
+
+    @property
+    def look_up(self) -> LookUp | None:
+        """How it looks vectors of bytes up in 256 entries; None: one by one."""
         ...
 
     def can_double(self, *, has_lowest_weight: bool) -> bool:

@@ -67,7 +67,9 @@ def compile_kernels(
     }
     with scratch.folder("kernels") as folder:
         built = folder / "kernels.o"
-        scratch_bytes = compile_object(functions, dict(variant.target), built)
+        scratch_bytes = compile_object(
+            functions, dict(variant.target), built, variant.instructions.look_up
+        )
         return CompiledKernels(_link(built, arch), scratch_bytes)
 
 

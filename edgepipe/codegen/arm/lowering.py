@@ -15,6 +15,7 @@ from edgepipe.codegen.arm.channelwise import (
     TableKernel,
     depthwise,
     is_depthwise,
+    pick,
     resize,
 )
 from edgepipe.codegen.arm.convolution import convolution, sum_weights
@@ -22,7 +23,9 @@ from edgepipe.codegen.arm.epilogue import Tail, tail_constants
 from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
 from edgepipe.codegen.arm.kernels import Kernel
 from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
+from edgepipe.codegen.arm.lookup import Lookup, LookupKernel, table_constant
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
+from edgepipe.codegen.arm.product import product
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operators import Operator, input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
@@ -34,12 +37,36 @@ def _has_projections(layer: records.Layer | None) -> bool:
     return isinstance(layer, records.Conv) and bool(layer.projections)
 
 
+def _generic(operators: Sequence[Operator]) -> set[str]:
+    """Return the operators that TVM lowers; picks for these alone are among them."""
+    found = {o.name for o in operators if o.layer is None and o.kind == "generic"}
+    found |= {o.name for o in operators if _has_projections(o.layer)}
+    for operator in reversed(operators):
+        readers = [o.name for o in operators if operator.output in o.inputs]
+        if isinstance(operator.layer, records.Pick) and readers and found.issuperset(readers):
+            found.add(operator.name)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """The place of a tensor; ``view`` is None for tensors that only generic operators can read."""
 
     operand: Operand
     view: View | None
+
+
+_Accumulating = records.Conv | records.TransposedConv | records.Sum | records.Product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """The end of a kernel: its tail with arguments, the tensor ``made``, and where that lies."""
+
+    made: str
+    tail: Tail
+    args: tuple[Operand, ...]
+    target: Operand
 
 
 @dataclass(slots=True)
@@ -57,14 +84,16 @@ class Lowering:
     _placed: dict[str, list[Placed]] = field(default_factory=dict)
     _outputs: dict[str, Placed] = field(default_factory=dict)
     _tables: dict[str, tuple[str, records.Int8Array]] = field(default_factory=dict)
+    _ended: set[str] = field(default_factory=set)
     _shapes: dict[str, Tensor] = field(default_factory=dict)
 
     def run(self) -> None:
         """Lower everything; raises CodegenError that names an operator that cannot be lowered."""
         self._declare()
         run: list[Operator] = []
+        generic = _generic(self.operators)
         for operator in self.operators:
-            if operator.kind == "generic" or _has_projections(operator.layer):
+            if operator.name in generic:
                 run.append(operator)
                 continue
             self._lower_generic(run)
@@ -209,15 +238,31 @@ class Lowering:
         operand, view = self._picture(name)
         return [operand], view, False
 
-    def _tail(
-        self, epilogue: records.Epilogue, terms: Sequence[records.Term], output: View
-    ) -> tuple[Tail, list[Operand]]:
+    def _end(self, layer: _Accumulating) -> _End:
+        """Return the end of a layer's kernel, and where it writes.
+
+        If a table alone reads the layer, the kernel ends with the table.
+        """
+        epilogue, terms = layer.epilogue, layer.terms
+        table = self._table_after(layer.output.name)
+        made = table.output if table else layer.output
+        target, view = self._target(made)
         views = tuple(self._picture(term.tensor.name)[1] for term in terms)
-        args = [
+        args = tuple(
             self._picture(argument)[0] if isinstance(argument, str) else self._constant(argument)
-            for argument in tail_constants(epilogue, terms, output.lanes)
-        ]
-        return Tail.of(epilogue, views, output), args
+            for argument in tail_constants(epilogue, terms, view.lanes, table)
+        )
+        if table:
+            self._ended.add(table.name)
+        tail = Tail.of(epilogue, views, view, table)
+        return _End(made=made.name, tail=tail, args=args, target=target)
+
+    def _table_after(self, name: str) -> records.Table | None:
+        """Return the table that alone reads a tensor inside the stage, if there is one."""
+        readers = [o.layer for o in self.operators if name in o.inputs]
+        if len(readers) == 1 and isinstance(readers[0], records.Table):
+            return readers[0] if name not in self._outputs else None
+        return None
 
     def _constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Operand:
         return self.plan.add_constant(array)
@@ -225,24 +270,47 @@ class Lowering:
     def lower_conv(self, layer: records.Conv | records.TransposedConv) -> None:
         """Add the kernel of a convolution: depthwise, or with runs of taps."""
         sources, view, is_camera = self._source(layer.input.name)
-        target, target_view = self._target(layer.output)
-        tail, tail_args = self._tail(layer.epilogue, layer.terms, target_view)
+        end = self._end(layer)
         kernel: Kernel
         if isinstance(layer, records.Conv) and is_depthwise(layer):
-            kernel, weights = depthwise(layer, view, tail, is_camera=is_camera)
+            kernel, weights = depthwise(layer, view, end.tail, is_camera=is_camera)
             constants = [self._constant(weights)]
         else:
-            kernel, weights = convolution(layer, view, tail, is_camera=is_camera)
+            kernel, weights = convolution(layer, view, end.tail, is_camera=is_camera)
             constants = [self._constant(weights), self._constant(sum_weights(weights))]
-        self._call(layer.name, kernel, [*sources, *constants, *tail_args, target])
-        self._finish(layer.output.name, target, target_view)
+        self._call_to_end(layer.name, kernel, [*sources, *constants], end)
 
     def lower_sum(self, layer: records.Sum) -> None:
         """Add the kernel of a sum of pictures."""
+        end = self._end(layer)
+        self._call_to_end(layer.name, SumKernel(tail=end.tail), [], end)
+
+    def lower_product(self, layer: records.Product) -> None:
+        """Add the kernel of a product of two pictures."""
+        (first, first_view), (second, second_view) = (
+            self._picture(spec.name) for spec in (layer.first, layer.second)
+        )
+        end = self._end(layer)
+        kernel, factor = product(layer, first_view, second_view, end.tail)
+        self._call_to_end(layer.name, kernel, [first, second, self._constant(factor)], end)
+
+    def lower_table(self, layer: records.Table) -> None:
+        """Add the kernel of a table, unless the kernel before it ends with the table."""
+        if layer.name in self._ended:
+            return
+        source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
-        tail, args = self._tail(layer.epilogue, layer.terms, target_view)
-        self._call(layer.name, SumKernel(tail=tail), [*args, target])
+        kernel = LookupKernel(input=view, lookup=Lookup.of(layer, target_view))
+        table = self._constant(table_constant(layer, target_view.lanes))
+        self._call(layer.name, kernel, [source, table, target])
         self._finish(layer.output.name, target, target_view)
+
+    def _call_to_end(
+        self, operator: str, kernel: Kernel, args: Sequence[Operand], end: _End
+    ) -> None:
+        """Add the call of a kernel that ends with ``end``; ``args`` are those before the tail's."""
+        self._call(operator, kernel, [*args, *end.args, end.target])
+        self._finish(end.made, end.target, end.tail.output)
 
     def lower_max_pool(self, layer: records.MaxPool) -> None:
         """Add the kernel of a max pool."""
@@ -265,6 +333,14 @@ class Lowering:
         kernel, constants = resize(layer, view, target_view)
         args = [source, *(self.plan.add_constant(c) for c in constants), target]
         self._call(layer.name, kernel, args)
+        self._finish(layer.output.name, target, target_view)
+
+    def lower_pick(self, layer: records.Pick) -> None:
+        """Add the kernel that copies channels out of a picture."""
+        source, view = self._picture(layer.input.name)
+        target, target_view = self._target(layer.output)
+        kernel, order = pick(layer, view, target_view)
+        self._call(layer.name, kernel, [source, *map(self._constant, order), target])
         self._finish(layer.output.name, target, target_view)
 
     def lower_concat(self, layer: records.Concat) -> None:
@@ -309,6 +385,9 @@ _LOWER: dict[type[records.Layer], Callable[[Lowering, records.Layer], None]] = {
     records.Conv: Lowering.lower_conv,  # type: ignore[dict-item]
     records.TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
     records.Sum: Lowering.lower_sum,  # type: ignore[dict-item]
+    records.Product: Lowering.lower_product,  # type: ignore[dict-item]
+    records.Table: Lowering.lower_table,  # type: ignore[dict-item]
+    records.Pick: Lowering.lower_pick,  # type: ignore[dict-item]
     records.MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]
     records.Resize: Lowering.lower_resize,  # type: ignore[dict-item]
     records.Concat: Lowering.lower_concat,  # type: ignore[dict-item]

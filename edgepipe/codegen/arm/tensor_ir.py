@@ -7,7 +7,7 @@ move again, only this file changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ LEAST_SHARED = 1 << 16
 # The most that an iteration of a shared loop may allocate; cpp_runtime/src/stage/kernel_library.cc
 # reserves as much for each thread. A tile of sums that TVM does not put on the stack needs half.
 LOOP_SCRATCH_BYTES = 4096
+TABLE_ENTRIES = 256
+_PIPELINE = "edgepipe"
+
+LookUp = Callable[[Sequence[Expr], Expr, str], Expr]
+"""Writes ``table[index]``: 16 vectors int8x16 of the table, the index as int8xN, and ``int8xN``."""
 
 
 def schedule(arguments: list[Tensor]) -> Schedule:
@@ -59,19 +64,24 @@ def share(sch: Schedule, loops: list[Loop], operations: int) -> None:
 
 
 def compile_object(
-    functions: Mapping[str, PrimFunc], target: Mapping[str, str | tuple[str, ...]], path: Path
+    functions: Mapping[str, PrimFunc],
+    target: Mapping[str, str | tuple[str, ...]],
+    path: Path,
+    look_up: LookUp | None = None,
 ) -> int:
     """Write ``functions`` as an object file; return the most scratch memory that one requests.
 
-    Functions are exported under TVM-FFI's names, ``__tvm_ffi_<name>``. Raises CodegenError
-    for a shared loop that allocates more than LOOP_SCRATCH_BYTES.
+    Functions are exported under TVM-FFI's names, ``__tvm_ffi_<name>``. ``look_up`` writes table
+    look-ups in vector instructions of the target; without it, elements are loaded one by one.
+    Raises CodegenError for a shared loop that allocates more than LOOP_SCRATCH_BYTES.
     """
     chosen = tvm.target.Target(
         {k: list(v) if isinstance(v, tuple) else v for k, v in target.items()}
     )
     meter = _ScratchMeter()
     with tvm.transform.PassContext(instruments=[meter]):
-        executable = tvm.compile(tvm.IRModule(dict(functions)), target=chosen)
+        module = tvm.IRModule(dict(functions))
+        executable = tvm.compile(module, target=chosen, tir_pipeline=_pipeline(look_up))
     if meter.most_loop_bytes > LOOP_SCRATCH_BYTES:
         raise CodegenError(
             f"kernels: a loop that cores share allocates {meter.most_loop_bytes} bytes, "
@@ -80,6 +90,38 @@ def compile_object(
         )
     executable.mod.write_to_file(str(path), "o")
     return meter.most_bytes
+
+
+def _pipeline(look_up: LookUp | None) -> str:
+    """Return the name of TVM's passes, with one behind them that vectorises look-ups."""
+    if look_up is None:
+        return "default"
+
+    def rewrite(load: Any) -> Any:
+        index = load.indices[0]
+        dtype = str(load.ty)
+        is_vector = dtype in ("int8x8", "int8x16") and isinstance(index, tirx.Cast)
+        if not is_vector or str(index.value.ty) != f"u{dtype}":
+            return load
+        if [int(extent) for extent in load.source.shape] != [TABLE_ENTRIES]:
+            return load
+        lanes = tirx.reinterpret(dtype, index.value)
+        registers = [
+            tirx.BufferLoad(load.source, [tirx.Ramp(tirx.const(first, "int32"), 1, 16)])
+            for first in range(0, TABLE_ENTRIES, 16)
+        ]
+        return look_up(registers, lanes, dtype)
+
+    def vectorise(function: Any, _module: Any, _context: Any) -> Any:
+        return tvm_ffi.structural_map(function, (tvm.ir.TensorLoad, rewrite))
+
+    def passes() -> Any:
+        first, *finalizers = tirx.get_tir_pipeline("default")
+        last = tirx.transform.prim_func_pass(vectorise, opt_level=0, name="edgepipe.look_ups")
+        return tvm.transform.Sequential([first, last]), *finalizers
+
+    tirx.register_tir_pipeline(_PIPELINE, passes)
+    return _PIPELINE
 
 
 @tvm.instrument.pass_instrument

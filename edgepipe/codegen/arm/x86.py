@@ -22,6 +22,7 @@ class _Avx2:
 
     staged_dtype = depthwise_dtype = "int16"
     staged_zero = 0
+    look_up = None
 
     def can_double(self, *, has_lowest_weight: bool) -> bool:
         return False
@@ -67,6 +68,7 @@ class _Avx512Vnni:
     staged_dtype = "uint8"
     staged_zero = 128
     depthwise_dtype = "int16"
+    look_up = None
 
     def can_double(self, *, has_lowest_weight: bool) -> bool:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
 from vta_stages.layers import records
+from vta_stages.layers.inputs import layer_inputs
 
 CHANNELS = st.sampled_from([1, 3, 4, 8, 10, 16, 20, 24, 33])
 
@@ -22,13 +24,13 @@ def spec(name, channels, height, width):
 
 
 def module_of(layers, inputs):
-    """Return a module that feeds ``inputs`` (records) to ``layers``; all layers are outputs."""
+    """Return a module that feeds ``inputs`` (records) to ``layers``; the last one is the output."""
     builder = ModuleBuilder()
     for tensor in inputs:
         builder.param(tensor.name, (1, tensor.channels, tensor.height, tensor.width), "int8")
     for layer in layers:
         write_layer(builder, layer)
-    return builder.finish([layer.name for layer in layers])
+    return builder.finish([layers[-1].name])
 
 
 def random_inputs(module_inputs, rng):
@@ -257,12 +259,68 @@ def concats(draw):
     return records.Concat(name="y", inputs=inputs, output=spec("y", sum(parts), height, width))
 
 
-def inputs_of(layer):
-    """Return the records of the tensors that a layer reads, without duplicates."""
-    read = list(getattr(layer, "inputs", ()))
-    read += [layer.input] if hasattr(layer, "input") else []
-    read += [term.tensor for term in getattr(layer, "terms", ())]
-    return list({tensor.name: tensor for tensor in read}.values())
+@st.composite
+def picks(draw):
+    """Neighbouring channels, or some in any order."""
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    begin = draw(st.integers(0, channels - 1))
+    order = tuple(range(begin, draw(st.integers(begin + 1, channels))))
+    order = draw(st.permutations(order).map(tuple) | st.just(order))
+    return records.Pick(
+        name="y",
+        input=spec("x", channels, height, width),
+        output=spec("y", len(order), height, width),
+        channels=order,
+    )
+
+
+@st.composite
+def looked_up(draw):
+    """A table alone, or the end of a convolution, sum or product."""
+    before = draw(st.sampled_from([None, convolutions(), transposed_convolutions(), sums()]))
+    layers = []
+    if before is not None:
+        first = draw(before)
+        layers.append(dataclasses.replace(first, name="t", output=renamed(first.output, "t")))
+    source = layers[0].output if layers else spec("x", draw(CHANNELS), draw(st.integers(1, 9)), 5)
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    rows = source.channels if draw(st.booleans()) else 1
+    table = rng.integers(-128, 128, (rows, 256)).astype(np.int8)
+    output = renamed(source, "y")
+    return [*layers, records.Table(name="y", input=source, output=output, table=table)]
+
+
+@st.composite
+def products(draw):
+    """Products with a picture, a vector of channels or a plane, and with terms."""
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    shapes = [(channels, height, width), (channels, 1, 1), (1, height, width), (channels, 1, width)]
+    first, second = draw(
+        st.sampled_from([(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (2, 1)]).map(
+            lambda pair: [shapes[i] for i in pair]
+        )
+    )
+    return records.Product(
+        name="y",
+        first=spec("a", *first),
+        second=spec("b", *second),
+        output=spec("y", channels, height, width),
+        factor=rng.integers(-127, 128, channels).astype(np.int32),
+        epilogue=draw(epilogues(channels)),
+        terms=draw(terms(channels, height, width)),
+    )
+
+
+def renamed(tensor, name):
+    return dataclasses.replace(tensor, name=name)
+
+
+def inputs_of(layers):
+    """Return the records of the tensors that layers read and none of them makes."""
+    made = {layer.output.name for layer in layers}
+    read = {tensor.name: tensor for layer in layers for tensor in layer_inputs(layer)}
+    return [tensor for name, tensor in read.items() if name not in made]
 
 
 LAYOUTS = st.sampled_from([None, None, Blocks(), Blocks(block=8), Blocks(batch=2, block=4)])

@@ -18,8 +18,11 @@ from vta_stages.layers.records import (
     Leaky,
     LeakySum,
     MaxPool,
+    Pick,
+    Product,
     Resize,
     Sum,
+    Table,
     Term,
     TransposedConv,
 )
@@ -103,10 +106,22 @@ def network(rng):
             cols=np.eye(6, dtype=np.int32).repeat(2, axis=0) * 4,
             shift=4,
         ),
+        Pick(
+            name="part",
+            input=spec("resized", 16, 10, 12),
+            output=spec("part", 13, 10, 12),
+            channels=tuple(range(3, 16)),
+        ),
+        Pick(
+            name="shuffled",
+            input=large,
+            output=spec("shuffled", 16, 10, 12),
+            channels=tuple(range(0, 16, 2)) + tuple(range(1, 16, 2)),
+        ),
         Concat(
             name="joined",
-            inputs=(wide, large, spec("resized", 16, 10, 12)),
-            output=spec("joined", 52, 10, 12),
+            inputs=(wide, spec("shuffled", 16, 10, 12), spec("part", 13, 10, 12)),
+            output=spec("joined", 49, 10, 12),
         ),
         Sum(
             name="total",
@@ -114,11 +129,32 @@ def network(rng):
             terms=(emphasis, Term(tensor=large, factor=np.full(16, 50, np.int32))),
             epilogue=epilogue(16),
         ),
+        Product(
+            name="product",
+            first=large,
+            second=spec("resized", 16, 10, 12),
+            output=spec("product", 16, 10, 12),
+            factor=rng.integers(-9, 9, 16).astype(np.int32),
+            epilogue=epilogue(16, leaky=True),
+            terms=(emphasis,),
+        ),
+        Table(
+            name="bent",
+            input=spec("product", 16, 10, 12),
+            output=spec("bent", 16, 10, 12),
+            table=rng.integers(-128, 128, (1, 256)).astype(np.int8),
+        ),
+        Table(
+            name="by_channel",
+            input=spec("bent", 16, 10, 12),
+            output=spec("by_channel", 16, 10, 12),
+            table=rng.integers(-128, 128, (16, 256)).astype(np.int8),
+        ),
     ):
         write_layer(builder, layer)
     builder.emit("float_total", "astype", "total", dtype="float32")
     builder.emit("head", "multiply", "float_total", np.float32(0.37))
-    return builder.finish(["joined", "total", "head"])
+    return builder.finish(["joined", "total", "head", "bent", "by_channel"])
 
 
 @pytest.mark.parametrize("threads", [1, 3], ids="{0} threads".format)
@@ -138,7 +174,7 @@ def test_every_operator_gives_the_same_bits_on_a_board(
     with ArmStage(folder) as stage:
         expected = stage.run({"frame": frame})
     reference = run_module(module, {"frame": frame})
-    for name in ("total", "head"):
+    for name in ("total", "head", "bent", "by_channel"):
         np.testing.assert_array_equal(expected[name], reference[name])
     found_there = run_emulated(architecture, folder, {"frame": frame}, expected, threads=threads)
     for name, found in found_there.items():

@@ -17,7 +17,9 @@ LAYERS = {
     "sum": arm_layers.sums(),
     "max_pool": arm_layers.max_pools(),
     "resize": arm_layers.resizes(),
-    "concat": arm_layers.concats(),
+    "concat": arm_layers.concats() | arm_layers.picks(),
+    "table": arm_layers.looked_up(),
+    "product": arm_layers.products(),
 }
 
 
@@ -34,12 +36,13 @@ def test_an_operator_gives_the_bits_of_stock_tvm(kind, variant, monkeypatch, tmp
     )
     @hypothesis.given(layer=LAYERS[kind], seed=st.integers(0, 1 << 30), data=st.data())
     def check(layer, seed, data):
-        inputs = arm_layers.inputs_of(layer)
+        layers = layer if isinstance(layer, list) else [layer]
+        inputs = arm_layers.inputs_of(layers)
         chosen = {t.name: data.draw(arm_layers.LAYOUTS, t.name) for t in inputs}
         output = data.draw(arm_layers.LAYOUTS, "output")
         arm_layers.assert_same_bits(
             tmp_path_factory.mktemp(kind),
-            [layer],
+            layers,
             inputs,
             seed,
             {name: layout for name, layout in chosen.items() if layout},

@@ -13,7 +13,16 @@ from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, run_module
-from vta_stages.layers.records import Conv, Epilogue, MaxPool, Projection, Sum, Term
+from vta_stages.layers.records import (
+    Conv,
+    Epilogue,
+    MaxPool,
+    Product,
+    Projection,
+    Sum,
+    Table,
+    Term,
+)
 
 RNG = np.random.default_rng(20)
 FRAME = RNG.integers(0, 256, (1, 21, 30, 3)).astype(np.uint8)
@@ -104,6 +113,36 @@ def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame
     expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["last"])
     expected[0, ..., 12:] = 0  # padding lanes
     np.testing.assert_array_equal(found["last"], expected)
+
+
+def bent(name, source):
+    """A table after a tensor of the first convolution's size."""
+    table = RNG.integers(-128, 128, (1, 256)).astype(np.int8)
+    picture = [spec(tensor, 20, 11, 15) for tensor in (source, name)]
+    return Table(name=name, input=picture[0], output=picture[1], table=table)
+
+
+def test_tables_end_the_kernels_before_them(frame_stage, tmp_path):
+    features, gated = spec("features", 20, 11, 15), spec("gated", 20, 11, 15)
+    gate = Product(
+        name="gated",
+        first=spec("active", 20, 11, 15),
+        second=spec("active", 20, 11, 15),
+        output=gated,
+        factor=np.full(20, 50, np.int32),
+        epilogue=epilogue(20),
+        terms=(Term(tensor=features, factor=np.full(20, 30, np.int32)),),
+    )
+    write_layer(frame_stage, first_convolution())
+    for layer in (bent("active", "features"), gate, bent("last", "gated"), bent("end", "last")):
+        write_layer(frame_stage, layer)
+    module = frame_stage.finish(["last", "end"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    # The product reads "features", too, and "last" is an output: their tables are kernels.
+    expected = ["convolution", "lookup", "product", "copy", "lookup", "copy"]
+    assert [c.split("_")[0] for c in calls(artifact)] == expected
+    for name, array in run_module(module, {"frame": FRAME}).items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_path):

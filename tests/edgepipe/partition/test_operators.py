@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from edgepipe.partition.operators import input_table, match_operators
 from edgepipe.quantize import normal_forms
 from edgepipe.quantize.leaky import leaky
-from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
+from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main, run_module
 from vta_stages.layers import records
+from vta_stages.layers.inputs import layer_inputs
+from vta_stages.layers.reference import run_layer
 
 
 def assert_equal(found: Any, expected: Any) -> None:
@@ -37,12 +39,8 @@ def assert_equal(found: Any, expected: Any) -> None:
 def module_of(layer: records.Layer) -> IRModule:
     """Return a stage module whose parameters are the layer's int8 inputs."""
     builder = ModuleBuilder()
-    specs = [layer.input] if hasattr(layer, "input") else list(getattr(layer, "inputs", ()))
-    specs += [added.tensor for added in getattr(layer, "projections", ())]
-    specs += [term.tensor for term in getattr(layer, "terms", ())]
-    for name in dict.fromkeys(spec.name for spec in specs):
-        spec = next(s for s in specs if s.name == name)
-        builder.param(name, (1, spec.channels, spec.height, spec.width), "int8")
+    for spec in {spec.name: spec for spec in layer_inputs(layer)}.values():
+        builder.param(spec.name, (1, spec.channels, spec.height, spec.width), "int8")
     return builder.finish([normal_forms.write_layer(builder, layer)])
 
 
@@ -146,6 +144,28 @@ OTHERS: dict[str, records.Layer] = {
         name="y", input=X, output=HALF, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)
     ),
     "resize": records.Resize(name="y", input=X, output=DOUBLE, rows=UP, cols=UP, shift=0),
+    "table": records.Table(
+        name="y",
+        input=X,
+        output=dataclasses.replace(X, name="y"),
+        table=np.arange(1024).reshape(4, 256).astype(np.int8),
+    ),
+    "pick": records.Pick(
+        name="y", input=X, output=dataclasses.replace(X, name="y", channels=3), channels=(2, 0, 3)
+    ),
+    "product": records.Product(
+        name="y",
+        first=X,
+        second=dataclasses.replace(X, name="g", height=1, width=1),
+        output=dataclasses.replace(X, name="y"),
+        factor=np.array([5, 6, 7, -8], np.int32),
+        epilogue=plain(4),
+        terms=(
+            records.Term(
+                tensor=dataclasses.replace(X, name="z"), factor=np.array([1, 2, 3, -4], np.int32)
+            ),
+        ),
+    ),
     "concat": records.Concat(
         name="y",
         inputs=(X, dataclasses.replace(X, name="z", channels=3)),
@@ -159,6 +179,30 @@ def test_other_records_read_back_equal(kind: str) -> None:
     (operator,) = match_operators(module_of(OTHERS[kind]))
     assert operator.kind == kind
     assert_equal(operator.layer, OTHERS[kind])
+
+
+def test_neighbouring_channels_read_back_equal() -> None:
+    neighbours = dataclasses.replace(OTHERS["pick"], channels=(1, 2, 3))  # type: ignore[call-arg]
+    (operator,) = match_operators(module_of(neighbours))
+    assert_equal(operator.layer, neighbours)
+
+
+def test_a_table_for_all_channels_reads_back_equal() -> None:
+    one = dataclasses.replace(OTHERS["table"], table=np.arange(256).reshape(1, 256).astype(np.int8))  # type: ignore[call-arg]
+    (operator,) = match_operators(module_of(one))
+    assert_equal(operator.layer, one)
+
+
+@pytest.mark.parametrize("kind", ["table", "product", "pick"])
+def test_the_normal_form_computes_what_the_record_means(kind: str) -> None:
+    layer, random = OTHERS[kind], np.random.default_rng(1)
+    inputs = {
+        t.name: random.integers(-128, 128, (1, t.channels, t.height, t.width)).astype(np.int8)
+        for t in layer_inputs(layer)
+    }
+    inputs["x"][0, :2, 0, :2] = [-128, 127]
+    expected = run_layer(layer, {name: array[0] for name, array in inputs.items()})
+    np.testing.assert_array_equal(run_module(module_of(layer), inputs)["y"][0], expected)
 
 
 def test_a_shifted_resize_and_a_one_term_sum_read_back_equal() -> None:
@@ -211,8 +255,8 @@ def test_a_chain_whose_inner_value_is_read_elsewhere_is_split() -> None:
 @given(st.permutations(["conv", *sorted(OTHERS)]), st.integers(0, 5))
 def test_every_binding_belongs_to_exactly_one_operator(kinds: list[str], seed: int) -> None:
     builder = ModuleBuilder()
-    for name, channels in (("x", 4), ("z", 4)):
-        builder.param(name, (1, channels, 6, 6), "int8")
+    for name, pixels in (("x", 6), ("z", 6), ("g", 1)):
+        builder.param(name, (1, 4, pixels, pixels), "int8")
     outputs = []
     for index, kind in enumerate(k for k in kinds if k not in ("conv", "concat")):
         layer = OTHERS[kind]

@@ -42,8 +42,7 @@ def test_what_stays_float_inside_a_network_is_named_with_its_cause(tmp_path: Pat
         "spread": "MaxPool: stays float: its window is dilated 2x2; "
         "the accelerator's windows have no gaps",
         "spread.int8": "conversion to int8 after MaxPool",
-        "resized.float": "conversion to float for HardSwish",
-        "swish": "HardSwish: stays float: only sums of two tensors are quantised, this is multiply",
+        "swish": "HardSwish: values are looked up in a table on arm",
         "soft": "Softmax: stays float: it has no integer form",
         "soft.int8": "conversion to int8 after Softmax",
         "gate": "Sigmoid: values are looked up in a table on arm",

@@ -17,7 +17,7 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.tvm_adapter import CompiledModule, load_module, run_module, save_module
-from vta_stages.layers.records import Conv, MaxPool, TransposedConv
+from vta_stages.layers.records import Conv, MaxPool, Pick, Product, TransposedConv
 
 MAKERS = {
     "detector": small_networks.detector,
@@ -27,6 +27,10 @@ MAKERS = {
     "exporter_habits": small_networks.exporter_habits,
     "reluctant": small_networks.reluctant,
     "upsampler": small_networks.upsampler,
+    "silu_block": small_networks.silu_block,
+    "squeeze_excite": small_networks.squeeze_excite,
+    "activations": small_networks.activations,
+    "shuffled": small_networks.shuffled,
 }
 
 
@@ -81,9 +85,10 @@ def test_a_detector_is_integer_up_to_its_head(networks: dict[str, Network]) -> N
     assert found["up_resize"] == "resize"
     assert found["merge_again"] == found["head_conv"] == "conv"
     assert [name for name, kind in found.items() if kind == "generic"] == [
-        *("head_split", "head_split_1", "head_sigmoid", "scores_reshape", "distances_reshape"),
+        *("head_sigmoid", "scores_reshape", "distances_reshape"),
         *("scores", "distances.int8", "distances"),
     ]
+    assert found["head_split"] == found["head_split_1"] == "pick"
 
 
 def test_adds_become_residual_terms(networks: dict[str, Network]) -> None:
@@ -121,8 +126,60 @@ def test_a_classifier_is_integer_to_the_end(networks: dict[str, Network]) -> Non
 def test_operators_without_an_integer_form_stay_float(networks: dict[str, Network]) -> None:
     found = kinds(match_operators(quantized(networks["with_float_middle"]).module))
     assert found["first"] == found["second"] == "conv"
-    for name in ("first.float", "gated", "soft", "soft.int8", "result"):
+    for name in ("gated", "soft", "soft.int8", "result"):
         assert found[name] == "generic"
+
+
+@pytest.mark.parametrize("name", ["silu_block", "squeeze_excite", "shuffled", "activations"])
+def test_int8_operators_hand_int8_to_each_other(name: str, networks: dict[str, Network]) -> None:
+    network = networks[name]
+    operators = match_operators(quantized(network).module)
+    in_float = [o for o in operators if any("float" in b.dtype for b in o.bindings)]
+    assert [o.output for o in in_float] == list(network.output_names)
+    assert [o for o in operators if o.kind == "generic"] == in_float
+
+
+def test_a_product_that_is_a_result_stays_float(tmp_path: Path) -> None:
+    b = small_networks.Builder(12)
+    scores = [
+        b.node("Sigmoid", [b.conv("image", f"{name}/conv", (n, 3, 3, 3))], f"{name}/score")
+        for name, n in (("class", 4), ("object", 1))
+    ]
+    b.node("Mul", scores, "result")
+    onnx.save(b.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    made = quantized(network)
+    operators = {operator.name: operator for operator in match_operators(made.module)}
+    for name in ("class_score", "object_score", "result"):
+        assert operators[name].bindings[-1].dtype == "float32"
+    assert made.reasons["result"] == "stays float: only results depend on it"
+
+
+def test_a_shuffle_and_its_slices_pick_channels(networks: dict[str, Network]) -> None:
+    operators = match_operators(quantized(networks["shuffled"]).module)
+    picks = {o.name: o.layer for o in operators if isinstance(o.layer, Pick)}
+    assert {name: layer.input.name for name, layer in picks.items()} == {
+        "left": "joined",
+        "right": "joined",
+    }
+    assert picks["left"].channels == (0, 8, 1, 9, 2, 10, 3, 11)
+    assert picks["right"].channels == (4, 12, 5, 13, 6, 14, 7, 15)
+
+
+def test_a_gate_is_one_product_with_what_is_added_to_it(networks: dict[str, Network]) -> None:
+    operators = match_operators(quantized(networks["squeeze_excite"]).module)
+    layers = {o.name: o.layer for o in operators}
+    gated, emphasised = layers["gated"], layers["emphasised"]
+    assert isinstance(gated, Product)
+    assert (gated.second.height, gated.second.width, gated.terms) == (1, 1, ())
+    assert isinstance(emphasised, Product)
+    assert (emphasised.first.channels, emphasised.second.name) == (1, "added")
+    assert [term.tensor.name for term in emphasised.terms] == ["added"]
+    assert "seen" not in layers
+    # A hard sigmoid after a convolution is the convolution's own bias, shift and clip.
+    gate = layers["gate"]
+    assert isinstance(gate, Conv)
+    assert (gate.epilogue.low, gate.epilogue.high) == (0, 127)
 
 
 def test_parts_that_exporters_write_separately_become_one_operator(
@@ -137,6 +194,7 @@ def test_parts_that_exporters_write_separately_become_one_operator(
     assert found["pool"] == "max_pool"
     assert found["up"] == "transposed_conv"
     assert found["mean"] == found["double"] == "conv"
+    assert found["gated"] == "table"
 
 
 def test_transposed_convolutions_and_global_maxima_are_integer(
@@ -191,15 +249,28 @@ def _dead_channels(b: small_networks.Builder) -> None:
     b.conv(x, "result", (4, 8, 3, 3))
 
 
+def _dense_then_table(b: small_networks.Builder) -> None:
+    b.node("Flatten", [b.node("GlobalAveragePool", ["image"], "mean")], "flat")
+    b.node("Gemm", ["flat", b.constant("dense", b.normal(5, 3))], "dense_result", transB=1)
+    b.node("Sigmoid", ["dense_result"], "result")
+
+
 @pytest.mark.parametrize(
-    "make", [_table_then_reshape, _table_then_split, _picture_stays_float, _dead_channels]
+    ("make", "rank"),
+    [
+        (_table_then_reshape, 4),
+        (_table_then_split, 4),
+        (_picture_stays_float, 4),
+        (_dense_then_table, 2),
+        (_dead_channels, 4),
+    ],
 )
 def test_an_unusual_order_of_operators_is_quantised(
-    make: Callable[[small_networks.Builder], None], tmp_path: Path
+    make: Callable[[small_networks.Builder], None], rank: int, tmp_path: Path
 ) -> None:
     builder = small_networks.Builder(7)
     make(builder)
-    onnx.save(builder.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    onnx.save(builder.model([1, 3, 16, 16], {"result": rank}), tmp_path / "net.onnx")
     assert_follows_float(load_network(tmp_path / "net.onnx"))
 
 

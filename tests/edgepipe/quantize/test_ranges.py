@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from edgepipe.errors import QuantizeError
 from edgepipe.quantize.calibrate import TensorStatistics
-from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, SliceNode
+from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, PickNode
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import LEAST_SHARE, Ranges, measured_tensors
 
@@ -50,8 +50,8 @@ def test_readers_other_than_convolutions_need_one_common_range() -> None:
 
 def test_slices_that_are_read_separately_get_one_range_each() -> None:
     slices = (
-        SliceNode(name="head", input="x", begin=0, end=1),
-        SliceNode(name="tail", input="x", begin=1, end=4),
+        PickNode(name="head", input="x", channels=(0,)),
+        PickNode(name="tail", input="x", channels=(1, 2, 3)),
     )
     assert_allclose(covered(*slices), [4, 2, 2, 2])
 

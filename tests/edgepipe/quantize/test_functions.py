@@ -1,0 +1,79 @@
+"""Functions of one number: what becomes a table, and which values the table holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import small_networks
+from onnx import helper
+
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.partition.operators import match_operators
+from edgepipe.quantize.functions import evaluate
+from edgepipe.quantize.graph import ConvNode, Graph, TableNode
+from edgepipe.quantize.quantizer import quantize, understand
+from vta_stages.layers.records import Table
+
+NAMES = (*small_networks.ACTIVATIONS, "PRelu", "SiLU", "GELU", "Mish2")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    path = tmp_path_factory.mktemp("functions") / "net.onnx"
+    onnx.save(small_networks.activations(), path)
+    return load_network(path)
+
+
+@pytest.fixture(scope="module")
+def graph(network: Network) -> Graph:
+    return understand(network)
+
+
+@pytest.fixture(scope="module")
+def in_float() -> dict[str, np.ndarray]:
+    """Run the activations in onnxruntime; return them and their argument."""
+    model = small_networks.activations()
+    names = ["source", *NAMES]
+    del model.graph.output[:]
+    model.graph.output.extend(
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * 4) for name in names
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    picture = np.random.default_rng(1).normal(0, 2, (1, 3, 16, 16)).astype(np.float32)
+    return dict(zip(names, session.run(None, {"image": picture}), strict=True))
+
+
+def test_every_activation_is_one_table_after_the_convolution(graph: Graph) -> None:
+    tables = {node.name: node.input for node in graph.nodes if isinstance(node, TableNode)}
+    assert tables == dict.fromkeys(NAMES, "source")
+    others = [node for node in graph.nodes if not isinstance(node, TableNode)]
+    assert all(isinstance(node, ConvNode) for node in others)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_has_the_values_of_onnxruntime(
+    name: str, graph: Graph, in_float: dict[str, np.ndarray]
+) -> None:
+    node = next(node for node in graph.nodes if node.name == name)
+    assert isinstance(node, TableNode)
+    values = in_float["source"][0].reshape(8, -1).astype(np.float64)
+    found = evaluate(node.bindings, node.input, values)
+    np.testing.assert_allclose(found, in_float[name][0].reshape(8, -1), rtol=2e-5, atol=2e-6)
+
+
+def test_a_table_is_the_rounded_function(network: Network, graph: Graph) -> None:
+    made = quantize(network, small_networks.frames(4), small_networks.PREPROCESS)
+    layers = {o.name: o.layer for o in match_operators(made.module)}
+    for node in graph.nodes:
+        if not isinstance(node, TableNode):
+            continue
+        layer = layers[node.name]
+        assert isinstance(layer, Table)
+        assert len(layer.table) == (8 if node.name == "PRelu" else 1)
+        steps = np.arange(-128, 128) * made.scales["source"][0]
+        values = evaluate(node.bindings, node.input, steps[np.newaxis])
+        step = made.scales[node.name][0]
+        clipped = np.clip(values, -128 * step, 127 * step)
+        assert np.abs(layer.table * step - clipped).max() <= 0.5001 * step
