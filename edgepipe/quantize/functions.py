@@ -153,7 +153,7 @@ class _Gathering:
         source = common[0]
         if source in self._tables:
             source = self._tables[source].input
-        elif not self._needs_table(binding):
+        elif not self._needs_table(binding, source):
             return node
         table = TableNode(name=node.name, input=source, bindings=self._between(source, node.name))
         if binding.dtype != "float32":
@@ -182,7 +182,7 @@ class _Gathering:
             common = tuple(name for name in common if name in found)
         return common
 
-    def _needs_table(self, binding: Binding) -> bool:
+    def _needs_table(self, binding: Binding, source: str) -> bool:
         """Return whether neither a convolution nor a sum computes the call."""
         tensors = [argument for argument in binding.args if isinstance(argument, str)]
         if binding.op in CURVES or binding.op in ("negative", "where"):
@@ -195,8 +195,17 @@ class _Gathering:
             bounds = [c for c in binding.args if isinstance(c, np.ndarray)]
             return len(tensors) > 1 or any(bound.size > 1 for bound in bounds)
         if binding.op in ("add", "subtract"):
-            return len(set(tensors)) > 1
+            return len(set(tensors)) > 1 and not self._bends_at_zero(source, binding.name)
         return len(tensors) > 1
+
+    def _bends_at_zero(self, source: str, last: str) -> bool:
+        """Return whether it is a * x + b * Relu(x), a sum that the accelerator computes."""
+        calls = self._between(source, last)
+        bends = [call for call in calls if call.op == "nn.relu"]
+        lines = [call for call in calls if call.op in ("add", "multiply")]
+        if len(bends) != 1 or bends[0].inputs != (source,):
+            return False
+        return len(calls) == len(lines) + 1 and sum(c.op == "add" for c in lines) == 1
 
     def _between(self, source: str, last: str) -> tuple[Binding, ...]:
         """Return the calls that make ``last`` from ``source``, in order."""

@@ -12,11 +12,11 @@ from onnx import helper
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.functions import evaluate
-from edgepipe.quantize.graph import ConvNode, Graph, TableNode
+from edgepipe.quantize.graph import ConvNode, Graph, SumNode, TableNode
 from edgepipe.quantize.quantizer import quantize, understand
 from vta_stages.layers.records import Table
 
-NAMES = (*small_networks.ACTIVATIONS, "PRelu", "SiLU", "GELU", "Mish2")
+NAMES = (*small_networks.ACTIVATIONS, "SiLU", "GELU", "Mish2")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,13 @@ def in_float() -> dict[str, np.ndarray]:
 def test_every_activation_is_one_table_after_the_convolution(graph: Graph) -> None:
     tables = {node.name: node.input for node in graph.nodes if isinstance(node, TableNode)}
     assert tables == dict.fromkeys(NAMES, "source")
-    others = [node for node in graph.nodes if not isinstance(node, TableNode)]
+    others = [node for node in graph.nodes if not isinstance(node, TableNode | SumNode)]
     assert all(isinstance(node, ConvNode) for node in others)
+
+
+def test_a_prelu_with_a_slope_for_each_channel_is_a_sum_of_two_terms(graph: Graph) -> None:
+    sums = {node.name: node.inputs for node in graph.nodes if isinstance(node, SumNode)}
+    assert sums == {"PRelu_relu": ("source",), "PRelu": ("source", "PRelu_relu")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,7 +76,7 @@ def test_a_table_is_the_rounded_function(network: Network, graph: Graph) -> None
             continue
         layer = layers[node.name]
         assert isinstance(layer, Table)
-        assert len(layer.table) == (8 if node.name == "PRelu" else 1)
+        assert len(layer.table) == 1
         steps = np.arange(-128, 128) * made.scales["source"][0]
         values = evaluate(node.bindings, node.input, steps[np.newaxis])
         step = made.scales[node.name][0]
