@@ -7,6 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,9 +19,11 @@ namespace edgepipe {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 /// The manager's end of the socket, at a path or in the abstract name space.
 class Listener {
@@ -79,10 +83,16 @@ TEST(ServiceManager, TellsTheStatusBeforeItIsKnownAndThenNotMoreThanOnceASecond)
   const std::string name = unused_name("@");
   const Listener listener(name);
   Result<ServiceManager> manager = ServiceManager::connect({.socket = name});
+  const auto began = std::chrono::steady_clock::now();
   for (int frame = 0; frame < 100; ++frame) {
     manager->alive(1, [&] { return std::to_string(frame) + " frames"; });
   }
-  EXPECT_THAT(listener.heard(), ElementsAre("STATUS=0 frames")) << "and no watchdog was asked for";
+  const auto most = 1 + (std::chrono::steady_clock::now() - began) / 1s;
+  const std::vector<std::string> heard = listener.heard();
+  ASSERT_FALSE(heard.empty());
+  EXPECT_EQ(heard.front(), "STATUS=0 frames");
+  EXPECT_LE(heard.size(), static_cast<std::size_t>(most));
+  EXPECT_THAT(heard, Each(StartsWith("STATUS="))) << "no watchdog was asked for";
 }
 
 TEST(ServiceManager, FeedsTheWatchdogOnlyWithNewSteps) {
@@ -94,8 +104,7 @@ TEST(ServiceManager, FeedsTheWatchdogOnlyWithNewSteps) {
     manager->alive(steps, [] { return std::string(); });
     std::this_thread::sleep_for(1ms);
   }
-  EXPECT_THAT(listener.heard(),
-              ElementsAre("READY=1\nSTATUS=", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"));
+  EXPECT_EQ(std::ranges::count(listener.heard(), "WATCHDOG=1"), 3);
 }
 
 TEST(ServiceManager, DoesNothingWithoutAManager) {

@@ -58,5 +58,7 @@ def test_a_pipeline_at_the_limit_of_descriptors(bundle):
         told = f"too many open files, this process may have {limit}"
         assert told in str(failure), (spare, failure)
         assert failure.hint == "raise the limit: ulimit -n, or LimitNOFILE= of a unit", spare
-        assert (descriptors(), threading.active_count()) == (opened, threads), spare
+        # Threads and files of earlier tests may still be going away.
+        assert descriptors() <= opened, spare
+        assert threading.active_count() <= threads, spare
     assert 2 < spare < 99
