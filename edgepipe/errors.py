@@ -68,6 +68,16 @@ class SignatureError(BundleError):
         self.exit_code = exit_code
 
 
+class AccuracyError(EdgepipeError):
+    """Data or a measure that does not fit a bundle, or a network that the bundle is not from."""
+
+
+class DifferenceError(AccuracyError):
+    """A board that computed other bits than the simulator."""
+
+    exit_code = 20
+
+
 class MediaError(EdgepipeError):
     """A picture, video or folder that cannot be read or does not fit the network."""
 
@@ -99,12 +109,14 @@ class VirtualBoardError(EdgepipeError):
 __all__ = [
     "FAULT",
     "AcceleratorError",
+    "AccuracyError",
     "BitstreamError",
     "BoardError",
     "BundleError",
     "CodegenError",
     "DeadlinePassed",
     "DeployError",
+    "DifferenceError",
     "EdgepipeError",
     "EncodingError",
     "FingerprintError",

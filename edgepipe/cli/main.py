@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from edgepipe import __version__, resources
 from edgepipe.cli import console
 from edgepipe.cli.hints import hint_of
-from edgepipe.errors import EdgepipeError, FingerprintError, SignatureError
+from edgepipe.errors import DifferenceError, EdgepipeError, FingerprintError, SignatureError
 
 # Each command has a module `<name>_command`, imported when the parser is created.
 COMMANDS = (
@@ -25,6 +25,7 @@ COMMANDS = (
     "verify",
     "inspect",
     "run",
+    "accuracy",
     "top",
     "deploy",
     "logs",
@@ -35,13 +36,15 @@ COMMANDS = (
     "rpc",
 )
 
+_OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError)
+
 EPILOG = """\
 exit codes:
   0 success, 1 failure (with one error line and a hint), 2 wrong use, 130 interrupted (Ctrl-C,
   SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
   13 bitstream, 14 runtime version; the bundle is refused because 15 it is not signed, 16 its signer
   is not allowed, 17 it has changed since it was signed, 18 the board has run a later version,
-  19 its signature cannot be verified
+  19 its signature cannot be verified; 20 the board computes other bits than the simulator
 
 a first example:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
@@ -97,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         _print_error(str(error), hint_of(error, options))
-        return error.exit_code if isinstance(error, (FingerprintError, SignatureError)) else 1
+        return error.exit_code if isinstance(error, _OWN_EXIT_CODES) else 1
     except KeyboardInterrupt:
         print("\nedgepipe: interrupted; no partly written output is left behind", file=sys.stderr)
         return 130

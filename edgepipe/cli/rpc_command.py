@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
     opened = actions.add_parser(
         "open", help="print the server's address; the server ends when standard input closes"
     )
-    _add_where(opened)
+    add_where(opened)
     opened.set_defaults(run=run_open)
     golden = actions.add_parser(
         "run", help="upload a bundle, run its golden input and time its stages"
@@ -59,11 +59,12 @@ def add_parser(commands: Any) -> None:
         help="device for the VTA stages (default: %(default)s)",
     )
     golden.add_argument("--json", action="store_true", help="print JSON")
-    _add_where(golden)
+    add_where(golden)
     golden.set_defaults(run=run_golden)
 
 
-def _add_where(parser: argparse.ArgumentParser) -> None:
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where edgepipe-rpcd runs."""
     parser.add_argument(
         "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"
     )
@@ -79,7 +80,8 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def _server(options: argparse.Namespace) -> Iterator[RpcServer]:
+def server_of(options: argparse.Namespace) -> Iterator[RpcServer]:
+    """Run edgepipe-rpcd where the options say, and yield its address."""
     from edgepipe import rpc  # loads TVM
 
     root = options.allow_root
@@ -99,7 +101,7 @@ def _server(options: argparse.Namespace) -> Iterator[RpcServer]:
 
 def run_open(options: argparse.Namespace) -> int:
     """Print the address and keep the server running until standard input ends."""
-    with _server(options) as server:
+    with server_of(options) as server:
         print(f"{server.host}:{server.port} {server.key}", flush=True)
         for _ in sys.stdin:
             pass
@@ -110,7 +112,7 @@ def run_golden(options: argparse.Namespace) -> int:
     """Run the golden input and print the stages' times."""
     from edgepipe import rpc
 
-    with _server(options) as server, rpc.connect(server.port, key=server.key) as session:
+    with server_of(options) as server, rpc.connect(server.port, key=server.key) as session:
         machine = session.info()
         report = session.run_golden(options.bundle, device=options.device, repeat=options.repeat)
     if options.json:

@@ -89,7 +89,7 @@ def collect_statistics(
         raise QuantizeError(
             f"{network.name}: {missing[0]} is not a value of the ONNX network", hint=FAULT
         )
-    session = _session(network, [str(value) for value in values.values()])
+    session = float_session(network, [str(value) for value in values.values()])
     input_value = network.onnx_input
     channels = preprocess.frame_shape[3]
     if network.input_shape != (1, channels, preprocess.height, preprocess.width):
@@ -134,7 +134,11 @@ def collect_statistics(
     return statistics, count
 
 
-def _session(network: Network, values: Sequence[str]) -> onnxruntime.InferenceSession:
+def float_session(network: Network, values: Sequence[str]) -> onnxruntime.InferenceSession:
+    """Return onnxruntime's session of ``network``, which returns the ONNX ``values`` in this order.
+
+    Raises ``QuantizeError`` if onnxruntime cannot run the network.
+    """
     model = onnx.ModelProto()
     model.CopyFrom(network.onnx_model)
     if values:  # else the network's own outputs: a network of float operators alone

@@ -1,0 +1,104 @@
+"""The float and the integer network behind a bundle, proven to be those that it was built from."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.bundle import storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.errors import AccuracyError
+from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.media import MOST_PIXELS
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
+from edgepipe.tvm_adapter import run_module
+
+Array = NDArray[Any]
+
+CALIBRATION_FRAMES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a bundle was built from: the network, and its calibration pictures.
+
+    ``calibration`` is a folder of pictures or an ``.npz`` file of frames, of which the build used
+    at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused.
+    """
+
+    network: Path
+    calibration: Path
+    calibration_frames: int = CALIBRATION_FRAMES
+    most_pixels: int = MOST_PIXELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPair:
+    """A bundle's network in float and in integers."""
+
+    manifest: Manifest
+    network: Network = field(repr=False)
+    quantized: QuantizedNetwork = field(repr=False)
+
+
+def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
+    """Import and quantise ``origin`` as the build did, and compare the result with ``bundle``.
+
+    A bundle has neither the float network nor the steps of its tensors. The build is
+    deterministic, so both come from the same files again. The golden output proves it: integer
+    Relax must give it bit for bit. Raises ``AccuracyError`` if it does not, and the errors of the
+    importer, the quantiser and the bundle.
+    """
+    manifest = storage.read_manifest(bundle)
+    preprocess = manifest.preprocess
+    network = load_network(
+        origin.network, (preprocess.channels, preprocess.height, preprocess.width)
+    )
+    frames = list(
+        itertools.islice(
+            frames_from(origin.calibration, preprocess, origin.most_pixels),
+            origin.calibration_frames,
+        )
+    )
+    quantized = quantize(
+        network, frames, preprocess, QuantizeOptions(frames=origin.calibration_frames)
+    )
+    _require_same(bundle, manifest, origin, quantized)
+    return NetworkPair(manifest=manifest, network=network, quantized=quantized)
+
+
+def _require_same(
+    bundle: Path, manifest: Manifest, origin: Origin, quantized: QuantizedNetwork
+) -> None:
+    entries = {entry.path: entry for entry in manifest.files}
+    golden = {
+        file.tensor: storage.read_file(bundle, entries[file.file])
+        for file in (*manifest.golden.inputs, *manifest.golden.outputs)
+    }
+    (name,) = manifest.inputs
+    if name != quantized.input_name or manifest.outputs != quantized.output_names:
+        raise AccuracyError(
+            f"{origin.network}: reads {quantized.input_name} and gives "
+            f"{', '.join(quantized.output_names)}, {bundle.name} reads {name} and gives "
+            f"{', '.join(manifest.outputs)}",
+            hint="give the network that the bundle was built from",
+            option="network",
+            value="MODEL",
+        )
+    frame = np.frombuffer(golden[name], np.uint8).reshape(manifest.preprocess.frame_shape)
+    outputs = run_module(quantized.module, {name: frame})
+    for output in manifest.outputs:
+        if outputs[output].tobytes() != golden[output]:
+            raise AccuracyError(
+                f"{origin.network}: quantised with {origin.calibration}, its output {output} is "
+                f"not the golden output of {bundle.name}",
+                hint="give the network and the calibration pictures that the bundle was built "
+                "from, and as many of them, or build the bundle again",
+            )
