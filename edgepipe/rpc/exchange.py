@@ -195,12 +195,16 @@ class Exchange:
             return b""
 
     def _disown(self) -> None:
-        """In a forked child, replace the parent's socket by a dead one."""
-        if self._descriptor >= 0:
-            with contextlib.suppress(OSError), socket.socket() as dead:
+        """In a forked child, replace the parent's socket by a dead one.
+
+        After the end of the session, another file may have the number of TVM's descriptor.
+        """
+        if self._socket is None or self._socket.fileno() < 0:
+            return
+        with contextlib.suppress(OSError), socket.socket() as dead:
+            if os.path.sameopenfile(self._descriptor, self._socket.fileno()):
                 os.dup2(dead.fileno(), self._descriptor)
-        if self._socket is not None:
-            self._socket.close()
+        self._socket.close()
 
 
 class _Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -142,6 +143,24 @@ def test_a_forked_child_neither_uses_nor_ends_the_session(session):
         os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert session.info()["process"] == process
+
+
+def test_a_forked_child_keeps_a_file_that_has_a_closed_sessions_number(server):
+    session = rpc.connect(server.port, key=server.key)
+    number = session.exchange._descriptor
+    assert number >= 0
+    reader, writer = os.pipe()
+    session.close()
+    os.dup2(writer, number)
+    if (child := os.fork()) == 0:
+        with contextlib.suppress(OSError):
+            os.write(number, b"written")
+        os._exit(0)
+    for end in (writer, number):
+        os.close(end)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as answer:
+        assert answer.read() == "written"
 
 
 FORKED = """
