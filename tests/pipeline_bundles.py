@@ -168,6 +168,7 @@ def write_bundle(
     inputs: Sequence[str] = ("frame",),
     postprocess: Postprocess = CLASSIFY,
     size: int = SIZE,
+    preprocess: Preprocess | None = None,
     slots: int = 0,
     architectures: Sequence[str] = ARCHITECTURES,
 ) -> Path:
@@ -201,9 +202,8 @@ def write_bundle(
             stages=tuple(stages),
             slots=slots,
             placement=(),
-            preprocess=Preprocess(
-                width=size, height=size, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3
-            ),
+            preprocess=preprocess
+            or Preprocess(width=size, height=size, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3),
             postprocess=postprocess,
             golden=Golden(
                 inputs=tuple(g for g in recorded if g.tensor in inputs),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import FrontendError, MediaError
+from edgepipe.frontend.resizing import resize
 
 ORDERS = {"BGR": 3, "RGB": 3, "GRAY": 1}
 FITS = ("stretch", "center_crop")
@@ -79,25 +80,25 @@ class Preprocess:
     def frame(self, picture: NDArray[np.uint8]) -> Frame:
         """Fit ``picture: uint8[h, w, 3]`` in BGR to a frame uint8[1, height, width, channels].
 
-        Raises MediaError for another array.
+        The bytes are those that ``edgepipe-run`` and ``edgepipe-cam`` make of the picture. Raises
+        MediaError for another array.
         """
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise MediaError(
                 f"picture is {picture.dtype}{list(picture.shape)}, expected uint8[h, w, 3] in BGR",
                 hint="read it with cv2.IMREAD_COLOR",
             )
+        if self.order == "GRAY":
+            picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8)[:, :, None]
         if self.fit == "center_crop":
-            size = self._fitted(picture.shape[1], picture.shape[0])
-            picture = np.asarray(_resized(picture, size), np.uint8)
+            picture = resize(picture, *self._fitted(picture.shape[1], picture.shape[0]))
             top = (picture.shape[0] - self.height) // 2
             left = (picture.shape[1] - self.width) // 2
             picture = picture[top : top + self.height, left : left + self.width]
         else:
-            picture = _resized(picture, (self.width, self.height))
+            picture = resize(picture, self.width, self.height)
         if self.order == "RGB":
             picture = picture[:, :, ::-1]
-        elif self.order == "GRAY":
-            picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8)[:, :, None]
         return np.ascontiguousarray(picture[None])
 
     def placement(self, width: int, height: int) -> tuple[float, float, int, int]:
@@ -132,11 +133,3 @@ class Preprocess:
         table = self.values().astype(np.float32)
         parts = [table[c][frame[..., c]] for c in range(self.channels)]
         return np.ascontiguousarray(np.stack(parts, axis=1))
-
-
-def _resized(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    if picture.shape[1::-1] == size:
-        return picture
-    shrinking = size[0] < picture.shape[1] and size[1] < picture.shape[0]
-    how = cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)

@@ -13,6 +13,7 @@ import pytest
 from small_networks import build_small_bundle
 
 import edgepipe
+from edgepipe.frontend.resizing import resize
 
 PACKAGE = Path(edgepipe.__file__).parent
 
@@ -73,7 +74,7 @@ def test_a_picture_of_any_size_gives_a_result_in_three_lines(bundle: Path, tmp_p
     path = tmp_path / "picture.png"
     cv2.imwrite(str(path), picture)
     with edgepipe.load(bundle) as pipeline:
-        fitted = cv2.resize(picture, (16, 16), interpolation=cv2.INTER_AREA)[None]
+        fitted = resize(picture, 16, 16)[None]
         expected = pipeline.submit(fitted).result()
         for given in (picture, path, str(path)):
             result = pipeline(given)
