@@ -54,6 +54,12 @@ class CodegenError(EdgepipeError):
     """A stage that could not be compiled, or a missing cross compiler."""
 
 
+class UnbuildableError(EdgepipeError):
+    """A network that was read, but that a build would refuse; the message says why."""
+
+    exit_code = 3
+
+
 class BundleError(EdgepipeError):
     """A bundle that is missing, truncated, altered or of another format version."""
 
@@ -131,6 +137,7 @@ __all__ = [
     "QuantizeError",
     "RuntimeFailure",
     "SignatureError",
+    "UnbuildableError",
     "VerificationError",
     "VirtualBoardError",
     "advise",

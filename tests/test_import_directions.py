@@ -21,7 +21,7 @@ KEPT_APART = {
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
     "onnx": {"drafting", "frontend", "quantize"},
-    "onnxruntime": {"drafting", "frontend", "quantize"},
+    "onnxruntime": {"frontend", "quantize"},
 }
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from edgepipe.errors import PartitionError
 from edgepipe.media import MOST_PIXELS
+from edgepipe.partition.depthwise import CHOICES
 from edgepipe.partition.placement import DEVICES
 
 MOST = 1_000_000_000
@@ -50,6 +52,37 @@ def size(text: str) -> tuple[int, int]:
     if not found:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected WIDTHxHEIGHT, such as 640x480")
     return int(found[2]), int(found[1])
+
+
+def add_arrangement(parser: argparse._ActionsContainer) -> None:
+    """Add what decides where operators run, and the description, to a command that reads networks.
+
+    The device of depthwise convolutions is None if it is not given, which means ``auto``.
+    """
+    parser.add_argument(
+        "--cut",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="end a stage after this operator (repeatable); the first cut is the boundary between "
+        "ARM and VTA (default: after the first convolution)",
+    )
+    parser.add_argument(
+        "--place",
+        action="append",
+        default=[],
+        metavar="OP=arm|vta",
+        help="run an operator on this device (repeatable)",
+    )
+    parser.add_argument(
+        "--depthwise",
+        choices=CHOICES,
+        help="device for depthwise convolutions; auto: the one with more frames per second by a "
+        "model of the board (default: auto)",
+    )
+    parser.add_argument(
+        "--description", type=Path, metavar="FILE", help="the network's description"
+    )
 
 
 def port(text: str) -> int:

@@ -11,7 +11,6 @@ from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
-from edgepipe.partition.depthwise import CHOICES
 from edgepipe.recipe import BuildOptions, build_bundle
 
 HELP = "compile a network for a board"
@@ -47,28 +46,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write"
     )
-    parser.add_argument(
-        "--cut",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="end a stage after this operator (repeatable); the first cut is the boundary between "
-        "ARM and VTA (default: after the first convolution)",
-    )
-    parser.add_argument(
-        "--place",
-        action="append",
-        default=[],
-        metavar="OP=arm|vta",
-        help="run an operator on this device (repeatable)",
-    )
-    parser.add_argument(
-        "--depthwise",
-        choices=CHOICES,
-        default="auto",
-        help="device for depthwise convolutions; auto: the one with more frames per second by a "
-        "model of the board (default: %(default)s)",
-    )
+    arguments.add_arrangement(parser)
     parser.add_argument(
         "--fallback",
         action="store_true",
@@ -83,9 +61,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--sign", type=Path, metavar="KEY", help="sign the bundle with this OpenSSH key"
-    )
-    parser.add_argument(
-        "--description", type=Path, metavar="FILE", help="the network's description"
     )
     parser.add_argument(
         "--calib-frames",
@@ -109,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             output=options.output,
             cuts=tuple(options.cut),
             placement=arguments.placement(options.place),
-            depthwise=options.depthwise,
+            depthwise=options.depthwise or "auto",
             description=options.description,
             calibration_frames=options.calib_frames,
             fallback=options.fallback,

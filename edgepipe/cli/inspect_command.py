@@ -1,46 +1,77 @@
-"""``edgepipe inspect``: show what a bundle contains, where each operator runs and why."""
+"""``edgepipe inspect``: what a bundle contains or a network would become, and what runs where."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
+from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
+from edgepipe.cli.network_inspection import DEFAULT_BOARD, inspect_network, is_network
 from edgepipe.errors import BundleError, advise
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
 
-HELP = "show what a bundle contains"
-DESCRIPTION = "Check a bundle's digests and show its stages and where each operator runs."
+HELP = "show what a bundle contains, or what a network would become"
+DESCRIPTION = """\
+Check a bundle's digests and show its stages and where each operator runs; or say, before a build,
+what would run where in an ONNX network, with times and memory by the model of the board."""
+EPILOG = """\
+A network is imported, quantised with made-up ranges, and placed; nothing is calibrated or written.
+Without a description, one is drafted as `edgepipe init` does. The exit code is 3 if the network
+would not build.
+
+examples:
+  edgepipe inspect net.onnx --board ultra96
+  edgepipe inspect net.edgepipe --operators
+"""
+
+_FOR_BUNDLES = ("operators", "disassemble", "timing")
+_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description")
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "inspect", HELP, DESCRIPTION)
-    parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
-    parser.add_argument("--operators", action="store_true", help="list every operator's placement")
+    parser = add_command(commands, "inspect", HELP, DESCRIPTION, EPILOG)
     parser.add_argument(
+        "bundle", metavar="FILE", type=Path, help="bundle (folder or archive) or network (*.onnx)"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    bundles = parser.add_argument_group("bundles")
+    bundles.add_argument("--operators", action="store_true", help="list every operator's placement")
+    bundles.add_argument(
         "--disassemble", metavar="STAGE", help="print the instructions of a VTA stage's program"
     )
-    parser.add_argument(
+    bundles.add_argument(
         "--timing",
         action="store_true",
         help="print the modelled cycles of every VTA stage, by layer and module",
     )
-    parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
+    networks = parser.add_argument_group("networks")
+    networks.add_argument(
+        "--board",
+        metavar="BOARD",
+        help=f"name of a known board, or a board's .toml file (default: {DEFAULT_BOARD})",
+    )
+    arguments.add_arrangement(networks)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check the bundle and print what was asked for."""
+    """Print what was asked for of a bundle or a network."""
+    if is_network(options.bundle):
+        _refuse(options, _FOR_BUNDLES, "build it, then inspect the bundle")
+        return inspect_network(options)
+    _refuse(options, _FOR_NETWORKS, "they belong to networks; a bundle contains its arrangement")
     manifest = storage.check(options.bundle)
     if options.json:
         print(json.dumps(dataclasses.asdict(manifest), indent=1))
@@ -54,6 +85,13 @@ def run(options: argparse.Namespace) -> int:
             print()
             print_operators(manifest)
     return 0
+
+
+def _refuse(options: argparse.Namespace, names: Sequence[str], hint: str) -> None:
+    """Raise BundleError for options that do not belong to the kind of file that was given."""
+    given = [f"--{name}" for name in names if getattr(options, name)]
+    if given:
+        raise BundleError(f"{options.bundle}: {', '.join(given)} cannot be used for it", hint=hint)
 
 
 def print_summary(path: Path, manifest: Manifest) -> None:

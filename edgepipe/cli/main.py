@@ -15,7 +15,13 @@ from collections.abc import Sequence
 from edgepipe import __version__, resources
 from edgepipe.cli import console
 from edgepipe.cli.hints import hint_of
-from edgepipe.errors import DifferenceError, EdgepipeError, FingerprintError, SignatureError
+from edgepipe.errors import (
+    DifferenceError,
+    EdgepipeError,
+    FingerprintError,
+    SignatureError,
+    UnbuildableError,
+)
 
 # Each command has a module `<name>_command`, imported when the parser is created.
 COMMANDS = (
@@ -36,15 +42,16 @@ COMMANDS = (
     "rpc",
 )
 
-_OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError)
+_OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError, UnbuildableError)
 
 EPILOG = """\
 exit codes:
-  0 success, 1 failure (with one error line and a hint), 2 wrong use, 130 interrupted (Ctrl-C,
-  SIGTERM); bundle and board differ in: 10 configuration, 11 encoding revision, 12 clock,
-  13 bitstream, 14 runtime version; the bundle is refused because 15 it is not signed, 16 its signer
-  is not allowed, 17 it has changed since it was signed, 18 the board has run a later version,
-  19 its signature cannot be verified; 20 the board computes other bits than the simulator
+  0 success, 1 failure (with one error line and a hint), 2 wrong use, 3 the network that `inspect`
+  looked at would not build, 130 interrupted (Ctrl-C, SIGTERM); bundle and board differ in: 10
+  configuration, 11 encoding revision, 12 clock, 13 bitstream, 14 runtime version; the bundle is
+  refused because 15 it is not signed, 16 its signer is not allowed, 17 it has changed since it was
+  signed, 18 the board has run a later version, 19 its signature cannot be verified; 20 the board
+  computes other bits than the simulator
 
 a first example:
   edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\

@@ -56,7 +56,7 @@ def compile_stage(
     fallback_folder = ""
     memory = Contiguous()
     if segment.device == "vta":
-        program = _vta_program(segment, stage, board, progress)
+        program = vta_program(segment, stage, board, progress)
         memory = program_memory(program)
         files = _files(folder, program.save)
         if fallback:
@@ -92,7 +92,11 @@ def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes
         }
 
 
-def _vta_program(segment: Segment, stage: StageModule, board: Board, progress: Progress) -> Program:
+def vta_program(segment: Segment, stage: StageModule, board: Board, progress: Progress) -> Program:
+    """Compile a segment of the VTA, whose module is ``stage``, to a program with its cycles.
+
+    Raises ``LayerError`` or ``CodegenError`` if it cannot be compiled.
+    """
     layers: list[Layer] = []
     for placed in segment.operators:
         if placed.operator.layer is None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from edgepipe.errors import FrontendError
+from edgepipe.frontend.folding import CannotRunError, run_model
 from edgepipe.frontend.network import operator_names
 from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
 
@@ -126,20 +126,13 @@ def _run(path: Path, model: onnx.ModelProto) -> Sequence[NDArray[np.generic]]:
     shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
     dtype = np.dtype(_dtype(value.type.tensor_type.elem_type))
     picture = np.random.default_rng(0).uniform(0, 255 if dtype.kind in "iu" else 1, shape)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        results = session.run(None, {value.name: picture.astype(dtype)})
-    except Exception as cause:  # onnxruntime's exceptions have no common base
+        return run_model(model, {value.name: picture.astype(dtype)})
+    except CannotRunError as cause:
         raise FrontendError(
-            f"{path}: onnxruntime cannot run the network for {'x'.join(map(str, shape))}: "
-            f"{str(cause).strip().splitlines()[0]}",
+            f"{path}: onnxruntime cannot run the network for {'x'.join(map(str, shape))}: {cause}",
             hint="correct the network until onnxruntime runs it, or use a newer onnxruntime",
         ) from cause
-    return [np.asarray(result) for result in results]
 
 
 def _dtype(element: int) -> str:

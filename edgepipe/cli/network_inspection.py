@@ -1,0 +1,106 @@
+"""The half of ``edgepipe inspect`` that says what a build of a network would give."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+
+from edgepipe import boards
+from edgepipe.cli import arguments
+from edgepipe.cli.console import ConsoleProgress, print_line
+from edgepipe.forecast import Forecast, ForecastOptions, Memory, forecast
+from edgepipe.report.table import format_table
+
+DEFAULT_BOARD = "ultra96"
+_MEBIBYTE = 1 << 20
+_MOST_NAMES = 4
+
+
+def is_network(path: Path) -> bool:
+    """Return whether ``path`` is a network and not a bundle, by its name."""
+    return path.suffix.lower() == ".onnx"
+
+
+def inspect_network(options: argparse.Namespace) -> int:
+    """Print what a build of the network would give, as text or JSON."""
+    progress = ConsoleProgress()
+    found = forecast(
+        ForecastOptions(
+            model=options.bundle,
+            board=boards.load(options.board or DEFAULT_BOARD),
+            description=options.description,
+            cuts=tuple(options.cut),
+            placement=arguments.placement(options.place),
+            depthwise=options.depthwise or "auto",
+        ),
+        progress,
+    )
+    progress.finish()
+    if options.json:
+        print(json.dumps(dataclasses.asdict(found), indent=1))
+    else:
+        print_forecast(found)
+    return 0
+
+
+def print_forecast(found: Forecast) -> None:
+    """Print operators, stages, what stays float, times and memory."""
+    print_line(f"{found.model} builds for {found.board}; ranges are from made-up pictures")
+    print_line(f"description: {found.description or _drafted(found)}")
+    for notice in found.notices:
+        print_line(f"note: {notice}")
+    print()
+    rows = [[o.name, o.kind, o.stage, _ms(o.ms), o.reason] for o in found.operators]
+    print(format_table(["operator", "kind", "stage", "ms", "reason"], rows))
+    print()
+    rows = [
+        [
+            s.name,
+            s.device,
+            str(s.operators),
+            _ms(s.ms),
+            str(s.threads),
+            *map(_list, (s.inputs, s.outputs)),
+        ]
+        for s in found.stages
+    ]
+    header = ["stage", "device", "operators", "ms", "threads", "reads", "writes"]
+    print(format_table(header, rows))
+    print()
+    if found.floats:
+        print_line("in floating point on ARM:")
+        for group in found.floats:
+            inside = f", {len(group.inside)} between operators of the VTA" if group.inside else ""
+            print_line(f"  {group.kind} ({len(group.operators)}{inside}): {group.remedy}")
+        print()
+    print_line(f"stages: {len(found.stages)}, hops: {found.hops}")
+    print_line(
+        f"times by the model: VTA {found.vta_ms:.2f} ms, ARM {found.arm_ms:.2f} ms (convolutions "
+        f"and hops only), a frame every {found.interval_ms:.2f} ms "
+        f"({1e3 / max(found.interval_ms, 1e-6):.1f} frames/s), latency {found.latency_ms:.2f} ms"
+    )
+    print_line(_memory(found.memory))
+
+
+def _drafted(found: Forecast) -> str:
+    return f"none, so this one was drafted; its guesses: {'; '.join(found.guesses)}"
+
+
+def _memory(memory: Memory) -> str:
+    return (
+        f"contiguous memory: {memory.used_bytes / _MEBIBYTE:.1f} MiB of "
+        f"{memory.board_bytes / _MEBIBYTE:.0f}: {memory.shared_bytes / _MEBIBYTE:.1f} MiB for "
+        f"weights and scratch, {memory.slot_bytes / _MEBIBYTE:.2f} MiB for each of "
+        f"{memory.slots} frames in flight"
+    )
+
+
+def _ms(ms: float) -> str:
+    return f"{ms:.2f}" if ms else "-"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + rest

@@ -1,0 +1,372 @@
+"""What a build of a network would give: stages, times and memory, before anything is calibrated.
+
+The network is imported, quantised with the ranges that it shows on made-up pictures, and placed.
+Programs for the VTA are compiled, because that takes little time and their cycles and memory are
+then exact; kernels for ARM are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from edgepipe import description, recipe
+from edgepipe.boards import Board
+from edgepipe.codegen.contiguous import Contiguous, fitting_slots, pipeline_memory, program_memory
+from edgepipe.codegen.stages import vta_program
+from edgepipe.description import NetworkDescription
+from edgepipe.drafting.draft import draft
+from edgepipe.errors import (
+    CodegenError,
+    FrontendError,
+    LayerError,
+    PartitionError,
+    QuantizeError,
+    UnbuildableError,
+)
+from edgepipe.frontend.network import Network, import_network, read_model
+from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.partition import depthwise
+from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.placement import PlacedOperator
+from edgepipe.partition.reasons import VtaCheck
+from edgepipe.progress import Progress, Silent
+from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
+from edgepipe.recipe import BuildOptions, PlannedStage
+
+_FRAMES = 2
+_COARSE = 16  # pixels of a patch of one colour in a made-up picture
+
+_STAYS_FLOAT = "stays float: "
+# What to do about operators that stay float, by the kind of their ONNX node.
+_REMEDIES: Mapping[str, str] = {
+    "InstanceNormalization": "train with batch normalisation, which becomes part of a convolution",
+    "LayerNormalization": "train with batch normalisation, which becomes part of a convolution",
+    "Resize": "use nearest or bilinear resizing by a whole factor",
+}
+_REMEDIES_AT_THE_END: Mapping[str, str] = {
+    "NonMaxSuppression": "export the network without non-maximum suppression",
+    "Softmax": "omit it: the classes keep their order without it",
+    "TopK": "export the network without the selection of the best results",
+}
+_NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention and layer normalisation have no integer form"
+_OTHER = "train or export with operators that have an integer form"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastOptions:
+    """The options of a forecast; ``description`` defaults to the file next to the model.
+
+    ``cuts``, ``placement`` and ``depthwise`` are those of ``BuildOptions``.
+    """
+
+    model: Path
+    board: Board
+    description: Path | None = None
+    cuts: tuple[str, ...] = ()
+    placement: Mapping[str, str] = field(default_factory=dict)
+    depthwise: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorForecast:
+    """Where an operator runs and why; ``ms`` is 0 for what the model of ARM does not cover."""
+
+    name: str
+    kind: str
+    device: str
+    stage: str
+    reason: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageForecast:
+    """A stage, with its time for a frame in ms: the VTA's program, or ARM's convolutions."""
+
+    name: str
+    device: str
+    operators: int
+    ms: float
+    threads: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatOperators:
+    """Operators of one kind that compute in floating point, and what to do about them.
+
+    Those ``inside`` are between operators on the VTA, where they can add stages and hops.
+    """
+
+    kind: str
+    operators: tuple[str, ...]
+    inside: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Contiguous memory: ``shared_bytes`` once, and ``slot_bytes`` for each of ``slots``."""
+
+    shared_bytes: int
+    slot_bytes: int
+    slots: int
+    board_bytes: int
+
+    @property
+    def used_bytes(self) -> int:
+        """What the pipeline needs with all its slots."""
+        return self.shared_bytes + self.slots * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a build would give.
+
+    ``description`` is the path of the description, or empty if it was drafted; ``guesses`` are then
+    the lines to check. ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each device with
+    its hops, ``interval_ms`` the time between frames, ``latency_ms`` that of one frame alone.
+    ``notices`` are sentences about changes made while loading.
+    """
+
+    model: str
+    board: str
+    description: str
+    guesses: tuple[str, ...]
+    operators: tuple[OperatorForecast, ...]
+    stages: tuple[StageForecast, ...]
+    hops: int
+    vta_ms: float
+    arm_ms: float
+    interval_ms: float
+    latency_ms: float
+    memory: Memory
+    floats: tuple[FloatOperators, ...]
+    notices: tuple[str, ...]
+
+
+def forecast(options: ForecastOptions, progress: Progress | None = None) -> Forecast:
+    """Return what a build of the network for the board would give.
+
+    The same network and options always give the same result. Ranges come from made-up pictures,
+    so an operator whose values are near a limit can be placed differently by a build with real
+    pictures. Raises FrontendError for files that cannot be read, PartitionError for unknown
+    operators, and ``UnbuildableError`` for a network that would not build.
+    """
+    notes = _Notes(progress or Silent())
+    model = read_model(options.model)
+    described, where, guesses = _description(options)
+    notes.step("importing the network")
+    pre = described.preprocess
+    with _unbuildable(options, FrontendError):
+        network = import_network(options.model, model, (pre.channels, pre.height, pre.width))
+    notes.notices += network.notices
+    if where is not None:
+        description.check_outputs(described, network.output_names, where)
+    with _unbuildable(options, QuantizeError, PartitionError, LayerError, CodegenError):
+        notes.step("quantising with made-up ranges")
+        frames = made_up_frames(pre)
+        quantized = quantize(network, frames, pre, QuantizeOptions(frames=_FRAMES))
+        notes.step("placing operators")
+        build = BuildOptions(
+            model=options.model,
+            board=options.board,
+            calibration=Path(),
+            output=Path(),
+            cuts=options.cuts,
+            placement=options.placement,
+            depthwise=options.depthwise,
+        )
+        segments = recipe.partition(quantized, network, build, notes)
+        stages = recipe.plan_stages(quantized, segments, options.board)
+        return _summed_up(options, network, quantized, stages, where, guesses, notes)
+
+
+def made_up_frames(preprocess: Preprocess) -> list[Frame]:
+    """Return pictures to quantise with when there are none: coloured patches, and noise.
+
+    Each is uint8[1, height, width, channels], and always the same.
+    """
+    random = np.random.default_rng(0)
+    _, height, width, channels = preprocess.frame_shape
+    rows, columns = -(-height // _COARSE), -(-width // _COARSE)
+    patches = random.integers(0, 256, (1, rows, columns, channels), np.uint8)
+    coarse = patches.repeat(_COARSE, axis=1).repeat(_COARSE, axis=2)[:, :height, :width]
+    fine = random.integers(0, 256, preprocess.frame_shape, np.uint8)
+    return [np.ascontiguousarray(coarse), fine]
+
+
+class _Notes:
+    """Passes progress on and keeps its notices."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.notices: tuple[str, ...] = ()
+
+    def step(self, text: str) -> None:
+        self._progress.step(text)
+
+    def update(self, done: int, total: int) -> None:
+        self._progress.update(done, total)
+
+    def notice(self, text: str) -> None:
+        self.notices += (text,)
+
+
+def _description(
+    options: ForecastOptions,
+) -> tuple[NetworkDescription, Path | None, tuple[str, ...]]:
+    """Return the description, its file or None if it is a draft, and the draft's guesses."""
+    where = options.description or description.beside(options.model)
+    if options.description is not None or where.is_file():
+        return description.load(where), where, ()
+    made = draft(options.model)
+    return made.description, None, tuple(guess.assignment for guess in made.guesses)
+
+
+@contextmanager
+def _unbuildable(
+    options: ForecastOptions,
+    *errors: type[FrontendError | QuantizeError | PartitionError | LayerError | CodegenError],
+) -> Iterator[None]:
+    """Turn the errors of a build into the answer that the network does not build."""
+    try:
+        yield
+    except errors as cause:
+        if isinstance(cause, PartitionError) and (options.cuts or options.placement):
+            raise  # about the options, not about the network
+        raise UnbuildableError(
+            f"{options.model.name} does not build: {cause}",
+            hint=cause.hint,
+            option=cause.option,
+            value=cause.value,
+        ) from cause
+
+
+def _summed_up(
+    options: ForecastOptions,
+    network: Network,
+    quantized: QuantizedNetwork,
+    stages: Sequence[PlannedStage],
+    where: Path | None,
+    guesses: tuple[str, ...],
+    notes: _Notes,
+) -> Forecast:
+    board = options.board
+    operators = match_operators(quantized.module)
+    cycles = _cycles(board, network, quantized, operators, stages)
+    tensors = recipe.border_tensors(quantized, stages, board)
+    forecasts, memories = [], []
+    for stage in stages:
+        ms = depthwise.stage_arm_ms(stage.segment, board) / stage.cores.threads
+        if stage.segment.device == "vta":
+            notes.step(f"compiling stage {stage.name} for the VTA")
+            program = vta_program(stage.segment, stage.module, board, notes)
+            memories.append(program_memory(program))
+            ms = 1e3 * program.modelled_cycles / board.accelerator.clock_hz
+        forecasts.append(
+            StageForecast(
+                name=stage.name,
+                device=stage.segment.device,
+                operators=len(stage.segment.operators),
+                ms=ms,
+                threads=stage.cores.threads,
+                inputs=stage.module.inputs,
+                outputs=stage.module.outputs,
+            )
+        )
+    memory = pipeline_memory(memories, tensors)
+    placed = [(stage, p) for stage in stages for p in stage.segment.operators]
+    hop_ms = board.arm_timing.handover_us / 1e3
+    on_vta = [stage.ms + hop_ms for stage in forecasts if stage.device == "vta"]
+    on_arm = [stage.ms + hop_ms for stage in forecasts if stage.device == "arm"]
+    arm_ms = sum(stage.ms * stage.threads + hop_ms for stage in forecasts if stage.device == "arm")
+    return Forecast(
+        model=options.model.name,
+        board=board.name,
+        description="" if where is None else str(where),
+        guesses=guesses,
+        operators=tuple(_operator(stage, p, cycles, board) for stage, p in placed),
+        stages=tuple(forecasts),
+        hops=len(stages) - 1,
+        vta_ms=sum(on_vta),
+        arm_ms=arm_ms,
+        interval_ms=max(sum(on_vta), arm_ms / board.arm_cores, *on_arm),
+        latency_ms=sum(on_vta) + sum(on_arm),
+        memory=_memory(memory, forecasts, board),
+        floats=_floats([p for _, p in placed]),
+        notices=notes.notices,
+    )
+
+
+def _memory(memory: Contiguous, stages: Sequence[StageForecast], board: Board) -> Memory:
+    return Memory(
+        shared_bytes=memory.shared_bytes,
+        slot_bytes=memory.slot_bytes,
+        slots=fitting_slots(memory, stages, board),
+        board_bytes=board.dma_bytes,
+    )
+
+
+def _cycles(
+    board: Board,
+    network: Network,
+    quantized: QuantizedNetwork,
+    operators: Sequence[Operator],
+    stages: Sequence[PlannedStage],
+) -> Mapping[str, float]:
+    """Return the expected cycles of every operator that is on the VTA, each compiled alone."""
+    check = VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
+    for stage in stages:
+        for placed in stage.segment.operators:
+            if placed.device == "vta":
+                check(placed.operator)
+    return check.cycles
+
+
+def _operator(
+    stage: PlannedStage, placed: PlacedOperator, cycles: Mapping[str, float], board: Board
+) -> OperatorForecast:
+    operator = placed.operator
+    ms = depthwise.arm_ms(operator.layer, board)
+    if placed.device == "vta":
+        ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
+    return OperatorForecast(
+        name=operator.name,
+        kind=operator.kind,
+        device=placed.device,
+        stage=stage.name,
+        reason=placed.reason,
+        ms=ms,
+    )
+
+
+def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
+    """Return the operators that compute with floating-point numbers, by kind."""
+    before_vta: set[str] = set()
+    for p in reversed(placed):
+        if p.device == "vta" or p.operator.output in before_vta:
+            before_vta.update(p.operator.inputs)
+    found: dict[tuple[str, str], list[Operator]] = {}
+    for p in placed:
+        kind, _, why = p.reason.partition(": ")
+        if why.startswith(_STAYS_FLOAT):
+            remedy = _REMEDIES.get(kind, _NOT_A_PICTURE if "not a picture" in why else _OTHER)
+            if p.operator.output not in before_vta:
+                remedy = _REMEDIES_AT_THE_END.get(kind, remedy)
+            found.setdefault((kind, remedy), []).append(p.operator)
+    return tuple(
+        FloatOperators(
+            kind=kind,
+            operators=tuple(operator.name for operator in operators),
+            inside=tuple(o.name for o in operators if o.output in before_vta),
+            remedy=remedy,
+        )
+        for (kind, remedy), operators in found.items()
+    )

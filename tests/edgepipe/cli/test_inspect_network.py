@@ -1,0 +1,73 @@
+"""``edgepipe inspect net.onnx``: text, JSON, exit codes, and options of the other kind of file."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+from command_line import DESCRIPTION, assert_error, assert_fails, run
+from onnx import TensorProto, helper
+from small_networks import classifier
+
+
+def test_a_network_is_placed_as_a_build_places_it(built, capsys):
+    assert run("inspect", built.parent / "net.onnx", "--board", "host", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert run("inspect", built, "--json") == 0
+    manifest = json.loads(capsys.readouterr().out)
+    placed = [(o["name"], o["kind"], o["device"], o["stage"]) for o in found["operators"]]
+    assert placed == [
+        (p["operator"], p["kind"], p["device"], p["stage"]) for p in manifest["placement"]
+    ]
+    assert [s["name"] for s in found["stages"]] == [s["name"] for s in manifest["stages"]]
+    assert found["memory"]["slots"] == manifest["slots"]
+
+
+def test_the_answer_is_text_for_people(tmp_path, capsys):
+    onnx.save(classifier(), tmp_path / "net.onnx")
+    assert run("inspect", tmp_path / "net.onnx") == 0
+    printed = capsys.readouterr().out
+    assert "net.onnx builds for ultra96; ranges are from made-up pictures\n" in printed
+    assert "description: none, so this one was drafted; its guesses: order = " in printed
+    assert "note: image: dynamic batch dimension 'n' fixed to 1\n" in printed
+    assert "camera bytes become int8 through a table" in printed
+    assert "stages: 3, hops: 2\n" in printed
+    assert "times by the model: VTA " in printed
+    assert "contiguous memory: 0.1 MiB of 128: " in printed
+    assert not (tmp_path / "net.toml").exists()
+
+
+def test_a_network_that_would_not_build_has_its_own_exit_code(tmp_path, capsys):
+    graph = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    assert run("inspect", tmp_path / "net.onnx") == 3
+    errors = capsys.readouterr().err
+    assert_error(errors, 1, "net.onnx does not build: ", "replace or decompose the named operators")
+
+
+def test_files_and_options_that_are_wrong_fail_as_usual(tmp_path, capsys):
+    path = tmp_path / "net.onnx"
+    assert_fails(capsys, run("inspect", path), "no such file")
+    onnx.save(classifier(), path)
+    code = run("inspect", path, "--description", tmp_path / "no.toml")
+    assert_fails(capsys, code, "no.toml: no such file")
+    (tmp_path / "net.toml").write_text(DESCRIPTION)
+    code = run("inspect", path, "--place", "nothing=arm")
+    assert_fails(capsys, code, "operator 'nothing' is unknown", "did you mean: logits.int8")
+    code = run("inspect", path, "--board", "no")
+    assert_fails(capsys, code, "board 'no' is unknown", "known boards: ")
+
+
+def test_options_of_the_other_kind_of_file_are_refused(built, capsys):
+    code = run("inspect", built.parent / "net.onnx", "--timing", "--operators")
+    hint = "build it, then inspect the bundle"
+    assert_fails(capsys, code, "--operators, --timing cannot be used for it", hint)
+    code = run("inspect", built, "--board", "host", "--place", "a=arm")
+    hint = "they belong to networks; a bundle contains its arrangement"
+    assert_fails(capsys, code, "--board, --place cannot be used for it", hint)

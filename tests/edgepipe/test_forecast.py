@@ -1,0 +1,111 @@
+"""Forecasts: what a build would give, or why it would fail, without calibration pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from small_networks import DESCRIPTION, Builder, classifier
+
+from edgepipe import boards
+from edgepipe.errors import PartitionError, UnbuildableError
+from edgepipe.forecast import Forecast, ForecastOptions, forecast, made_up_frames
+from edgepipe.frontend.preprocess import Preprocess
+
+ULTRA96 = boards.load("ultra96")
+
+
+def foreseen(folder: Path, model: onnx.ModelProto, **options: Any) -> Forecast:
+    onnx.save(model, folder / "net.onnx")
+    options = {"board": ULTRA96, **options}
+    return forecast(ForecastOptions(model=folder / "net.onnx", **options))
+
+
+def gated() -> onnx.ModelProto:
+    """Return convolutions around a normalisation that has no integer form, and a softmax."""
+    b = Builder(5)
+    x = b.conv("image", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
+    scale, shift = (b.constant(name, np.ones(8, np.float32)) for name in ("scale", "shift"))
+    x = b.node("InstanceNormalization", [x, scale, shift], "normed")
+    x = b.conv(x, "body", (16, 8, 3, 3), pads=[1, 1, 1, 1])
+    x = b.node("GlobalAveragePool", [x], "pooled")
+    x = b.node("Flatten", [x], "flat")
+    b.node("Softmax", [x], "classes", axis=1)
+    return b.model([1, 3, 16, 16], {"classes": 2})
+
+
+def test_a_forecast_adds_up_and_is_always_the_same(tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text(DESCRIPTION)
+    found = foreseen(tmp_path, classifier(1))
+    assert found == foreseen(tmp_path, classifier(1))
+    assert found.description == str(tmp_path / "net.toml")
+    assert [stage.device for stage in found.stages] == ["arm", "vta", "arm"]
+    assert found.hops == 2
+    assert sum(stage.operators for stage in found.stages) == len(found.operators)
+    hop_ms = ULTRA96.arm_timing.handover_us / 1e3
+    assert found.vta_ms == pytest.approx(found.stages[1].ms + hop_ms)
+    assert found.latency_ms == pytest.approx(sum(s.ms + hop_ms for s in found.stages))
+    assert found.vta_ms <= found.interval_ms <= found.latency_ms
+    memory = found.memory
+    assert memory.slots == ULTRA96.slots(3)
+    assert memory.used_bytes == memory.shared_bytes + memory.slots * memory.slot_bytes
+    assert 0 < memory.used_bytes < memory.board_bytes == ULTRA96.dma_bytes
+
+
+def test_without_a_description_one_is_drafted(tmp_path: Path) -> None:
+    found = foreseen(tmp_path, classifier())
+    assert found.description == ""
+    assert 'order = "RGB"' in found.guesses
+    assert found.notices[0] == "image: dynamic batch dimension 'n' fixed to 1"
+
+
+def test_operators_that_stay_float_come_with_a_remedy(tmp_path: Path) -> None:
+    found = foreseen(tmp_path, gated())
+    groups = {group.kind: group for group in found.floats}
+    normed = groups["InstanceNormalization"]
+    assert normed.inside == normed.operators != ()
+    assert normed.remedy.startswith("train with batch normalisation")
+    assert groups["Softmax"].inside == ()
+    assert groups["Softmax"].remedy == "omit it: the classes keep their order without it"
+
+
+def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
+    found = foreseen(tmp_path, gated(), placement={"body": "arm"})
+    body = next(operator for operator in found.operators if operator.name == "body")
+    assert (body.device, body.reason) == ("arm", "placed there on request")
+    with pytest.raises(PartitionError, match="operator 'bodi' is unknown") as caught:
+        foreseen(tmp_path, gated(), placement={"bodi": "arm"})
+    assert caught.value.hint.startswith("did you mean: body")
+
+
+def test_a_network_that_cannot_be_imported_does_not_build(tmp_path: Path) -> None:
+    node = helper.make_node("Det", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnbuildableError, match=r"net\.onnx does not build: .*Det") as caught:
+        foreseen(tmp_path, model)
+    assert caught.value.hint.startswith("replace or decompose the named operators")
+
+
+def test_a_pipeline_that_is_too_large_does_not_build(tmp_path: Path) -> None:
+    small = dataclasses.replace(ULTRA96, dma_bytes=4096)
+    with pytest.raises(UnbuildableError, match="MiB of contiguous memory for one frame") as caught:
+        foreseen(tmp_path, classifier(), board=small)
+    assert caught.value.hint.startswith("reserve more contiguous memory")
+
+
+def test_made_up_pictures_have_the_networks_size_and_all_bytes() -> None:
+    preprocess = Preprocess(width=70, height=50, order="RGB", mean=(0.0,) * 3, std=(1.0,) * 3)
+    frames = made_up_frames(preprocess)
+    assert [frame.shape for frame in frames] == [(1, 50, 70, 3)] * 2
+    assert len(np.unique(frames[1])) == 256
