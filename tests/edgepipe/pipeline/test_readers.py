@@ -304,7 +304,8 @@ def test_coroutines_learn_how_the_pipeline_ended(start: Start, stepped: SteppedS
 
 
 def test_a_pipeline_whose_futures_were_awaited_ends_its_thread(start: Start) -> None:
-    pipeline = chain(made.adder()).build().start()
+    gated = made.GatedStage()
+    pipeline = chain(gated.stage).build().start()
     before = set(threading.enumerate())  # others may still be ending
 
     def of_futures() -> list[threading.Thread]:
@@ -312,6 +313,7 @@ def test_a_pipeline_whose_futures_were_awaited_ends_its_thread(start: Start) -> 
         return [thread for thread in new if thread.name == "edgepipe-futures"]
 
     async def once(running: Pipeline) -> None:
+        asyncio.get_running_loop().call_soon(gated.gate.set)  # once it is awaited
         await running.submit(data=np.zeros((1, 8), np.int32))
 
     asyncio.run(once(pipeline))
