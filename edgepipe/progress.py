@@ -12,7 +12,7 @@ class Progress(Protocol):
         """Begin a named step; the previous one is done."""
 
     def update(self, done: int, total: int) -> None:
-        """Report the progress of the current step."""
+        """Report the progress of the current step; ``total`` is 0 if it is not known."""
 
     def notice(self, text: str) -> None:
         """Report something that the user should know, such as a fixed batch dimension."""

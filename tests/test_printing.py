@@ -84,11 +84,15 @@ def test_progress_draws_but_escapes_names() -> None:
     target = Terminal()
     progress = ConsoleProgress(target)
     progress.step("compiling \x1b[2J")
+    progress.update(7, 7)
+    progress.update(0, 0)
     progress.notice("note of \x9b2J")
     progress.finish()
     drawn = target.getvalue()
     assert set(re.findall("\x1b[^a-zA-Z]*.", drawn)) == {"\x1b[K"}
     assert r"compiling \u001b[2J ..." in drawn
+    assert "... 7/7\r" in drawn
+    assert "... 0\r" in drawn, "a total that is not known is not shown"
     assert r"note: note of \u009b2J" in drawn
 
 

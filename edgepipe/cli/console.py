@@ -101,7 +101,8 @@ class ConsoleProgress:
         now = time.monotonic()
         if self._terminal and (now - self._drawn > 0.1 or done == total):
             self._drawn = now
-            self._write(f"{self._text} ... {done}/{total}")
+            of = f"/{total}" if total else ""
+            self._write(f"{self._text} ... {done}{of}")
 
     def notice(self, text: str) -> None:
         """Print a line above the current step."""

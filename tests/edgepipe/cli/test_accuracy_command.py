@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -150,6 +151,26 @@ def test_the_exit_code_of_a_board_with_other_bits(
     assert accuracy(built, *arguments) == 20
     hint = "hint: examine the board: edgepipe doctor --host door-camera\n"
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_other_code_swallows(
+    built: Path,
+    tmp_path: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def swallowing(*_: object) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+    monkeypatch.setattr("edgepipe.accuracy.measurement.load_pair", swallowing)
+    assert accuracy(built, "--chart", tmp_path / "layers.svg") == 130
+    written = capsys.readouterr()
+    assert "interrupted" in written.err
+    assert written.out == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_network(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
