@@ -172,7 +172,7 @@ soak: $(VENV)/.installed $(AARCH64)/.built
 bench-runtime: $(VENV)/.installed $(DEMO)/nanodet.edgepipe
 	cross/packages.sh bench
 	cmake -S . -B $(HOST) > $(HOST).log
-	cmake --build $(HOST) --target edgepipe-bench-check edgepipe-bench-soak edgepipe-bench-throughput \
+	cmake --build $(HOST) --target edgepipe-bench-check edgepipe-bench-hops edgepipe-bench-soak edgepipe-bench-throughput \
 	    edgepipe-bench-handover
 	$(PYTHON) -m bench.runtime $(HOST)/bin $(DEMO)/nanodet.edgepipe
 

@@ -1,4 +1,4 @@
-"""The overhead of the C++ pipeline: handover, throughput, start, and a soak with injected faults.
+"""The overhead of the C++ pipeline: handover, hops, throughput, start, a soak with injected faults.
 
 Runs the programs of ``cpp_runtime/bench`` and edgepipe-run. The arguments are the folder of these
 programs and a bundle. Other work on the machine disturbs single rounds, so each figure is a median.
@@ -66,6 +66,22 @@ def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
             unit="x",
             at_most=2.0,
         ),
+    ]
+
+
+def hop_figures(rounds: list[dict[str, float]]) -> list[Figure]:
+    """Return the cost of a hop between the crews of a network of 60 stages."""
+    found = medians(rounds)
+    return [
+        Figure(name=f"60 hops, {state}: time of a hop", value=found[key], unit="us", at_most=15)
+        for state, key in (("one frame", "hop_alone_us"), ("six frames", "hop_full_us"))
+    ] + [
+        Figure(
+            name="60 hops: throughput x busier crew",
+            value=found["crew_efficiency"],
+            unit="",
+            at_least=0.9,
+        )
     ]
 
 
@@ -156,11 +172,12 @@ def soak_figures(found: dict[str, float]) -> list[Figure]:
 
 def main(programs: Path, bundle: Path) -> int:
     """Run everything, alternating handover and throughput; return 1 if a limit is missed."""
-    handovers, throughputs = [], []
+    handovers, hops, throughputs = [], [], []
     for _ in range(ROUNDS):
         handovers.append(run(programs, "handover"))
+        hops.append(run(programs, "hops"))
         throughputs.append(run(programs, "throughput"))
-    figures = handover_figures(handovers) + throughput_figures(throughputs)
+    figures = handover_figures(handovers) + hop_figures(hops) + throughput_figures(throughputs)
     figures += start_figures(programs / "edgepipe-run", bundle)
     figures += check_figures(programs, bundle)
     figures += frame_cost.figures()

@@ -1,4 +1,5 @@
-// Pipeline: runs the stages of a graph on frames, each stage on its own pinned thread.
+// Pipeline: runs the stages of a graph on frames, each stage on its own pinned thread, or many
+// stages on the few threads of a crew.
 //
 //   Result<std::unique_ptr<Pipeline>> made = Pipeline::create(std::move(graph), memory, {});
 //   Pipeline& pipeline = **made;
@@ -73,12 +74,23 @@ class Pipeline {
     // the k-th on the k-th of `cores`. Other stages ignore it.
     std::size_t threads = 1;
   };
+  /// Threads that share stages: each runs whichever of them has the oldest frame to run. A stage
+  /// runs its frames in order and one at a time, but not always on the same thread. For a graph
+  /// with more stages than cores, one crew for each kind of unit.
+  struct Crew {
+    std::string name;
+    std::vector<std::size_t> stages;   // indices into Graph::nodes
+    std::vector<StageThread> threads;  // their own `threads` are ignored
+  };
   struct Options {
     Mode mode = Mode::kPipelined;
     std::size_t slots = 0;  // frames in the ring; 0: one per stage and two for the caller
     Pinning pinning = Pinning::kRequired;
     // Stage k uses threads[k % n]. Empty: each stage gets one of the process's cores.
     std::vector<StageThread> threads;
+    // If not empty, these threads run the stages in place of `threads`, except in serial mode.
+    // Every stage belongs to one crew. Crews do not poll (`spin`).
+    std::vector<Crew> crews;
     // The priority of every stage's thread; overrides `threads`.
     std::optional<int> realtime_priority = std::nullopt;
     // How long a stage's thread polls for its next frame before it sleeps. Polling occupies the
@@ -92,7 +104,8 @@ class Pipeline {
   };
 
   /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes
-  /// ownership of the stages; `memory` must outlive the pipeline.
+  /// ownership of the stages; `memory` must outlive the pipeline. kInvalidArgument if crews leave a
+  /// stage out or share one, or if a crew has no stage or no thread.
   static Result<std::unique_ptr<Pipeline>> create(Graph graph, DeviceMemory& memory,
                                                   const Options& options);
 

@@ -77,6 +77,7 @@ struct Span {
   Clock::time_point begin;
   Clock::time_point end;
   std::uint32_t stage = 0;
+  std::uint32_t thread = 0;  // index into PipelineTrace::threads
   Kind kind = Kind::kStage;
   bool failed = false;
 };
@@ -90,11 +91,10 @@ inline constexpr std::size_t kTraceSpans = 32768;
 struct PipelineTrace {
   struct Stage {
     std::string name;
-    std::size_t thread = 0;              // index into `threads`
     std::vector<std::size_t> producers;  // the stages it reads from; empty: only inputs
   };
 
-  std::vector<std::string> threads;  // names of the stages' threads
+  std::vector<std::string> threads;  // names of the threads that run stages
   std::vector<Stage> stages;
   std::vector<Span> spans;
   std::uint64_t first_frame = 0;  // earlier frames are missing or incomplete

@@ -81,6 +81,8 @@ class CondVar {
   CondVar& operator=(const CondVar&) = delete;
 
   void notify() { pthread_cond_broadcast(&condition_); }
+  /// Wakes one of the waiting threads.
+  void notify_one() { pthread_cond_signal(&condition_); }
 
   /// Blocks until notified (or spuriously); false once `deadline` has passed.
   bool wait_until(MutexLock& lock, Clock::time_point deadline) {

@@ -16,6 +16,8 @@ constexpr std::chrono::microseconds kShortBeforeNap{100};
 // A doze is longer than the waits that lead to it, so it seldom ends by itself.
 constexpr std::chrono::microseconds kDoze{1000};
 constexpr std::chrono::microseconds kShortBeforeDoze{500};
+// A crew's thread polls for this long before it sleeps, if its last waits were shorter.
+constexpr std::chrono::microseconds kCrewPoll{50};
 // The longest delay of a wake-up by a stage that continues with ready frames.
 constexpr std::chrono::microseconds kLongestDelay{50};
 
@@ -36,7 +38,10 @@ FrameSchedule::Pace::Pace() : for_naps(kShortBeforeNap), for_dozes(kShortBeforeD
 FrameSchedule::FrameSchedule(Options options)
     : options_(std::move(options)),
       consumers_(options_.stages.size()),
-      wake_(options_.workers),
+      crews_(options_.crews),
+      wake_(options_.crews == 0 ? options_.workers : options_.crews),
+      calls_(options_.crews),
+      crew_waits_(options_.crews == 0 ? 0 : options_.workers, WaitHistory(kCrewPoll)),
       progress_(options_.stages.size()),
       paces_(options_.stages.size()),
       worker_sleeps_(options_.workers),
@@ -46,6 +51,10 @@ FrameSchedule::FrameSchedule(Options options)
       spans_(options_.trace_spans) {
   for (const Stage& stage : options_.stages) {
     for (const std::size_t producer : stage.producers) consumers_[producer].push_back(stage.worker);
+  }
+  if (crews_.empty()) return;
+  for (std::size_t stage = 0; stage < options_.stages.size(); ++stage) {
+    crews_[options_.stages[stage].worker].push_back(stage);
   }
 }
 
@@ -76,7 +85,7 @@ Result<std::uint64_t> FrameSchedule::submit(std::size_t index) {
   if (!frame.ok()) return frame;
   // Only stages without producers can become ready.
   for (const Stage& stage : options_.stages) {
-    if (stage.producers.empty()) wake_[stage.worker].notify();
+    if (stage.producers.empty()) call(stage.worker);
   }
   return frame;
 }
@@ -287,6 +296,7 @@ void FrameSchedule::lower_limit(std::uint64_t limit) {
   limit_ = std::min(limit_, limit);
   runnable_.store(std::min(submitted_, limit_), std::memory_order_release);
   for (CondVar& wake : wake_) wake.notify();
+  for (Calls& calls : calls_) ++calls.count;
   slot_freed_.notify();
   frame_completed_.notify();
 }
@@ -382,15 +392,14 @@ bool FrameSchedule::ready(std::size_t stage, std::uint64_t frame) const {
   return true;
 }
 
-void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status,
-                           Clock::time_point started) {
-  Progress& progress = progress_[stage];
-  if (status.ok()) progress.published.store(frame + 1, std::memory_order_release);
+void FrameSchedule::finish(const Turn& turn, Status status, Clock::time_point started) {
+  const std::size_t stage = turn.stage;
+  if (status.ok()) progress_[stage].published.store(turn.frame + 1, std::memory_order_release);
   const Clock::time_point now = Clock::now();
-  progress.running.store(false, std::memory_order_relaxed);
   const bool good = status.ok();
-  const Finished finished = note_finished(stage, frame, std::move(status), started, now);
+  const Finished finished = note_finished(turn, std::move(status), started, now);
   if (!good) return;  // every thread has been woken
+  if (!crews_.empty()) return wake_crews(stage, finished.completes);
   Pace& pace = paces_[stage];
   if (!pace.owes_consumers) pace.owed_since = now;
   pace.owes_consumers = true;
@@ -402,7 +411,7 @@ void FrameSchedule::finish(std::size_t stage, std::uint64_t frame, Status status
 void FrameSchedule::wake_waiting(std::size_t stage) {
   Pace& pace = paces_[stage];
   pace.owes_consumers = false;
-  for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify();
+  for (const std::size_t consumer : consumers_[stage]) wake_[consumer].notify_one();
   if (!std::exchange(pace.owes_completion, false)) return;
   frame_completed_.notify();
   slot_freed_.notify();  // see await_slot
@@ -416,14 +425,17 @@ bool FrameSchedule::consumer_sleeps(std::size_t stage) const {
   return false;
 }
 
-FrameSchedule::Finished FrameSchedule::note_finished(std::size_t stage, std::uint64_t frame,
-                                                     Status status, Clock::time_point started,
+FrameSchedule::Finished FrameSchedule::note_finished(const Turn& turn, Status status,
+                                                     Clock::time_point started,
                                                      Clock::time_point now) {
+  const auto [stage, frame, thread] = turn;
   MutexLock lock(mutex_);
+  progress_[stage].running.store(false, std::memory_order_relaxed);
   spans_.add({.frame = frame,
               .begin = started,
               .end = now,
               .stage = static_cast<std::uint32_t>(stage),
+              .thread = static_cast<std::uint32_t>(thread),
               .kind = Span::Kind::kStage,
               .failed = !status.ok()});
   if (!status.ok()) {
@@ -460,6 +472,91 @@ void FrameSchedule::complete(std::uint64_t frame, Clock::time_point now) {
   latency_.add(nanoseconds(slot.latency));
   if (completed_ == 1) first_completion_ = now;
   last_completion_ = now;
+}
+
+// ---- crews
+
+std::optional<FrameSchedule::Turn> FrameSchedule::await_turn(std::size_t crew, std::size_t thread) {
+  std::uint64_t seen = 0;
+  std::optional<Turn> turn;
+  if (take_turn(crew, turn, seen)) {
+    const Clock::time_point begin = Clock::now();
+    WaitHistory& waits = crew_waits_[thread];
+    const bool polls = waits.all_short();
+    const std::atomic<std::uint64_t>& calls = calls_[crew].count;
+    const auto called = [&] { return calls.load(std::memory_order_acquire) != seen; };
+    while (polls && poll_for(begin + kCrewPoll - Clock::now(), called) &&
+           take_turn(crew, turn, seen)) {
+    }
+    if (!turn) sleep_until_turn(crew, turn);
+    waits.add(Clock::now() - begin);
+  }
+  if (turn) turn->thread = thread;
+  return turn;
+}
+
+/// Takes the next turn of a crew, if there is one; true if the thread has to wait for it. `seen` is
+/// then how often the crew has been called.
+bool FrameSchedule::take_turn(std::size_t crew, std::optional<Turn>& turn, std::uint64_t& seen) {
+  MutexLock lock(mutex_);
+  seen = calls_[crew].count.load(std::memory_order_relaxed);
+  return !next_turn(crew, turn) && !has_ended(crew);
+}
+
+void FrameSchedule::sleep_until_turn(std::size_t crew, std::optional<Turn>& turn) {
+  MutexLock lock(mutex_);
+  while (!next_turn(crew, turn) && !has_ended(crew)) {
+    // An idle camera is not a fault; stop() and cancel() end this wait.
+    static_cast<void>(wake_[crew].wait_until(lock, far_future()));
+  }
+}
+
+bool FrameSchedule::next_turn(std::size_t crew, std::optional<Turn>& turn) {
+  turn = oldest_turn(crew);
+  if (!turn) return false;
+  progress_[turn->stage].running.store(true, std::memory_order_relaxed);
+  if (has_ended(crew)) {
+    ++calls_[crew].count;
+    wake_[crew].notify();  // nothing is left for the others
+  } else if (oldest_turn(crew)) {
+    call(crew);
+  }
+  return true;
+}
+
+/// Wakes a thread of a worker or crew, after it can run a frame.
+void FrameSchedule::call(std::size_t worker) {
+  if (!calls_.empty()) calls_[worker].count.fetch_add(1, std::memory_order_release);
+  wake_[worker].notify_one();
+}
+
+/// The oldest frame comes first: it holds its slot longest, and another crew waits for it.
+std::optional<FrameSchedule::Turn> FrameSchedule::oldest_turn(std::size_t crew) const {
+  std::optional<Turn> oldest;
+  for (const std::size_t stage : crews_[crew]) {
+    const std::uint64_t frame = stages_[stage].finished;
+    if (oldest && frame >= oldest->frame) continue;
+    if (frame >= limit_ || progress_[stage].running || !ready(stage, frame)) continue;
+    oldest = Turn{.stage = stage, .frame = frame};
+  }
+  return oldest;
+}
+
+/// True once each stage of a crew runs its last frame or has finished it.
+bool FrameSchedule::has_ended(std::size_t crew) const {
+  return limit_ != UINT64_MAX && std::ranges::all_of(crews_[crew], [this](std::size_t stage) {
+           return stages_[stage].finished + (progress_[stage].running ? 1 : 0) >= limit_;
+         });
+}
+
+/// Wakes other crews; the thread that ran `stage` looks for the next turn of its own crew itself.
+void FrameSchedule::wake_crews(std::size_t stage, bool completes) {
+  for (const std::size_t consumer : consumers_[stage]) {
+    if (consumer != options_.stages[stage].worker) call(consumer);
+  }
+  if (!completes) return;
+  frame_completed_.notify();
+  slot_freed_.notify();  // see await_slot
 }
 
 void FrameSchedule::end_worker() {

@@ -2,11 +2,19 @@
 //
 //   worker:  while (schedule.wait_until_ready(stage, frame)) {
 //              const Clock::time_point started = Clock::now();
-//              schedule.finish(stage, frame, run(stage, frame), started);
+//              schedule.finish({stage, frame, thread}, run(stage, frame), started);
 //              ++frame;
 //            }
 //            schedule.end_worker();
+//   crew:    while (std::optional<Turn> turn = schedule.await_turn(crew, thread)) {
+//              const Clock::time_point started = Clock::now();
+//              schedule.finish(*turn, run(turn->stage, turn->frame), started);
+//            }
+//            schedule.end_worker();
 //   caller:  acquire -> submit -> next -> release
+//
+// A worker is the only thread of its stages. The threads of a crew share theirs: each takes the
+// oldest frame that a stage can run, and a stage runs its frames in order, one at a time.
 //
 // Counters behind one mutex, which is not held while a stage runs or while the caller fills or
 // reads a frame. Independent of the stages' code, buffers and threads. A ring of slots limits the
@@ -18,7 +26,9 @@
 // * A thread that waits for a stage dozes: it checks by itself after a millisecond. While all
 //   threads that wait for a stage doze, the stage wakes them after its last ready frame or 50 us.
 //
-// Frames that arrive more slowly, or one by one, wake the next thread at once.
+// Frames that arrive more slowly, or one by one, wake the next thread at once. So do crews: their
+// threads have other stages to run. They sleep only if there is nothing to do, and poll first while
+// their waits are as short as a wake-up.
 #pragma once
 
 #include <atomic>
@@ -44,11 +54,12 @@ class FrameSchedule {
   struct Stage {
     std::string name;
     std::vector<std::size_t> producers;  // stages that must finish a frame first
-    std::size_t worker = 0;              // the thread that runs it
+    std::size_t worker = 0;              // the worker or crew that runs it
   };
   struct Options {
     std::vector<Stage> stages;
-    std::size_t workers = 0;
+    std::size_t workers = 0;  // threads
+    std::size_t crews = 0;    // 0: the threads are workers
     std::size_t slots = 0;
     std::chrono::microseconds spin{0};  // see Pipeline::Options
     std::size_t trace_spans = 0;        // the same
@@ -58,6 +69,13 @@ class FrameSchedule {
     std::uint64_t frame = 0;
     std::size_t slot = 0;
     std::chrono::nanoseconds latency{};
+  };
+
+  /// A stage's turn to run a frame, on a thread.
+  struct Turn {
+    std::size_t stage = 0;
+    std::uint64_t frame = 0;
+    std::size_t thread = 0;
   };
 
   explicit FrameSchedule(Options options);
@@ -99,8 +117,9 @@ class FrameSchedule {
 
   /// True once `stage` may run `frame`; false if it never will.
   bool wait_until_ready(std::size_t stage, std::uint64_t frame) EDGEPIPE_EXCLUDES(mutex_);
-  void finish(std::size_t stage, std::uint64_t frame, Status status, Clock::time_point started)
-      EDGEPIPE_EXCLUDES(mutex_);
+  /// Blocks until a stage of `crew` can run a frame; nothing once none ever will.
+  std::optional<Turn> await_turn(std::size_t crew, std::size_t thread) EDGEPIPE_EXCLUDES(mutex_);
+  void finish(const Turn& turn, Status status, Clock::time_point started) EDGEPIPE_EXCLUDES(mutex_);
   void end_worker() EDGEPIPE_EXCLUDES(mutex_);
 
   [[nodiscard]] const std::vector<Stage>& stages() const { return options_.stages; }
@@ -129,6 +148,10 @@ class FrameSchedule {
     bool owes_consumers = false;
     bool owes_completion = false;
     Clock::time_point owed_since;
+  };
+  // How often a crew has been told to look for a turn; for threads that poll.
+  struct alignas(64) Calls {
+    std::atomic<std::uint64_t> count{0};
   };
   // The consequences of a stage's finished frame.
   struct Finished {
@@ -166,10 +189,17 @@ class FrameSchedule {
   void complete(std::uint64_t frame, Clock::time_point now) EDGEPIPE_REQUIRES(mutex_);
   void lower_limit(std::uint64_t limit) EDGEPIPE_REQUIRES(mutex_);
   Result<std::uint64_t> add_submitted(std::size_t index) EDGEPIPE_EXCLUDES(mutex_);
-  Finished note_finished(std::size_t stage, std::uint64_t frame, Status status,
-                         Clock::time_point started, Clock::time_point now)
-      EDGEPIPE_EXCLUDES(mutex_);
+  Finished note_finished(const Turn& turn, Status status, Clock::time_point started,
+                         Clock::time_point now) EDGEPIPE_EXCLUDES(mutex_);
   void wake_waiting(std::size_t stage) EDGEPIPE_EXCLUDES(mutex_);
+  void wake_crews(std::size_t stage, bool completes) EDGEPIPE_EXCLUDES(mutex_);
+  void call(std::size_t worker);
+  bool take_turn(std::size_t crew, std::optional<Turn>& turn, std::uint64_t& seen)
+      EDGEPIPE_EXCLUDES(mutex_);
+  void sleep_until_turn(std::size_t crew, std::optional<Turn>& turn) EDGEPIPE_EXCLUDES(mutex_);
+  bool next_turn(std::size_t crew, std::optional<Turn>& turn) EDGEPIPE_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Turn> oldest_turn(std::size_t crew) const EDGEPIPE_REQUIRES(mutex_);
+  [[nodiscard]] bool has_ended(std::size_t crew) const EDGEPIPE_REQUIRES(mutex_);
   Status await_workers(MutexLock& lock, Clock::time_point deadline, const char* what)
       EDGEPIPE_REQUIRES(mutex_);
   bool full() const EDGEPIPE_REQUIRES(mutex_);
@@ -181,8 +211,11 @@ class FrameSchedule {
 
   const Options options_;
   std::vector<std::vector<std::size_t>>
-      consumers_;             // workers to wake after a stage finishes a frame
-  std::deque<CondVar> wake_;  // by worker; a CondVar is not movable
+      consumers_;  // workers or crews to wake after a stage finishes a frame
+  std::vector<std::vector<std::size_t>> crews_;  // the stages of each crew
+  std::deque<CondVar> wake_;                     // by worker or crew; a CondVar is not movable
+  std::deque<Calls> calls_;                      // by crew
+  std::vector<WaitHistory> crew_waits_;          // by thread, which alone touches its own
   std::vector<Progress> progress_;
   std::vector<Pace> paces_;  // by stage
   // Frames 0..runnable_-1 are submitted and below the limit; written with the mutex held.

@@ -20,20 +20,61 @@ namespace {
 
 constexpr unsigned long kTimerSlackNs = 1000;
 
+bool is_serial(const Pipeline::Options& options) { return options.mode == Pipeline::Mode::kSerial; }
+
+bool has_crews(const Pipeline::Options& options) {
+  return !is_serial(options) && !options.crews.empty();
+}
+
 FrameSchedule::Options schedule_options(const Graph& graph, std::size_t slots,
                                         const Pipeline::Options& options) {
-  const bool serial = options.mode == Pipeline::Mode::kSerial;
   FrameSchedule::Options made{.stages = {},
-                              .workers = serial ? 1 : graph.nodes.size(),
+                              .workers = is_serial(options) ? 1 : graph.nodes.size(),
                               .slots = slots,
                               .spin = options.spin,
                               .trace_spans = options.trace_spans};
   for (std::size_t stage = 0; stage < graph.nodes.size(); ++stage) {
     made.stages.push_back({.name = std::string(graph.nodes[stage].stage->name()),
                            .producers = graph.producers(stage),
-                           .worker = serial ? 0 : stage});
+                           .worker = is_serial(options) ? 0 : stage});
+  }
+  if (!has_crews(options)) return made;
+  made.crews = options.crews.size();
+  made.workers = 0;
+  for (std::size_t crew = 0; crew < options.crews.size(); ++crew) {
+    made.workers += options.crews[crew].threads.size();
+    for (const std::size_t stage : options.crews[crew].stages) made.stages[stage].worker = crew;
   }
   return made;
+}
+
+Status check_crews(const Graph& graph, const Pipeline::Options& options) {
+  if (!has_crews(options)) return {};
+  std::vector<std::size_t> crews_of(graph.nodes.size());
+  for (const Pipeline::Crew& crew : options.crews) {
+    if (crew.threads.empty()) {
+      return {Code::kInvalidArgument, "crew '" + crew.name + "' has no thread"};
+    }
+    if (crew.stages.empty()) {
+      return {Code::kInvalidArgument, "crew '" + crew.name + "' has no stage"};
+    }
+    for (const std::size_t stage : crew.stages) {
+      if (stage >= crews_of.size()) {
+        return {Code::kInvalidArgument, "crew '" + crew.name + "' has stage " +
+                                            std::to_string(stage) + " of " +
+                                            std::to_string(crews_of.size())};
+      }
+      ++crews_of[stage];
+    }
+  }
+  for (std::size_t stage = 0; stage < crews_of.size(); ++stage) {
+    if (crews_of[stage] == 1) continue;
+    return {Code::kInvalidArgument, "stage " + std::to_string(stage) + " '" +
+                                        std::string(graph.nodes[stage].stage->name()) +
+                                        "' belongs to " + std::to_string(crews_of[stage]) +
+                                        " crews, expected 1"};
+  }
+  return {};
 }
 
 /// The cores of the thread itself, without its helpers.
@@ -75,18 +116,30 @@ class Pipeline::Machinery {
   [[nodiscard]] FrameSchedule& schedule() { return *schedule_; }
 
  private:
-  /// The stages that one thread runs, in this order on each frame.
+  /// A thread and its stages: it runs them in this order on each frame, or shares them with its
+  /// crew.
   struct Worker {
     std::vector<std::size_t> stages;
     std::string name;
+    std::size_t crew = 0;
+    std::size_t member = 0;                 // of the crew's threads
+    std::vector<StageThread> threads = {};  // as it was started; a crew's thread has one
     std::optional<Thread> thread = std::nullopt;
   };
 
   [[nodiscard]] std::vector<BufferView> views(std::size_t slot,
                                               const std::vector<std::size_t>& tensors) const;
+  void add_workers(const FrameSchedule::Options& schedule);
   [[nodiscard]] std::vector<StageThread> wanted_threads(const Worker& worker) const;
   Status start_worker(Worker& worker, const std::vector<StageThread>& as);
+  void note_cores() EDGEPIPE_EXCLUDES(mutex_);
   void work(const Worker& worker);
+  void work_in_order(const Worker& worker);
+  void work_in_crew(const Worker& worker);
+  Status run(std::size_t stage, std::uint64_t frame);
+  [[nodiscard]] std::size_t number_of(const Worker& worker) const {
+    return static_cast<std::size_t>(&worker - workers_.data());
+  }
 
   Graph graph_;
   SlotBuffers buffers_;
@@ -104,6 +157,9 @@ class Pipeline::Machinery {
 Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& memory,
                                                    const Options& options) {
   if (Status status = graph.validate(); !status.ok()) return status;
+  if (Status status = check_crews(graph, options); !status.ok()) {
+    return status.with_context("pipeline");
+  }
   const std::size_t slots = options.slots == 0 ? graph.nodes.size() + 2 : options.slots;
   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, slots, memory);
   if (!buffers.ok()) return buffers.status().with_context("pipeline");
@@ -127,7 +183,6 @@ Pipeline::Machinery::Machinery(Graph graph, DeviceMemory& memory, SlotBuffers bu
                                const Options& options)
     : graph_(std::move(graph)), buffers_(std::move(buffers)), options_(options) {
   FrameSchedule::Options schedule = schedule_options(graph_, buffers_.slots(), options);
-  workers_.resize(schedule.workers);
   teams_.resize(schedule.stages.size());
   cores_.resize(schedule.stages.size());
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
@@ -136,11 +191,31 @@ Pipeline::Machinery::Machinery(Graph graph, DeviceMemory& memory, SlotBuffers bu
       means.outputs.push_back(views(slot, graph_.nodes[stage].writes));
     }
     stages_.emplace_back(stage, graph_.nodes[stage], options.on_fault, std::move(means));
+  }
+  add_workers(schedule);
+  schedule_ = std::make_unique<FrameSchedule>(std::move(schedule));
+}
+
+void Pipeline::Machinery::add_workers(const FrameSchedule::Options& schedule) {
+  if (has_crews(options_)) {
+    for (std::size_t index = 0; index < options_.crews.size(); ++index) {
+      const Crew& crew = options_.crews[index];
+      const bool several = crew.threads.size() > 1;
+      for (std::size_t member = 0; member < crew.threads.size(); ++member) {
+        workers_.push_back({.stages = crew.stages,
+                            .name = crew.name + (several ? " " + std::to_string(member) : ""),
+                            .crew = index,
+                            .member = member});
+      }
+    }
+    return;
+  }
+  workers_.resize(schedule.workers);
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
     Worker& worker = workers_[schedule.stages[stage].worker];
     worker.name = worker.stages.empty() ? schedule.stages[stage].name : "serial";
     worker.stages.push_back(stage);
   }
-  schedule_ = std::make_unique<FrameSchedule>(std::move(schedule));
 }
 
 Pipeline::Machinery::~Machinery() {
@@ -185,17 +260,41 @@ Status Pipeline::Machinery::start_workers() {
       status = start_worker(worker, wanted);
     }
     if (!status.ok()) return status.with_context("pipeline");
-    MutexLock lock(mutex_);
-    for (std::size_t index = 0; index < wanted.size(); ++index) {
-      cores_[worker.stages[index]] = std::move(wanted[index].cores);
-    }
+    worker.threads = std::move(wanted);
   }
+  note_cores();
   return {};
 }
 
+/// Notes where the stages run: those of a crew on the cores of any of its threads, which is any
+/// core if one of them is not pinned.
+void Pipeline::Machinery::note_cores() {
+  MutexLock lock(mutex_);
+  for (std::vector<int>& cores : cores_) cores.clear();
+  for (const Worker& worker : workers_) {
+    for (std::size_t index = 0; index < worker.stages.size(); ++index) {
+      const StageThread& thread = worker.threads[has_crews(options_) ? 0 : index];
+      std::vector<int>& cores = cores_[worker.stages[index]];
+      const bool anywhere = worker.member > 0 && cores.empty();
+      if (thread.cores.empty() || anywhere) {
+        cores.clear();
+        continue;
+      }
+      cores.insert(cores.end(), thread.cores.begin(), thread.cores.end());
+    }
+  }
+}
+
 /// The threads of the worker's stages. One thread runs all of them with the settings of the first
-/// stage, whose core replaces the first core of the others.
+/// stage, whose core replaces the first core of the others. A crew's thread is the only one.
 std::vector<Pipeline::StageThread> Pipeline::Machinery::wanted_threads(const Worker& worker) const {
+  if (has_crews(options_)) {
+    StageThread thread = options_.crews[worker.crew].threads[worker.member];
+    if (options_.pinning == Pinning::kOff) thread.cores.clear();
+    thread.realtime_priority = options_.realtime_priority.value_or(thread.realtime_priority);
+    thread.threads = 1;
+    return {std::move(thread)};
+  }
   std::vector<StageThread> threads = options_.threads;
   if (threads.empty()) {
     for (const int core : Thread::cores()) threads.push_back({.cores = {core}});
@@ -242,16 +341,37 @@ Status Pipeline::Machinery::start_worker(Worker& worker, const std::vector<Stage
 void Pipeline::Machinery::work(const Worker& worker) {
   // The kernel's default slack of 50 us would double the time of a nap; see frame_schedule.h.
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0UL, 0UL, 0UL);
+  if (has_crews(options_)) {
+    work_in_crew(worker);
+  } else {
+    work_in_order(worker);
+  }
+  schedule_->end_worker();
+}
+
+void Pipeline::Machinery::work_in_order(const Worker& worker) {
+  const std::size_t thread = number_of(worker);
   for (std::uint64_t frame = 0;; ++frame) {
     for (const std::size_t stage : worker.stages) {
-      if (!schedule_->wait_until_ready(stage, frame)) return schedule_->end_worker();
+      if (!schedule_->wait_until_ready(stage, frame)) return;
       const CoreTeam::Membership member(teams_[stage].get());
       const Clock::time_point started = Clock::now();
-      Status status =
-          or_out_of_memory([&] { return stages_[stage].run(schedule_->slot_of(frame), frame); });
-      schedule_->finish(stage, frame, std::move(status), started);
+      schedule_->finish({.stage = stage, .frame = frame, .thread = thread}, run(stage, frame),
+                        started);
     }
   }
+}
+
+void Pipeline::Machinery::work_in_crew(const Worker& worker) {
+  const std::size_t thread = number_of(worker);
+  while (const auto turn = schedule_->await_turn(worker.crew, thread)) {
+    const Clock::time_point started = Clock::now();
+    schedule_->finish(*turn, run(turn->stage, turn->frame), started);
+  }
+}
+
+Status Pipeline::Machinery::run(std::size_t stage, std::uint64_t frame) {
+  return or_out_of_memory([&] { return stages_[stage].run(schedule_->slot_of(frame), frame); });
 }
 
 Status Pipeline::Machinery::restart(Clock::time_point deadline) {
@@ -288,8 +408,7 @@ PipelineTrace Pipeline::Machinery::trace() const {
   PipelineTrace trace;
   for (const Worker& worker : workers_) trace.threads.push_back(worker.name);
   for (const FrameSchedule::Stage& stage : schedule_->stages()) {
-    trace.stages.push_back(
-        {.name = stage.name, .thread = stage.worker, .producers = stage.producers});
+    trace.stages.push_back({.name = stage.name, .producers = stage.producers});
   }
   schedule_->record(trace);
   return trace;

@@ -94,8 +94,9 @@ class Writer {
       text_.append(line, std::min(sizeof(line) - 1, static_cast<std::size_t>(length)));
   }
 
-  std::uint32_t thread_of(std::size_t stage) const {
-    return static_cast<std::uint32_t>(kFirstStageThread + trace_.stages[stage].thread);
+  /// The track of a stage's span.
+  static std::uint32_t track_of(const Span& span) {
+    return static_cast<std::uint32_t>(kFirstStageThread + span.thread);
   }
 
   void name_threads() {
@@ -155,7 +156,7 @@ class Writer {
     if (frame.fill != nullptr) add_slice(number, *frame.fill, fill_name_, kSourceThread);
     for (std::size_t stage = 0; stage < frame.stages.size(); ++stage) {
       if (const Span* span = frame.stages[stage]; span != nullptr) {
-        add_slice(number, *span, stage_names_[stage], thread_of(stage));
+        add_slice(number, *span, stage_names_[stage], track_of(*span));
       }
     }
   }
@@ -185,11 +186,11 @@ class Writer {
       if (to == nullptr) continue;
       const std::vector<std::size_t>& producers = trace_.stages[stage].producers;
       if (producers.empty() && frame.fill != nullptr) {
-        add_arrow(*frame.fill, kSourceThread, *to, thread_of(stage));
+        add_arrow(*frame.fill, kSourceThread, *to, track_of(*to));
       }
       for (const std::size_t producer : producers) {
         if (const Span* from = frame.stages[producer]; from != nullptr) {
-          add_arrow(*from, thread_of(producer), *to, thread_of(stage));
+          add_arrow(*from, track_of(*from), *to, track_of(*to));
         }
       }
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bundle/fingerprint.h"
+#include "session/crews.h"
 
 namespace edgepipe {
 namespace {
@@ -32,6 +33,8 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   Pipeline::Options pipeline_options = options.pipeline;
   if (pipeline_options.threads.empty()) {
     pipeline_options.threads = (*bundle)->board_threads();
+    pipeline_options.crews =
+        crews_for((*bundle)->manifest(), pipeline_options.threads, hardware->devices.size());
   }
   if (pipeline_options.slots == 0) pipeline_options.slots = (*bundle)->manifest().slots;
   Result<std::unique_ptr<Pipeline>> pipeline =

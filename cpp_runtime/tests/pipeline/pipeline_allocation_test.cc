@@ -16,6 +16,7 @@ TEST(PipelineAllocationTest, NoFrameAllocates) {
   for (const Pipeline::Options& options :
        {Pipeline::Options{}, Pipeline::Options{.mode = Pipeline::Mode::kSerial},
         Pipeline::Options{.trace_spans = 500},
+        Pipeline::Options{.crews = {{.name = "crew", .stages = {0, 1}, .threads = {{}, {}}}}},
         Pipeline::Options{.spin = std::chrono::microseconds(50)}}) {
     const std::unique_ptr<HostMemory> memory = testing::host_memory();
     Result<std::unique_ptr<Pipeline>> made =

@@ -55,11 +55,9 @@ class PipelineFaultTest : public testing::PipelineModeTest {
     Graph graph = chain({affine(1), affine(1), affine(1)});
     graph.nodes[1].stage = std::move(device_stage);
     graph.nodes[1].fallback = std::move(fallback);
-    pipeline_ = *Pipeline::create(
-        std::move(graph), *memory_,
-        {.mode = GetParam(), .faults = faults_, .on_fault = [this](const std::string& what) {
-           told_ += what + "\n";
-         }});
+    pipeline_ = *create(
+        std::move(graph),
+        {.faults = faults_, .on_fault = [this](const std::string& what) { told_ += what + "\n"; }});
     return *pipeline_;
   }
   Pipeline& start(std::vector<Status> results, bool with_fallback) {
@@ -235,8 +233,7 @@ TEST_P(PipelineFaultTest, AnAllocatorThatFailsWhileRunningFailsTheFrameAndTheAcc
     if (value(in[0]) == 3) throw std::bad_alloc();
     return {};
   };
-  pipeline_ = *Pipeline::create(chain({affine(1), fails, affine(1)}), *memory_,
-                                {.mode = GetParam(), .slots = 6});
+  pipeline_ = *create(chain({affine(1), fails, affine(1)}), {.slots = 6});
   for (int i = 0; i < 6; ++i) {
     if (!submit(*pipeline_, i).ok()) break;  // the error may already be known
   }
@@ -255,7 +252,7 @@ TEST_P(PipelineFaultTest, AStagesErrorIsReportedWithoutMoreMemory) {
     conformance::fail_allocations(1'000'000);  // of the pipeline's thread, which then ends
     return status;
   };
-  pipeline_ = *Pipeline::create(chain({fails}), *memory_, {.mode = GetParam()});
+  pipeline_ = *create(chain({fails}), {});
   ASSERT_TRUE(submit(*pipeline_, 1).ok());
   EXPECT_EQ(pipeline_->next(soon()).status().message(), "stage 0 'stage0' at frame 0: " + reason);
   expect_account(0, 0, 1);

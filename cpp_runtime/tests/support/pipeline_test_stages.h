@@ -82,13 +82,26 @@ inline std::int64_t number(std::span<const std::byte> bytes) {
   return found;
 }
 
-/// Runs its tests in both modes:
+/// The threads of a pipeline: one for each stage, one for all, or two that share the stages.
+enum class Threads { kEach, kOne, kCrew };
+
+/// Runs its tests with each kind of threads:
 /// INSTANTIATE_TEST_SUITE_P(Modes, MyTest, testing::modes(), testing::mode_name);
-class PipelineModeTest : public ::testing::TestWithParam<Pipeline::Mode> {
+class PipelineModeTest : public ::testing::TestWithParam<Threads> {
  protected:
+  Result<std::unique_ptr<Pipeline>> create(Graph graph, Pipeline::Options options) {
+    if (GetParam() == Threads::kOne) options.mode = Pipeline::Mode::kSerial;
+    if (GetParam() == Threads::kCrew) {
+      Pipeline::Crew crew{.name = "crew", .stages = {}, .threads = options.threads};
+      for (std::size_t stage = 0; stage < graph.nodes.size(); ++stage) crew.stages.push_back(stage);
+      if (crew.threads.empty()) crew.threads.resize(2);
+      options.crews = {std::move(crew)};
+    }
+    return Pipeline::create(std::move(graph), *memory_, options);
+  }
+
   std::unique_ptr<Pipeline> make(Graph graph, std::size_t slots = 0) {
-    Result<std::unique_ptr<Pipeline>> pipeline =
-        Pipeline::create(std::move(graph), *memory_, {.mode = GetParam(), .slots = slots});
+    Result<std::unique_ptr<Pipeline>> pipeline = create(std::move(graph), {.slots = slots});
     EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
     return pipeline.ok() ? std::move(*pipeline) : nullptr;
   }
@@ -96,12 +109,11 @@ class PipelineModeTest : public ::testing::TestWithParam<Pipeline::Mode> {
   std::unique_ptr<HostMemory> memory_ = host_memory();
 };
 
-inline auto modes() {
-  return ::testing::Values(Pipeline::Mode::kPipelined, Pipeline::Mode::kSerial);
-}
+inline auto modes() { return ::testing::Values(Threads::kEach, Threads::kOne, Threads::kCrew); }
 
-inline std::string mode_name(const ::testing::TestParamInfo<Pipeline::Mode>& info) {
-  return info.param == Pipeline::Mode::kSerial ? "Serial" : "Pipelined";
+inline std::string mode_name(const ::testing::TestParamInfo<Threads>& info) {
+  if (info.param == Threads::kCrew) return "Crew";
+  return info.param == Threads::kOne ? "Serial" : "Pipelined";
 }
 
 }  // namespace edgepipe::testing
