@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -177,8 +177,8 @@ class MeanIou:
         self._masks = masks
         self._preprocess = preprocess
         self._most_pixels = most_pixels
-        self._shared = np.zeros(IGNORED, np.int64)
-        self._either = np.zeros(IGNORED, np.int64)
+        self._shared: Counter[int] = Counter()  # pixels, by class
+        self._either: Counter[int] = Counter()
 
     def add(self, picture: Sample, outputs: Outputs) -> None:
         """Add one picture. Raises ``AccuracyError`` for an output or a mask of another form."""
@@ -199,7 +199,7 @@ class MeanIou:
         mask = self._fitted(read_mask(self._masks, picture, self._most_pixels))
         counted = mask != IGNORED
         found, mask = found[counted], mask[counted]
-        for number in np.union1d(np.unique(found), np.unique(mask)).astype(np.int64):
+        for number in np.union1d(found, mask).astype(np.int64).tolist():
             self._shared[number] += int(((found == number) & (mask == number)).sum())
             self._either[number] += int(((found == number) | (mask == number)).sum())
 
@@ -207,18 +207,22 @@ class MeanIou:
         """Return the mask uint8[h, w] where the network's input shows the picture."""
         scale_x, scale_y, left, top = self._preprocess.placement(mask.shape[1], mask.shape[0])
         _, height, width, _ = self._preprocess.frame_shape
-        rows = ((np.arange(height) + 0.5 + top) / scale_y).astype(np.int64)
-        columns = ((np.arange(width) + 0.5 + left) / scale_x).astype(np.int64)
-        fitted: NDArray[np.uint8] = mask[
-            np.ix_(np.minimum(rows, mask.shape[0] - 1), np.minimum(columns, mask.shape[1] - 1))
-        ]
+        rows = np.floor((np.arange(height) + 0.5 + top) / scale_y).astype(np.int64)
+        columns = np.floor((np.arange(width) + 0.5 + left) / scale_x).astype(np.int64)
+        fitted = np.full((height, width), IGNORED, np.uint8)  # as are bars beside the picture
+        in_rows, in_columns = _inside(rows, mask.shape[0]), _inside(columns, mask.shape[1])
+        fitted[np.ix_(in_rows, in_columns)] = mask[np.ix_(rows[in_rows], columns[in_columns])]
         return fitted
 
     def result(self) -> dict[str, float]:
         """Return the mean over the classes that a mask or an answer has."""
-        seen = self._either > 0
-        shares = self._shared[seen] / self._either[seen]
-        return {"mIoU": float(shares.mean()) if shares.size else 0.0}
+        shares = [self._shared[number] / pixels for number, pixels in self._either.items()]
+        return {"mIoU": float(np.mean(shares)) if shares else 0.0}
+
+
+def _inside(places: NDArray[np.int64], extent: int) -> NDArray[np.bool_]:
+    """Return which places are from 0 to below ``extent``."""
+    return (places >= 0) & (places < extent)
 
 
 class OwnMeasure:

@@ -153,6 +153,21 @@ def test_mean_intersection_over_union(tmp_path: Path) -> None:
     assert measure.result() == {"mIoU": 1.0}
 
 
+def test_bars_beside_the_picture_do_not_count(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), np.array([[1, 0]], np.uint8))
+    # One row of the frame above the picture and one below; the network is wrong in both.
+    preprocess = SimpleNamespace(
+        frame_shape=(1, 3, 2, 3), placement=lambda width, height: (1.0, 1.0, 0, -1)
+    )
+    measure = MeanIou(tmp_path, preprocess)  # type: ignore[arg-type]
+    classes = np.array([[[7, 7], [1, 0], [7, 7]]], np.int64)
+    measure.add(picture(height=1, width=2), {"classes": classes})
+    assert measure.result() == {"mIoU": 1.0}
+    classes[0, 1] = 1000  # a class that no mask of 8 bits can have
+    measure.add(picture(height=1, width=2), {"classes": classes})
+    assert measure.result() == {"mIoU": pytest.approx((1 / 2 + 1 / 2 + 0) / 3)}
+
+
 def test_a_function_of_the_user() -> None:
     measure = OwnMeasure("own:best", lambda name, outputs: {"best": outputs["y"].max(), "one": 1})
     for name, value in (("a", 2.0), ("b", 4.0)):
