@@ -280,7 +280,10 @@ void FrameSchedule::reset() {
   MutexLock lock(mutex_);
   std::ranges::fill(stages_, StageState());
   std::ranges::fill(slots_, SlotState());
-  for (Progress& progress : progress_) progress.published = 0;
+  for (Progress& progress : progress_) {
+    progress.published = 0;
+    progress.running = false;  // still true if its thread ended for want of memory
+  }
   std::ranges::fill(paces_, Pace());
   submitted_ = completed_ = delivered_ = 0;
   runnable_ = 0;
