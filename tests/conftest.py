@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from needs import ARCHITECTURES, lacking
 from numpy.typing import NDArray
 from xdist.scheduler import LoadFileScheduling
@@ -19,6 +20,9 @@ from bench import models
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A busy machine may delay any example. A test that hangs ends by pytest's own limit.
+settings.register_profile("edgepipe", parent=settings(), deadline=None)
+settings.load_profile("edgepipe")
 
 # Marks of slow tests. Their files start first, the longest before the others, so that no worker
 # runs one alone at the end.
