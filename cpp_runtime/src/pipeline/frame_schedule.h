@@ -149,6 +149,8 @@ class FrameSchedule {
     bool owes_completion = false;
     Clock::time_point owed_since;
   };
+  // A crew's thread polls for this long before it sleeps, if its last waits were shorter.
+  static constexpr std::chrono::microseconds kCrewPoll{50};
   // How often a crew has been told to look for a turn; for threads that poll.
   struct alignas(64) Calls {
     std::atomic<std::uint64_t> count{0};
