@@ -361,3 +361,15 @@ def with_wrong_golden(bundle: Path, folder: Path) -> Path:
     contents[manifest.golden.outputs[0].file] = bytes(wrong)
     storage.write(folder, contents, lambda files: replace(manifest, files=files))
     return folder
+
+
+def unknown_to_the_importer() -> onnx.ModelProto:
+    """One operator that ONNX knows and TVM's importer does not."""
+    node = helper.make_node("Det", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3))],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
-from small_networks import DESCRIPTION, Builder, classifier
+from small_networks import DESCRIPTION, Builder, classifier, unknown_to_the_importer
 
 from edgepipe import boards
 from edgepipe.errors import PartitionError, UnbuildableError
@@ -84,16 +83,8 @@ def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
 
 
 def test_a_network_that_cannot_be_imported_does_not_build(tmp_path: Path) -> None:
-    node = helper.make_node("Det", ["x"], ["y"])
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises(UnbuildableError, match=r"net\.onnx does not build: .*Det") as caught:
-        foreseen(tmp_path, model)
+        foreseen(tmp_path, unknown_to_the_importer())
     assert caught.value.hint.startswith("replace or decompose the named operators")
 
 

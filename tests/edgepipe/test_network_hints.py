@@ -47,16 +47,7 @@ def over_2_gib(folder: Path) -> object:
 
 
 def unknown_to_the_importer(folder: Path) -> object:
-    """ONNX knows the operator, TVM's importer does not."""
-    node = helper.make_node("Det", ["x"], ["y"])
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return load_network(saved(folder, model))
+    return load_network(saved(folder, small_networks.unknown_to_the_importer()))
 
 
 def data_dependent(folder: Path) -> object:
