@@ -40,7 +40,7 @@ class Builder:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
-    def constant(self, name: str, values: NDArray[np.generic]) -> str:
+    def constant(self, name: str, values: NDArray[np.generic] | np.generic) -> str:
         self.constants.append(numpy_helper.from_array(np.asarray(values), name))
         return name
 
