@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import onnx
@@ -185,6 +186,13 @@ def read_model(path: Path) -> onnx.ModelProto:
     if not path.is_file():
         found = "not a file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {found}", hint="expected an ONNX network (*.onnx)")
+    if _is_tflite(path):
+        raise FrontendError(
+            f"{path}: a TensorFlow Lite network, expected ONNX",
+            hint=f"convert it (pip install tf2onnx tensorflow): python -m tf2onnx.convert "
+            f"--tflite {quote(str(path))} --opset 13 --output "
+            f"{quote(str(path.with_suffix('.onnx')))}",
+        )
     if path.stat().st_size > _MOST_BYTES:
         raise FrontendError(
             f"{path}: has {path.stat().st_size} bytes, expected at most {_MOST_BYTES}",
@@ -210,6 +218,15 @@ def read_model(path: Path) -> onnx.ModelProto:
         ) from cause
     model.ir_version = min(model.ir_version, _IR_VERSION)
     return model
+
+
+def _is_tflite(path: Path) -> bool:
+    """Whether a file has the identifier of TensorFlow Lite's format."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8)[4:] == b"TFL3"
+    except OSError:  # reading it as ONNX reports this
+        return False
 
 
 def _renamed(

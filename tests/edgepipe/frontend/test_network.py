@@ -109,6 +109,18 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_a_tflite_file_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    path = tmp_path / "my net.tflite"
+    path.write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(64))
+    with pytest.raises(FrontendError) as caught:
+        load_network(path)
+    assert str(caught.value) == f"{path}: a TensorFlow Lite network, expected ONNX"
+    assert caught.value.hint == (
+        "convert it (pip install tf2onnx tensorflow): python -m tf2onnx.convert "
+        f"--tflite '{path}' --opset 13 --output '{tmp_path / 'my net.onnx'}'"
+    )
+
+
 def test_unknown_operator_is_named(tmp_path: Path) -> None:
     model = one_node("Bernoulli", [1, 3, 8, 8])
     with pytest.raises(FrontendError, match=r"cannot be imported: .*Bernoulli") as caught:
