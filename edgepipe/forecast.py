@@ -173,6 +173,7 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
         notes.step("quantising with made-up ranges")
         frames = made_up_frames(pre)
         quantized = quantize(network, frames, pre, QuantizeOptions(frames=_FRAMES))
+        notes.notices += quantized.notices
         notes.step("placing operators")
         build = BuildOptions(
             model=options.model,

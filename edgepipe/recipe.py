@@ -114,7 +114,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     described = describe(options, progress)
     begin("quantising to int8")
     frames = calibration_frames(described, options)
-    quantized = quantized_network(described, frames, options)
+    quantized = quantized_network(described, frames, options, progress)
     begin("placing operators")
     segments = partition(quantized, described.network, options, progress)
     stages = plan_stages(quantized, segments, options.board)
@@ -164,18 +164,24 @@ def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> li
 
 
 def quantized_network(
-    described: DescribedNetwork, frames: Sequence[Frame], options: BuildOptions
+    described: DescribedNetwork,
+    frames: Sequence[Frame],
+    options: BuildOptions,
+    progress: Progress,
 ) -> QuantizedNetwork:
     """Return the network in integer Relax, with the ranges that it shows on ``frames``.
 
     Each frame is uint8[1, height, width, channels].
     """
-    return quantize(
+    quantized = quantize(
         described.network,
         frames,
         described.description.preprocess,
         QuantizeOptions(frames=options.calibration_frames),
     )
+    for notice in quantized.notices:
+        progress.notice(notice)
+    return quantized
 
 
 def partition(

@@ -14,7 +14,9 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from edgepipe.errors import FAULT, FrontendError
+from edgepipe.frontend.dequantising import Dequantised, dequantise
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
+from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.picture_input import (
     Size,
@@ -44,7 +46,8 @@ class Network:
 
     ``module`` is Relax over float32 with batch normalisation folded. ``onnx_model`` is the same
     network for onnxruntime, with a fixed batch size. ``values`` maps a Relax variable to its ONNX
-    value. ``notices`` are sentences about changes made while loading.
+    value. ``given`` has the ranges of a network that was quantised already (``was_quantised``), by
+    Relax variable. ``notices`` are sentences about changes made while loading.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Network:
     input_shape: tuple[int, int, int, int]
     output_names: tuple[str, ...]
     values: Mapping[str, str] = field(repr=False)
+    given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
+    was_quantised: bool = False
     notices: tuple[str, ...] = ()
 
     @property
@@ -68,9 +73,10 @@ def load_network(path: Path | str, picture: Size | None = None) -> Network:
 
     A dynamic batch dimension is set to 1, and dynamic channels, height and width to those of
     ``picture``, each with a notice. Everything that does not depend on the picture is computed
-    here. Raises ``FrontendError`` for a missing, damaged or foreign file, for dynamic dimensions
-    that ``picture`` does not give, for inputs other than one float picture [1, c, h, w] or [1, h,
-    w, c], and for operators that TVM's importer does not support.
+    here. A quantised network becomes a float network with given ranges. Raises ``FrontendError``
+    for a missing, damaged or foreign file, for dynamic dimensions that ``picture`` does not give,
+    for inputs other than one float picture [1, c, h, w] or [1, h, w, c], and for operators that
+    TVM's importer does not support.
     """
     return import_network(Path(path), read_model(Path(path)), picture)
 
@@ -80,12 +86,13 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
 
     Raises ``FrontendError``.
     """
-    notices = fix_size(path, model, picture)
+    dequantised = dequantise(path, model)
+    notices = [*dequantised.notices, *fix_size(path, model, picture)]
     original = Original(path, model, picture)
     simplify(model)
     shape = picture_shape(path, model.graph.input[0])
     original.require_equal(model)
-    return _imported(path, model, shape, notices)
+    return _imported(path, model, shape, dequantised, notices)
 
 
 class Original:
@@ -130,7 +137,11 @@ class Original:
 
 
 def _imported(
-    path: Path, model: onnx.ModelProto, shape: tuple[int, int, int, int], notices: Sequence[str]
+    path: Path,
+    model: onnx.ModelProto,
+    shape: tuple[int, int, int, int],
+    dequantised: Dequantised,
+    notices: Sequence[str],
 ) -> Network:
     graph_input = model.graph.input[0]
     values = [value for node in model.graph.node for value in node.output if value]
@@ -162,6 +173,12 @@ def _imported(
         input_shape=shape,
         output_names=tuple(names[output] for output in outputs),
         values={of_variable[variables[value]]: value for value in variables},
+        given={
+            names[value] if value == graph_input.name else of_variable[variables[value]]: found
+            for value, found in dequantised.ranges.items()
+            if value == graph_input.name or value in variables
+        },
+        was_quantised=dequantised.was_quantised,
         notices=tuple(notices),
     )
 

@@ -1,7 +1,7 @@
 """Turn a float node into a layer record: weights, shifts and constants in integers.
 
-Every function takes the node, the int8 forms that it reads and the range that its output covers,
-float64[channels], and returns the record with the scale of its output, float64[channels].
+Every function takes the node, the int8 forms that it reads and the step that its output should
+have, and returns the record with the scale of its output, float64[channels].
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from edgepipe.quantize.graph import AveragePoolNode, ConvNode, ProductNode, SumNode
 from edgepipe.quantize.integers import Int8Form
-from edgepipe.quantize.leaky import gain_of, leaky, steps_for
+from edgepipe.quantize.leaky import gain_for, leaky
 from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.ranges import Target
 from edgepipe.quantize.weights import (
     MAX_PRODUCT_SHIFT,
     MAX_SHIFT,
@@ -60,16 +61,16 @@ def integer_conv(
     node: ConvNode,
     inputs: ConvInputs,
     output: TensorSpec,
-    covered: Float,
+    target: Target,
     mean: Mean,
     options: QuantizeOptions,
 ) -> Scaled:
     """Return a convolution or transposed convolution in integers.
 
     The output scale grows where weights would otherwise exceed int8, and is adjusted slightly where
-    that makes the first residual's factor exact. ``covered`` is float64[channels] of the output.
+    that makes the first residual's factor exact, unless it is fixed.
     """
-    scale = np.minimum(covered, node.activation.high) / 127
+    scale = target.step
     own = input_rows(node, inputs.source.scale)
     # Projections share the accumulator, and with it each channel's weight step.
     projected = [
@@ -78,13 +79,13 @@ def integer_conv(
     ]
     real = np.hstack([own, *projected])
     scale = np.maximum(scale, np.abs(real).max(axis=1) / 127)
-    gain = _gain(node, options)
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
     factors = [factor for _, factor in node.residuals]
     largest = np.abs(real).sum(axis=1) * 128 + np.abs(node.bias)
     largest = largest + _largest_terms(inputs.residuals, factors)
     longest = longest_shift(largest / (gain * scale))
     rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
-    if node.residuals:
+    if node.residuals and not target.is_fixed:
         factor = node.residuals[0][1]
         scale = snap(scale, inputs.residuals[0].scale * factor / gain, shift)
         scale = np.minimum(scale, node.activation.high / 127)
@@ -123,15 +124,12 @@ def integer_sum(
     node: SumNode,
     inputs: Sequence[Int8Form],
     output: TensorSpec,
-    covered: Float,
+    target: Target,
     options: QuantizeOptions,
 ) -> Scaled:
-    """Return a sum of tensors times factors in integers.
-
-    ``covered`` is float64[channels] of the output.
-    """
-    scale = np.minimum(covered, node.activation.high) / 127
-    gain = _gain(node, options)
+    """Return a sum of tensors times factors in integers."""
+    scale = target.step
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
     factors = [factor for _, factor in node.terms]
     ratios = np.stack(
         [np.abs(form.scale * factor) for form, factor in zip(inputs, factors, strict=True)]
@@ -142,8 +140,9 @@ def integer_sum(
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
     largest = (np.abs(node.bias) + _largest_terms(inputs, factors)) / (gain * scale)
     shift = np.minimum(shift, longest_shift(largest))
-    scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
-    scale = np.minimum(scale, node.activation.high / 127)
+    if not target.is_fixed:
+        scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
+        scale = np.minimum(scale, node.activation.high / 127)
     unit = gain * scale * 2.0**-shift
     terms = _terms(inputs, factors, unit)
     nothing = np.zeros(output.channels, np.int64)
@@ -155,18 +154,18 @@ def integer_product(
     node: ProductNode,
     inputs: Sequence[Int8Form],
     output: TensorSpec,
-    covered: Float,
+    target: Target,
     options: QuantizeOptions,
 ) -> Scaled:
     """Return the product of two tensors, and what is added to it, in integers.
 
-    ``inputs`` are the forms of the two factors and of the residuals; ``covered`` is
-    float64[channels] of the output. The output scale moves a little, so that the product's factor
-    is exact: an int8 multiplier and a shift.
+    ``inputs`` are the forms of the two factors and of the residuals. The output scale moves a
+    little, unless it is fixed, so that the product's factor is exact: an int8 multiplier and a
+    shift.
     """
     first, second, *residuals = inputs
-    scale = np.minimum(covered, node.activation.high) / 127
-    gain = _gain(node, options)
+    scale = target.step
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
     step = first.scale * second.scale * node.factor  # of the product; a scale of one is broadcast
     ratio = np.abs(step) / (gain * scale)
     ratio = np.where(ratio > 0, ratio, 1.0)
@@ -174,8 +173,9 @@ def integer_product(
     factors = [factor for _, factor in node.residuals]
     largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
     shift = np.minimum(shift, longest_shift(largest / (gain * scale)))
-    scale = snap(scale, step / gain, shift)
-    scale = np.minimum(scale, node.activation.high / 127)
+    if not target.is_fixed:
+        scale = snap(scale, step / gain, shift)
+        scale = np.minimum(scale, node.activation.high / 127)
     unit = gain * scale * 2.0**-shift
     factor = quantise_factors(step / unit)
     terms = _terms(residuals, factors, unit)
@@ -194,14 +194,11 @@ def integer_product(
 
 
 def integer_average_pool(
-    node: AveragePoolNode, source: Int8Form, output: TensorSpec, covered: Float
+    node: AveragePoolNode, source: Int8Form, output: TensorSpec, target: Target
 ) -> Scaled:
-    """Return an average pool as a depthwise convolution with one constant weight.
-
-    ``covered`` is float64[channels] of the output.
-    """
+    """Return an average pool as a depthwise convolution with one constant weight."""
     window = node.kernel[0] * node.kernel[1]
-    wanted = float(covered.max()) / 127
+    wanted = float(target.step.max())
     ratio = float(source.scale.max()) / (window * wanted)
     # A constant weight and a shift make the mean exact at a scale near the wanted one.
     shift = int(np.clip(np.floor(np.log2(127.49 / ratio)), 0, MAX_SHIFT))
@@ -285,9 +282,3 @@ def _epilogue(
         high=int(high),
         leaky=branch,
     )
-
-
-def _gain(node: ConvNode | SumNode | ProductNode, options: QuantizeOptions) -> float:
-    """Return the factor that the activation applies to positive accumulators."""
-    slope = node.activation.slope
-    return 1.0 if slope == 1.0 else gain_of(steps_for(slope, most=options.leaky_steps))

@@ -61,6 +61,11 @@ def gain_of(steps: Steps) -> float:
     return _forms(steps)[0].gain
 
 
+def gain_for(slope: float, *, most: int = MAX_STEPS) -> float:
+    """Return the factor that an activation with ``slope`` applies to positive accumulators."""
+    return 1.0 if slope == 1.0 else gain_of(steps_for(slope, most=most))
+
+
 @cache
 def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
     """Return steps of at most ``most`` shifts: the cheapest close to ``slope``, or the closest.

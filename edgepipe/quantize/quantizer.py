@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.quantize import fidelity
 from edgepipe.quantize.calibrate import collect_statistics
+from edgepipe.quantize.fidelity import LayerFidelity
 from edgepipe.quantize.functions import GatherFunctions
 from edgepipe.quantize.fusion import Fuse
 from edgepipe.quantize.graph import Graph, TableNode
@@ -34,7 +36,9 @@ class QuantizedNetwork:
 
     ``module`` reads ``input_name: uint8[1, h, w, c]`` and returns the float network's outputs.
     ``scales`` gives the real value of one step of every int8 tensor, float64[channels]; ``reasons``
-    says why an operator runs on the CPU, by its float tensor.
+    says why an operator runs on the CPU, by its float tensor. ``fidelities`` compare the layers of
+    a network that was quantised already with what it gave, and ``notices`` say that in sentences;
+    both are empty for others.
     """
 
     name: str
@@ -45,6 +49,8 @@ class QuantizedNetwork:
     scales: Mapping[str, Float] = field(repr=False)
     reasons: Mapping[str, str] = field(repr=False)
     calibration_frames: int
+    fidelities: tuple[LayerFidelity, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def quantize(
@@ -55,8 +61,9 @@ def quantize(
 ) -> QuantizedNetwork:
     """Quantise ``network`` with the ranges that it shows on ``frames`` (uint8[1, h, w, c]).
 
-    Raises ``QuantizeError`` if there are no frames, if frames or preprocess do not fit the network,
-    or if a tensor's range is not finite.
+    Given ranges of a network that was quantised already count in place of those. Raises
+    ``QuantizeError`` if there are no frames, if frames or preprocess do not fit the network, or if
+    a tensor's range is not finite.
     """
     options = options or QuantizeOptions()
     graph = understand(network)
@@ -64,8 +71,13 @@ def quantize(
     statistics, count = collect_statistics(
         network, measured, frames, preprocess, limit=options.frames
     )
-    to_integers = ToIntegers(statistics=statistics, preprocess=preprocess, options=options)
+    to_integers = ToIntegers(
+        statistics=statistics, preprocess=preprocess, options=options, given=network.given
+    )
     integers = run(to_integers, graph)
+    fidelities: tuple[LayerFidelity, ...] = ()
+    if network.was_quantised:
+        fidelities = fidelity.layer_fidelities(graph, integers, network.given, options)
     module = run(WriteRelax(network.module), integers)
     return QuantizedNetwork(
         name=network.name,
@@ -76,6 +88,8 @@ def quantize(
         scales=integers.scales,
         reasons=reasons(graph),
         calibration_frames=count,
+        fidelities=fidelities,
+        notices=fidelity.notices(fidelities, network.given.get(network.input_name), preprocess),
     )
 
 

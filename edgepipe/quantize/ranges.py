@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import QuantizeError
+from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.graph import (
     AveragePoolNode,
@@ -104,26 +107,60 @@ def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The step that an operator's output should have, float64[channels].
+
+    A step that ``is_fixed`` is part of a quantised network whose shifts are exact with it. Others
+    may move a little.
+    """
+
+    step: Float
+    is_fixed: bool = False
+
+
 class Ranges:
-    """The ranges that the int8 forms of a graph's tensors must cover, and their means."""
+    """The ranges that the int8 forms of a graph's tensors must cover, and their means.
+
+    ``given`` are ranges that replace the measured ones, and ``fixed`` are steps that tensors must
+    have exactly, both by tensor.
+    """
 
     def __init__(
-        self, graph: Graph, statistics: Mapping[str, TensorStatistics], options: QuantizeOptions
+        self,
+        graph: Graph,
+        statistics: Mapping[str, TensorStatistics],
+        options: QuantizeOptions,
+        given: Mapping[str, GivenRange] = MappingProxyType({}),
+        fixed: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
+        self.fixed = fixed
+        self._given = given
         self._graph = graph
         self._users = graph.users()
         self._statistics = statistics
         self._options = options
 
+    def target(self, tensor: str, high: float = np.inf) -> Target:
+        """Return the step that ``tensor`` should have, if its values are at most ``high``.
+
+        Raises QuantizeError for a tensor that was not measured.
+        """
+        if tensor in self.fixed:
+            step = np.full(self._graph.channels(tensor), self.fixed[tensor])
+            return Target(step=step, is_fixed=True)
+        return Target(step=np.minimum(self.covered(tensor), high) / 127)
+
     def covered(self, tensor: str) -> Float:
         """Return the magnitude to cover for each channel.
 
-        All channels share one if the tensor's readers need that. Slices that are read separately
-        get one each. If only convolutions read the tensor, their weights can absorb a scale per
-        channel: fully before a depthwise convolution, which has a separate weight step for each
-        channel, and before others by a channel's share to the power ``equalise`` (0 gives coarser
-        activations, 1 coarser weights; Nagel et al., Data-Free Quantization, 2019). The result is
-        float64[channels]. Raises QuantizeError for a tensor that was not measured.
+        A given range counts in place of the measured one. All channels share one if the tensor's
+        readers need that. Slices that are read separately get one each. If only convolutions read
+        the tensor, their weights can absorb a scale per channel: fully before a depthwise
+        convolution, which has a separate weight step for each channel, and before others by a
+        channel's share to the power ``equalise`` (0 gives coarser activations, 1 coarser weights;
+        Nagel et al., Data-Free Quantization, 2019). The result is float64[channels]. Raises
+        QuantizeError for a tensor that was not measured.
         """
         found = self._statistics.get(tensor)
         if found is None:
@@ -132,7 +169,11 @@ class Ranges:
                 hint="decompose the ONNX operator that it is part of",
             )
         channels = self._graph.channels(tensor)
-        whole = max(RULES[self._options.threshold](found), TINY)
+        given = self._given.get(tensor)
+        if given is None:
+            whole = max(RULES[self._options.threshold](found), TINY)
+        else:
+            whole = min(given.largest, given.int8_step * 127)
         result = np.full(channels, whole)
         users = self._users[tensor]
         if users and all(isinstance(user, PickNode) for user in users):

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import FAULT, QuantizeError
+from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.functions import evaluate
+from edgepipe.quantize.given_steps import exact_steps
 from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConcatNode,
@@ -65,12 +67,14 @@ class ToIntegers:
     after    Conv y: int8 weight, bias, shift, clip; ToFloat y.float; Copied s = softmax(y.float)
 
     A tensor is int8, float or both; each form is created when an operator first reads it.
-    ``statistics`` are those of the float tensors, by name.
+    ``statistics`` are those of the float tensors, by name, and ``given`` the ranges of a network
+    that was quantised already.
     """
 
     statistics: Mapping[str, TensorStatistics] = field(repr=False)
     preprocess: Preprocess
     options: QuantizeOptions
+    given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
 
     def requires(self, before: Graph) -> Iterator[str]:
         """Frames fit the input, and every range that will be needed was measured."""
@@ -118,7 +122,13 @@ class _Lowering:
         self.operations: list[Operation] = []
         self.scales: dict[str, Float] = {}
         self._graph = graph
-        self._ranges = Ranges(graph, choices.statistics, choices.options)
+        self._ranges = Ranges(
+            graph,
+            choices.statistics,
+            choices.options,
+            choices.given,
+            exact_steps(graph, choices.given, choices.options),
+        )
         self._preprocess = choices.preprocess
         self._options = choices.options
         self._users = graph.users()
@@ -150,7 +160,7 @@ class _Lowering:
         if tensor not in self._ints:
             flat = len(self._graph.shapes[tensor]) != 4
             spec = self._spec(tensor, name=f"{tensor}.int8")
-            step = self._ranges.covered(tensor).max() / 127
+            step = self._ranges.target(tensor).step.max()
             self.operations.append(
                 ToInt8(
                     name=spec.name,
@@ -191,8 +201,10 @@ class _Lowering:
         """Look the frame's bytes up in a table of the network's input values in int8."""
         values = self._preprocess.values()
         scale = np.abs(values).max(axis=1) / 127
-        table = np.rint(values / scale[:, None]).astype(np.int8)
         frame = self._graph.input
+        if frame in self._ranges.fixed:
+            scale = self._ranges.target(frame).step
+        table = np.clip(np.rint(values / scale[:, None]), -128, 127).astype(np.int8)
         spec = self._spec(frame, name=f"{frame}.int8")
         self.operations.append(InputTable(name=spec.name, frame=frame, table=table))
         self._made(frame, spec, scale)
@@ -207,7 +219,7 @@ class _Lowering:
             node,
             inputs,
             self._spec(node.name),
-            self._ranges.covered(node.name),
+            self._ranges.target(node.name, node.activation.high),
             self._ranges.mean,
             self._options,
         )
@@ -215,20 +227,20 @@ class _Lowering:
 
     def sum(self, node: SumNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
-        covered = self._ranges.covered(node.name)
-        made = integer_sum(node, inputs, self._spec(node.name), covered, self._options)
+        target = self._ranges.target(node.name, node.activation.high)
+        made = integer_sum(node, inputs, self._spec(node.name), target, self._options)
         self._append(node.name, *made)
 
     def product(self, node: ProductNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
-        covered = self._ranges.covered(node.name)
-        made = integer_product(node, inputs, self._spec(node.name), covered, self._options)
+        target = self._ranges.target(node.name, node.activation.high)
+        made = integer_product(node, inputs, self._spec(node.name), target, self._options)
         self._append(node.name, *made)
 
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
-        covered = self._ranges.covered(node.name)
-        made = integer_average_pool(node, source, self._spec(node.name), covered)
+        target = self._ranges.target(node.name)
+        made = integer_average_pool(node, source, self._spec(node.name), target)
         self._append(node.name, *made)
 
     def max_pool(self, node: MaxPoolNode) -> None:
@@ -300,7 +312,9 @@ class _Lowering:
             self._floats[node.name] = node.name
             return
         output = self._spec(node.name)
-        step = self._ranges.covered_by(node.name, values) / 127
+        step = self._ranges.fixed.get(node.name)
+        if step is None:
+            step = self._ranges.covered_by(node.name, values) / 127
         steps = np.clip(np.rint(values / step), -128, 127).astype(np.int8)
         rows = steps[:1] if (steps == steps[0]).all() else steps
         layer = Table(name=output.name, input=source.spec, output=output, table=rows)

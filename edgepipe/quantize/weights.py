@@ -20,6 +20,7 @@ Int8Array = NDArray[np.int8]
 MAX_SHIFT = 15  # the longest right shift in one VTA instruction
 FAR_SHIFT = 22  # two instructions, for channels whose weights would otherwise vanish
 MAX_PRODUCT_SHIFT = 20  # products run on ARM, where a shift of any length is one instruction
+WHOLE = 1e-3  # steps: weights this close to integers were integers before
 COARSE = 16  # a channel whose largest weight is below this counts as vanishing
 MANTISSA = 127
 MAX_FACTOR_SHIFT = 16
@@ -33,7 +34,8 @@ def quantise_rows(
 
     Each row gets the one of two shifts around full use of int8 that has the smaller squared error,
     so ``rows ~ quantised / 2**shift``, but no shift above ``longest: int32[channels]``. Returns
-    int64[channels, n] within [-127, 127] and the shifts.
+    int64[channels, n] and the shifts. The integers are within [-127, 127], except that rows which
+    are int8 already keep their -128.
     """
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
@@ -46,7 +48,8 @@ def quantise_rows(
     for extra in (0, 1):
         shift = np.clip(fitting + extra, 0, limit)
         scaled = rows * 2.0 ** shift[:, None]
-        rounded = np.clip(np.rint(scaled), -127, 127).astype(np.int64)
+        whole = np.abs(scaled - np.rint(scaled)).max(axis=1, keepdims=True) < WHOLE
+        rounded = np.clip(np.rint(scaled), np.where(whole, -128, -127), 127).astype(np.int64)
         error = (((rounded - scaled) * 2.0 ** -shift[:, None]) ** 2).sum(axis=1)
         if best is None:
             best = (error, rounded, shift)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import quantised_networks
 import small_networks
 from onnx import TensorProto, helper
 
@@ -119,6 +120,16 @@ def test_a_tflite_file_is_refused_with_the_command_that_converts_it(tmp_path: Pa
         "convert it (pip install tf2onnx tensorflow): python -m tf2onnx.convert "
         f"--tflite '{path}' --opset 13 --output '{tmp_path / 'my net.onnx'}'"
     )
+
+
+def test_ranges_of_a_quantised_network_have_the_names_of_its_variables(tmp_path: Path) -> None:
+    network = load_network(saved(quantised_networks.like_tflite(), tmp_path))
+    assert network.input_shape == (1, 3, 16, 16)
+    assert set(network.given) == {"image", "first_relu", "result"}
+    assert network.given["image"].step == 1 / 128
+    assert network.notices[1] == "result: int8 output becomes float"
+    names = {binding.name for binding in read_main(network.module).bindings}
+    assert {"first_relu", "second", "result"} <= names
 
 
 def test_unknown_operator_is_named(tmp_path: Path) -> None:

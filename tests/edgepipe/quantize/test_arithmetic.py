@@ -81,6 +81,13 @@ def test_weight_rows_use_int8_well(scales: list[float], seed: int) -> None:
     assert np.all((full >= 63) | (shift >= 15) | (np.abs(rows).max(axis=1) > 63))
 
 
+def test_rows_that_are_int8_already_stay_the_same() -> None:
+    rows = np.array([[-128.0, 3.0, 127.0], [-128.0, 3.4, 127.0], [5.0, -3.0, 0.0]])
+    quantised, shift = quantise_rows(rows / 16)
+    assert quantised.tolist() == [[-128, 3, 127], [-127, 3, 127], [80, -48, 0]]
+    assert shift.tolist() == [4, 4, 8]
+
+
 def test_a_row_of_zeros_has_shift_zero() -> None:
     quantised, shift = quantise_rows(np.zeros((2, 4)))
     assert not quantised.any()
