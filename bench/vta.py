@@ -28,7 +28,7 @@ from edgepipe import description as descriptions
 from edgepipe.boards import Board
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
-from edgepipe.partition import depthwise
+from edgepipe.partition import arm_cost, depthwise
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
@@ -282,9 +282,9 @@ def mobilenet_figures(one: Run, board: Board) -> list[Figure]:
         return segment(place(operators, lambda _: None, on_arm=on_arm))
 
     clock = one.accelerator.clock_hz
-    moved = [layer for layer in one.workload.layers if depthwise.is_depthwise(layer)]
+    moved = [layer for layer in one.workload.layers if arm_cost.is_depthwise(layer)]
     there = sum(cycles[layer.output.name] for layer in moved) / clock
-    here = sum(depthwise.arm_ms(layer, board) for layer in moved)
+    here = sum(arm_cost.layer_ms(layer, board) for layer in moved)
     figures = [
         Figure(name="mobilenet_v2: depthwise on VTA", value=1e3 * there, unit="ms"),
         Figure(

@@ -37,21 +37,29 @@ class Threads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmTiming:
-    """The cost of convolutions and of stage handovers on one ARM core. Affects only placement.
+    """The cost of operators and of stage handovers on one ARM core. Affects only placement.
 
     ``macs_per_cycle`` and ``depthwise_macs_per_cycle`` are multiplications per cycle of dense and
-    of depthwise convolutions. ``handover_us`` is the time to wake a stage's thread, after the VTA
-    through an interrupt. The defaults are estimates for a Cortex-A53;
-    docs/reference/timing-model.md gives their sources.
+    of depthwise convolutions. ``table_cycles`` and ``product_cycles`` are cycles per element of
+    tables and products; ``element_cycles`` those of every other call, and per multiplication in
+    floating point; ``exponential_cycles`` those of sigmoid and softmax. ``handover_us`` is the time
+    to wake a stage's thread, after the VTA through an interrupt. The defaults are estimates for a
+    Cortex-A53; docs/reference/timing-model.md gives their sources.
     """
 
     clock_hz: int = 1_200_000_000
     macs_per_cycle: float = 2.2
     depthwise_macs_per_cycle: float = 1.0
+    table_cycles: float = 1.0
+    product_cycles: float = 2.0
+    element_cycles: float = 2.0
+    exponential_cycles: float = 40.0
     handover_us: float = 50.0
 
     def __post_init__(self) -> None:
-        for name in ("clock_hz", "macs_per_cycle", "depthwise_macs_per_cycle"):
+        rates = ("clock_hz", "macs_per_cycle", "depthwise_macs_per_cycle")
+        costs = ("table_cycles", "product_cycles", "element_cycles", "exponential_cycles")
+        for name in (*rates, *costs):
             if getattr(self, name) <= 0:
                 raise BoardError(
                     f"arm_timing: {name} is {getattr(self, name)}, expected > 0",

@@ -31,6 +31,8 @@ from edgepipe.errors import (
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.partition import depthwise
+from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.crew_rate import StageTime, frame_interval_ms
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.partition.reasons import VtaCheck
@@ -74,7 +76,7 @@ class ForecastOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorForecast:
-    """Where an operator runs and why; ``ms`` is 0 for what the model of ARM does not cover."""
+    """Where an operator runs and why, and its time for a frame, in ms."""
 
     name: str
     kind: str
@@ -86,7 +88,7 @@ class OperatorForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageForecast:
-    """A stage, with its time for a frame in ms: the VTA's program, or ARM's convolutions."""
+    """A stage, with its time for a frame in ms."""
 
     name: str
     device: str
@@ -131,7 +133,9 @@ class Forecast:
 
     ``description`` is the path of the description, or empty if it was drafted; ``guesses`` are then
     the lines to check. ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each device with
-    its hops, ``interval_ms`` the time between frames, ``latency_ms`` that of one frame alone.
+    its hops, the latter on one core. ``interval_ms`` is the time between frames, ``bound_ms`` what
+    the busier device alone would allow if hops cost nothing, ``latency_ms`` the time of one frame
+    alone.
     ``notices`` are sentences about changes made while loading.
     """
 
@@ -144,11 +148,23 @@ class Forecast:
     hops: int
     vta_ms: float
     arm_ms: float
+    arm_cores: int
     interval_ms: float
+    bound_ms: float
     latency_ms: float
     memory: Memory
     floats: tuple[FloatOperators, ...]
     notices: tuple[str, ...]
+
+    @property
+    def vta_load(self) -> float:
+        """The share of the time that the accelerator is busy, 0 to 1."""
+        return self.vta_ms / self.interval_ms
+
+    @property
+    def arm_load(self) -> float:
+        """The share of the time that the ARM stages' cores are busy, 0 to 1."""
+        return self.arm_ms / self.arm_cores / self.interval_ms
 
 
 def forecast(options: ForecastOptions, progress: Progress | None = None) -> Forecast:
@@ -282,12 +298,11 @@ def _summed_up(
                 outputs=stage.module.outputs,
             )
         )
-    memory = pipeline_memory(memories, tensors)
+    memory = _memory(pipeline_memory(memories, tensors), forecasts, board)
     placed = [(stage, p) for stage in stages for p in stage.segment.operators]
     hop_ms = board.arm_timing.handover_us / 1e3
-    on_vta = [stage.ms + hop_ms for stage in forecasts if stage.device == "vta"]
-    on_arm = [stage.ms + hop_ms for stage in forecasts if stage.device == "arm"]
-    arm_ms = sum(stage.ms * stage.threads + hop_ms for stage in forecasts if stage.device == "arm")
+    vta = [stage.ms for stage in forecasts if stage.device == "vta"]
+    arm = [stage.ms * stage.threads for stage in forecasts if stage.device == "arm"]
     return Forecast(
         model=options.model.name,
         board=board.name,
@@ -296,14 +311,39 @@ def _summed_up(
         operators=tuple(_operator(stage, p, cycles, board) for stage, p in placed),
         stages=tuple(forecasts),
         hops=len(stages) - 1,
-        vta_ms=sum(on_vta),
-        arm_ms=arm_ms,
-        interval_ms=max(sum(on_vta), arm_ms / board.arm_cores, *on_arm),
-        latency_ms=sum(on_vta) + sum(on_arm),
-        memory=_memory(memory, forecasts, board),
+        vta_ms=sum(vta) + len(vta) * hop_ms,
+        arm_ms=sum(arm) + len(arm) * hop_ms,
+        arm_cores=board.arm_cores,
+        interval_ms=_interval_ms(forecasts, memory.slots, board),
+        bound_ms=max(sum(vta), sum(arm) / board.arm_cores),
+        latency_ms=sum(stage.ms + hop_ms for stage in forecasts),
+        memory=memory,
         floats=_floats([p for _, p in placed]),
         notices=notes.notices,
     )
+
+
+def _interval_ms(stages: Sequence[StageForecast], slots: int, board: Board) -> float:
+    """Return the time between frames, in ms, by a simulation of the runtime's threads.
+
+    ARM stages have threads of their own while there are cores for all of them, and are otherwise
+    run by one crew.
+    """
+    arm = [stage.name for stage in stages if stage.device == "arm"]
+    threads = {"arm": board.arm_cores, "vta": 1}
+    own = len(arm) <= board.arm_cores
+    if own:
+        threads = dict.fromkeys(arm, 1) | {"vta": 1}
+    made_by = {tensor: number for number, s in enumerate(stages) for tensor in s.outputs}
+    times = [
+        StageTime(
+            crew=stage.name if own and stage.device == "arm" else stage.device,
+            ms=stage.ms,
+            reads=tuple({made_by[tensor] for tensor in stage.inputs if tensor in made_by}),
+        )
+        for stage in stages
+    ]
+    return frame_interval_ms(times, threads, slots, board.arm_timing.handover_us / 1e3)
 
 
 def _memory(memory: Contiguous, stages: Sequence[StageForecast], board: Board) -> Memory:
@@ -335,7 +375,7 @@ def _operator(
     stage: PlannedStage, placed: PlacedOperator, cycles: Mapping[str, float], board: Board
 ) -> OperatorForecast:
     operator = placed.operator
-    ms = depthwise.arm_ms(operator.layer, board)
+    ms = operator_ms(operator, board)
     if placed.device == "vta":
         ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
     return OperatorForecast(

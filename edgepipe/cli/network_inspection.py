@@ -77,9 +77,9 @@ def print_forecast(found: Forecast) -> None:
         print()
     print_line(f"stages: {len(found.stages)}, hops: {found.hops}")
     print_line(
-        f"times by the model: VTA {found.vta_ms:.2f} ms, ARM {found.arm_ms:.2f} ms (convolutions "
-        f"and hops only), a frame every {found.interval_ms:.2f} ms "
-        f"({1e3 / max(found.interval_ms, 1e-6):.1f} frames/s), latency {found.latency_ms:.2f} ms"
+        f"times by the model, with hops: VTA {found.vta_ms:.2f} ms, ARM {found.arm_ms:.2f} ms on "
+        f"{found.arm_cores} cores; a frame every {found.interval_ms:.2f} ms "
+        f"({1e3 / found.interval_ms:.1f} frames/s), latency {found.latency_ms:.2f} ms"
     )
     print_line(_memory(found.memory))
 

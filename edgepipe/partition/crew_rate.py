@@ -1,4 +1,4 @@
-"""The frame rate of a pipeline whose stages are run by two crews, by a discrete-event simulation.
+"""The time between frames of a pipeline that crews run, by a discrete-event simulation.
 
 The runtime gives a pipeline with more ARM stages than cores one thread for each accelerator and one
 for each ARM core (``cpp_runtime/src/session/crews.h``). Each takes the oldest frame that one of its
@@ -8,11 +8,11 @@ crew's stages can run. A stage runs its frames in order, and a slot limits the f
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_FRAMES = 240
-_STEADY_FROM = 120  # the first frames fill the pipeline
+_FIRST = 120  # before it is measured, the pipeline fills and settles
+_MEASURED = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,28 +24,10 @@ class StageTime:
     reads: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrewRate:
-    """``interval_ms`` between frames, ``latency_ms`` of one in the full pipeline, loads 0 to 1.
-
-    ``bound_ms`` is the interval that the busiest crew alone would allow.
-    """
-
-    interval_ms: float
-    latency_ms: float
-    bound_ms: float
-    loads: dict[str, float]
-
-    @property
-    def share(self) -> float:
-        """The frame rate as a share of what the busiest crew alone would allow."""
-        return self.bound_ms / self.interval_ms if self.interval_ms else 1.0
-
-
-def crew_rate(
-    stages: Sequence[StageTime], threads: dict[str, int], slots: int, hop_ms: float = 0.0
-) -> CrewRate:
-    """Simulate a camera that always has a frame ready.
+def frame_interval_ms(
+    stages: Sequence[StageTime], threads: Mapping[str, int], slots: int, hop_ms: float = 0.0
+) -> float:
+    """Return the time between frames, in ms, of a camera that always has a frame ready.
 
     ``threads`` are those of each crew; every stage takes ``hop_ms`` longer, the time to wake its
     thread. ``stages`` are in the order of running.
@@ -60,15 +42,11 @@ def crew_rate(
     running = [False] * len(stages)
     next_frame = [0] * len(stages)
     unfinished: dict[int, int] = {}
-    begun: dict[int, float] = {}
     ends: list[float] = []
-    latencies: list[float] = []
-    busy = dict.fromkeys(threads, 0.0)
     events: list[tuple[float, int, int]] = []
     now = 0.0
 
     def submit(frame: int) -> None:
-        begun[frame] = now
         unfinished[frame] = len(stages)
         for number, stage in enumerate(stages):
             missing[number, frame] = len(stage.reads)
@@ -84,13 +62,12 @@ def crew_rate(
                 continue
             free[crew] -= 1
             running[number] = True
-            took = stages[number].ms + hop_ms
-            busy[crew] += took
-            heapq.heappush(events, (now + took, frame, number))
+            heapq.heappush(events, (now + stages[number].ms + hop_ms, frame, number))
         for turn in waiting:
             heapq.heappush(ready[crew], turn)
 
-    submitted = min(slots, _FRAMES)
+    frames = _FIRST + _MEASURED + slots  # the last ones, after which it drains, do not count
+    submitted = slots
     for frame in range(submitted):
         submit(frame)
     for crew in threads:
@@ -108,22 +85,9 @@ def crew_rate(
         unfinished[frame] -= 1
         if not unfinished[frame]:
             ends.append(now)
-            latencies.append(now - begun[frame])
-            if submitted < _FRAMES:
+            if submitted < frames:
                 submit(submitted)
                 submitted += 1
         for each in threads:
             start(each)
-    steady = ends[_STEADY_FROM - 1 :]
-    interval = (steady[-1] - steady[0]) / (len(steady) - 1)
-    work = {
-        crew: sum(stage.ms + hop_ms for stage in stages if stage.crew == crew) / threads[crew]
-        for crew in threads
-    }
-    longest = max((stage.ms + hop_ms for stage in stages), default=0.0)
-    return CrewRate(
-        interval_ms=interval,
-        latency_ms=sum(latencies[_STEADY_FROM:]) / max(len(latencies[_STEADY_FROM:]), 1),
-        bound_ms=max(*work.values(), longest),
-        loads={crew: busy[crew] / threads[crew] / now if now else 0.0 for crew in threads},
-    )
+    return (ends[_FIRST + _MEASURED - 1] - ends[_FIRST - 1]) / _MEASURED

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgepipe.boards import Board
+from edgepipe.partition.arm_cost import is_depthwise, operators_ms
 from edgepipe.partition.cores import divide
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment
-from vta_stages.layers.records import Conv, Layer, TransposedConv
 
 CHOICES = ("auto", "arm", "vta")
 """``auto`` is the arrangement with the shorter interval."""
@@ -24,13 +24,8 @@ CHOICES = ("auto", "arm", "vta")
 MEBIBYTE = 1 << 20
 
 
-def is_depthwise(layer: Layer | None) -> bool:
-    """Return whether it is a depthwise convolution; an average pooling has only one weight."""
-    return (
-        isinstance(layer, Conv)
-        and layer.groups == layer.input.channels > 1
-        and bool((layer.weight != layer.weight.flat[0]).any())
-    )
+Arrange = Callable[[Mapping[str, str]], tuple[Segment, ...]]
+"""Makes segments, given the operators to run on ARM with the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +52,7 @@ class Choice:
 
 
 def choose(
-    arrange: Callable[[Mapping[str, str]], tuple[Segment, ...]],
+    arrange: Arrange,
     cycles: Mapping[str, float],
     tensor_bytes: Mapping[str, int],
     board: Board,
@@ -103,10 +98,7 @@ def estimate(
     tensor_bytes: Mapping[str, int],
     board: Board,
 ) -> Arrangement:
-    """Return the times of a pipeline of these segments, with a frame in every stage.
-
-    Operators other than convolutions cost nothing on ARM; they are the same in all arrangements.
-    """
+    """Return the times of a pipeline of these segments, with a frame in every stage."""
     handover_ms = board.arm_timing.handover_us / 1e3
     stages: dict[str, list[float]] = {"arm": [], "vta": []}
     for part in segments:
@@ -129,19 +121,8 @@ def estimate(
 
 
 def stage_arm_ms(part: Segment, board: Board) -> float:
-    """Return the time of an ARM stage's convolutions on one core, in ms."""
-    return sum(arm_ms(placed.operator.layer, board) for placed in part.operators)
-
-
-def arm_ms(layer: Layer | None, board: Board) -> float:
-    """Return the time of a convolution on one core, in ms."""
-    timing = board.arm_timing
-    if not isinstance(layer, Conv | TransposedConv):
-        return 0.0
-    pixels = layer.output if isinstance(layer, Conv) else layer.input
-    macs = layer.weight.size * pixels.height * pixels.width
-    rate = timing.depthwise_macs_per_cycle if is_depthwise(layer) else timing.macs_per_cycle
-    return 1e3 * macs / rate / timing.clock_hz
+    """Return the time of an ARM stage on one core, in ms."""
+    return operators_ms((placed.operator for placed in part.operators), board)
 
 
 def _handed_over(segments: Sequence[Segment]) -> list[str]:

@@ -78,6 +78,7 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("[acc", "[timing]\nbus_bytes = 0\n[acc", "timing: bus_bytes is 0, expected >= 1"),
         ("[acc", "[arm_timing]\nclock = 1\n[acc", "mine.toml: arm_timing: unknown key 'clock'"),
         ("[acc", "[arm_timing]\nclock_hz = 0\n[acc", "arm_timing: clock_hz is 0, expected > 0"),
+        ("[acc", "[arm_timing]\ntable_cycles = 0\n[acc", "table_cycles is 0.0, expected > 0"),
         ("[acc", "[arm_timing]\nhandover_us = -1\n[acc", "handover_us is -1.0, expected >= 0"),
         ("cores = 4", "cores = 4\ndma_bytes = -1", "dma_bytes is -1, expected >= 0"),
         ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),

@@ -49,7 +49,11 @@ def test_a_forecast_adds_up_and_is_always_the_same(tmp_path: Path) -> None:
     hop_ms = ULTRA96.arm_timing.handover_us / 1e3
     assert found.vta_ms == pytest.approx(found.stages[1].ms + hop_ms)
     assert found.latency_ms == pytest.approx(sum(s.ms + hop_ms for s in found.stages))
-    assert found.vta_ms <= found.interval_ms <= found.latency_ms
+    assert found.bound_ms <= found.interval_ms <= found.latency_ms
+    assert all(stage.ms > 0 for stage in found.stages)
+    assert found.arm_cores == 3
+    assert found.arm_load == pytest.approx(found.arm_ms / 3 / found.interval_ms)
+    assert 0 < found.vta_load <= 1.001
     memory = found.memory
     assert memory.slots == ULTRA96.slots(3)
     assert memory.used_bytes == memory.shared_bytes + memory.slots * memory.slot_bytes
@@ -61,6 +65,25 @@ def test_without_a_description_one_is_drafted(tmp_path: Path) -> None:
     assert found.description == ""
     assert 'order = "RGB"' in found.guesses
     assert found.notices[0] == "image: dynamic batch dimension 'n' fixed to 1"
+
+
+def test_many_stages_share_the_cores(tmp_path: Path) -> None:
+    """With one core, two ARM stages take turns; with a core each, the longer one counts."""
+    timing = dataclasses.replace(ULTRA96.arm_timing, handover_us=0.0)
+    cores = [boards.Threads(arm=boards.StageThreads(cores=which)) for which in ((1,), (1, 2))]
+    found = [
+        foreseen(
+            tmp_path,
+            classifier(1),
+            board=dataclasses.replace(ULTRA96, threads=threads, arm_timing=timing),
+        )
+        for threads in cores
+    ]
+    assert [len(each.stages) for each in found] == [3, 3]
+    one, two = (each.interval_ms for each in found)
+    arm = [stage.ms for stage in found[1].stages if stage.device == "arm"]
+    assert one >= sum(arm) * 0.999
+    assert max(arm) * 0.999 <= two < sum(arm)
 
 
 def test_operators_that_stay_float_come_with_a_remedy(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ def test_the_answer_is_text_for_people(tmp_path, capsys):
     assert "note: image: dynamic batch dimension 'n' fixed to 1\n" in printed
     assert "camera bytes become int8 through a table" in printed
     assert "stages: 3, hops: 2\n" in printed
-    assert "times by the model: VTA " in printed
+    assert "times by the model, with hops: VTA " in printed
+    assert " ms on 3 cores; a frame every " in printed
     assert "contiguous memory: 0.1 MiB of 128: " in printed
     assert not (tmp_path / "net.toml").exists()
 

@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
+from partition_records import conv, stem
 
 from edgepipe import boards
 from edgepipe.partition import depthwise
-from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import place, segment
-from vta_stages.layers.records import Conv, Epilogue, TensorSpec
 
 BOARD = boards.load("ultra96")
 MS = BOARD.accelerator.clock_hz // 1000
 
 
-def conv(name: str, source: str, channels: int, groups: int, extent: int = 100) -> Operator:
-    """A 3x3 convolution as wide as its input."""
-    spec = TensorSpec(name=source, channels=channels, height=extent, width=extent)
-    weight = np.arange(channels * channels // groups * 9).reshape(channels, -1, 3, 3) % 100
-    layer = Conv(
-        name=name,
-        input=spec,
-        output=dataclasses.replace(spec, name=name),
-        weight=weight.astype(np.int8),
-        epilogue=Epilogue(
-            bias=np.zeros(channels, np.int32),
-            shift=np.zeros(channels, np.int32),
-            low=-128,
-            high=127,
-        ),
-        padding=(1, 1, 1, 1),
-        groups=groups,
-    )
-    return Operator(name=name, kind="conv", layer=layer, inputs=(source,), output=name, bindings=())
-
-
 NETWORK = (
-    conv("stem", "image", 16, 1),
+    stem("stem", "image", 16, 200),
     conv("wide", "stem", 16, 1),
     conv("deep", "wide", 16, 16),
     conv("last", "deep", 16, 1),
@@ -99,13 +76,6 @@ def test_a_placement_by_name_takes_precedence_over_everything():
 def test_there_is_nothing_to_choose_without_depthwise_convolutions():
     network = (*NETWORK[:2], conv("last", "wide", 16, 1))
     assert choose(network).text == ""
-
-
-def test_an_average_pooling_is_not_a_depthwise_convolution():
-    layer = NETWORK[2].layer
-    average = dataclasses.replace(layer, weight=np.full_like(layer.weight, 3))
-    assert depthwise.is_depthwise(layer)
-    assert not depthwise.is_depthwise(average)
 
 
 def test_cores_share_the_work_and_spare_ones_go_to_the_longest_stage():

@@ -1,0 +1,100 @@
+"""What operators cost on an ARM core, by the board's ``arm_timing`` table.
+
+Convolutions cost by their multiplications, tables and products by the elements of their results,
+and all other operators by the elements that each of their calls computes. The table's defaults are
+counted instructions of edgepipe's kernels (docs/reference/timing-model.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+import numpy as np
+
+from edgepipe.boards import ArmTiming, Board
+from edgepipe.partition.operators import Operator
+from edgepipe.tvm_adapter import Binding
+from vta_stages.layers.records import (
+    Conv,
+    Layer,
+    MaxPool,
+    Product,
+    Table,
+    TensorSpec,
+    TransposedConv,
+)
+
+# These only name values that are already in memory.
+_FREE = frozenset(["squeeze", "expand_dims", "tuple", "tuple_get_item"])
+_EXPONENTIAL = frozenset(
+    [
+        *("sigmoid", "exp", "tanh", "erf", "log", "power"),
+        *("nn.softmax", "nn.log_softmax", "nn.gelu", "nn.silu"),
+    ]
+)
+# The inner extent of a product of two computed matrices: usual for a head of attention.
+_HEAD = 64
+
+
+def is_depthwise(layer: Layer | None) -> bool:
+    """Return whether it is a depthwise convolution; an average pooling has only one weight."""
+    return (
+        isinstance(layer, Conv)
+        and layer.groups == layer.input.channels > 1
+        and bool((layer.weight != layer.weight.flat[0]).any())
+    )
+
+
+def layer_ms(layer: Layer, board: Board) -> float:
+    """Return the time of a layer on one core, in ms."""
+    timing = board.arm_timing
+    if isinstance(layer, Conv | TransposedConv):
+        pixels = layer.output if isinstance(layer, Conv) else layer.input
+        macs = layer.weight.size * pixels.height * pixels.width
+        rate = timing.depthwise_macs_per_cycle if is_depthwise(layer) else timing.macs_per_cycle
+        cycles = macs / rate
+    elif isinstance(layer, Table):
+        cycles = _elements(layer.output) * timing.table_cycles
+    elif isinstance(layer, Product):
+        cycles = _elements(layer.output) * timing.product_cycles
+    else:
+        taken = prod(layer.kernel) if isinstance(layer, MaxPool) else 1
+        cycles = taken * _elements(layer.output) * timing.element_cycles
+    return 1e3 * cycles / timing.clock_hz
+
+
+def operator_ms(operator: Operator, board: Board) -> float:
+    """Return the time of an operator on one core, in ms."""
+    if operator.layer is not None:
+        return layer_ms(operator.layer, board)
+    cycles = sum(_call_cycles(call, board.arm_timing) for call in operator.bindings)
+    return 1e3 * cycles / board.arm_timing.clock_hz
+
+
+def operators_ms(operators: Iterable[Operator], board: Board) -> float:
+    """Return the time of operators that follow each other on one core, in ms."""
+    return sum(operator_ms(operator, board) for operator in operators)
+
+
+def _elements(tensor: TensorSpec) -> int:
+    return tensor.channels * tensor.height * tensor.width
+
+
+def _call_cycles(call: Binding, timing: ArmTiming) -> float:
+    """Return the cycles of a call that computes one tensor, usually in floating point."""
+    if not call.shape or call.op in _FREE:
+        return 0.0
+    if call.op in _EXPONENTIAL:
+        return prod(call.shape) * timing.exponential_cycles
+    return prod(call.shape) * _multiplications(call) * timing.element_cycles
+
+
+def _multiplications(call: Binding) -> int:
+    """Return those for one element of the result, or 1 for a call that does something else."""
+    weights = next((a for a in call.args if isinstance(a, np.ndarray) and a.ndim > 1), None)
+    if call.op == "matmul":
+        return _HEAD if weights is None else int(weights.shape[-2])
+    if call.op == "nn.conv2d" and weights is not None:
+        return prod(weights.shape[1:])
+    return 1

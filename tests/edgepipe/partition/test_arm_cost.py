@@ -1,0 +1,65 @@
+"""What operators cost on an ARM core, by the board's table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from partition_records import conv, product, table
+
+from edgepipe import boards
+from edgepipe.partition.arm_cost import is_depthwise, layer_ms, operator_ms
+from edgepipe.partition.operators import Operator
+from edgepipe.tvm_adapter import Binding
+
+BOARD = dataclasses.replace(
+    boards.load("ultra96"),
+    arm_timing=boards.ArmTiming(
+        clock_hz=1000,  # a cycle is a millisecond
+        macs_per_cycle=4.0,
+        depthwise_macs_per_cycle=0.5,
+        table_cycles=3.0,
+        product_cycles=5.0,
+        element_cycles=7.0,
+        exponential_cycles=11.0,
+    ),
+)
+
+
+def test_layers_cost_by_their_multiplications_or_their_elements() -> None:
+    assert layer_ms(conv("c", "x", 16, 1, 10).layer, BOARD) == 9 * 16 * 16 * 100 / 4
+    assert layer_ms(conv("c", "x", 16, 16, 10).layer, BOARD) == 9 * 16 * 100 / 0.5
+    assert operator_ms(table("t", "x", 16, 10), BOARD) == 16 * 100 * 3
+    assert operator_ms(product("p", "x", "y", 16, 10), BOARD) == 16 * 100 * 5
+
+
+def call(op: str, shape: tuple[int, ...], *args: object) -> Operator:
+    binding = Binding(
+        name="y", op=op, args=args, attributes={}, shape=shape, dtype="float32", raw=None
+    )
+    return Operator(
+        name="y", kind="generic", layer=None, inputs=("x",), output="y", bindings=(binding,)
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "cycles"),
+    [
+        (call("add", (2, 3)), 6 * 7),
+        (call("nn.softmax", (2, 3)), 6 * 11),
+        (call("squeeze", (2, 3)), 0),
+        (call("matmul", (2, 3), "x", np.zeros((5, 3), np.float32)), 6 * 5 * 7),
+        (call("matmul", (2, 3), "x", "z"), 6 * 64 * 7),
+        (call("nn.conv2d", (1, 2, 3, 1), "x", np.zeros((2, 4, 3, 3), np.float32)), 6 * 36 * 7),
+    ],
+)
+def test_other_calls_cost_by_what_they_compute(operator: Operator, cycles: int) -> None:
+    assert operator_ms(operator, BOARD) == cycles
+
+
+def test_an_average_pooling_is_not_a_depthwise_convolution() -> None:
+    layer = conv("deep", "x", 16, 16).layer
+    average = dataclasses.replace(layer, weight=np.full_like(layer.weight, 3))
+    assert is_depthwise(layer)
+    assert not is_depthwise(average)
