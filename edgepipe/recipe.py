@@ -33,6 +33,7 @@ from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
+from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.split import StageModule, split_by_groups
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
@@ -193,7 +194,7 @@ def partition(
     board = options.board
     check = VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
 
-    def arrange(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+    def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         placed = place(operators, check, border=border, overrides=options.placement, on_arm=on_arm)
         return segment(placed, cuts)
 
@@ -202,6 +203,9 @@ def partition(
         for name, (shape, dtype) in _types(quantized.module).items()
         if dtype != "tuple"
     }
+    arrange: depthwise.Arrange = plainly
+    if not cuts:
+        arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
     choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, options.depthwise)
     if choice.text:
         progress.notice(choice.text)

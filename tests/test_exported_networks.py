@@ -25,6 +25,8 @@ from edgepipe.recipe import partition
 # form that the accelerator runs stand between convolutions.
 QUICK = {
     "efficientnet_lite0": 3,
+    # A gate of squeeze-and-excitation is one stage with its neighbours.
+    "efficientnet_b0": 35,
     "fpn": 3,
     "mobilenet_v1": 3,
     "retinaface": 3,

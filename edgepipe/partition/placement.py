@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from edgepipe.errors import LayerError, PartitionError
 from edgepipe.names import suggest
 from edgepipe.partition.operators import Operator
+from vta_stages.layers.records import Conv
 
 DEVICES = ("arm", "vta")
+_MOST_COLOURS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,9 @@ def place(
     """Decide the device of every operator; ``operators`` is in topological order.
 
     Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
-    operator, that operator and all that it depends on. The rest goes to VTA where ``check`` raises
+    operator, that operator and all that it depends on. A first convolution of more channels than a
+    picture has does not: an operator before it has folded pixels into channels, and it suits the
+    accelerator. The rest goes to VTA where ``check`` raises
     no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
     operator names to "arm" or "vta" and takes precedence; ``on_arm`` maps operators that run on ARM
     unless overridden to the reason.
@@ -53,6 +57,8 @@ def place(
             raise PartitionError(f"operator {name!r} is unknown", hint=suggest(name, names))
     first = border or next((o.name for o in operators if o.kind == "conv"), None)
     front = _with_ancestors(first, operators) if first else set()
+    if not border:
+        front -= {o.name for o in operators if o.name == first and _is_deep(o)}
     placed = []
     for operator in operators:
         refusal = _refusal(operator, check)
@@ -130,6 +136,11 @@ def _cut_ranks(
                 seen |= before[source] | ({source} if source in cuts else set())
         before[operator.name] = seen
     return {name: len(seen) for name, seen in before.items()}
+
+
+def _is_deep(operator: Operator) -> bool:
+    """Return whether a convolution reads more channels than a picture can have."""
+    return isinstance(operator.layer, Conv) and operator.layer.input.channels > _MOST_COLOURS
 
 
 def _refusal(operator: Operator, check: Callable[[Operator], None]) -> str:

@@ -1,0 +1,106 @@
+"""Stages of the VTA that are shorter than the hops around them, moved to ARM.
+
+A gate of squeeze-and-excitation is two convolutions on one pixel. Each would be a stage of a few
+microseconds between two hops; on ARM the whole gate and its neighbours are one stage.
+
+    before   arm | vta  conv | arm  table | vta  conv | arm  sigmoid, product | vta
+    after    arm   conv        table        conv        sigmoid, product      | vta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgepipe.boards import Board
+from edgepipe.partition.arm_cost import operators_ms
+from edgepipe.partition.depthwise import Arrange, estimate
+from edgepipe.partition.placement import Segment
+
+_SHORTER = "between operators on arm: there it takes less time than hops to the VTA and back"
+_FASTER = "between operators on arm, which have time left: more frames a second, by the model"
+# The ARM stages of a network whose body is one program: the first convolution, and decoding.
+_PLAIN = 2
+# How much longer a frame may take if more frames a second are the reason.
+_MOST_LATENCY = 1.1
+
+
+def without_short_stages(
+    arrange: Arrange, cycles: Mapping[str, float], tensor_bytes: Mapping[str, int], board: Board
+) -> Arrange:
+    """Return ``arrange`` with short stages of the VTA moved to ARM.
+
+    ``arrange`` makes segments, given the operators to run on ARM with the reasons; ``cycles`` are
+    those on the VTA by operator, filled by ``arrange``. A stage moves if a frame then takes less
+    time, or if the VTA is the busier device and a frame takes at most 10 % longer. Nothing moves if
+    that would lengthen the interval between frames, or if each ARM stage can have its own core.
+    """
+
+    def better(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+        best = arrange(on_arm)
+        if sum(part.device == "arm" for part in best) <= max(board.arm_cores, _PLAIN):
+            return best
+        moved = dict(on_arm)
+        for choose in (_shorter, _faster):
+            wish = moved | choose(_stages(best, cycles, board), board)
+            if len(wish) == len(moved):
+                continue
+            after = arrange(wish)
+            old, new = (estimate(each, cycles, tensor_bytes, board) for each in (best, after))
+            if len(after) < len(best) and new.interval_ms <= old.interval_ms:
+                best, moved = after, wish
+        return best
+
+    return better
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """A stage with its times on its device (``ms``) and on one core, with no hop."""
+
+    device: str
+    operators: tuple[str, ...]
+    ms: float
+    arm_ms: float
+
+
+def _stages(
+    segments: tuple[Segment, ...], cycles: Mapping[str, float], board: Board
+) -> list[_Stage]:
+    found = []
+    for part in segments:
+        operators = [placed.operator for placed in part.operators]
+        ms = arm_ms = operators_ms(operators, board)
+        if part.device == "vta":
+            ms = sum(1e3 * cycles[o.name] / board.accelerator.clock_hz for o in operators)
+        names = tuple(operator.name for operator in operators)
+        found.append(_Stage(device=part.device, operators=names, ms=ms, arm_ms=arm_ms))
+    return found
+
+
+def _shorter(stages: list[_Stage], board: Board) -> dict[str, str]:
+    """Return the operators of the stages whose move saves a frame's time, with the reason."""
+    hops_ms = 2 * board.arm_timing.handover_us / 1e3
+    short = [each for each in stages if each.device == "vta" and each.arm_ms < each.ms + hops_ms]
+    return {name: _SHORTER for each in short for name in each.operators}
+
+
+def _faster(stages: list[_Stage], board: Board) -> dict[str, str]:
+    """Return the operators of the stages whose move costs a little time, with the reason."""
+    hop_ms = board.arm_timing.handover_us / 1e3
+    vta = sum(each.ms + hop_ms for each in stages if each.device == "vta")
+    arm = sum(each.ms + hop_ms for each in stages if each.device == "arm")
+    allowed = (_MOST_LATENCY - 1) * (vta + arm)
+    found: dict[str, str] = {}
+
+    def longer_ms(each: _Stage) -> float:
+        return each.arm_ms - each.ms - 2 * hop_ms
+
+    for each in sorted((each for each in stages if each.device == "vta"), key=longer_ms):
+        vta -= each.ms + hop_ms
+        arm += each.arm_ms - hop_ms
+        allowed -= longer_ms(each)
+        if allowed < 0 or arm / board.arm_cores > vta:
+            break
+        found |= dict.fromkeys(each.operators, _FASTER)
+    return found
