@@ -50,6 +50,7 @@ NETWORKS = {
     "yolo11n": Exported(detectors.yolo11n, "torch", 20, 64, 0.5),
     "yolox_nano": Exported(detectors.yolox_nano, "torch", 11, 64, 0.5),
     "ssdlite": Exported(detectors.ssdlite, "tf2onnx", 13, 128),
+    "ssdlite_v3": Exported(detectors.ssdlite_v3, "torch", 17, 128),
     "centernet": Exported(detectors.centernet, "torch", 16, 64),
     "retinaface": Exported(detectors.retinaface, "torch_dynamic", 11, 64, 1.0),
     "unet": Exported(segmenters.unet, "torch", 17, 64, 0.125, 0.6),

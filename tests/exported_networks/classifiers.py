@@ -120,15 +120,42 @@ _V3_SMALL = (
 )
 
 
+_V3_LARGE = (
+    *((3, 16, 16, False, "relu", 1), (3, 64, 24, False, "relu", 2), (3, 72, 24, False, "relu", 1)),
+    *((5, 72, 40, True, "relu", 2), (5, 120, 40, True, "relu", 1), (5, 120, 40, True, "relu", 1)),
+    *((3, 240, 80, False, "hswish", 2), (3, 200, 80, False, "hswish", 1)),
+    *((3, 184, 80, False, "hswish", 1), (3, 184, 80, False, "hswish", 1)),
+    *((3, 480, 112, True, "hswish", 1), (3, 672, 112, True, "hswish", 1)),
+    *((5, 672, 160, True, "hswish", 2), (5, 960, 160, True, "hswish", 1)),
+    (5, 960, 160, True, "hswish", 1),
+)
+
+
+def _v3_blocks(
+    w: Writer, x: Value, plan: tuple[tuple[int, int, int, bool, str, int], ...], width: float
+) -> Value:
+    """Append blocks of MobileNetV3."""
+    for kernel, inner, channels, gated, act, stride in plan:
+        inner = scaled(inner, width)
+        reduced = scaled(inner // 4, 1.0) if gated else 0
+        x = _inverted(w, x, kernel, inner, scaled(channels, width), stride, act, reduced)
+    return x
+
+
+def mobilenet_v3_large_features(w: Writer, x: Value, width: float) -> tuple[Value, Value]:
+    """Append MobileNetV3-Large; return what it makes at a 16th and a 32nd of the picture's size."""
+    x = w.conv(x, scaled(16, width), 3, 2, act="hswish")
+    middle = _v3_blocks(w, x, _V3_LARGE[:12], width)
+    coarse = _v3_blocks(w, middle, _V3_LARGE[12:], width)
+    return middle, w.conv(coarse, scaled(960, width), 1, act="hswish")
+
+
 def mobilenet_v3(
     w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0
 ) -> onnx.ModelProto:
     """MobileNetV3-Small: hard-swish and squeeze-excite (Howard et al., 2019)."""
     x = w.conv(w.image(size, size), scaled(16, width), 3, 2, act="hswish")
-    for kernel, inner, channels, gated, act, stride in _V3_SMALL[: times(len(_V3_SMALL), depth)]:
-        inner = scaled(inner, width)
-        reduced = scaled(inner // 4, 1.0) if gated else 0
-        x = _inverted(w, x, kernel, inner, scaled(channels, width), stride, act, reduced)
+    x = _v3_blocks(w, x, _V3_SMALL[: times(len(_V3_SMALL), depth)], width)
     x = w.global_pool(w.conv(x, scaled(576, width), 1, act="hswish"))
     y = w.activation(w.linear(w.flatten(x), scaled(1024, width)), "hswish")
     return w.model(w.linear(y, 1000))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx
 
-from .classifiers import mobilenet_v2_features, scaled, times
+from .classifiers import mobilenet_v2_features, mobilenet_v3_large_features, scaled, times
 from .writer import Value, Writer
 
 CLASSES = 80
@@ -261,7 +261,19 @@ def yolox_nano(
 def ssdlite(w: Writer, size: int = 320, width: float = 1.0, depth: float = 1.0) -> onnx.ModelProto:
     """SSDLite on MobileNetV2: separable heads on six levels, scores and boxes joined."""
     stages = mobilenet_v2_features(w, w.image(size, size), width, depth)
-    levels = [stages[4], w.conv(stages[6], scaled(1280, width), 1, act="relu6")]
+    return _ssdlite(w, [stages[4], w.conv(stages[6], scaled(1280, width), 1, act="relu6")], width)
+
+
+def ssdlite_v3(
+    w: Writer, size: int = 320, width: float = 1.0, depth: float = 1.0
+) -> onnx.ModelProto:
+    """SSDLite on MobileNetV3-Large, whose depth is fixed."""
+    del depth
+    return _ssdlite(w, [*mobilenet_v3_large_features(w, w.image(size, size), width)], width)
+
+
+def _ssdlite(w: Writer, levels: list[Value], width: float) -> onnx.ModelProto:
+    """Append coarser levels and SSDLite's heads."""
     for channels in (512, 256, 256, 128):
         inner = scaled(channels // 2, width)
         y = w.conv(levels[-1], inner, 1, act="relu6")
