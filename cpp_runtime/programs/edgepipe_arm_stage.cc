@@ -26,6 +26,7 @@
 namespace edgepipe {
 namespace {
 
+constexpr const char* kProgram = "edgepipe-arm-stage";
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 
@@ -125,13 +126,14 @@ int main(int argc, char** argv) {
   }
   const Status status =
       run(arguments[0], frames, threads, {arguments.begin() + 2, arguments.end()});
-  if (!status.ok()) print_line(stderr, "edgepipe-arm-stage: " + status.message());
-  return status.ok() ? 0 : kFailed;
+  if (status.ok()) return 0;
+  print_failure(kProgram, status);
+  return kFailed;
 }
 
 }  // namespace
 }  // namespace edgepipe
 
 int main(int argc, char** argv) {
-  return edgepipe::guarded_main("edgepipe-arm-stage", [&] { return edgepipe::main(argc, argv); });
+  return edgepipe::guarded_main(edgepipe::kProgram, [&] { return edgepipe::main(argc, argv); });
 }

@@ -54,6 +54,8 @@ Result<std::unique_ptr<CoreTeam>> CoreTeam::start(const Options& options) {
                                               std::to_string(options.threads) + " threads");
   }
   std::unique_ptr<CoreTeam> team(new CoreTeam(options.threads));
+  // Without room for a helper that runs already, its end would be awaited before the team's.
+  team->helpers_.reserve(options.threads - 1);
   for (std::size_t index = 1; index < options.threads; ++index) {
     Thread::Options wanted{.name = options.name + "." + std::to_string(index),
                            .cores = {},

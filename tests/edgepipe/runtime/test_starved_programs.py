@@ -86,6 +86,14 @@ def test_edgepipe_vta_run(starved, accelerator, tmp_path):
     assert failed.count(told) > 100
 
 
+def test_edgepipe_arm_stage(starved, bundle, tmp_path):
+    (tmp_path / "frame").write_bytes(bundles.frames(1)[0].tobytes())
+    stage = ("--threads", 2, bundle / "stages/0_arm", 1)
+    failed = starved("edgepipe-arm-stage", *stage, tmp_path / "frame", tmp_path / "features")
+    told = "edgepipe-arm-stage: error: out of memory\nhint: give the process more memory"
+    assert failed.count(told) > 100
+
+
 def test_edgepipe_fpga_model(starved, accelerator, tmp_path):
     (tmp_path / "ram").write_bytes(bytes(1 << 20))
     with absent_machine(tmp_path / "qtest") as qtest:
