@@ -1,6 +1,5 @@
 #include "bundle/signature.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 #include "base/child_process.h"
 #include "base/file_descriptor.h"
-#include "base/open_failure.h"
+#include "base/memory_file.h"
 
 namespace edgepipe {
 namespace {
@@ -24,23 +23,6 @@ constexpr const char* kNamespace = "edgepipe-bundle";
 constexpr const char* kSignatureFile = "/proc/self/fd/3";  // of the child
 constexpr std::chrono::seconds kTimeLimit{10};
 constexpr const char* kGetAgain = "get the bundle from its signer again";
-
-/// A file in memory with this content.
-Result<FileDescriptor> memory_file(const char* name, std::span<const std::byte> content) {
-  FileDescriptor file(::memfd_create(name, MFD_CLOEXEC));
-  while (file.valid() && !content.empty()) {
-    const ssize_t count = ::write(file.number(), content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    content = content.subspan(static_cast<std::size_t>(count));
-  }
-  if (!file.valid()) return open_failure(Code::kOutOfMemory, name, errno);
-  if (!content.empty() || ::lseek(file.number(), 0, SEEK_SET) != 0) {
-    return Status(Code::kOutOfMemory,
-                  std::string(name) + ": " + std::generic_category().message(errno));
-  }
-  return file;
-}
 
 /// A signature and the text that it should sign, as files for ssh-keygen.
 struct Files {

@@ -13,20 +13,15 @@ void find(void* library, const char* name, Function& function, std::string& miss
 
 }  // namespace
 
-void ForeignDriver::Close::operator()(void* library) const { ::dlclose(library); }
-
 Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
   ForeignDriver driver;
   // dlopen would search for a name without a slash in the system's folders.
   driver.path_ = path.has_parent_path() ? path.string() : "./" + path.string();
-  driver.library_.reset(::dlopen(driver.path_.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (driver.library_ == nullptr) {
-    const char* reason = ::dlerror();
-    return Status(Code::kNotFound,
-                  "driver " + path.string() +
-                      ": cannot be loaded: " + (reason == nullptr ? "no reason given" : reason),
-                  "check its path, and that it is built for this machine");
-  }
+  Result<LoadedLibrary> loaded =
+      load_library(driver.path_, Code::kNotFound, "driver " + path.string() + ": cannot be loaded")
+          .advised("check its path, and that it is built for this machine");
+  if (!loaded.ok()) return loaded.status();
+  driver.library_ = *std::move(loaded);
   void* const library = driver.library_.get();
   Functions& functions = driver.functions_;
   std::string missing;

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 
+#include "base/loaded_library.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -43,13 +43,9 @@ class ForeignDriver {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  struct Close {
-    void operator()(void* library) const;
-  };
-
   ForeignDriver() = default;
 
-  std::unique_ptr<void, Close> library_;
+  LoadedLibrary library_;
   Functions functions_;
   std::string path_;
 };

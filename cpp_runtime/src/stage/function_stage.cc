@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/loaded_library.h"
 #include "base/out_of_memory.h"
 #include "edgepipe/stage.h"
 
@@ -54,16 +55,14 @@ std::unique_ptr<FunctionStage> FunctionStage::create(std::string name, EpStageFu
 Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
                                                            const std::filesystem::path& library,
                                                            const std::string& symbol) {
-  const auto close = [](void* handle) { ::dlclose(handle); };
   // dlopen would search for a name without a slash in the system's folders.
   const std::string path = std::filesystem::absolute(library).string();
-  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (opened == nullptr) {
-    return Status(Code::kNotFound, "library cannot be loaded: " + std::string(::dlerror()),
-                  "check its path, and that it is built for this machine");
-  }
-  const std::shared_ptr<void> handle(opened, close);
-  void* const found = ::dlsym(opened, symbol.c_str());
+  Result<LoadedLibrary> opened =
+      load_library(path, Code::kNotFound, "library cannot be loaded")
+          .advised("check its path, and that it is built for this machine");
+  if (!opened.ok()) return opened.status();
+  const std::shared_ptr<void> handle = *std::move(opened);
+  void* const found = ::dlsym(handle.get(), symbol.c_str());
   if (found == nullptr) {
     return Status(Code::kNotFound, path + ": no function '" + symbol + "'",
                   "check its name, and declare it extern \"C\"");

@@ -1,19 +1,14 @@
 #include "stage/kernel_library.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "base/file_descriptor.h"
-#include "base/open_failure.h"
+#include "base/memory_file.h"
 #include "stage/core_team.h"
 
 namespace edgepipe {
@@ -104,47 +99,25 @@ int run_loop(Loop loop, void* data, int /*wanted_parts*/) {
   return result;
 }
 
-/// A file in memory that contains `bytes`.
-Result<FileDescriptor> memory_file(std::span<const std::byte> bytes, const std::string& name) {
-  FileDescriptor file(::memfd_create(name.c_str(), MFD_CLOEXEC));
-  if (!file.valid()) {
-    return open_failure(Code::kOutOfMemory, name + ": memfd_create", errno);
-  }
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());
-    if (written < 0) return Status(Code::kOutOfMemory, name + ": " + std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return file;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::byte> bytes,
                                                            const std::string& name) {
-  Result<FileDescriptor> file = memory_file(bytes, name);
+  Result<FileDescriptor> file = memory_file(name, bytes);
   if (!file.ok()) return file.status();
   const std::string path = "/proc/self/fd/" + std::to_string(file->number());
-  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    // dlopen() gives its cause only as text, so look whether a file could be opened at all.
-    const FileDescriptor another(::fcntl(file->number(), F_DUPFD_CLOEXEC, 0));
-    if (!another.valid()) return open_failure(Code::kCorrupt, name, errno);
-    const char* const reason = ::dlerror();
-    return Status(Code::kCorrupt,
-                  name + ": cannot be loaded: " + (reason == nullptr ? "no reason given" : reason));
-  }
-  std::unique_ptr<KernelLibrary> library(new KernelLibrary(*std::move(file), handle, name));
+  Result<LoadedLibrary> loaded = load_library(path, Code::kCorrupt, name + ": cannot be loaded");
+  if (!loaded.ok()) return loaded.status();
+  std::unique_ptr<KernelLibrary> library(
+      new KernelLibrary(*std::move(file), *std::move(loaded), name));
   if (Status status = library->connect(); !status.ok()) return status;
   return library;
 }
 
-KernelLibrary::~KernelLibrary() { ::dlclose(handle_); }
-
 Status KernelLibrary::connect() const {
   // Variables of the library that point to functions of its loader. Every library has the first
   // one. The others exist only if a kernel uses scratch memory or has a parallel loop.
-  auto* const error = static_cast<void**>(::dlsym(handle_, "edgepipe_kernel_error"));
+  auto* const error = static_cast<void**>(::dlsym(library_.get(), "edgepipe_kernel_error"));
   if (error == nullptr) return Status(Code::kCorrupt, name_ + ": not a library of kernels");
   *error = reinterpret_cast<void*>(&keep_error);
   const std::array<std::pair<const char*, void*>, 3> functions = {
@@ -152,14 +125,14 @@ Status KernelLibrary::connect() const {
        {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)},
        {"__TVMBackendParallelLaunch", reinterpret_cast<void*>(&run_loop)}}};
   for (const auto& [symbol, function] : functions) {
-    auto* const variable = static_cast<void**>(::dlsym(handle_, symbol));
+    auto* const variable = static_cast<void**>(::dlsym(library_.get(), symbol));
     if (variable != nullptr) *variable = function;
   }
   return {};
 }
 
 Result<Kernel> KernelLibrary::find(const std::string& kernel) const {
-  void* const found = ::dlsym(handle_, ("__tvm_ffi_" + kernel).c_str());
+  void* const found = ::dlsym(library_.get(), ("__tvm_ffi_" + kernel).c_str());
   if (found == nullptr) return Status(Code::kCorrupt, name_ + ": no kernel '" + kernel + "'");
   return reinterpret_cast<Kernel>(found);
 }

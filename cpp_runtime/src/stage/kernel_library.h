@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/loaded_library.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -27,12 +28,12 @@ using Kernel = int (*)(void* self, const TVMFFIAny* args, std::int32_t count, TV
 
 class KernelLibrary {
  public:
-  /// Loads a library's bytes. kCorrupt if the loader refuses them or they are not kernels.
+  /// Loads a library's bytes. kCorrupt if the loader refuses them or they are not kernels,
+  /// kOutOfMemory as memory_file() and load_library().
   static Result<std::unique_ptr<KernelLibrary>> load(std::span<const std::byte> bytes,
                                                      const std::string& name);
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
-  ~KernelLibrary();
 
   /// The kernel of that name; kCorrupt if there is none. Valid for the lifetime of the library.
   [[nodiscard]] Result<Kernel> find(const std::string& kernel) const;
@@ -41,14 +42,14 @@ class KernelLibrary {
   static const char* last_error();
 
  private:
-  KernelLibrary(FileDescriptor file, void* handle, std::string name)
-      : file_(std::move(file)), handle_(handle), name_(std::move(name)) {}
+  KernelLibrary(FileDescriptor file, LoadedLibrary library, std::string name)
+      : file_(std::move(file)), library_(std::move(library)), name_(std::move(name)) {}
   Status connect() const;
 
   // Open as long as the library is loaded: dlopen() treats libraries with equal paths as the same
   // one, and the path is /proc/self/fd/<number>.
   const FileDescriptor file_;
-  void* const handle_;
+  const LoadedLibrary library_;
   const std::string name_;
 };
 

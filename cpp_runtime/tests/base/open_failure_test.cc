@@ -14,15 +14,19 @@
 #include "base/child_process.h"
 #include "base/file_descriptor.h"
 #include "base/mapped_file.h"
+#include "base/memory_file.h"
 #include "base/shared_mapping.h"
 #include "bundle/bundle_files.h"
 #include "bundle/fingerprint.h"
 #include "bundle/policy.h"
+#include "device/foreign_driver.h"
 #include "device/uio.h"
 #include "device/uio_device.h"
 #include "device/vta_registers.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/pipeline_statistics.h"
+#include "edgepipe/stage.h"
+#include "media/pictures/jpeg_codec.h"
 #include "media/sources/frame_source.h"
 #include "media/sources/v4l2_stream.h"
 #include "memory/dma_heap_memory.h"
@@ -65,6 +69,8 @@ TEST(OpenFailure, TooManyOpenFilesAreNamedWhereverOneIsOpened) {
   const testing::ScratchFolder scratch;
   const std::filesystem::path path = scratch.path() / "file.ppm";
   testing::write_file(path, "P6 1 1 255\nrgb");
+  const std::filesystem::path library = scratch.path() / "not_loaded_yet.so";
+  std::filesystem::copy_file(EDGEPIPE_TEST_DRIVER, library);
   // UBSan opens a file when it meets an object's class for the first time, so it meets them here.
   std::vector<Status> found = {V4l2Stream::open("/dev/null", {}, V4l2Calls::kernel()).status()};
   found.clear();
@@ -80,6 +86,10 @@ TEST(OpenFailure, TooManyOpenFilesAreNamedWhereverOneIsOpened) {
     found.push_back(programs::create_file("-").status());
     found.push_back(open_picture_folder(scratch.path(), {}).status());
     found.push_back(BundleFiles::open(scratch.path()).status());
+    found.push_back(ForeignDriver::open(library).status());
+    found.push_back(FunctionStage::open("f", library, "VTADeviceRun").status());
+    found.push_back(JpegCodec::create().status());
+    found.push_back(memory_file("file", {}).status());
   }
   // Checked with files to spare: UBSan opens one to examine a matcher.
   for (const Status& status : found) {

@@ -115,3 +115,18 @@ def test_a_machine_without_room_for_threads(bundle: Path) -> None:
     *_, error, hint = ran.stderr.splitlines()
     assert error.endswith("cannot be started: Resource temporarily unavailable")
     assert hint == "hint: raise the limits of this process: ulimit -u and -v, TasksMax= of a unit"
+
+
+def test_kernels_larger_than_a_process_may_write(bundle: Path) -> None:
+    ran = subprocess.run(
+        [needs.built("edgepipe-run"), bundle, "--golden", "--no-pin"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    *_, error, hint = ran.stderr.splitlines()
+    assert error.endswith("bytes, this process may write files of at most 1000")
+    assert hint == "hint: raise the limit: ulimit -f, or LimitFSIZE= of a unit"

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/loaded_library.h"
+
 namespace edgepipe {
 
 struct JpegCodec::Library {
@@ -13,12 +15,11 @@ struct JpegCodec::Library {
     if (encoded != nullptr) release(encoded);
     if (decompressor != nullptr) destroy(decompressor);
     if (compressor != nullptr) destroy(compressor);
-    if (handle != nullptr) ::dlclose(handle);
   }
 
   template <typename Function>
   bool load(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle, name));
+    function = reinterpret_cast<Function>(::dlsym(handle.get(), name));
     return function != nullptr;
   }
 
@@ -29,7 +30,7 @@ struct JpegCodec::Library {
            load(compress, "tjCompress2") && load(error_text, "tjGetErrorStr2");
   }
 
-  void* handle = nullptr;
+  LoadedLibrary handle;
   decltype(&::tjInitCompress) init_compress = nullptr;
   decltype(&::tjInitDecompress) init_decompress = nullptr;
   decltype(&::tjDestroy) destroy = nullptr;
@@ -51,12 +52,14 @@ JpegCodec& JpegCodec::operator=(JpegCodec&&) noexcept = default;
 JpegCodec::~JpegCodec() = default;
 
 Result<JpegCodec> JpegCodec::create() {
+  const std::string lacking = "libturbojpeg.so.0 cannot be loaded, it is needed for JPEG";
+  constexpr const char* kInstall = "install libturbojpeg0";
   auto library = std::make_unique<Library>();
-  library->handle = ::dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (library->handle == nullptr || !library->load_all()) {
-    return Status(Code::kUnsupported, "libturbojpeg.so.0 cannot be loaded, it is needed for JPEG",
-                  "install libturbojpeg0");
-  }
+  Result<LoadedLibrary> loaded =
+      load_library("libturbojpeg.so.0", Code::kUnsupported, lacking).advised(kInstall);
+  if (!loaded.ok()) return loaded.status();
+  library->handle = *std::move(loaded);
+  if (!library->load_all()) return Status(Code::kUnsupported, lacking, kInstall);
   library->compressor = library->init_compress();
   library->decompressor = library->init_decompress();
   if (library->compressor == nullptr || library->decompressor == nullptr) {

@@ -1,0 +1,25 @@
+#include "base/loaded_library.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "base/file_descriptor.h"
+#include "base/open_failure.h"
+
+namespace edgepipe {
+
+void CloseLibrary::operator()(void* library) const { ::dlclose(library); }
+
+Result<LoadedLibrary> load_library(const std::string& path, Code code, const std::string& what) {
+  LoadedLibrary library(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (library != nullptr) return library;
+  // dlopen() gives its cause only as text, so look whether a file could be opened at all.
+  const FileDescriptor another(::open("/", O_PATH | O_CLOEXEC));
+  if (!another.valid() && is_too_many_files(errno)) return open_failure(code, what, errno);
+  const char* const reason = ::dlerror();
+  return Status(code, what + ": " + (reason == nullptr ? "no reason given" : reason));
+}
+
+}  // namespace edgepipe
