@@ -77,6 +77,7 @@ def test_every_frame_is_accounted_for_until_a_signal(
             return hung and back and life._readers.pictures > 0
 
         if seconds == UNPLUGGED_S and unplugged == 1:
+            until(lambda: bool(life._stalled.waits_s))
             signal.raise_signal(signal.SIGTERM)
         elif seconds == UNPLUGGED_S:
             unplugged += 1
@@ -103,6 +104,8 @@ def test_every_frame_is_accounted_for_until_a_signal(
     assert found["hangs, the frame run again"] >= 1
     assert found["camera opened again"] >= found["camera unplugged"] == 1
     assert found["events that readers of the page got"] > 0
+    assert found["readers dropped that had stopped reading"] >= 1
+    assert found["longest time until one was dropped"] >= 5
     assert found["samples of the process"] == 2  # none while the camera was away
 
 
@@ -172,6 +175,8 @@ def test_a_program_that_dies_is_a_violation(bundle: Path, tmp_path: Path) -> Non
         ("growth of resident memory in a life", {"growth_kib": 5000}),
         ("more descriptors in a life", {"more_descriptors": 3}),
         ("more threads in a life", {"more_threads": 3}),
+        ("readers dropped that had stopped reading", {"stalls": 0}),
+        ("longest time until one was dropped", {"longest_stall_s": 21}),
         ("camera opened again", {"unplugged": 2, "reconnects": 1}),
     ],
 )

@@ -21,7 +21,7 @@ from pathlib import Path
 from bench import models
 from bench.figures import Figure, publish
 from bench.soak.ground import Ground, Here, OnBoard
-from bench.soak.life import MOST_GROWTH_KIB, MOST_MORE, Life, Total, wait
+from bench.soak.life import MOST_GROWTH_KIB, MOST_MORE, MOST_STALL_S, Life, Total, wait
 from edgepipe.errors import EdgepipeError
 
 LONGEST_LIFE_S = 300.0  # between a start of the program and the next
@@ -107,6 +107,10 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
         figure("events that readers of the page got", total.events, at_least=1),
         figure("pictures that readers of the page got", total.pictures, at_least=1),
         figure("readers refused", total.refused),
+        figure("readers dropped that had stopped reading", total.stalls, at_least=1),
+        figure(
+            "longest time until one was dropped", total.longest_stall_s, "s", at_most=MOST_STALL_S
+        ),
         figure("samples of the process", total.samples, at_least=1),
         figure(
             "growth of resident memory in a life", total.growth_kib, "KiB", at_most=MOST_GROWTH_KIB

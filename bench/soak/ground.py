@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
 import socket
 import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import models
@@ -31,6 +33,16 @@ PICTURES_PER_S = 30.0
 _HEALTHY = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A running edgepipe-cam."""
+
+    process: subprocess.Popen[str]  # here, of the program or of the SSH client that started it
+    number: int  # of its process, on its machine
+    port: int  # of its page, on this machine
+    page_port: int  # of its page, on its machine
+
+
 class Ground(ABC):
     """A machine with a camera and an accelerator that hangs occasionally; a context manager."""
 
@@ -45,8 +57,12 @@ class Ground(ABC):
         """
 
     @abstractmethod
-    def start(self, errors: Path) -> tuple[subprocess.Popen[str], int, int]:
-        """Start edgepipe-cam; return its local process, its number there, and the page's port."""
+    def run_beside(self, script: str, output: Path) -> subprocess.Popen[bytes]:
+        """Start a bash script on the machine, with its standard output in a file here."""
+
+    @abstractmethod
+    def start(self, errors: Path) -> Program:
+        """Start edgepipe-cam and wait for its page."""
 
     @abstractmethod
     def unplug(self) -> None:
@@ -93,6 +109,13 @@ def _popen(command: list[str], errors: Path) -> tuple[subprocess.Popen[str], int
     return process, int(process.stdout.readline())
 
 
+def _run_beside(command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    with output.open("wb") as stream:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=stream, start_new_session=True
+        )
+
+
 def _wait_for_page(process: subprocess.Popen[str], errors: Path) -> int:
     end = time.monotonic() + 120
     while time.monotonic() < end:
@@ -135,7 +158,11 @@ class Here(Ground):
         )
         return done.stdout
 
-    def start(self, errors: Path) -> tuple[subprocess.Popen[str], int, int]:
+    def run_beside(self, script: str, output: Path) -> subprocess.Popen[bytes]:
+        """Start a bash script here."""
+        return _run_beside(["bash", "-c", script], output)
+
+    def start(self, errors: Path) -> Program:
         """Start edgepipe-cam of this build on the FIFO."""
         program = models.ROOT / "build" / "host" / "bin" / "edgepipe-cam"
         command = (
@@ -143,7 +170,8 @@ class Here(Ground):
             f"--device model --fault hang={HANG_EVERY} {self._options()}"
         )
         process, number = _popen(["sh", "-c", command], errors)
-        return process, number, _wait_for_page(process, errors)
+        port = _wait_for_page(process, errors)
+        return Program(process=process, number=number, port=port, page_port=port)
 
     def unplug(self) -> None:
         """Close the FIFO."""
@@ -208,7 +236,11 @@ class OnBoard(Ground):
         done.check_returncode()
         return done.stdout.decode()
 
-    def start(self, errors: Path) -> tuple[subprocess.Popen[str], int, int]:
+    def run_beside(self, script: str, output: Path) -> subprocess.Popen[bytes]:
+        """Start a bash script on the board."""
+        return _run_beside(self._board.ssh_command(["bash", "-c", shlex.quote(script)]), output)
+
+    def start(self, errors: Path) -> Program:
         """Start the current release's edgepipe-cam, and a tunnel to its page."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port: int = listener.getsockname()[1]
@@ -219,8 +251,8 @@ class OnBoard(Ground):
         )
         tunnel = ["-L", f"{port}:127.0.0.1:8080", "-o", "ExitOnForwardFailure=yes"]
         process, number = _popen([*command[:-1], *tunnel, command[-1], script], errors)
-        _wait_for_page(process, errors)
-        return process, number, port
+        page_port = _wait_for_page(process, errors)
+        return Program(process=process, number=number, port=port, page_port=page_port)
 
     def unplug(self) -> None:
         """Unbind the driver of the camera."""

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from bench.soak.ground import Ground
 from bench.soak.readers import Readers
+from bench.soak.stalled_readers import StalledReaders
 from edgepipe.errors import EdgepipeError
 
 READERS, STALLED = 6, 4
 STOP_S = 60.0
 MOST_GROWTH_KIB = 4096
+MOST_STALL_S = 20  # 5 s without progress, and what a busy machine adds
 MOST_MORE = 2  # descriptors or threads, because readers connect and leave
 
 _FRAMES = re.compile(r"(\d+) submitted = (\d+) delivered \+ (\d+) dropped \+ (\d+) failed")
@@ -74,6 +76,8 @@ class Total:
     events: int = 0
     pictures: int = 0
     refused: int = 0
+    stalls: int = 0
+    longest_stall_s: int = 0
     unplugged: int = 0
     deploys: int = 0
     rollbacks: int = 0
@@ -89,8 +93,11 @@ class Life:
 
     def __init__(self, ground: Ground, total: Total, errors: Path) -> None:
         self._ground, self._total, self._errors = ground, total, errors
-        self._process, self._number, port = ground.start(errors)
-        self._readers = Readers(port, reading=READERS, stalled=STALLED)
+        program = ground.start(errors)
+        self._process, self._number = program.process, program.number
+        self._readers = Readers(program.port, count=READERS)
+        stalls = errors.with_name("stalls.txt")
+        self._stalled = StalledReaders(ground, program, count=STALLED, output=stalls)
         self._samples: list[Sample] = []
 
     def sample(self) -> None:
@@ -110,12 +117,15 @@ class Life:
     def end(self) -> None:
         """Stop the program like Ctrl-C and account for its frames."""
         total = self._total
+        stalls_s = self._stalled.close()
         self._readers.close()
         total.lives += 1
         total.events += self._readers.events
         total.pictures += self._readers.pictures
         total.refused += self._readers.refused
         total.violations += self._readers.violations
+        total.stalls += len(stalls_s)
+        total.longest_stall_s = max(total.longest_stall_s, *stalls_s, 0)
         if self.alive:
             self._ground.shell(f"kill -{signal.SIGINT.name[3:]} {self._number}")
         try:

@@ -1,27 +1,25 @@
-"""Readers of the live page: some read everything, some stop reading."""
+"""Readers of the live page that read everything."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
-import socket
 import threading
 
 
 class Readers:
     """Reads the page's events and pictures until closed; checks the order of the frames."""
 
-    def __init__(self, port: int, *, reading: int, stalled: int) -> None:
+    def __init__(self, port: int, *, count: int) -> None:
         self.events = self.pictures = self.refused = 0
         self.violations: list[str] = []
         self._port = port
         self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._stalled = [self._stall() for _ in range(stalled)]
         self._threads = [
             threading.Thread(target=self._read, name=f"reader-{index}", daemon=True)
-            for index in range(reading)
+            for index in range(count)
         ]
         for thread in self._threads:
             thread.start()
@@ -29,17 +27,8 @@ class Readers:
     def close(self) -> None:
         """End all readers."""
         self._ended.set()
-        for stalled in self._stalled:
-            stalled.close()
         for thread in self._threads:
             thread.join(timeout=10)
-
-    def _stall(self) -> socket.socket:
-        """Ask for the events and never read them."""
-        one = socket.create_connection(("127.0.0.1", self._port), timeout=10)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        one.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n\r\n".encode())
-        return one
 
     def _read(self) -> None:
         while not self._ended.wait(0.2):
