@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,21 @@ class PictureFitter:
     def boxes(
         self, detections: Sequence[Detection], size: tuple[int, int]
     ) -> tuple[Detection, ...]:
-        """Return detections in pixels of a picture of ``size`` (height, width)."""
-        scale_x, scale_y, left, top = self.preprocess.placement(size[1], size[0])
-        return tuple(d.scaled(1 / scale_x, 1 / scale_y, left=left, top=top) for d in detections)
+        """Return detections in pixels of a picture of ``size`` (height, width), and inside it."""
+        height, width = size
+        scale_x, scale_y, left, top = self.preprocess.placement(width, height)
+
+        def inside(value: float, cropped: int, scale: float, side: int) -> float:
+            # float32, like Postprocessor::in_picture in the C++ runtime
+            return min(max(float(np.float32((value + cropped) / scale)), 0.0), float(side))
+
+        return tuple(
+            replace(
+                box,
+                left=inside(box.left, left, scale_x, width),
+                top=inside(box.top, top, scale_y, height),
+                right=inside(box.right, left, scale_x, width),
+                bottom=inside(box.bottom, top, scale_y, height),
+            )
+            for box in detections
+        )

@@ -12,9 +12,11 @@ from edgepipe.errors import FrontendError, MediaError
 from edgepipe.frontend.resizing import resize
 
 ORDERS = {"BGR": 3, "RGB": 3, "GRAY": 1}
-FITS = ("stretch", "center_crop")
+FITS = ("stretch", "center_crop", "letterbox")
+ALIGNMENTS = ("center", "top_left")
 
 Frame = NDArray[np.uint8]
+Picture = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +25,9 @@ class Preprocess:
 
     The picture is fitted to ``width`` x ``height`` pixels: ``stretch`` resizes it without keeping
     its aspect ratio, ``center_crop`` scales its short side to ``resize_short_side`` pixels and
-    crops the centre. Its channels are in ``order``. The network then sees ``(byte * scale - mean) /
-    std``.
+    crops the centre, ``letterbox`` scales it to fit inside, in the centre or at the top left as
+    ``align`` says, and fills the rest with the byte ``padding``. Its
+    channels are in ``order``. The network then sees ``(byte * scale - mean) / std``.
     """
 
     width: int
@@ -35,6 +38,8 @@ class Preprocess:
     scale: float = 1.0
     fit: str = "stretch"
     resize_short_side: int = 0
+    padding: int = 114
+    align: str = "center"
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
@@ -46,6 +51,13 @@ class Preprocess:
             raise FrontendError(
                 f"preprocess: fit {self.fit!r} is unknown", hint=f"known fits: {', '.join(FITS)}"
             )
+        if self.align not in ALIGNMENTS:
+            raise FrontendError(
+                f"preprocess: align {self.align!r} is unknown",
+                hint=f"known alignments: {', '.join(ALIGNMENTS)}",
+            )
+        if not 0 <= self.padding <= 255:
+            raise FrontendError(f"preprocess: padding is {self.padding}, expected 0 to 255")
         if self.width < 1 or self.height < 1:
             raise FrontendError(
                 f"preprocess: size is {self.width}x{self.height}, expected positive numbers"
@@ -95,6 +107,8 @@ class Preprocess:
             top = (picture.shape[0] - self.height) // 2
             left = (picture.shape[1] - self.width) // 2
             picture = picture[top : top + self.height, left : left + self.width]
+        elif self.fit == "letterbox":
+            picture = self._letterboxed(picture)
         else:
             picture = resize(picture, self.width, self.height)
         if self.order == "RGB":
@@ -105,20 +119,35 @@ class Preprocess:
         """Return the position of a picture of ``width`` x ``height`` pixels in the frame.
 
         The result is (scale_x, scale_y, left, top): frame pixels per source pixel, and the frame
-        pixels cropped at the left and the top.
+        pixels cropped at the left and the top; padding counts as negative.
         """
         if self.fit == "stretch":
             return self.width / width, self.height / height, 0, 0
         fitted_width, fitted_height = self._fitted(width, height)
-        return (
-            fitted_width / width,
-            fitted_height / height,
-            (fitted_width - self.width) // 2,
-            (fitted_height - self.height) // 2,
-        )
+        left, top = 0, 0
+        if self.fit == "center_crop":
+            left, top = (fitted_width - self.width) // 2, (fitted_height - self.height) // 2
+        elif self.align == "center":
+            left, top = -((self.width - fitted_width) // 2), -((self.height - fitted_height) // 2)
+        return fitted_width / width, fitted_height / height, left, top
+
+    def _letterboxed(self, picture: Picture) -> Picture:
+        height, width = picture.shape[:2]
+        fitted_width, fitted_height = self._fitted(width, height)
+        _, _, left, top = self.placement(width, height)
+        frame = np.full((self.height, self.width, picture.shape[2]), self.padding, np.uint8)
+        inside = frame[-top : fitted_height - top, -left : fitted_width - left]
+        inside[:] = resize(picture, fitted_width, fitted_height)
+        return frame
 
     def _fitted(self, width: int, height: int) -> tuple[int, int]:
-        """Return the size, (width, height), before cropping."""
+        """Return the size, (width, height), before cropping or padding."""
+        if self.fit == "letterbox":
+            ratio = min(self.width / width, self.height / height)
+            return (
+                min(max(round(width * ratio), 1), self.width),
+                min(max(round(height * ratio), 1), self.height),
+            )
         ratio = self.resize_short_side / min(height, width)
         return max(round(width * ratio), self.width), max(round(height * ratio), self.height)
 

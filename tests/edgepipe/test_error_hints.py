@@ -161,7 +161,11 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "unknown fit": (
         lambda f: Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,), fit="tile"),
-        "known fits: stretch, center_crop",
+        "known fits: stretch, center_crop, letterbox",
+    ),
+    "unknown alignment": (
+        lambda f: Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,), align="up"),
+        "known alignments: center, top_left",
     ),
     "a float picture": (
         lambda f: small_networks.PREPROCESS.frame(np.zeros((2, 2, 3), np.float32)),

@@ -32,16 +32,40 @@ struct StageSpec {
   int realtime_priority = 0;        // of its threads; 0: the normal scheduler
 };
 
+/// Where a picture lies in the network's input: scaled to `fitted_width` x `fitted_height` pixels,
+/// of which `left` and `top` are cut off. Negative: as many pixels of padding instead.
+struct Placement {
+  int width = 0;  // of the picture, pixels
+  int height = 0;
+  int fitted_width = 0;
+  int fitted_height = 0;
+  int left = 0;
+  int top = 0;
+
+  /// Pixels of the input per pixel of the picture.
+  [[nodiscard]] double scale_x() const { return static_cast<double>(fitted_width) / width; }
+  [[nodiscard]] double scale_y() const { return static_cast<double>(fitted_height) / height; }
+
+  /// A coordinate of the input in pixels of the picture.
+  [[nodiscard]] float picture_x(float x) const;
+  [[nodiscard]] float picture_y(float y) const;
+};
+
 /// How a camera's picture becomes the network's input. The conversion from bytes to int8 is part of
 /// the first stage.
 struct Preprocess {
   int width = 0;              // pixels
   int height = 0;             // pixels
   std::string order;          // "BGR", "RGB" or "GRAY"
-  std::string fit;            // "stretch" or "center_crop"
+  std::string fit;            // "stretch", "center_crop" or "letterbox"
   int resize_short_side = 0;  // pixels; center_crop only
+  int padding = 0;            // letterbox: the byte beside the picture
+  std::string align = {};     // letterbox: "center" or "top_left"
 
   [[nodiscard]] int channels() const { return order == "GRAY" ? 1 : 3; }
+
+  /// Where a picture of positive size lies in the input.
+  [[nodiscard]] Placement place(int picture_width, int picture_height) const;
 };
 
 /// How output tensors become results.

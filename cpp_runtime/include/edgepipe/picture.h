@@ -30,6 +30,7 @@ enum class PixelFormat {
   kYuyv,  // Y0 U Y1 V for two pixels; BT.601, Y in 16..235
   kNv12,  // a plane of Y, then one of U V for 2x2 pixels, with rows of the same length
   kJpeg,  // compressed; row_bytes is unused
+  kPng,   // the same; from files only
 };
 
 /// Borrowed: the bytes belong to the source.
@@ -42,16 +43,16 @@ struct Picture {
   int dma_buf = -1;  // the same memory as a dma-buf, borrowed; -1 if the driver exports none
 };
 
-/// "rgb", "bgr", "gray", "yuyv", "nv12" or "jpeg".
+/// "rgb", "bgr", "gray", "yuyv", "nv12", "jpeg" or "png".
 std::string_view name_of(PixelFormat format);
 
-/// The format of that name; none for an unknown one.
+/// The format of that name; none for an unknown one and for kPng.
 std::optional<PixelFormat> parse_pixel_format(std::string_view name);
 
-/// The bytes of a row without padding; 0 for kJpeg.
+/// The bytes of a row without padding; 0 for a compressed format.
 std::size_t packed_row_bytes(PixelFormat format, int width);
 
-/// The bytes of a whole picture without padding; 0 for kJpeg.
+/// The bytes of a whole picture without padding; 0 for a compressed format.
 std::size_t packed_bytes(PixelFormat format, int width, int height);
 
 /// The usual limit of a picture's size, enough for 8K (7680x4320): 96 MiB as kRgb.

@@ -61,6 +61,11 @@ class PictureInput {
   /// the run.
   [[nodiscard]] bool damaged(const OutputFrame& frame) const { return damaged_[frame.slot()] != 0; }
 
+  /// Where the picture of a finished frame lies in the network's input.
+  [[nodiscard]] const Placement& placement(const OutputFrame& frame) const {
+    return placements_[frame.slot()];
+  }
+
  private:
   class FittingStage;
 
@@ -71,6 +76,7 @@ class PictureInput {
   std::unique_ptr<PictureFitter> fitter_;  // used by the first stage
   std::unique_ptr<PictureSource> source_;  // used by the submitting thread
   std::vector<std::uint8_t> damaged_;      // by slot; owned by the holder of the frame
+  std::vector<Placement> placements_;      // the same
   Mutex mutex_;
   CondVar begun_;
   std::vector<PictureLease> waiting_ EDGEPIPE_GUARDED_BY(mutex_);  // by slot

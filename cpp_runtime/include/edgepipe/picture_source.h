@@ -73,6 +73,12 @@ class PictureSource {
   /// Whether the source continues after a damaged picture.
   [[nodiscard]] virtual bool live() const { return false; }
 
+  /// The name of the picture that the `number`-th call of next() lent, for results: "dog.jpg",
+  /// "clip.mp4#7". For any thread.
+  [[nodiscard]] virtual std::string picture_name(std::uint64_t number) const {
+    return "#" + std::to_string(number);
+  }
+
   /// A description for people: "picture folder x, 12 files".
   [[nodiscard]] virtual std::string description() const = 0;
 };
@@ -84,14 +90,17 @@ struct Pace {
 
 // Every source refuses a picture of more than `most_pixels` before it allocates memory for it.
 
-/// The PPM (P6), PGM (P5) and JPEG pictures of a folder by name, or a single picture. kNotFound
-/// if there is none.
+/// The PPM (P6), PGM (P5), JPEG and PNG pictures of a folder by name, or a single picture.
+/// kNotFound if there is none.
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
                                                            const Pace& pace,
                                                            std::uint64_t most_pixels = kMostPixels);
 
 /// Whether open_picture_folder takes `path`: a folder, or a file with a picture's suffix.
 bool is_picture_path(const std::filesystem::path& path);
+
+/// Whether `path` is a file that begins like a compressed picture or a video. Blocks on the file.
+bool is_compressed_file(const std::filesystem::path& path);
 
 /// The pictures of a video file in any format that ffmpeg decodes, kRgb. ffmpeg runs as a
 /// separate process; kUnsupported if it is not installed, kCorrupt with its message if it fails.

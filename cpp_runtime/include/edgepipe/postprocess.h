@@ -2,7 +2,7 @@
 //
 //   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
 //   const FrameResult result = postprocessor->run(frame);
-//   std::string line = postprocessor->json_line(frame, result);
+//   std::string line = postprocessor->json_line(frame, result, "dog.jpg");
 //
 // The manifest's postprocessing selects the kind; "none" gives empty results.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace edgepipe {
 
-/// A box in pixels of the network's input, left-top to right-bottom.
+/// A box in pixels, left-top to right-bottom.
 struct Detection {
   float left = 0;
   float top = 0;
@@ -51,11 +51,18 @@ class Postprocessor {
   Postprocessor& operator=(Postprocessor&&) noexcept;
   ~Postprocessor();
 
-  /// Computes a frame's results. Allocates nothing. One thread at a time.
+  /// Computes a frame's results, boxes in pixels of the network's input. Allocates nothing. One
+  /// thread at a time.
   FrameResult run(const OutputFrame& frame);
 
-  /// One line of JSON (without a newline): frame number, latency, and the results.
-  [[nodiscard]] std::string json_line(const OutputFrame& frame, const FrameResult& result) const;
+  /// The same results with boxes in pixels of the picture, which they do not exceed; valid until
+  /// the next call. Allocates nothing. One thread at a time.
+  FrameResult in_picture(const FrameResult& result, const Placement& placement);
+
+  /// One line of JSON (without a newline): frame number, source, latency, and the results. Scores
+  /// are rounded to 4 decimals, boxes to 1, milliseconds to 3.
+  [[nodiscard]] std::string json_line(const OutputFrame& frame, const FrameResult& result,
+                                      const std::string& source) const;
 
   /// The name of a class, or its number if the bundle has no name for it.
   [[nodiscard]] std::string label(int label_index) const;
@@ -73,6 +80,7 @@ class Postprocessor {
   std::vector<std::span<const float>> scores_;
   std::vector<std::span<const float>> distances_;
   std::vector<ClassScore> classes_;
+  std::vector<Detection> in_picture_;
 };
 
 }  // namespace edgepipe

@@ -161,9 +161,17 @@ void read_preprocess(JsonReader& item, Preprocess& preprocess) {
   preprocess.width = small_whole(item, "width", 1);
   preprocess.height = small_whole(item, "height", 1);
   preprocess.order = one_of(item, "order", std::array<std::string_view, 3>{"BGR", "RGB", "GRAY"});
-  preprocess.fit = one_of(item, "fit", std::array<std::string_view, 2>{"stretch", "center_crop"});
+  preprocess.fit =
+      one_of(item, "fit", std::array<std::string_view, 3>{"stretch", "center_crop", "letterbox"});
   if (preprocess.fit == "center_crop") {
     preprocess.resize_short_side = small_whole(item, "resize_short_side", 1);
+  }
+  if (preprocess.fit == "letterbox") {
+    preprocess.padding = small_whole(item, "padding", 0);
+    if (preprocess.padding > 255) {
+      item.fail("padding", "found " + std::to_string(preprocess.padding) + ", expected 0 to 255");
+    }
+    preprocess.align = one_of(item, "align", std::array<std::string_view, 2>{"center", "top_left"});
   }
 }
 

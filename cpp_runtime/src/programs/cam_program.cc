@@ -92,7 +92,8 @@ OptionTable option_table(Options& options) {
              "pictures are dropped in favour of the newest one, and counted",
              to_text(options.camera))
       .value("--source", "SOURCE",
-             "synthetic, a video file (decoded by ffmpeg), a folder of .ppm .pgm .jpg pictures or "
+             "synthetic, a video file (decoded by ffmpeg), a folder of PPM, PGM, JPEG or PNG "
+             "pictures or "
              "one of them, a FIFO of raw pictures, or - for raw pictures from standard input. All "
              "of these wait for the pipeline and drop nothing",
              to_text(options.source))
@@ -275,9 +276,15 @@ class Results {
       return {};
     }
     Postprocessor& postprocessor = session_.postprocessor();
-    const std::string line = postprocessor.json_line(frame, postprocessor.run(frame));
+    const FrameResult seen = postprocessor.run(frame);
+    const std::string source = session_.pictures().source().picture_name(frame.id());
     const auto pixels = session_.seen(frame);
-    if (page_ != nullptr) page_->publish(frame.id(), pixels, line);
+    // The page shows the network's input, everything else refers to the source's picture.
+    if (page_ != nullptr) {
+      page_->publish(frame.id(), pixels, postprocessor.json_line(frame, seen, source));
+    }
+    const std::string line = postprocessor.json_line(
+        frame, postprocessor.in_picture(seen, session_.pictures().placement(frame)), source);
     Status status;
     if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
     if (status.ok() && options_.record) {

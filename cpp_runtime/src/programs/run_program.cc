@@ -14,6 +14,7 @@
 
 #include "base/console.h"
 #include "base/service_manager.h"
+#include "edgepipe/picture_source.h"
 #include "edgepipe/programs.h"
 #include "edgepipe/session.h"
 #include "media/sources/frame_source.h"
@@ -74,9 +75,10 @@ OptionTable option_table(Options& options) {
                     "Progress and a table of stage times go to standard error.");
   table.section("what to run")
       .value("--input", "FILE",
-             "run on the frames in FILE; - is standard input. Raw frames are the bytes of the "
-             "bundle's input, one frame after another. A file whose name ends in .ppm or .pgm "
-             "holds one or more pictures of exactly the network's size",
+             "run on FILE: a .jpg or .png picture, a folder of pictures, a video (decoded by "
+             "ffmpeg), or raw frames: the bytes of the bundle's input, one frame after another. "
+             "- is standard input. A file whose name ends in .ppm or .pgm holds one or more "
+             "pictures of exactly the network's size",
              to_text(options.input))
       .value("--format", "F", "raw or ppm (default: from the file's name)",
              [&options](const std::string& value) { return set_format(value, options); })
@@ -137,8 +139,12 @@ class Results {
         show_progress_(!options.quiet && ::isatty(STDERR_FILENO) == 1) {}
 
   Status take(const OutputFrame& frame) {
-    const FrameResult result = session_.postprocessor().run(frame);
-    Status status = write_line(session_.postprocessor().json_line(frame, result));
+    Postprocessor& postprocessor = session_.postprocessor();
+    FrameResult result = postprocessor.run(frame);
+    if (options_.session.takes_pictures) {
+      result = postprocessor.in_picture(result, session_.pictures().placement(frame));
+    }
+    Status status = write_line(postprocessor.json_line(frame, result, source_of(frame)));
     if (status.ok() && options_.tensors) status = write_tensors(frame);
     ++frames_;
     const auto now = Clock::now();
@@ -160,6 +166,15 @@ class Results {
   }
 
  private:
+  [[nodiscard]] std::string source_of(const OutputFrame& frame) const {
+    if (options_.session.takes_pictures) {
+      return session_.pictures().source().picture_name(frame.id());
+    }
+    if (options_.golden) return "golden";
+    const std::filesystem::path path = *options_.input;
+    return (path == "-" ? "stdin" : path.filename().string()) + "#" + std::to_string(frame.id());
+  }
+
   Status write_tensors(const OutputFrame& frame) const {
     const Graph& graph = session_.pipeline().graph();
     for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
@@ -189,6 +204,13 @@ FrameSource::Format format_of(const Options& options) {
                                                     : FrameSource::Format::kRaw;
 }
 
+/// Whether the input holds pictures of any size, to be fitted by the first stage.
+bool takes_pictures(const Options& options) {
+  if (!options.input || options.format || *options.input == "-") return false;
+  if (format_of(options) == FrameSource::Format::kPictures) return false;
+  return is_picture_path(*options.input) || is_compressed_file(*options.input);
+}
+
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
@@ -211,6 +233,23 @@ Status run_input(Session& session, const Options& options, Results& results, Fra
   };
   loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
   return run_frames(session.pipeline(), loop, interrupted);
+}
+
+Status run_pictures(Session& session, const Options& options, Results& results, FrameLoop loop) {
+  const std::filesystem::path path = *options.input;
+  Result<std::unique_ptr<PictureSource>> source =
+      is_picture_path(path) ? open_picture_folder(path, {})
+                            : open_video_file(path, {}, interrupted,
+                                              {.limit = milliseconds(options.input_timeout_s)});
+  if (!source.ok()) return source.status();
+  PictureInput& pictures = session.pictures();
+  pictures.connect(*std::move(source));
+  loop.frames = options.frames.value_or(UINT64_MAX);
+  loop.fill = [&](const InputFrame& frame) { return pictures.lend(frame, interrupted); };
+  loop.take = [&](const OutputFrame& frame) { return results.take(frame); };
+  Status status = run_frames(session.pipeline(), loop, interrupted);
+  pictures.release_waiting();
+  return status;
 }
 
 Status run_golden(Session& session, const Options& options, Results& results, FrameLoop loop) {
@@ -280,7 +319,9 @@ int run(const Options& options) {
   };
   manager->ready((*session)->status_line());
   Status status = options.golden ? run_golden(**session, options, results, loop)
-                                 : run_input(**session, options, results, loop, steps);
+                  : options.session.takes_pictures
+                      ? run_pictures(**session, options, results, loop)
+                      : run_input(**session, options, results, loop, steps);
   manager->stopping();
   results.end_progress();
   const PipelineStatistics statistics = (*session)->pipeline().statistics();
@@ -302,7 +343,11 @@ int run_main(int argc, char** argv) {
   return guarded_session_main(kProgram, [&] {
     Options options;
     return run_session_program(
-        option_table(options), options, argc, argv, [&] { return check(options); },
+        option_table(options), options, argc, argv,
+        [&] {
+          options.session.takes_pictures = takes_pictures(options);
+          return check(options);
+        },
         [&] { return run(options); });
   });
 }

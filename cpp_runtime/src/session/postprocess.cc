@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "session/classify.h"
@@ -14,6 +15,9 @@ std::span<const float> floats(std::span<const std::byte> bytes) {
   // Slot buffers are aligned to at least 64 bytes and only ever contain this tensor.
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
+
+/// `value` to as many decimals as `unit` has zeros, ties to even.
+double rounded(double value, double unit) { return std::nearbyint(value * unit) / unit; }
 
 Status disagrees(const std::string& text) {
   return Status(Code::kCorrupt, "manifest.json: postprocess: " + text,
@@ -66,6 +70,7 @@ Status Postprocessor::set_up_nanodet(const Manifest& manifest) {
     if (status.ok()) status = check(wanted.distances[index], std::int64_t{4} * options.bins);
     if (!status.ok()) return status;
   }
+  in_picture_.reserve(options.most_detections);
   decoder_ = std::make_unique<NanoDetDecoder>(*std::move(decoder));
   score_tensors_ = wanted.scores;
   distance_tensors_ = wanted.distances;
@@ -102,27 +107,48 @@ std::string Postprocessor::label(int label_index) const {
   return index < labels_.size() ? labels_[index] : std::to_string(label_index);
 }
 
-std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult& result) const {
+FrameResult Postprocessor::in_picture(const FrameResult& result, const Placement& placement) {
+  const auto width = static_cast<float>(placement.width);
+  const auto height = static_cast<float>(placement.height);
+  in_picture_.clear();
+  for (Detection box : result.detections) {
+    box.left = std::clamp(placement.picture_x(box.left), 0.0F, width);
+    box.top = std::clamp(placement.picture_y(box.top), 0.0F, height);
+    box.right = std::clamp(placement.picture_x(box.right), 0.0F, width);
+    box.bottom = std::clamp(placement.picture_y(box.bottom), 0.0F, height);
+    in_picture_.push_back(box);
+  }
+  FrameResult mapped = result;
+  mapped.detections = in_picture_;
+  return mapped;
+}
+
+std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult& result,
+                                     const std::string& source) const {
   // Indexing a null value turns it into an object first, and if the memory for that is missing, its
   // destructor crashes. So objects and arrays are made as such.
   auto line = nlohmann::ordered_json::object();
   line["frame"] = frame.id();
-  line["latency_ms"] = std::chrono::duration<double, std::milli>(frame.latency()).count();
+  line["source"] = source;
+  line["latency_ms"] =
+      rounded(std::chrono::duration<double, std::milli>(frame.latency()).count(), 1e3);
   if (decoder_) {
     line["detections"] = nlohmann::ordered_json::array();
     for (const Detection& found : result.detections) {
       line["detections"].push_back({{"label", label(found.label_index)},
                                     {"label_index", found.label_index},
-                                    {"score", found.score},
-                                    {"box", {found.left, found.top, found.right, found.bottom}}});
+                                    {"score", rounded(found.score, 1e4)},
+                                    {"box",
+                                     {rounded(found.left, 10), rounded(found.top, 10),
+                                      rounded(found.right, 10), rounded(found.bottom, 10)}}});
     }
   } else if (!result.classes.empty()) {
     line["classes"] = nlohmann::ordered_json::array();
     for (const ClassScore& found : result.classes) {
       line["classes"].push_back({{"label", label(found.label_index)},
                                  {"label_index", found.label_index},
-                                 {"score", found.score},
-                                 {"probability", found.probability}});
+                                 {"score", rounded(found.score, 1e4)},
+                                 {"probability", rounded(found.probability, 1e4)}});
     }
   }
   return line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);

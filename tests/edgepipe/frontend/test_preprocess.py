@@ -49,6 +49,37 @@ def test_center_crop_keeps_the_middle() -> None:
     np.testing.assert_array_equal(crop.frame(source)[0], source[1:5, 3:7])
 
 
+def test_a_letterbox_fills_what_the_picture_leaves_free() -> None:
+    fit = dataclasses.replace(NANODET, fit="letterbox", padding=7)
+    source = picture(2, 8)
+    frame = fit.frame(source)[0]
+    np.testing.assert_array_equal(frame[2:4], source)
+    assert (np.delete(frame, [2, 3], axis=0) == 7).all()
+    corner = dataclasses.replace(fit, align="top_left").frame(source)[0]
+    np.testing.assert_array_equal(corner[:2], source)
+    assert (corner[2:] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("fit", "align", "size", "fitted"),
+    [
+        ("stretch", "center", (640, 480), (416, 320, 0, 0)),
+        ("letterbox", "center", (640, 480), (416, 312, 0, -4)),
+        ("letterbox", "center", (333, 1000), (107, 320, -154, 0)),
+        ("letterbox", "center", (1, 5000), (1, 320, -207, 0)),
+        ("letterbox", "top_left", (333, 1000), (107, 320, 0, 0)),
+        ("center_crop", "center", (640, 480), (640, 480, 112, 80)),
+    ],
+)
+def test_placements_are_those_of_the_cpp_side(fit, align, size, fitted) -> None:
+    # The same pictures as in cpp_runtime/tests/media/pictures/picture_fitter_test.cc.
+    placed = dataclasses.replace(
+        NANODET, width=416, height=320, fit=fit, align=align, resize_short_side=480
+    )
+    scale_x, scale_y, left, top = placed.placement(*size)
+    assert (round(scale_x * size[0]), round(scale_y * size[1]), left, top) == fitted
+
+
 def test_values_and_normalise_are_one_formula() -> None:
     frame = NANODET.frame(picture(6, 8))
     expected = (frame[0].astype(np.float64) - NANODET.mean) / NANODET.std
@@ -61,7 +92,9 @@ def test_values_and_normalise_are_one_formula() -> None:
     ("change", "message"),
     [
         ({"order": "YUV"}, "preprocess: order 'YUV' is unknown"),
-        ({"fit": "letterbox"}, "preprocess: fit 'letterbox' is unknown"),
+        ({"fit": "squeeze"}, "preprocess: fit 'squeeze' is unknown"),
+        ({"align": "left"}, "preprocess: align 'left' is unknown"),
+        ({"padding": 256}, "preprocess: padding is 256, expected 0 to 255"),
         ({"mean": (0.0,)}, "preprocess: mean has 1 values, expected 3 for BGR"),
         (
             {"std": (0.0, 1.0, 1.0)},

@@ -63,14 +63,23 @@ def test_a_port_that_is_taken(bundle: Path) -> None:
     assert hint == "hint: choose another port, or stop the program that uses it"
 
 
-def test_a_machine_without_jpeg(bundle: Path, tmp_path: Path) -> None:
-    empty = ["cc", "-shared", "-x", "c", "-o", tmp_path / "libturbojpeg.so.0", "-"]
+@pytest.mark.parametrize(
+    ("library", "name", "remedy"),
+    [
+        ("libturbojpeg.so.0", "a.jpg", "hint: install libturbojpeg0"),
+        ("libz.so.1", "a.png", "hint: install zlib1g"),
+    ],
+)
+def test_a_machine_without_a_decoder(
+    bundle: Path, tmp_path: Path, library: str, name: str, remedy: str
+) -> None:
+    empty = ["cc", "-shared", "-x", "c", "-o", tmp_path / library, "-"]
     subprocess.run(empty, input=b"", check=True)
-    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
-    source = ("--source", tmp_path / "a.jpg", "--frames", "1", "--no-pin", "--headless")
+    (tmp_path / name).write_bytes(b"\xff\xd8")
+    source = ("--source", tmp_path / name, "--frames", "1", "--no-pin", "--headless")
     *_, error, hint = error_of("edgepipe-cam", bundle, *source, LD_LIBRARY_PATH=str(tmp_path))
-    assert "libturbojpeg.so.0 cannot be loaded" in error
-    assert hint == "hint: install libturbojpeg0"
+    assert f"{library} cannot be loaded" in error
+    assert hint == remedy
 
 
 def test_a_program_that_breaks_a_rule() -> None:

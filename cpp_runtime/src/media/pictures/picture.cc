@@ -9,13 +9,14 @@ namespace {
 
 constexpr int kLongestSide = 16384;
 
-constexpr std::array<std::pair<PixelFormat, std::string_view>, 6> kNames{{
+constexpr std::array<std::pair<PixelFormat, std::string_view>, 7> kNames{{
     {PixelFormat::kRgb, "rgb"},
     {PixelFormat::kBgr, "bgr"},
     {PixelFormat::kGray, "gray"},
     {PixelFormat::kYuyv, "yuyv"},
     {PixelFormat::kNv12, "nv12"},
     {PixelFormat::kJpeg, "jpeg"},
+    {PixelFormat::kPng, "png"},
 }};
 
 /// Rows of `row_bytes` in all planes.
@@ -34,7 +35,7 @@ std::string_view name_of(PixelFormat format) {
 
 std::optional<PixelFormat> parse_pixel_format(std::string_view name) {
   for (const auto& [format, format_name] : kNames) {
-    if (format_name == name) return format;
+    if (format_name == name && format != PixelFormat::kPng) return format;
   }
   return std::nullopt;
 }
@@ -51,6 +52,7 @@ std::size_t packed_row_bytes(PixelFormat format, int width) {
     case PixelFormat::kYuyv:
       return 2 * pixels;
     case PixelFormat::kJpeg:
+    case PixelFormat::kPng:
       break;
   }
   return 0;
@@ -81,7 +83,7 @@ Status check(const Picture& picture) {
                                               std::to_string(picture.width) + "x" +
                                               std::to_string(picture.height) + ": " + text);
   };
-  if (picture.format == PixelFormat::kJpeg) {
+  if (picture.format == PixelFormat::kJpeg || picture.format == PixelFormat::kPng) {
     return picture.bytes.empty() ? refuse("no bytes") : Status();
   }
   if (picture.width < 1 || picture.height < 1 || picture.width > kLongestSide ||

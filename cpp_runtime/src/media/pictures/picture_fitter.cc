@@ -1,11 +1,11 @@
 #include "media/pictures/picture_fitter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "media/pictures/axis_taps.h"
+#include "media/pictures/orientation.h"
 #include "media/pictures/pixel_row.h"
 
 namespace edgepipe {
@@ -34,12 +34,11 @@ void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
 /// Everything that depends on the size of the pictures.
 struct PictureFitter::Plan {
   ChannelOrder order = ChannelOrder::kRgb;
-  int width = 0;  // of the pictures, pixels
-  int height = 0;
+  Placement placement;  // of the pictures
   AxisTaps columns;
   AxisTaps rows;
   std::vector<std::uint8_t> unpacked;      // one source row
-  std::vector<std::uint32_t> total;        // one frame row
+  std::vector<std::uint32_t> total;        // one row of the picture in the frame
   std::vector<std::uint32_t> filtered[2];  // source rows resized to the frame's width, by parity
   int filtered_row[2] = {-1, -1};
 };
@@ -63,43 +62,35 @@ Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess,
   plan->order = preprocess.order == "GRAY"  ? ChannelOrder::kGray
                 : preprocess.order == "BGR" ? ChannelOrder::kBgr
                                             : ChannelOrder::kRgb;
-  const auto values =
-      static_cast<std::size_t>(preprocess.width) * static_cast<std::size_t>(preprocess.channels());
-  plan->total.resize(values);
-  for (auto& row : plan->filtered) row.resize(values);
   return PictureFitter(preprocess, most_pixels, std::move(plan));
 }
 
 void PictureFitter::plan_for(const Picture& picture) {
   Plan& plan = *plan_;
   for (int& row : plan.filtered_row) row = -1;  // invalid for a new picture
-  if (picture.width == plan.width && picture.height == plan.height) return;
-  plan.width = picture.width;
-  plan.height = picture.height;
-  int fitted_width = preprocess_.width;
-  int fitted_height = preprocess_.height;
-  if (preprocess_.fit == "center_crop") {
-    // Rounds half to even, like the Python side.
-    const double ratio = static_cast<double>(preprocess_.resize_short_side) /
-                         std::min(picture.width, picture.height);
-    const auto fitted = [&](int side, int least) {
-      return std::max(static_cast<int>(std::nearbyint(side * ratio)), least);
-    };
-    fitted_width = fitted(picture.width, preprocess_.width);
-    fitted_height = fitted(picture.height, preprocess_.height);
-  }
-  const bool shrinking = fitted_width < picture.width && fitted_height < picture.height;
+  Placement& placed = plan.placement;
+  if (picture.width == placed.width && picture.height == placed.height) return;
+  placed = preprocess_.place(picture.width, picture.height);
+  const bool shrinking =
+      placed.fitted_width < picture.width && placed.fitted_height < picture.height;
   const auto method = shrinking ? AxisTaps::Method::kArea : AxisTaps::Method::kLinear;
-  plan.columns = AxisTaps(method, picture.width, fitted_width,
-                          (fitted_width - preprocess_.width) / 2, preprocess_.width);
-  plan.rows = AxisTaps(method, picture.height, fitted_height,
-                       (fitted_height - preprocess_.height) / 2, preprocess_.height);
+  const int columns = std::min(preprocess_.width, placed.fitted_width);
+  const int rows = std::min(preprocess_.height, placed.fitted_height);
+  plan.columns =
+      AxisTaps(method, picture.width, placed.fitted_width, std::max(placed.left, 0), columns);
+  plan.rows = AxisTaps(method, picture.height, placed.fitted_height, std::max(placed.top, 0), rows);
+  const std::size_t values =
+      static_cast<std::size_t>(columns) * static_cast<std::size_t>(preprocess_.channels());
+  plan.total.resize(values);
+  for (auto& row : plan.filtered) row.resize(values);
   plan.unpacked.resize(static_cast<std::size_t>(picture.width) *
                        static_cast<std::size_t>(preprocess_.channels()));
 }
 
-/// A source row resized to the frame's width: at most 255 * 2048. Neighbouring frame rows share at
-/// most two source rows, so two are kept.
+const Placement& PictureFitter::placement() const { return plan_->placement; }
+
+/// A source row resized to its width in the frame: at most 255 * 2048. Neighbouring frame rows
+/// share at most two source rows, so two are kept.
 std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& picture, int row) {
   Plan& plan = *plan_;
   const std::size_t keep = static_cast<std::size_t>(row) & 1;
@@ -117,19 +108,34 @@ std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& pictur
 
 Status PictureFitter::fit(const Picture& picture, std::span<std::byte> frame) {
   if (Status status = check(picture); !status.ok()) return status;
-  if (picture.format != PixelFormat::kJpeg) return fit_pixels(picture, frame);
+  Result<Picture> pixels = decoded(picture);
+  return pixels.ok() ? fit_pixels(*pixels, frame) : pixels.status();
+}
+
+Result<Picture> PictureFitter::decoded(const Picture& picture) {
+  if (picture.format == PixelFormat::kPng) {
+    if (!png_) {
+      Result<PngDecoder> decoder = PngDecoder::create();
+      if (!decoder.ok()) return decoder.status();
+      png_ = *std::move(decoder);
+    }
+    return png_->decode(picture.bytes, most_pixels_);
+  }
+  if (picture.format != PixelFormat::kJpeg) return picture;
   if (!jpeg_) {
     Result<JpegCodec> codec = JpegCodec::create();
     if (!codec.ok()) return codec.status();
     jpeg_ = std::move(*codec);
   }
-  Result<Picture> decoded = jpeg_->decode(picture.bytes, most_pixels_);
-  return decoded.ok() ? fit_pixels(*decoded, frame) : decoded.status();
+  Result<Picture> pixels = jpeg_->decode(picture.bytes, most_pixels_);
+  if (!pixels.ok()) return pixels;
+  return turned(*pixels, exif_orientation(picture.bytes), upright_);
 }
 
 Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> frame) {
-  const std::size_t row_values = plan_->total.size();
-  const std::size_t expected = row_values * static_cast<std::size_t>(preprocess_.height);
+  const auto channels = static_cast<std::size_t>(preprocess_.channels());
+  const std::size_t frame_row = static_cast<std::size_t>(preprocess_.width) * channels;
+  const std::size_t expected = frame_row * static_cast<std::size_t>(preprocess_.height);
   if (frame.size() != expected) {
     return Status(Code::kInvalidArgument, "the frame has " + std::to_string(frame.size()) +
                                               " bytes, expected " + std::to_string(expected));
@@ -137,7 +143,15 @@ Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> fr
   plan_for(picture);
   constexpr int kShift = 2 * AxisTaps::kUnityLog2;
   std::vector<std::uint32_t>& total = plan_->total;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(preprocess_.height); ++row) {
+  const std::size_t row_values = total.size();
+  const Placement& placed = plan_->placement;
+  const auto rows = static_cast<std::size_t>(std::min(preprocess_.height, placed.fitted_height));
+  if (row_values * rows < expected) {
+    std::ranges::fill(frame, static_cast<std::byte>(preprocess_.padding));
+  }
+  const std::size_t begin = static_cast<std::size_t>(std::max(-placed.top, 0)) * frame_row +
+                            static_cast<std::size_t>(std::max(-placed.left, 0)) * channels;
+  for (std::size_t row = 0; row < rows; ++row) {
     std::fill(total.begin(), total.end(), std::uint32_t{1} << (kShift - 1));
     int source_row = plan_->rows.first(row);
     for (const std::uint32_t weight : plan_->rows.weights(row)) {
@@ -146,7 +160,7 @@ Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> fr
         total[value] += weight * source[value];
       }
     }
-    std::byte* out = frame.data() + row * row_values;
+    std::byte* out = frame.data() + begin + row * frame_row;
     for (std::size_t value = 0; value < row_values; ++value) {
       out[value] = static_cast<std::byte>(total[value] >> kShift);
     }

@@ -7,7 +7,7 @@
 // is in integers: with v and h the weights of axis_taps.h (each adds up to 2048), a frame's byte is
 // (sum of v h pixel + 2**21) >> 22, on every machine. Sizes are those of `edgepipe run`: "stretch"
 // scales both sides to the frame's; "center_crop" scales the short side to resize_short_side and
-// crops the centre.
+// crops the centre; "letterbox" scales the picture to fit inside and fills the rest with one value.
 #pragma once
 
 #include <array>
@@ -22,12 +22,14 @@
 #include "edgepipe/picture.h"
 #include "edgepipe/status.h"
 #include "media/pictures/jpeg_codec.h"
+#include "media/pictures/png_decoder.h"
 
 namespace edgepipe {
 
 class PictureFitter {
  public:
-  /// kInvalidArgument if the crop is larger than the scaled picture. JPEGs may have `most_pixels`.
+  /// kInvalidArgument if the crop is larger than the scaled picture. JPEGs and PNGs may have
+  /// `most_pixels`.
   static Result<PictureFitter> create(const Preprocess& preprocess,
                                       std::uint64_t most_pixels = kMostPixels);
   PictureFitter(PictureFitter&&) noexcept;
@@ -35,16 +37,20 @@ class PictureFitter {
   ~PictureFitter();
 
   /// Writes `frame`: uint8[height, width, channels] in the network's order. kCorrupt for a damaged
-  /// or too large JPEG, kUnsupported for a JPEG without the library, kInvalidArgument for an
+  /// or too large JPEG or PNG, kUnsupported for one without the library, kInvalidArgument for an
   /// inconsistent picture. Allocates only when the pictures' size or format changes. One thread at
   /// a time.
   Status fit(const Picture& picture, std::span<std::byte> frame);
+
+  /// Where the last picture lies in its frame.
+  [[nodiscard]] const Placement& placement() const;
 
  private:
   struct Plan;
   PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
                 std::unique_ptr<Plan> plan);
 
+  Result<Picture> decoded(const Picture& picture);
   Status fit_pixels(const Picture& picture, std::span<std::byte> frame);
   void plan_for(const Picture& picture);
   std::span<const std::uint32_t> filtered_row(const Picture& picture, int row);
@@ -52,7 +58,9 @@ class PictureFitter {
   Preprocess preprocess_;
   std::uint64_t most_pixels_;
   std::unique_ptr<Plan> plan_;
-  std::optional<JpegCodec> jpeg_;  // opened with the first JPEG
+  std::optional<JpegCodec> jpeg_;   // opened with the first JPEG
+  std::optional<PngDecoder> png_;   // opened with the first PNG
+  std::vector<std::byte> upright_;  // a JPEG's pixels, turned
 };
 
 }  // namespace edgepipe

@@ -101,6 +101,7 @@ class Row {
         from_yuv(to_yuv_, to);
         break;
       case PixelFormat::kJpeg:
+      case PixelFormat::kPng:
         break;  // excluded by the contract
     }
   }

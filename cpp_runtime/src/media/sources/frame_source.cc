@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "base/open_failure.h"
 #include "media/pictures/pnm_header.h"
+#include "media/sources/compressed_file.h"
 
 namespace edgepipe {
 
@@ -40,11 +42,22 @@ FrameSource::FrameSource(ByteStream stream, std::string name, Format format,
       preprocess_(preprocess) {}
 
 Result<bool> FrameSource::read(std::span<std::byte> bytes, const std::atomic<bool>& stop) {
-  Result<bool> more =
-      format_ == Format::kRaw ? stream_.read(bytes, stop) : read_picture(bytes, stop);
+  Result<bool> more = format_ == Format::kRaw ? read_raw(bytes, stop) : read_picture(bytes, stop);
   if (!more.ok()) return more.status().with_context(name_ + ": frame " + std::to_string(frames_));
   if (*more) ++frames_;
   return more;
+}
+
+Result<bool> FrameSource::read_raw(std::span<std::byte> bytes, const std::atomic<bool>& stop) {
+  const bool first = frames_ == 0;
+  if (first) std::ranges::fill(bytes, std::byte{0});  // in case the input ends inside it
+  Result<bool> more = stream_.read(bytes, stop);
+  const std::string_view compressed = first ? compressed_format(bytes) : "";
+  if (compressed.empty()) return more;
+  return Status(Code::kCorrupt,
+                "the input is " + std::string(compressed) + ", expected raw frames of " +
+                    std::to_string(bytes.size()) + " bytes",
+                "decode it first, or name its file instead of passing its bytes");
 }
 
 Result<bool> FrameSource::read_picture(std::span<std::byte> bytes, const std::atomic<bool>& stop) {

@@ -31,14 +31,15 @@ class FrameSource {
                                   const ByteStream::Waiting& waiting = {});
 
   /// Fills `bytes` with the next frame or its next part. False at the end of the input or
-  /// once `stop` is set; an input that ends inside a frame is kCorrupt, one that is silent for the
-  /// time limit is kDeadline. Blocks; checks `stop` ten times a second. Allocates nothing once
-  /// warm.
+  /// once `stop` is set; an input that ends inside a frame or is compressed is kCorrupt, one that
+  /// is silent for the time limit is kDeadline. Blocks; checks `stop` ten times a second. Allocates
+  /// nothing once warm.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
  private:
   FrameSource(ByteStream stream, std::string name, Format format, const Preprocess& preprocess);
 
+  Result<bool> read_raw(std::span<std::byte> bytes, const std::atomic<bool>& stop);
   Result<bool> read_picture(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
   ByteStream stream_;

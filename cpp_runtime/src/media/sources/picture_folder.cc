@@ -13,14 +13,23 @@
 namespace edgepipe {
 namespace {
 
+/// In lower case: cameras also write DSC_0001.JPG.
+std::string suffix_of(const std::filesystem::path& path) {
+  std::string suffix = path.extension().string();
+  for (char& letter : suffix) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return suffix;
+}
+
 bool is_jpeg(const std::filesystem::path& path) {
-  const std::string suffix = path.extension().string();
+  const std::string suffix = suffix_of(path);
   return suffix == ".jpg" || suffix == ".jpeg";
 }
 
 bool is_picture(const std::filesystem::path& path) {
-  const std::string suffix = path.extension().string();
-  return is_jpeg(path) || suffix == ".ppm" || suffix == ".pgm";
+  const std::string suffix = suffix_of(path);
+  return is_jpeg(path) || suffix == ".png" || suffix == ".ppm" || suffix == ".pgm";
 }
 
 /// The picture of a file, without copying its pixels.
@@ -71,7 +80,9 @@ class PictureFolder final : public PictureSource {
     if (!file.ok()) return file.status();
     const auto mapped = std::make_shared<MappedPicture>(std::move(*file));
     Picture picture{.format = PixelFormat::kJpeg, .bytes = mapped->bytes()};
-    if (!is_jpeg(path)) {
+    if (suffix_of(path) == ".png") {
+      picture.format = PixelFormat::kPng;
+    } else if (!is_jpeg(path)) {
       Result<Picture> parsed = parse_pnm(mapped->bytes(), most_pixels_);
       if (!parsed.ok()) return parsed.status().with_context(path.string());
       picture = *parsed;
@@ -83,6 +94,10 @@ class PictureFolder final : public PictureSource {
 
   [[nodiscard]] SourceCounters counters() const override {
     return {.captured = taken_, .taken = taken_, .steps = pacer_.steps()};
+  }
+
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return files_[static_cast<std::size_t>(number % files_.size())].filename().string();
   }
 
   [[nodiscard]] std::string description() const override {
@@ -120,14 +135,14 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     std::sort(files.begin(), files.end());
     if (files.empty()) {
       return Status(Code::kNotFound,
-                    path.string() + ": no pictures, expected .ppm, .pgm, .jpg or .jpeg");
+                    path.string() + ": no pictures, expected .ppm, .pgm, .jpg, .jpeg or .png");
     }
   } else if (!std::filesystem::exists(path, error)) {
     const std::string reason = error ? error.message() : "no such folder or picture";
     return Status(Code::kNotFound, path.string() + ": " + reason, "check the name");
   } else if (!is_picture(path)) {
     return Status(Code::kUnsupported,
-                  path.string() + ": not a picture, expected .ppm, .pgm, .jpg or .jpeg");
+                  path.string() + ": not a picture, expected .ppm, .pgm, .jpg, .jpeg or .png");
   } else {
     files.push_back(path);
   }

@@ -9,7 +9,6 @@
 #include "media/sources/stop_interval.h"
 
 namespace edgepipe {
-namespace {}  // namespace
 
 /// The first stage of a network, or its fallback, preceded by fitting its pictures.
 class PictureInput::FittingStage final : public Stage {
@@ -93,6 +92,7 @@ void PictureInput::make_slot(std::size_t slot) {
   if (slot < waiting_.size()) return;
   waiting_.resize(slot + 1);
   damaged_.resize(slot + 1);
+  placements_.resize(slot + 1);
 }
 
 Result<bool> PictureInput::lend(const InputFrame& frame, const std::atomic<bool>& stop) {
@@ -131,6 +131,7 @@ Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
   const bool bad = status.code() == Code::kCorrupt || status.code() == Code::kOutOfMemory;
   const bool skip = bad && source_->live();
   damaged_[slot] = skip ? 1 : 0;
+  if (status.ok()) placements_[slot] = fitter_->placement();
   if (status.ok() || skip) return {};
   return status.with_context(source_->description());
 }

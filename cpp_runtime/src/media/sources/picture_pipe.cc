@@ -24,6 +24,10 @@ std::string name_of(const std::filesystem::path& path) {
   return path == "-" ? "standard input" : path.string();
 }
 
+std::string picture_name_of(const std::filesystem::path& path, std::uint64_t number) {
+  return (path == "-" ? "stdin" : path.filename().string()) + "#" + std::to_string(number);
+}
+
 std::string description_of(const Picture& shape, const std::string& name) {
   return "raw " + std::string(name_of(shape.format)) + " pictures, " + std::to_string(shape.width) +
          "x" + std::to_string(shape.height) + ", from " + name;
@@ -51,6 +55,10 @@ class PicturePipe final : public PictureSource {
 
   [[nodiscard]] SourceCounters counters() const override {
     return {.captured = taken_, .taken = taken_, .steps = steps_};
+  }
+
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return picture_name_of(path_, number);
   }
 
   [[nodiscard]] std::string description() const override {
@@ -107,6 +115,10 @@ class PictureFifo final : public PictureSource {
   }
 
   [[nodiscard]] std::string fault() const override { return outage_.fault(); }
+
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return picture_name_of(path_, number);
+  }
 
   [[nodiscard]] std::string description() const override {
     return description_of(shape_, path_.string());

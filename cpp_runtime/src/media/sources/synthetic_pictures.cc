@@ -50,6 +50,10 @@ class SyntheticPictures final : public PictureSource {
     return {.captured = number_, .taken = number_, .steps = pacer_.steps()};
   }
 
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return "synthetic#" + std::to_string(number);
+  }
+
   [[nodiscard]] std::string description() const override {
     return "synthetic pictures, " + std::to_string(width_) + "x" + std::to_string(height_);
   }

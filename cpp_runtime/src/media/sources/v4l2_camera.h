@@ -45,6 +45,9 @@ class V4l2Camera final : public PictureSource {
   [[nodiscard]] SourceCounters counters() const override EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] std::string fault() const override { return outage_.fault(); }
   [[nodiscard]] bool live() const override { return true; }
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return options_.path + "#" + std::to_string(number);
+  }
   [[nodiscard]] std::string description() const override { return description_; }
 
  private:

@@ -70,6 +70,10 @@ class VideoFile final : public PictureSource {
     return {.captured = taken_, .taken = taken_, .steps = pacer_.steps() + steps_};
   }
 
+  [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
+    return std::filesystem::path(name_).filename().string() + "#" + std::to_string(number);
+  }
+
   [[nodiscard]] std::string description() const override { return "video file " + name_; }
 
  private:

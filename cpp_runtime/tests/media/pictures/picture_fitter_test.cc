@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -106,6 +107,42 @@ TEST(PictureFitter, CenterCropCutsTheMiddleOut) {
   const Preprocess crop{
       .width = 2, .height = 2, .order = "GRAY", .fit = "center_crop", .resize_short_side = 4};
   EXPECT_EQ(fit(crop, picture_of(PixelFormat::kGray, 8, 4, bytes)), (Bytes{3, 4, 3, 4}));
+}
+
+TEST(PictureFitter, ALetterboxFillsWhatThePictureLeavesFree) {
+  const Bytes bytes = noise(6 * 2);
+  Preprocess preprocess = stretch(6, 5, "GRAY");
+  preprocess.fit = "letterbox";
+  preprocess.padding = 114;
+  preprocess.align = "center";
+  Bytes expected(6 * 5, 114);
+  std::ranges::copy(bytes, expected.begin() + 6);  // (5 - 2) / 2 rows above
+  EXPECT_EQ(fit(preprocess, picture_of(PixelFormat::kGray, 6, 2, bytes)), expected);
+  preprocess.align = "top_left";
+  std::ranges::fill(expected, 114);
+  std::ranges::copy(bytes, expected.begin());
+  EXPECT_EQ(fit(preprocess, picture_of(PixelFormat::kGray, 6, 2, bytes)), expected);
+}
+
+TEST(PictureFitter, PlacementsAreThoseOfThePythonSide) {
+  // The same pictures as in tests/edgepipe/frontend/test_preprocess.py.
+  Preprocess preprocess = stretch(416, 320, "RGB");
+  const auto placed = [&](int width, int height) {
+    const Placement found = preprocess.place(width, height);
+    return std::array{found.fitted_width, found.fitted_height, found.left, found.top};
+  };
+  EXPECT_EQ(placed(640, 480), (std::array{416, 320, 0, 0}));
+  preprocess.fit = "letterbox";
+  preprocess.align = "center";
+  EXPECT_EQ(placed(640, 480), (std::array{416, 312, 0, -4}));
+  EXPECT_EQ(placed(333, 1000), (std::array{107, 320, -154, 0}));
+  EXPECT_EQ(placed(1, 5000), (std::array{1, 320, -207, 0}));
+  preprocess.align = "top_left";
+  EXPECT_EQ(placed(333, 1000), (std::array{107, 320, 0, 0}));
+  preprocess.fit = "center_crop";
+  preprocess.resize_short_side = 480;
+  EXPECT_EQ(placed(640, 480), (std::array{640, 480, 112, 80}));
+  EXPECT_FLOAT_EQ(preprocess.place(640, 480).picture_x(10), 122);
 }
 
 TEST(PictureFitter, YuyvAndNv12AreBt601) {

@@ -1,0 +1,15 @@
+// compressed_format: recognises compressed pictures and videos by their first bytes.
+//
+//   compressed_format(bytes)  // "JPEG", "PNG", ..., "" for anything else, such as raw pixels
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace edgepipe {
+
+/// The name of the format that `bytes` begin with; empty if they begin like none of those known.
+std::string_view compressed_format(std::span<const std::byte> bytes);
+
+}  // namespace edgepipe

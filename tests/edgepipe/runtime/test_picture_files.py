@@ -1,0 +1,176 @@
+"""Picture files give the same lines in `edgepipe run`, edgepipe-run and edgepipe-cam."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import struct
+import subprocess
+import zlib
+
+import cv2
+import numpy as np
+import pipeline_bundles as bundles
+import pytest
+from needs import built
+
+from edgepipe.run import RunOptions, run_bundle
+
+pytestmark = pytest.mark.sim
+
+SIDE = bundles.SIZE
+GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
+CHANNELS = {GRAY: 1, RGB: 3, PALETTE: 1, GRAY_ALPHA: 2, RGB_ALPHA: 4}
+PNG_KINDS = [
+    *((GRAY, depth) for depth in (1, 2, 4, 8, 16)),
+    *((PALETTE, depth) for depth in (1, 2, 4, 8)),
+    *itertools.product((RGB, GRAY_ALPHA, RGB_ALPHA), (8, 16)),
+]
+# First row and column of each part of an interlaced picture, and the steps (PNG, figure 8).
+PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2)]
+PASSES.append((1, 0, 2, 1))
+
+
+def chunk(kind, content):
+    checked = kind + content
+    return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+
+def filtered(row, above, step, kind):
+    """Return a row of bytes as a PNG stores it under a filter."""
+    row, above = row.astype(int), above.astype(int)
+    left = np.concatenate([np.zeros(step, int), row])[: row.size]
+    corner = np.concatenate([np.zeros(step, int), above])[: row.size]
+    guess = left + above - corner
+    near = np.stack([abs(guess - left), abs(guess - above), abs(guess - corner)])
+    paeth = np.choose(near.argmin(axis=0), [left, above, corner])
+    predicted = [0 * row, left, above, (left + above) // 2, paeth][kind]
+    return bytes([kind]) + ((row - predicted) % 256).astype(np.uint8).tobytes()
+
+
+def png(values, colour, depth, *, interlaced=False):
+    """Encode values uint16[h, w, channels] with all five filters in turn."""
+    height, width, channels = values.shape
+    step = max(1, channels * depth // 8)
+    data, kinds = b"", itertools.cycle(range(5))
+    for top, left, down, right in PASSES if interlaced else [(0, 0, 1, 1)]:
+        part = values[top::down, left::right]
+        above = None
+        for line in part if part.size else ():
+            bits = (line.reshape(-1, 1) >> np.arange(depth - 1, -1, -1)) & 1
+            row = np.packbits(bits.astype(np.uint8).reshape(-1))
+            data += filtered(row, np.zeros_like(row) if above is None else above, step, next(kinds))
+            above = row
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    palette = np.random.default_rng(1).integers(0, 256, 3 << depth, np.uint8).tobytes()
+    packed = zlib.compress(data)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + (chunk(b"PLTE", palette) if colour == PALETTE else b"")
+        + chunk(b"IDAT", packed[:20])
+        + chunk(b"IDAT", packed[20:])
+        + chunk(b"IEND", b"")
+    )
+
+
+def exif(orientation, order):
+    """Return a JPEG's Exif segment with one entry, the orientation."""
+    mark, letter = ("<", b"II") if order == "little" else (">", b"MM")
+    entry = struct.pack(f"{mark}HHIHH", 0x0112, 3, 1, orientation, 0)
+    tiff = letter + struct.pack(f"{mark}HIH", 42, 8, 1) + entry + bytes(4)
+    return b"\xff\xe1" + struct.pack(">H", len(tiff) + 8) + b"Exif\0\0" + tiff
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory, files):
+    return bundles.write_bundle(tmp_path_factory.mktemp("files") / "tiny", files, {})
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder of PNG files of every kind, of the network's size."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(2)
+    for (colour, depth), interlaced in itertools.product(PNG_KINDS, (False, True)):
+        values = rng.integers(0, 1 << depth, (SIDE, SIDE, CHANNELS[colour]), np.uint16)
+        name = f"{colour}_{depth:02}{'_interlaced' * interlaced}.png"
+        (folder / name).write_bytes(png(values, colour, depth, interlaced=interlaced))
+    return folder
+
+
+def program(name, *arguments, stdin=b""):
+    return subprocess.run(
+        [built(name), *arguments], input=stdin, capture_output=True, timeout=120, check=False
+    )
+
+
+def lines(text):
+    """Return lines of JSON without their latency, the only field that may differ."""
+    found = [json.loads(line) for line in text.splitlines()]
+    assert all(line.pop("latency_ms") > 0 for line in found)
+    return found
+
+
+def recorded(bundle, source, folder):
+    """Return what the network saw of each picture, uint8[h, w, 3] in BGR, and the lines."""
+    ran = program("edgepipe-cam", bundle, "--source", source, "--headless", "--record", folder)
+    assert ran.returncode == 0, ran.stderr.decode()
+    return [cv2.imread(str(path)) for path in sorted(folder.glob("*.ppm"))], lines(ran.stdout)
+
+
+def test_png_files_give_the_same_pixels_and_lines_everywhere(bundle, pictures, tmp_path):
+    seen, of_camera = recorded(bundle, pictures, tmp_path)
+    files = sorted(pictures.iterdir())
+    assert len(seen) == len(files) == 2 * len(PNG_KINDS)
+    for file, pixels in zip(files, seen, strict=True):
+        np.testing.assert_array_equal(pixels, cv2.imread(str(file)), err_msg=file.name)
+    assert [line["source"] for line in of_camera] == [file.name for file in files]
+    of_program = program("edgepipe-run", bundle, "--input", pictures)
+    assert lines(of_program.stdout) == of_camera
+    text = io.StringIO()
+    run_bundle(RunOptions(bundle=bundle, source=pictures), lines=text)
+    assert lines(text.getvalue()) == of_camera
+
+
+def test_photographs_stand_upright_as_their_exif_data_says(bundle, tmp_path):
+    scene = np.zeros((SIDE, SIDE, 3), np.uint8)
+    scene[: SIDE // 2, : SIDE // 2] = 255  # one bright quarter and, below it, a gray one
+    scene[SIDE // 2 :, : SIDE // 2] = 120
+    _, coded = cv2.imencode(".jpg", scene)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for orientation, order in itertools.product(range(10), ("little", "big")):
+        content = coded[:2].tobytes() + exif(orientation, order) + coded[2:].tobytes()
+        (folder / f"{orientation}_{order}.JPG").write_bytes(content)
+    seen, _ = recorded(bundle, folder, tmp_path / "seen")
+    for file, pixels in zip(sorted(folder.iterdir()), seen, strict=True):
+        expected = cv2.imread(str(file)).astype(int)
+        assert abs(pixels - expected).max() <= 4, file.name
+
+
+def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
+    good = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
+    for content, reason in [
+        (good[:-30], "PNG: it ends too early"),
+        (good.replace(b"IHDR\0\0", b"IHDR\0\1"), "PNG: the picture is 65552x16 pixels"),
+        (good[:24] + b"\x03" + good[25:], "PNG: colour type 2 with 3 bits"),
+        (good[:48] + b"\0\0" + good[50:], "PNG: its data cannot be decompressed to 784 bytes"),
+    ]:
+        (tmp_path / "one.png").write_bytes(content)
+        ran = program("edgepipe-run", bundle, "--input", tmp_path / "one.png")
+        assert ran.returncode == 1
+        assert reason in ran.stderr.decode()
+
+
+def test_compressed_bytes_are_not_taken_for_raw_frames(bundle, tmp_path):
+    content = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
+    ran = program("edgepipe-run", bundle, "--input", "-", stdin=content)
+    assert ran.returncode == 1
+    assert ran.stderr.decode().splitlines()[-2:] == [
+        "edgepipe-run: error: standard input: frame 0: the input is PNG, expected raw frames of "
+        f"{3 * SIDE * SIDE} bytes",
+        "hint: decode it first, or name its file instead of passing its bytes",
+    ]
+    assert ran.stdout == b""
