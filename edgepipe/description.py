@@ -6,13 +6,28 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+
 from edgepipe import schema
 from edgepipe.errors import FrontendError, advise
+from edgepipe.frontend.makers import maker
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.names import suggest
 
 BUNDLED_LABELS = "labels.txt"
-POSTPROCESS_KINDS = ("classify", "nanodet", "none")
+DETECTION_KINDS = (
+    "anchors",
+    "boxes",
+    "centernet",
+    "distances",
+    "nanodet",
+    "ssd",
+    "yolox",
+)
+POSTPROCESS_KINDS = ("classify", "none", *DETECTION_KINDS)
+ACTIVATIONS = ("default", "none", "sigmoid", "softmax")
+FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
+_PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
 
@@ -20,20 +35,36 @@ _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 class Postprocess:
     """How output tensors become results.
 
-    ``nanodet``: per stride one tensor of scores [1, n, classes] and one of distances
-    [1, n, 4 * bins]; boxes above ``score_threshold``, non-maximum suppression at ``iou_threshold``.
-    ``classify``: the ``top`` best classes of the only output. ``none``: tensors as they are.
-    ``labels`` is a text file with one class name per line, relative to the description.
+    ``classify``: the ``top`` best classes of the only output. ``none``: tensors as they are. All
+    other kinds are detection heads: boxes of at least ``score_threshold``, and of two boxes of one
+    class that overlap by more than ``iou_threshold`` the better one. docs/reference/description.md
+    explains every key. ``labels`` is a text file with one class name per line, relative to the
+    description. Anchors are in pixels of the network's input.
     """
 
     kind: str
     labels: str = ""
     strides: tuple[int, ...] = ()
-    bins: int = 0
+    grids: tuple[int, ...] = ()
+    bins: int = 1
+    anchors: tuple[tuple[float, ...], ...] = ()
+    formula: str = ""
+    activation: str = "default"
+    per_cell: int = 1
+    cell_offset: float = 0.5
+    variances: tuple[float, ...] = (0.1, 0.2)
+    background: bool = False
+    objectness: bool = False
+    normalized: bool = False
+    points: int = 0
+    point_values: int = 2
     score_threshold: float = 0.4
     iou_threshold: float = 0.5
+    outputs: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
     distances: tuple[str, ...] = ()
+    centers: tuple[str, ...] = ()
+    landmarks: tuple[str, ...] = ()
     top: int = 5
 
     def __post_init__(self) -> None:
@@ -42,6 +73,27 @@ class Postprocess:
                 f"postprocess: kind {self.kind!r} is unknown",
                 hint=f"known kinds: {', '.join(POSTPROCESS_KINDS)}",
             )
+        if self.activation not in ACTIVATIONS:
+            raise FrontendError(
+                f"postprocess: activation {self.activation!r} is unknown",
+                hint=f"known activations: {', '.join(ACTIVATIONS)}",
+            )
+        formulas = FORMULAS.get(self.kind, ("",))
+        if self.formula not in formulas:
+            raise FrontendError(
+                f"postprocess: formula {self.formula!r} is unknown for kind {self.kind!r}",
+                hint=f"known formulas: {', '.join(map(repr, formulas))}",
+            )
+        for stride in (*self.strides, *self.grids):
+            if not 1 <= stride <= _MOST_STRIDE:
+                raise FrontendError(
+                    f"postprocess: stride {stride}, expected 1 to {_MOST_STRIDE} pixels"
+                )
+        if self.kind in DETECTION_KINDS:
+            self._check_head()
+
+    def _check_head(self) -> None:
+        levels = max(len(self.strides), len(self.grids))
         if self.kind == "nanodet":
             counts = {len(self.strides), len(self.scores), len(self.distances)}
             if len(counts) != 1 or 0 in counts or self.bins < 2:
@@ -50,11 +102,37 @@ class Postprocess:
                     f"{len(self.distances)} distances and {self.bins} bins, expected as many "
                     "scores and distances as strides, and at least 2 bins"
                 )
-            for stride in self.strides:
-                if not 1 <= stride <= _MOST_STRIDE:
-                    raise FrontendError(
-                        f"postprocess: stride {stride}, expected 1 to {_MOST_STRIDE} pixels"
-                    )
+            return
+        if self.kind == "boxes":
+            if len(self.outputs) != 1:
+                raise FrontendError(
+                    f"postprocess: {len(self.outputs)} outputs, expected the one with the boxes"
+                )
+            return
+        if not levels:
+            raise FrontendError("postprocess: no strides, expected one for each head")
+        if not self.outputs and not (self.scores and self.distances):
+            raise FrontendError(
+                "postprocess: no tensors, expected their names in outputs, or in scores and "
+                "distances"
+            )
+        for name in ("outputs", "scores", "distances", "centers", "landmarks"):
+            if len(getattr(self, name)) not in (0, 1, levels):
+                raise FrontendError(
+                    f"postprocess: {len(getattr(self, name))} {name}, expected 1 or {levels}, "
+                    "one for each stride"
+                )
+        wanted = levels if self.kind in ("anchors", "ssd") else 0
+        if len(self.anchors) != wanted or any(len(a) % 2 or not a for a in self.anchors):
+            raise FrontendError(
+                f"postprocess: anchors for {len(self.anchors)} strides, expected {wanted}, each a "
+                "list of widths and heights in pixels"
+            )
+        if bool(self.landmarks) != bool(self.points):
+            raise FrontendError(
+                f"postprocess: {self.points} points and {len(self.landmarks)} landmarks, expected "
+                "both or none"
+            )
 
     def in_bundle(self) -> Postprocess:
         """Return a copy with the path of the labels inside a bundle."""
@@ -62,7 +140,7 @@ class Postprocess:
 
     def tensors(self) -> tuple[str, ...]:
         """Return the names of the output tensors that the description refers to."""
-        return (*self.scores, *self.distances)
+        return (*self.outputs, *self.scores, *self.distances, *self.centers, *self.landmarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +171,21 @@ def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], whe
                 f"{where.name}: postprocess: the network has no output {name!r}",
                 hint=suggest(name, outputs),
             )
+
+
+def settled(description: NetworkDescription, model: onnx.ModelProto) -> NetworkDescription:
+    """Return the description with the activation of a classifier that computes probabilities.
+
+    A network that ends in Softmax or Sigmoid leaves nothing to do; otherwise, and if the
+    description names an activation, it is unchanged.
+    """
+    postprocess = description.postprocess
+    if postprocess.kind != "classify" or postprocess.activation != "default":
+        return description
+    if maker(model, model.graph.output[0].name) not in _PROBABILITIES:
+        return description
+    ended = dataclasses.replace(postprocess, activation="none")
+    return dataclasses.replace(description, postprocess=ended)
 
 
 def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from edgepipe import media
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.runtime.results import Detection
+from edgepipe.runtime.results import Detection, Point
 
 Frame = NDArray[np.uint8]
 
@@ -43,9 +43,11 @@ class PictureFitter:
         height, width = size
         scale_x, scale_y, left, top = self.preprocess.placement(width, height)
 
+        def mapped(value: float, cropped: int, scale: float) -> float:
+            return float(np.float32((value + cropped) / scale))  # as in the C++ runtime
+
         def inside(value: float, cropped: int, scale: float, side: int) -> float:
-            # float32, like Postprocessor::in_picture in the C++ runtime
-            return min(max(float(np.float32((value + cropped) / scale)), 0.0), float(side))
+            return min(max(mapped(value, cropped, scale), 0.0), float(side))
 
         return tuple(
             replace(
@@ -54,6 +56,10 @@ class PictureFitter:
                 top=inside(box.top, top, scale_y, height),
                 right=inside(box.right, left, scale_x, width),
                 bottom=inside(box.bottom, top, scale_y, height),
+                points=tuple(
+                    Point(mapped(p.x, left, scale_x), mapped(p.y, top, scale_y), p.score)
+                    for p in box.points
+                ),
             )
             for box in detections
         )

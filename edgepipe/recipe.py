@@ -143,7 +143,7 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     """
     model = read_model(options.model)
     where = options.description or description.beside(options.model)
-    described = _described(where, options.model)
+    described = description.settled(_described(where, options.model), model)
     preprocess = described.preprocess
     network = import_network(
         options.model, model, (preprocess.channels, preprocess.height, preprocess.width)

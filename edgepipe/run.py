@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from edgepipe import media, scratch
 from edgepipe.bundle import storage
+from edgepipe.description import DETECTION_KINDS
 from edgepipe.errors import FAULT, MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
 from edgepipe.loading import load
@@ -322,6 +323,13 @@ class _Outputs:
             media.write_picture(path, self._best[1])
 
 
+def _points(detection: Detection) -> dict[str, object]:
+    if not detection.points:
+        return {}
+    points = [[round(p.x, 1), round(p.y, 1), round(p.score, 4)] for p in detection.points]
+    return {"points": points}
+
+
 def result_record(
     result: FrameResult, detections: Sequence[Detection], source: str, kind: str
 ) -> dict[str, object]:
@@ -335,13 +343,14 @@ def result_record(
         "source": source,
         "latency_ms": round(result.latency_ms, 3),
     }
-    if kind == "nanodet":
+    if kind in DETECTION_KINDS:
         record["detections"] = [
             {
                 "label": d.label,
                 "label_index": d.label_index,
                 "score": round(d.score, 4),
                 "box": [round(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
+                **_points(d),
             }
             for d in detections
         ]

@@ -352,8 +352,10 @@ class PipelineModule final : public Methods<PipelineModule> {
     append(found, static_cast<std::uint64_t>(taken.frame.latency().count()));
     append(found, send_of(taken.frame.id()));
     append(found, static_cast<std::uint32_t>(taken.result.detections.size()));
+    append(found, static_cast<std::uint32_t>(taken.result.points.size()));
     append(found, static_cast<std::uint32_t>(taken.result.classes.size()));
     append(found, taken.result.detections);
+    append(found, taken.result.points);
     append(found, taken.result.classes);
     for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
       const std::span<const std::byte> content = taken.frame.output(index);

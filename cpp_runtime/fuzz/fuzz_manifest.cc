@@ -12,7 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
                                [&](std::size_t i) { return i < manifest->tensors.size(); });
   };
   bool good = in_range(manifest->inputs) && in_range(manifest->outputs) &&
-              in_range(manifest->postprocess.scores) && in_range(manifest->postprocess.distances);
+              in_range(manifest->postprocess.scores) && in_range(manifest->postprocess.distances) &&
+              in_range(manifest->postprocess.outputs) && in_range(manifest->postprocess.centers) &&
+              in_range(manifest->postprocess.landmarks);
   for (const edgepipe::StageSpec& stage : manifest->stages) {
     good = good && in_range(stage.reads) && in_range(stage.writes);
   }

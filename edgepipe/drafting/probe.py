@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.folding import CannotRunError, run_model
+from edgepipe.frontend.makers import maker
 from edgepipe.frontend.network import operator_names
 from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
 
 COLOURS = (1, 3)
 """The numbers of channels that a picture can have."""
-
-# Nodes that move values without changing them.
-_MOVES = frozenset(
-    ["Cast", "Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +93,13 @@ def outputs_at(path: Path, model: onnx.ModelProto, size: Size) -> tuple[Output, 
     fixed.CopyFrom(model)
     fix_size(path, fixed, size)
     arrays = _run(path, fixed)
-    makers = {value: node for node in model.graph.node for value in node.output}
     values = [value for node in model.graph.node for value in node.output if value]
     names = operator_names([fixed.graph.input[0].name, *values])
     return tuple(
         Output(
             name=names.get(output.name, output.name),
             shape=tuple(array.shape),
-            maker=_maker(output.name, makers),
+            maker=maker(model, output.name),
             are_shares=bool(array.size and array.min() >= 0 and array.max() <= 1),
         )
         for output, array in zip(model.graph.output, arrays, strict=True)
@@ -141,14 +136,3 @@ def _dtype(element: int) -> str:
         return str(onnx.helper.tensor_dtype_to_np_dtype(element).name)
     except KeyError:
         return "float32"
-
-
-def _maker(value: str, makers: dict[str, onnx.NodeProto]) -> str:
-    for _ in range(len(makers)):
-        node = makers.get(value)
-        if node is None:
-            return ""
-        if node.op_type not in _MOVES:
-            return str(node.op_type)
-        value = str(node.input[0])
-    return ""

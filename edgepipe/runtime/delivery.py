@@ -25,7 +25,7 @@ from edgepipe.runtime.frames import TakenFrame
 from edgepipe.runtime.futures import FrameFuture
 from edgepipe.runtime.library import StatusError
 from edgepipe.runtime.named import Named
-from edgepipe.runtime.results import ClassScore, Detection, FrameResult
+from edgepipe.runtime.results import ClassScore, Detection, FrameResult, Point
 from edgepipe.runtime.transport import Array, Taken, Transport
 
 _DISPATCH_S = 0.1  # how long the dispatcher may overlook a new future
@@ -186,10 +186,18 @@ class Delivery:
 
     def _hand_over(self, found: TakenFrame, arrays: Sequence[Array]) -> None:
         """Give a result to its owner. Needs ``_collecting``."""
-        frame, latency_ns, id, boxes, classes = found
+        frame, latency_ns, id, boxes, points, classes = found
         result = FrameResult(frame, latency_ns / 1e6, Named(self._output_names, arrays))
         if boxes:
-            result.detections = tuple(Detection(*box, self.label(box[-1])) for box in boxes)
+            each = len(points) // len(boxes)
+            result.detections = tuple(
+                Detection(
+                    *box,
+                    self.label(box[-1]),
+                    tuple(Point(*point) for point in points[each * k : each * (k + 1)]),
+                )
+                for k, box in enumerate(boxes)
+            )
         if classes:
             result.classes = tuple(
                 ClassScore(score, probability, index, self.label(index))

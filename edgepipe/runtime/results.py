@@ -13,8 +13,17 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """A landmark or keypoint in pixels, with its score (1.0 if the network gives none)."""
+
+    x: float
+    y: float
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Detection:
-    """A box in pixels of a picture, left-top to right-bottom, with its class and score.
+    """A box in pixels of a picture, left-top to right-bottom, with its class, score and points.
 
     The pipeline gives boxes in pixels of the network's input; ``scaled`` converts them to the
     picture that the input was made from.
@@ -27,6 +36,7 @@ class Detection:
     score: float
     label_index: int
     label: str
+    points: tuple[Point, ...] = ()
 
     def scaled(self, x: float, y: float, *, left: float = 0.0, top: float = 0.0) -> Detection:
         """Return the box with ``(left, top)`` added, then stretched by ``x`` and ``y``."""
@@ -36,12 +46,13 @@ class Detection:
             top=(self.top + top) * y,
             right=(self.right + left) * x,
             bottom=(self.bottom + top) * y,
+            points=tuple(Point((p.x + left) * x, (p.y + top) * y, p.score) for p in self.points),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
-    """One of a classifier's best classes: the network's score and its softmax over all classes."""
+    """One of a classifier's best classes: the network's score and its probability."""
 
     score: float
     probability: float

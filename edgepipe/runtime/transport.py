@@ -111,8 +111,9 @@ class Transport:
         except StatusError as cause:
             self.functions.fail(cause)
         if len(content) == HEADER.size:  # usually one frame without boxes and classes
-            number, latency_ns, id, _, _ = HEADER.unpack(content)
-            return (((number, latency_ns, id, (), ()), [array[row] for array in block.arrays]),)
+            number, latency_ns, id, *_ = HEADER.unpack(content)
+            found = (number, latency_ns, id, (), (), ())
+            return ((found, [array[row] for array in block.arrays]),)
         return [
             (found, [array[found[0] - block.first] for array in block.arrays])
             for found, _ in read_frames(content)

@@ -1,13 +1,18 @@
-"""The descriptions of the shipped examples."""
+"""Descriptions: those of the shipped examples, post-processing that cannot be, activations."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
 from edgepipe import description
+from edgepipe.description import NetworkDescription, Postprocess
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.preprocess import Preprocess
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -21,3 +26,52 @@ def test_an_example_names_its_classes(where: Path) -> None:
     scores = outputs[next(iter(described.postprocess.scores), next(iter(outputs)))]
     assert len(labels) == scores.type.tensor_type.shape.dim[-1].dim_value
     assert all(label.strip() == label != "" for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("last", "activation"),
+    [("Softmax", "none"), ("Sigmoid", "none"), ("Relu", "default")],
+)
+def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: str) -> None:
+    nodes = [
+        onnx.helper.make_node(last, ["x"], ["p"]),
+        onnx.helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(n, 1, [1, 5]) for n in ("x", "y")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:]))
+    preprocess = Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,))
+    described = NetworkDescription(
+        preprocess=preprocess, postprocess=Postprocess(kind="classify", top=3)
+    )
+    assert description.settled(described, model).postprocess.activation == activation
+    chosen = NetworkDescription(
+        preprocess=preprocess, postprocess=Postprocess(kind="classify", activation="softmax")
+    )
+    assert description.settled(chosen, model) == chosen
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "yolo"}, "postprocess: kind 'yolo' is unknown"),
+        ({"kind": "boxes"}, "postprocess: 0 outputs, expected the one with the boxes"),
+        ({"kind": "yolox", "outputs": ("a",)}, "postprocess: no strides, expected one for each"),
+        ({"kind": "yolox", "strides": (8,)}, "postprocess: no tensors, expected their names in"),
+        (
+            {"kind": "yolox", "strides": (8, 16, 32), "outputs": ("a", "b")},
+            "postprocess: 2 outputs, expected 1 or 3, one for each stride",
+        ),
+        (
+            {"kind": "ssd", "strides": (8,), "scores": ("s",), "distances": ("d",)},
+            "postprocess: anchors for 0 strides, expected 1, each a list of widths and heights",
+        ),
+        (
+            {"kind": "distances", "strides": (8,), "outputs": ("a",), "points": 5},
+            "postprocess: 5 points and 0 landmarks, expected both or none",
+        ),
+        ({"kind": "none", "grids": (0,)}, "postprocess: stride 0, expected 1 to 1000000 pixels"),
+    ],
+)
+def test_impossible_heads_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(FrontendError, match=re.escape(message)):
+        Postprocess(**settings)

@@ -163,6 +163,14 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,), fit="tile"),
         "known fits: stretch, center_crop, letterbox",
     ),
+    "unknown activation": (
+        lambda f: Postprocess(kind="classify", activation="tanh"),
+        "known activations: default, none, sigmoid, softmax",
+    ),
+    "unknown formula": (
+        lambda f: Postprocess(kind="anchors", formula="v9"),
+        "known formulas: 'v3', 'v5'",
+    ),
     "unknown alignment": (
         lambda f: Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,), align="up"),
         "known alignments: center, top_left",

@@ -70,15 +70,32 @@ struct Preprocess {
 
 /// How output tensors become results.
 struct Postprocess {
-  std::string kind;                    // "nanodet", "classify" or "none"
-  std::string labels;                  // file in the bundle, one class name per line; empty: none
-  std::vector<std::int64_t> strides;   // nanodet: pixels per cell, for each pair of tensors below
-  std::vector<std::size_t> scores;     // tensor indices: float32 [1, cells, classes]
-  std::vector<std::size_t> distances;  // tensor indices: float32 [1, cells, 4 * bins]
-  int bins = 0;
+  std::string kind;                 // "none", "classify", or a kind of detection head
+  std::string labels;               // file in the bundle, one class name per line; empty: none
+  int top = 0;                      // classify: number of classes
+  std::string activation = "none";  // of the scores: "none", "sigmoid" or "softmax"
+
+  // Detection heads. Tensors are indices into Manifest::tensors: one per stride, or one for all.
+  std::vector<std::int64_t> strides;         // pixels per cell
+  std::vector<std::int64_t> grids;           // cells of a side, instead of strides
+  std::vector<std::size_t> outputs;          // everything in one tensor
+  std::vector<std::size_t> scores;           // or the scores of the classes,
+  std::vector<std::size_t> distances;        // the values of the boxes,
+  std::vector<std::size_t> centers;          // offsets of the centres
+  std::vector<std::size_t> landmarks;        // and points of the boxes
+  std::vector<std::vector<double>> anchors;  // per stride: width and height, in pixels, of each box
+  std::string formula;                       // anchors: "v3", "v5"; boxes: "corners"
+  int bins = 1;                              // of a distance's distribution; 1: the distance
+  int per_cell = 1;                          // boxes, if there are no anchors
+  double cell_offset = 0.5;                  // of a cell's centre
+  std::vector<double> variances = {1, 1};    // ssd: of centre and size
+  bool background = false;                   // the first score belongs to no class
+  bool objectness = false;  // boxes: a score of its own, multiplied with the others
+  bool normalized = false;  // boxes: 1 is the whole input
+  int points = 0;           // of each box
+  int point_values = 2;     // 3: each has a score, too
   double score_threshold = 0;
   double iou_threshold = 0;
-  int top = 0;  // classify: number of classes
 };
 
 /// A golden tensor and the file of the bundle that contains it.

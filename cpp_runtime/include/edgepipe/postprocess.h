@@ -28,19 +28,27 @@ struct Detection {
   int label_index = 0;
 };
 
+/// A landmark or keypoint of a detection, in pixels.
+struct Point {
+  float x = 0;
+  float y = 0;
+  float score = 1;  // 1 if the network gives none
+};
+
 struct ClassScore {
   int label_index = 0;
   float score = 0;        // as computed by the network
-  float probability = 0;  // softmax over all classes
+  float probability = 0;  // the score after the activation that the description names
 };
 
 /// What a frame shows: views into the postprocessor, valid until its next run. Best first.
 struct FrameResult {
   std::span<const Detection> detections;
+  std::span<const Point> points;  // as many for each detection, in their order
   std::span<const ClassScore> classes;
 };
 
-class NanoDetDecoder;
+struct BoxHead;
 
 /// Movable, not copyable.
 class Postprocessor {
@@ -70,17 +78,15 @@ class Postprocessor {
 
  private:
   Postprocessor();
-  Status set_up_nanodet(const Manifest& manifest);
-  Status set_up_classify(const Manifest& manifest);
 
   std::vector<std::string> labels_;
-  std::vector<std::size_t> score_tensors_;
-  std::vector<std::size_t> distance_tensors_;
-  std::unique_ptr<NanoDetDecoder> decoder_;
-  std::vector<std::span<const float>> scores_;
-  std::vector<std::span<const float>> distances_;
+  std::unique_ptr<BoxHead> boxes_;
+  std::vector<std::span<const float>> tensors_;  // of boxes_
+  std::size_t score_tensor_ = 0;                 // of a classifier
+  std::string activation_;                       // the same
   std::vector<ClassScore> classes_;
   std::vector<Detection> in_picture_;
+  std::vector<Point> points_in_picture_;
 };
 
 }  // namespace edgepipe

@@ -8,46 +8,17 @@
 
 #include "base/json_reader.h"
 #include "bundle/archive.h"
+#include "bundle/checked_values.h"
+#include "bundle/postprocess_keys.h"
 
 namespace edgepipe {
 namespace {
 
 constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostSlots = 1024;
-constexpr int kMostPixels = 1'000'000;  // of a side, and of other small numbers
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
     {{"uint8", 1}, {"int8", 1}, {"int32", 4}, {"float32", 4}}};
 constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
-
-template <std::size_t kCount>
-std::string list(const std::array<std::string_view, kCount>& names) {
-  std::string text;
-  for (const std::string_view name : names) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
-template <std::size_t kCount>
-std::string one_of(JsonReader& reader, const char* key,
-                   const std::array<std::string_view, kCount>& known) {
-  std::string found = reader.text(key);
-  if (std::ranges::find(known, found) == known.end()) {
-    reader.fail(key, "found \"" + found + "\", expected one of " + list(known));
-  }
-  return found;
-}
-
-/// A whole number that fits in an int and is at least `least`.
-int small_whole(JsonReader& reader, const char* key, int least) {
-  const std::uint64_t found = reader.whole(key);
-  if (found > kMostPixels || static_cast<int>(found) < least) {
-    reader.fail(key, "found " + std::to_string(found) + ", expected " + std::to_string(least) +
-                         " to " + std::to_string(kMostPixels));
-    return least;
-  }
-  return static_cast<int>(found);
-}
 
 std::string plain_path(JsonReader& reader, const char* key) {
   std::string path = reader.text(key);
@@ -100,21 +71,6 @@ void read_tensors(JsonReader& reader, Manifest& manifest) {
     }
     manifest.tensors.push_back(std::move(tensor));
   });
-}
-
-std::size_t tensor_of(JsonReader& reader, const char* key, const std::string& name,
-                      const Manifest& manifest) {
-  const std::optional<std::size_t> index = manifest.tensor_index(name);
-  if (!index) reader.fail(key, "'" + name + "' is not in tensors");
-  return index.value_or(0);
-}
-
-std::vector<std::size_t> tensors_of(JsonReader& reader, const char* key, const Manifest& manifest) {
-  std::vector<std::size_t> indices;
-  for (const std::string& name : reader.texts(key)) {
-    indices.push_back(tensor_of(reader, key, name, manifest));
-  }
-  return indices;
 }
 
 void read_stages(JsonReader& reader, Manifest& manifest) {
@@ -172,52 +128,6 @@ void read_preprocess(JsonReader& item, Preprocess& preprocess) {
       item.fail("padding", "found " + std::to_string(preprocess.padding) + ", expected 0 to 255");
     }
     preprocess.align = one_of(item, "align", std::array<std::string_view, 2>{"center", "top_left"});
-  }
-}
-
-/// Checks that the float32 tensors at `key` are outputs of shape [1, cells, last].
-void check_head(JsonReader& item, const char* key, const std::vector<std::size_t>& tensors,
-                const Manifest& manifest) {
-  for (const std::size_t index : tensors) {
-    const TensorSpec& tensor = manifest.tensors[index];
-    if (tensor.dtype != "float32" || tensor.shape.size() != 3 || tensor.shape[0] != 1) {
-      item.fail(key, "'" + tensor.name + "' is not a float32 tensor of shape [1, cells, values]");
-    }
-  }
-}
-
-void read_nanodet(JsonReader& item, const Manifest& manifest, Postprocess& postprocess) {
-  postprocess.strides = item.integers("strides");
-  postprocess.scores = tensors_of(item, "scores", manifest);
-  postprocess.distances = tensors_of(item, "distances", manifest);
-  postprocess.bins = small_whole(item, "bins", 2);
-  postprocess.score_threshold = item.number("score_threshold");
-  postprocess.iou_threshold = item.number("iou_threshold");
-  if (!item.status().ok()) return;
-  for (const std::int64_t stride : postprocess.strides) {
-    if (stride < 1 || stride > kMostPixels) {
-      item.fail("strides", "found " + std::to_string(stride) + ", expected 1 to " +
-                               std::to_string(kMostPixels));
-    }
-  }
-  const std::size_t count = postprocess.strides.size();
-  if (count == 0 || postprocess.scores.size() != count || postprocess.distances.size() != count) {
-    item.fail("strides", "expected as many strides, scores and distances, and at least one");
-  }
-  check_head(item, "scores", postprocess.scores, manifest);
-  check_head(item, "distances", postprocess.distances, manifest);
-}
-
-void read_postprocess(JsonReader& item, const Manifest& manifest, Postprocess& postprocess) {
-  postprocess.kind =
-      one_of(item, "kind", std::array<std::string_view, 3>{"nanodet", "classify", "none"});
-  postprocess.labels = item.text("labels");
-  if (postprocess.kind == "nanodet") read_nanodet(item, manifest, postprocess);
-  if (postprocess.kind == "classify") {
-    postprocess.top = small_whole(item, "top", 1);
-    if (manifest.outputs.size() != 1 || manifest.tensors[manifest.outputs[0]].dtype != "float32") {
-      item.fail("kind", "\"classify\" needs exactly one output, of float32");
-    }
   }
 }
 
@@ -320,8 +230,7 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   if (!reader.status().ok()) return reader.status();
   reader.object("preprocess",
                 [&](JsonReader& item) { read_preprocess(item, manifest.preprocess); });
-  reader.object("postprocess",
-                [&](JsonReader& item) { read_postprocess(item, manifest, manifest.postprocess); });
+  reader.object("postprocess", [&](JsonReader& item) { read_postprocess(item, manifest); });
   reader.object("golden", [&](JsonReader& item) {
     manifest.golden_inputs = golden_files(item, "inputs", manifest);
     manifest.golden_outputs = golden_files(item, "outputs", manifest);

@@ -258,7 +258,7 @@ def test_heads_of_another_shape_than_described_are_refused(tmp_path, files):
         ),
         size=100,
     )
-    wrong = r"tensor 'scores_8' is \[1, 4, 6\], expected \[1, 169, 6\] for stride 8"
+    wrong = r"tensor 'scores_8' is \[1, 4, 6\], expected scores in each of 13x13 cells"
     with pytest.raises(RuntimeFailure, match=wrong) as caught:
         load(bundle)
     assert caught.value.hint == "correct the network's description and build the bundle again"

@@ -1,4 +1,4 @@
-#include "session/classify.h"
+#include "postprocess/classify.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 namespace edgepipe {
 
-void top_classes(std::span<const float> scores, std::span<ClassScore> best) {
+void top_classes(std::span<const float> scores, Activation activation, std::span<ClassScore> best) {
   // Insertion into a short sorted list: no copy of the scores, and k is about 5.
   std::size_t filled = 0;
   for (std::size_t index = 0; index < scores.size(); ++index) {
@@ -17,6 +17,15 @@ void top_classes(std::span<const float> scores, std::span<ClassScore> best) {
     std::shift_right(best.begin() + static_cast<std::ptrdiff_t>(place),
                      best.begin() + static_cast<std::ptrdiff_t>(filled), 1);
     best[place] = {.label_index = static_cast<int>(index), .score = scores[index]};
+  }
+  if (activation != Activation::kSoftmax) {
+    for (ClassScore& entry : best.first(filled)) {
+      const auto score = static_cast<double>(entry.score);
+      entry.probability = activation == Activation::kSigmoid
+                              ? static_cast<float>(1 / (1 + std::exp(-score)))
+                              : entry.score;
+    }
+    return;
   }
   if (filled == 0) return;
   double total = 0;

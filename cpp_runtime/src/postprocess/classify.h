@@ -1,17 +1,18 @@
 // top_classes: the best classes of one frame's scores.
 //
 //   std::vector<ClassScore> best(5);
-//   top_classes(logits, best);  // best[0] is the winner
+//   top_classes(logits, Activation::kSoftmax, best);  // best[0] is the winner
 #pragma once
 
 #include <span>
 
 #include "edgepipe/postprocess.h"
+#include "postprocess/activation.h"
 
 namespace edgepipe {
 
 /// Fills `best` with the highest-scored classes, best first, ties to the lower index. `best` is no
-/// longer than `scores`. Allocates nothing.
-void top_classes(std::span<const float> scores, std::span<ClassScore> best);
+/// longer than `scores`. `activation` turns scores into probabilities. Allocates nothing.
+void top_classes(std::span<const float> scores, Activation activation, std::span<ClassScore> best);
 
 }  // namespace edgepipe

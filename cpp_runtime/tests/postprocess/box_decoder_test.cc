@@ -1,14 +1,15 @@
-#include "session/detect.h"
+#include "postprocess/box_decoder.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "session/classify.h"
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "postprocess/classify.h"
 
 namespace edgepipe {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// One head of stride 8 on a 32x24 picture (4x3 cells), 2 classes, 4 bins, with chosen cells set.
 class Head {
@@ -29,16 +30,19 @@ class Head {
   }
 
   std::vector<Detection> decode(float threshold = 0.4F) const {
-    Result<NanoDetDecoder> decoder = NanoDetDecoder::create({.width = 32,
-                                                             .height = 24,
-                                                             .classes = 2,
-                                                             .bins = kBins,
-                                                             .strides = {8},
-                                                             .score_threshold = threshold,
-                                                             .iou_threshold = 0.5F});
-    const std::span<const float> scores(scores_);
-    const std::span<const float> distances(distances_);
-    const auto found = decoder->decode(std::span(&scores, 1), std::span(&distances, 1));
+    BoxDecoder::Level level{.columns = 4, .rows = 3, .step_x = 8, .step_y = 8};
+    const HeadShape shape{.columns = 4, .rows = 3};
+    level.scores = *locate(std::array<std::int64_t, 3>{1, kCells, 2}, shape);
+    level.box = *locate(std::array<std::int64_t, 3>{1, kCells, 4 * kBins}, shape);
+    level.box.tensor = 1;
+    BoxDecoder decoder({.levels = {level},
+                        .width = 32,
+                        .height = 24,
+                        .bins = kBins,
+                        .score_threshold = threshold,
+                        .selection = {.iou_threshold = 0.5F}});
+    const std::array<std::span<const float>, 2> tensors{scores_, distances_};
+    const auto found = decoder.decode(tensors);
     return {found.begin(), found.end()};
   }
 
@@ -49,7 +53,7 @@ class Head {
   std::vector<float> distances_;
 };
 
-TEST(NanoDetDecoderTest, SidesAreMeasuredFromTheCellsCentre) {
+TEST(BoxDecoderTest, SidesAreMeasuredFromTheCellsCentre) {
   Head head;
   head.set(5, 1, 0.9F, {1, 0, 2, 1});  // row 1, column 1: centre (12, 12)
   const std::vector<Detection> boxes = head.decode();
@@ -62,14 +66,14 @@ TEST(NanoDetDecoderTest, SidesAreMeasuredFromTheCellsCentre) {
   EXPECT_FLOAT_EQ(boxes[0].score, 0.9F);
 }
 
-TEST(NanoDetDecoderTest, AFlatDistributionIsTheMiddleBin) {
+TEST(BoxDecoderTest, AFlatDistributionIsTheMiddleBin) {
   Head head;
   head.score(5, 0, 0.8F);  // centre (12, 12), 1.5 bins of 8 pixels to each side
   EXPECT_FLOAT_EQ(head.decode()[0].left, 0);
   EXPECT_FLOAT_EQ(head.decode()[0].right, 24);
 }
 
-TEST(NanoDetDecoderTest, BoxesEndAtThePicture) {
+TEST(BoxDecoderTest, BoxesEndAtThePicture) {
   Head head;
   head.set(0, 0, 0.8F, {3, 3, 3, 3});  // centre (4, 4), 24 pixels to each side
   EXPECT_FLOAT_EQ(head.decode()[0].left, 0);
@@ -77,7 +81,7 @@ TEST(NanoDetDecoderTest, BoxesEndAtThePicture) {
   EXPECT_FLOAT_EQ(head.decode()[0].bottom, 24) << "cut at the picture's height";
 }
 
-TEST(NanoDetDecoderTest, OverlappingBoxesOfOneClassAreSuppressedOthersKept) {
+TEST(BoxDecoderTest, OverlappingBoxesOfOneClassAreSuppressedOthersKept) {
   Head head;
   head.set(5, 0, 0.7F, {1, 1, 1, 1});
   head.set(6, 0, 0.9F, {2, 1, 0, 1});  // the same box from the next cell
@@ -88,21 +92,17 @@ TEST(NanoDetDecoderTest, OverlappingBoxesOfOneClassAreSuppressedOthersKept) {
   EXPECT_EQ(boxes[1].label_index, 1);
 }
 
-TEST(NanoDetDecoderTest, TheThresholdIsInclusive) {
+TEST(BoxDecoderTest, TheThresholdIsInclusive) {
   Head head;
   head.set(5, 0, 0.5F, {1, 1, 1, 1});
   EXPECT_EQ(head.decode(0.5F).size(), 1u);
   EXPECT_EQ(head.decode(0.51F).size(), 0u);
 }
 
-TEST(NanoDetDecoderTest, InvalidOptionsAreRefused) {
-  EXPECT_THAT(NanoDetDecoder::create({.width = 0, .height = 4}).status().message(),
-              HasSubstr("the input is 0x4 pixels"));
-  EXPECT_THAT(
-      NanoDetDecoder::create({.width = 8, .height = 8, .classes = 1, .bins = 11, .strides = {0}})
-          .status()
-          .message(),
-      HasSubstr("stride 0"));
+TEST(BoxDecoderTest, ABoxWithoutANumberIsLeftOut) {
+  Head head;
+  head.score(5, 0, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(head.decode().empty());
 }
 
 TEST(IntersectionOverUnionTest, OfKnownBoxes) {
@@ -116,12 +116,21 @@ TEST(IntersectionOverUnionTest, OfKnownBoxes) {
 TEST(TopClassesTest, AreSortedWithTiesToTheLowerIndex) {
   const std::vector<float> scores = {1, 3, 2, 3, -1};
   std::vector<ClassScore> best(3);
-  top_classes(scores, best);
+  top_classes(scores, Activation::kSoftmax, best);
   EXPECT_EQ(best[0].label_index, 1);
   EXPECT_EQ(best[1].label_index, 3);
   EXPECT_EQ(best[2].label_index, 2);
   EXPECT_FLOAT_EQ(best[0].score, 3);
   EXPECT_NEAR(best[0].probability, 0.39658, 1e-4);  // softmax of the scores above, by numpy
+}
+
+TEST(TopClassesTest, ProbabilitiesOfTheNetworkAreKept) {
+  const std::vector<float> scores = {0.2F, 0.7F, 0.1F};
+  std::vector<ClassScore> best(1);
+  top_classes(scores, Activation::kNone, best);
+  EXPECT_FLOAT_EQ(best[0].probability, 0.7F);
+  top_classes(scores, Activation::kSigmoid, best);
+  EXPECT_NEAR(best[0].probability, 0.668188, 1e-6);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "session/classify.h"
-#include "session/detect.h"
+#include "postprocess/box_heads.h"
+#include "postprocess/classify.h"
 
 namespace edgepipe {
 namespace {
@@ -18,11 +18,6 @@ std::span<const float> floats(std::span<const std::byte> bytes) {
 
 /// `value` to as many decimals as `unit` has zeros, ties to even.
 double rounded(double value, double unit) { return std::nearbyint(value * unit) / unit; }
-
-Status disagrees(const std::string& text) {
-  return Status(Code::kCorrupt, "manifest.json: postprocess: " + text,
-                "correct the network's description and build the bundle again");
-}
 
 }  // namespace
 
@@ -37,66 +32,35 @@ Result<Postprocessor> Postprocessor::create(const Bundle& bundle) {
   if (!labels.ok()) return labels.status();
   made.labels_ = std::move(*labels);
   const Manifest& manifest = bundle.manifest();
-  Status status;
-  if (manifest.postprocess.kind == "nanodet") status = made.set_up_nanodet(manifest);
-  if (manifest.postprocess.kind == "classify") status = made.set_up_classify(manifest);
-  if (!status.ok()) return status;
-  return made;
-}
-
-Status Postprocessor::set_up_nanodet(const Manifest& manifest) {
-  const Postprocess& wanted = manifest.postprocess;
-  NanoDetDecoder::Options options;
-  options.width = manifest.preprocess.width;
-  options.height = manifest.preprocess.height;
-  options.bins = wanted.bins;
-  options.strides.assign(wanted.strides.begin(), wanted.strides.end());
-  options.score_threshold = static_cast<float>(wanted.score_threshold);
-  options.iou_threshold = static_cast<float>(wanted.iou_threshold);
-  options.classes = static_cast<int>(manifest.tensors[wanted.scores[0]].shape[2]);
-  Result<NanoDetDecoder> decoder = NanoDetDecoder::create(options);
-  if (!decoder.ok()) return disagrees(decoder.status().message());
-  for (std::size_t index = 0; index < wanted.strides.size(); ++index) {
-    const auto check = [&](std::size_t tensor_index, std::int64_t values) {
-      const TensorSpec& tensor = manifest.tensors[tensor_index];
-      const auto cells = static_cast<std::int64_t>(decoder->cells(index));
-      if (tensor.shape[1] == cells && tensor.shape[2] == values) return Status();
-      return disagrees("tensor '" + tensor.name + "' is [1, " + std::to_string(tensor.shape[1]) +
-                       ", " + std::to_string(tensor.shape[2]) + "], expected [1, " +
-                       std::to_string(cells) + ", " + std::to_string(values) + "] for stride " +
-                       std::to_string(options.strides[index]));
-    };
-    Status status = check(wanted.scores[index], options.classes);
-    if (status.ok()) status = check(wanted.distances[index], std::int64_t{4} * options.bins);
-    if (!status.ok()) return status;
+  if (gives_boxes(manifest.postprocess)) {
+    Result<BoxHead> head = make_box_decoder(manifest);
+    if (!head.ok()) return head.status();
+    const BoxSelection::Options limits;
+    made.boxes_ = std::make_unique<BoxHead>(*std::move(head));
+    made.tensors_.resize(made.boxes_->tensors.size());
+    made.in_picture_.reserve(limits.most_detections);
+    made.points_in_picture_.reserve(limits.most_detections *
+                                    static_cast<std::size_t>(manifest.postprocess.points));
   }
-  in_picture_.reserve(options.most_detections);
-  decoder_ = std::make_unique<NanoDetDecoder>(*std::move(decoder));
-  score_tensors_ = wanted.scores;
-  distance_tensors_ = wanted.distances;
-  scores_.resize(score_tensors_.size());
-  distances_.resize(distance_tensors_.size());
-  return {};
-}
-
-Status Postprocessor::set_up_classify(const Manifest& manifest) {
-  const TensorSpec& tensor = manifest.tensors[manifest.outputs[0]];
-  const std::size_t classes = tensor.bytes / sizeof(float);
-  score_tensors_ = manifest.outputs;
-  classes_.resize(std::min(classes, static_cast<std::size_t>(manifest.postprocess.top)));
-  return {};
+  if (manifest.postprocess.kind == "classify") {
+    made.score_tensor_ = manifest.outputs[0];
+    made.activation_ = manifest.postprocess.activation;
+    const std::size_t classes = manifest.tensors[made.score_tensor_].bytes / sizeof(float);
+    made.classes_.resize(std::min(classes, static_cast<std::size_t>(manifest.postprocess.top)));
+  }
+  return made;
 }
 
 FrameResult Postprocessor::run(const OutputFrame& frame) {
   FrameResult result;
-  if (decoder_) {
-    for (std::size_t index = 0; index < scores_.size(); ++index) {
-      scores_[index] = floats(frame.tensor(score_tensors_[index]));
-      distances_[index] = floats(frame.tensor(distance_tensors_[index]));
+  if (boxes_) {
+    for (std::size_t index = 0; index < tensors_.size(); ++index) {
+      tensors_[index] = floats(frame.tensor(boxes_->tensors[index]));
     }
-    result.detections = decoder_->decode(scores_, distances_);
+    result.detections = boxes_->decoder.decode(tensors_);
+    result.points = boxes_->decoder.points();
   } else if (!classes_.empty()) {
-    top_classes(floats(frame.tensor(score_tensors_[0])), classes_);
+    top_classes(floats(frame.tensor(score_tensor_)), activation_of(activation_), classes_);
     result.classes = classes_;
   }
   return result;
@@ -120,6 +84,13 @@ FrameResult Postprocessor::in_picture(const FrameResult& result, const Placement
   }
   FrameResult mapped = result;
   mapped.detections = in_picture_;
+  points_in_picture_.clear();
+  for (Point point : result.points) {
+    point.x = placement.picture_x(point.x);
+    point.y = placement.picture_y(point.y);
+    points_in_picture_.push_back(point);
+  }
+  mapped.points = points_in_picture_;
   return mapped;
 }
 
@@ -132,7 +103,10 @@ std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult
   line["source"] = source;
   line["latency_ms"] =
       rounded(std::chrono::duration<double, std::milli>(frame.latency()).count(), 1e3);
-  if (decoder_) {
+  if (boxes_) {
+    const std::size_t each =
+        result.detections.empty() ? 0 : result.points.size() / result.detections.size();
+    std::size_t next = 0;
     line["detections"] = nlohmann::ordered_json::array();
     for (const Detection& found : result.detections) {
       line["detections"].push_back({{"label", label(found.label_index)},
@@ -141,6 +115,12 @@ std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult
                                     {"box",
                                      {rounded(found.left, 10), rounded(found.top, 10),
                                       rounded(found.right, 10), rounded(found.bottom, 10)}}});
+      if (each == 0) continue;
+      auto points = nlohmann::ordered_json::array();
+      for (const Point& point : result.points.subspan(each * next++, each)) {
+        points.push_back({rounded(point.x, 10), rounded(point.y, 10), rounded(point.score, 1e4)});
+      }
+      line["detections"].back()["points"] = std::move(points);
     }
   } else if (!result.classes.empty()) {
     line["classes"] = nlohmann::ordered_json::array();
