@@ -266,5 +266,77 @@ TEST_F(BundleTest, AStrideBeyondItsTypeIsRefused) {
   }
 }
 
+TEST_F(BundleTest, AHeadThatCannotBeIsRefusedWithItsKey) {
+  const auto message = [this](const char* key, const json& value, const char* kind = "ssd") {
+    return open_edited([&](json& m) {
+             const json names = {m["tensors"][2]["name"]};
+             m["postprocess"] = {{"kind", kind},
+                                 {"labels", ""},
+                                 {"strides", {8}},
+                                 {"grids", json::array()},
+                                 {"outputs", json::array()},
+                                 {"scores", names},
+                                 {"distances", names},
+                                 {"centers", json::array()},
+                                 {"landmarks", json::array()},
+                                 {"anchors", {{4, 4}}},
+                                 {"formula", ""},
+                                 {"activation", "default"},
+                                 {"bins", 1},
+                                 {"per_cell", 1},
+                                 {"cell_offset", 0.5},
+                                 {"variances", {0.1, 0.2}},
+                                 {"background", true},
+                                 {"objectness", false},
+                                 {"normalized", false},
+                                 {"points", 0},
+                                 {"point_values", 2},
+                                 {"score_threshold", 0.4},
+                                 {"iou_threshold", 0.5},
+                                 {"top", 5}};
+             m["postprocess"][key] = value;
+           })
+        .message();
+  };
+  const auto expect = [&](const std::string& found, const std::string& text) {
+    EXPECT_THAT(found, HasSubstr("manifest.json: postprocess." + text));
+  };
+  EXPECT_EQ(message("bins", 1), "");
+  expect(message("kind", "yolo"), "kind: found \"yolo\", expected one of none, classify, nanodet");
+  expect(message("activation", "tanh"),
+         "activation: found \"tanh\", expected one of default, none");
+  expect(message("background", 1), "background: expected true or false");
+  expect(message("variances", {0.1, "x"}), "variances: expected a list of numbers");
+  expect(message("variances", {0.1}), "variances: expected two numbers");
+  expect(message("strides", json::array()), "strides: expected at least one");
+  expect(message("scores", json::array()), "outputs: expected tensors here, or in scores and");
+  expect(message("scores", {"picture"}),
+         "scores: 'picture' is not a float32 tensor of two or more");
+  expect(message("scores", {"scores", "scores"}), "scores: found 2 tensors, expected 1 or 1");
+  expect(message("anchors", 3), "anchors: expected a list of lists");
+  expect(message("anchors", {{4, -4}}),
+         "anchors: expected a width and a height, in pixels, of 1 to");
+  expect(message("anchors", json::array()), "anchors: found 0 lists, expected 1");
+  expect(message("formula", "v9", "anchors"), "formula: found \"v9\", expected v3 or v5");
+  expect(message("per_cell", 65), "per_cell: found 65, expected 64 at most");
+  expect(message("points", 5), "landmarks: expected tensors if there are points, and none");
+  expect(message("outputs", json::array(), "boxes"), "outputs: expected one tensor");
+  expect(message("bins", 0, "distances"), "anchors: found 1 lists, expected 0");
+}
+
+TEST_F(BundleTest, ALetterboxThatCannotBeIsRefused) {
+  const auto message = [this](const char* key, const json& value) {
+    return open_edited([&](json& m) {
+             m["preprocess"].update({{"fit", "letterbox"}, {"padding", 114}, {"align", "center"}});
+             m["preprocess"][key] = value;
+           })
+        .message();
+  };
+  EXPECT_EQ(message("padding", 0), "");
+  EXPECT_THAT(message("padding", 256), HasSubstr("padding: found 256, expected 0 to 255"));
+  EXPECT_THAT(message("align", "up"),
+              HasSubstr("align: found \"up\", expected one of center, top_left"));
+}
+
 }  // namespace
 }  // namespace edgepipe

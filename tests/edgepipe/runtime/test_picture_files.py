@@ -75,6 +75,18 @@ def png(values, colour, depth, *, interlaced=False):
     )
 
 
+def with_rows(colour, rows):
+    """Encode one pixel of 8 bits per channel, with rows as they are and a palette of one colour."""
+    header = struct.pack(">IIBBBBB", 1, 1, 8, colour, 0, 0, 0)
+    chunks = [
+        (b"IHDR", header),
+        (b"PLTE", bytes(3)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in chunks)
+
+
 def exif(orientation, order):
     """Return a JPEG's Exif segment with one entry, the orientation."""
     mark, letter = ("<", b"II") if order == "little" else (">", b"MM")
@@ -153,7 +165,11 @@ def test_photographs_stand_upright_as_their_exif_data_says(bundle, tmp_path):
 def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
     good = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
     for content, reason in [
+        (b"P6 1 1 255", "PNG: it does not begin like a PNG file"),
+        (good[:8] + chunk(b"IEND", b""), "PNG: it does not begin with its header"),
         (good[:-30], "PNG: it ends too early"),
+        (with_rows(RGB, bytes([9, *bytes(3)])), "PNG: filter 9, expected 0 to 4"),
+        (with_rows(PALETTE, bytes([0, 1])), "PNG: a colour is not in its palette"),
         (good.replace(b"IHDR\0\0", b"IHDR\0\1"), "PNG: the picture is 65552x16 pixels"),
         (good[:24] + b"\x03" + good[25:], "PNG: colour type 2 with 3 bits"),
         (good[:48] + b"\0\0" + good[50:], "PNG: its data cannot be decompressed to 784 bytes"),
