@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from edgepipe.drafting.heads import Head
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import PictureInput, first_nodes
+from edgepipe.drafting.settings import Setting, Value
 
 _BYTE = 0.00392156862745098  # 1 / 255
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -23,6 +24,7 @@ _IMAGENET_CLASSES = (1000, 1001)
 _LEAST_FACTOR_OF_SHARES = 0.1
 _LEAST_OFFSET_OF_BYTES = 5.0
 _MOVES = ("Cast", "Identity", "Transpose", "Unsqueeze", "Squeeze")
+_PADDING = 114
 _CROPPED_SHARE = 0.875  # of the short side: 224 of 256
 
 
@@ -134,11 +136,26 @@ def guess_values(
     )
 
 
-def guess_short_side(head: Head, height: int, width: int) -> int:
-    """Return the short side before a centre crop, in pixels; 0 if pictures are stretched."""
+def guess_fit(head: Head, height: int, width: int) -> tuple[Setting, ...]:
+    """Return how pictures of another size than ``height`` x ``width`` pixels are fitted."""
+    how = "how a picture of another size is fitted"
     if head.classes in _IMAGENET_CLASSES and head.kind == "classify":
-        return round(max(height, width) / _CROPPED_SHARE)
-    return 0
+        short_side = round(max(height, width) / _CROPPED_SHARE)
+        crop = "pixels of the short side before the middle is cut out"
+        found: tuple[tuple[str, Value, str], ...] = (
+            ("fit", "center_crop", f"{how}: as networks trained on ImageNet are tested"),
+            ("resize_short_side", short_side, crop),
+        )
+    elif head.family.startswith("YOLO"):
+        align = "top_left" if head.family == "YOLOX" else "center"
+        found = (
+            ("fit", "letterbox", f"{how}: as {head.family} is trained"),
+            ("align", align, "where the picture lies in the frame"),
+            ("padding", _PADDING, "the byte around the picture"),
+        )
+    else:
+        found = (("fit", "stretch", how),)
+    return tuple(Setting(key=k, value=v, reason=r, is_guess=True) for k, v, r in found)
 
 
 def _convention(head: Head, metadata: Metadata) -> _Convention:

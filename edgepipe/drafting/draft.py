@@ -12,7 +12,7 @@ import onnx
 
 from edgepipe import schema
 from edgepipe.description import NetworkDescription
-from edgepipe.drafting.conventions import guess_short_side, guess_values
+from edgepipe.drafting.conventions import guess_fit, guess_values
 from edgepipe.drafting.heads import Head, recognise
 from edgepipe.drafting.metadata import Metadata, read_metadata
 from edgepipe.drafting.probe import COLOURS, Output, PictureInput, outputs_at, picture_input
@@ -24,6 +24,9 @@ from edgepipe.frontend.network import read_model
 _CLASSIFIER_SIDE = 224
 _OTHER_SIDES = (320, 640, 416, 256, 512, 384, 192, 160, 128, 96, 64)
 _TEXT_LINE_WIDTH = 320
+_NOT_DECODED = "edgepipe does not decode these, so the outputs stay tensors"
+_NEEDS_ANCHORS = "to decode them, add the anchors that the network was trained with"
+_UNDECODED = dict.fromkeys(("RetinaFace", "SSD", "YOLOv3"), _NEEDS_ANCHORS)
 _FOR_CLASSIFIERS = "the input has any size; this one is usual for classification"
 _IN_METADATA = "imgsz in the file's metadata"
 _ASKED_FOR = "as asked for; the input has any size"
@@ -205,28 +208,7 @@ def _preprocess(
             is_guess=values.is_guess and values.order != "GRAY",
         )
     )
-    short_side = guess_short_side(sizes.head, sizes.height, sizes.width)
-    fit = "center_crop" if short_side else "stretch"
-    settings.append(
-        Setting(
-            key="fit",
-            value=fit,
-            reason="how a picture of another size is fitted: as networks trained on ImageNet are "
-            "tested"
-            if short_side
-            else "how a picture of another size is fitted",
-            is_guess=True,
-        )
-    )
-    if short_side:
-        settings.append(
-            Setting(
-                key="resize_short_side",
-                value=short_side,
-                reason="pixels of the short side before the middle is cut out",
-                is_guess=True,
-            )
-        )
+    settings += guess_fit(sizes.head, sizes.height, sizes.width)
     reasons: dict[str, tuple[float | tuple[float, ...], str]] = {
         "scale": (values.scale, "the network sees (byte * scale - mean) / std"),
         "mean": (values.mean, "one value per channel, in the order of the channels"),
@@ -245,7 +227,7 @@ def _postprocess(head: Head, metadata: Metadata, labels_name: str) -> tuple[Sett
     if head.kind != "none":
         reason = head.text
     elif head.family:
-        reason = f"{head.text}; edgepipe cannot decode these yet, so the outputs stay tensors"
+        reason = f"{head.text}; {_UNDECODED.get(head.family, _NOT_DECODED)}"
     else:
         reason = "the outputs stay tensors"
     settings = [Setting(key="kind", value=head.kind, reason=reason)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
-from edgepipe.drafting.settings import Setting
+from edgepipe.drafting.settings import Setting, Value
 
 _STRIDES = (4, 8, 16, 32, 64, 128)
 _PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32))
@@ -33,6 +33,16 @@ class Head:
     kind: str = "none"
     classes: int = 0
     settings: tuple[Setting, ...] = field(default=())
+
+
+_THRESHOLDS = (
+    Setting(key="score_threshold", value=0.4, reason="lower gives more boxes, and more wrong ones"),
+    Setting(
+        key="iou_threshold",
+        value=0.5,
+        reason="overlap from which the weaker of two boxes is dropped",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +145,7 @@ def _nanodet(seen: _Seen) -> Head | None:
                 reason="the outputs of distances for each stride",
                 is_guess=not sure,
             ),
-            Setting(
-                key="score_threshold",
-                value=0.4,
-                reason="lower gives more boxes, and more wrong ones",
-            ),
-            Setting(
-                key="iou_threshold",
-                value=0.5,
-                reason="overlap from which the weaker of two boxes is dropped",
-            ),
+            *_THRESHOLDS,
         ),
     )
 
@@ -165,7 +166,7 @@ def _yolo(seen: _Seen) -> Head | None:
     """Boxes of all cells in one output; the usual strides 8, 16, 32 are tried first."""
     for strides in _PYRAMIDS:
         for rule in (_yolo_columns, _yolo_rows):
-            head = rule(seen, seen.pyramid(strides))
+            head = rule(seen, seen.pyramid(strides), strides)
             if head is not None:
                 return head
     shapes = seen.shapes(3)
@@ -175,7 +176,7 @@ def _yolo(seen: _Seen) -> Head | None:
     return None
 
 
-def _yolo_columns(seen: _Seen, cells: int) -> Head | None:
+def _yolo_columns(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
     """YOLOv8 and later: [1, 4 + classes, cells], box and scores of a cell in each column."""
     found = [o for o in seen.outputs if len(o.shape) == 3 and o.shape[2] == cells]
     masks = [shape for shape in seen.shapes(4) if shape[1] == _MASKS]
@@ -189,14 +190,24 @@ def _yolo_columns(seen: _Seen, cells: int) -> Head | None:
     classes = rows - 4 - extra
     if classes < 1:
         return None
+    settings = [Setting(key="outputs", value=(output.name,), reason="the output with the boxes")]
+    if task == "pose":
+        settings += [
+            Setting(
+                key="points", value=extra // 3, reason="keypoints of each box, after its score"
+            ),
+            Setting(key="point_values", value=3, reason="x, y and a score for each keypoint"),
+        ]
     return Head(
         family="YOLOv8",
         text=f"{output}: boxes and scores of {classes} classes{more} (YOLOv8, YOLO11)",
+        kind="none" if task in ("segment", "obb") else "boxes",
         classes=classes,
+        settings=() if task in ("segment", "obb") else (*settings, *_THRESHOLDS),
     )
 
 
-def _yolo_rows(seen: _Seen, cells: int) -> Head | None:
+def _yolo_rows(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
     """YOLOv5 and YOLOX: [1, cells * anchors, 5 + classes]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
@@ -206,7 +217,29 @@ def _yolo_rows(seen: _Seen, cells: int) -> Head | None:
         return None
     classes = columns - 5
     text = f"{seen.outputs[0]}: boxes, objectness and scores of {classes} classes ({family})"
-    return Head(family=family, text=text, classes=classes)
+    name = seen.outputs[0].name
+    settings = [Setting(key="outputs", value=(name,), reason="the output with the boxes")]
+    if family == "YOLOX":
+        settings.append(
+            Setting(key="strides", value=tuple(strides), reason="pixels per cell, by the size")
+        )
+        return Head(
+            family=family,
+            text=text,
+            kind="yolox",
+            classes=classes,
+            settings=(*settings, *_THRESHOLDS),
+        )
+    settings.append(
+        Setting(key="objectness", value=True, reason="a score after the box multiplies the others")
+    )
+    return Head(
+        family=family,
+        text=text,
+        kind="boxes",
+        classes=classes,
+        settings=(*settings, *_THRESHOLDS),
+    )
 
 
 def _yolo_grids(seen: _Seen) -> Head | None:
@@ -237,9 +270,41 @@ def _faces(seen: _Seen) -> Head | None:
         return Head(family="RetinaFace", text="boxes, scores and landmarks of faces (RetinaFace)")
     strides = len(widths) // 3
     if strides > 1 and widths == sorted([1, 4, _LANDMARKS] * strides):
-        text = f"boxes, scores and landmarks of faces for {strides} strides (SCRFD)"
-        return Head(family="SCRFD", text=text)
+        return _scrfd(seen, strides)
     return None
+
+
+def _scrfd(seen: _Seen, count: int) -> Head | None:
+    """SCRFD: for each stride scores, distances and landmarks of the boxes of its cells."""
+    by_columns: dict[int, list[Output]] = {}
+    for output in sorted(seen.outputs, key=lambda o: -o.shape[-2] if len(o.shape) > 1 else 0):
+        by_columns.setdefault(output.shape[-1], []).append(output)
+    scores, distances, landmarks = (by_columns[columns] for columns in (1, 4, _LANDMARKS))
+    text = f"boxes, scores and landmarks of faces for {count} strides (SCRFD)"
+    strides = tuple(8 << level for level in range(count))
+    boxes = [output.shape[-2] for output in scores]
+    each = boxes[0] // seen.cells(strides[0])
+    if not each or boxes != [each * seen.cells(stride) for stride in strides]:
+        return Head(family="SCRFD", text=text)
+    usual = "as SCRFD is trained"
+    keys: tuple[tuple[str, Value, str], ...] = (
+        ("strides", strides, "pixels per cell, by the sizes"),
+        ("per_cell", each, "boxes of a cell, by the sizes"),
+        ("scores", tuple(o.name for o in scores), "one score of each box"),
+        ("distances", tuple(o.name for o in distances), "four distances of each box"),
+        ("landmarks", tuple(o.name for o in landmarks), "x and y of five points of each box"),
+        ("points", _LANDMARKS // 2, "points of each box"),
+        ("activation", "none" if all(o.are_shares for o in scores) else "sigmoid", "of the scores"),
+        ("cell_offset", 0.0, f"distances are from a corner of the cell, {usual}"),
+    )
+    settings = [Setting(key=k, value=v, reason=r, is_guess=k == "cell_offset") for k, v, r in keys]
+    return Head(
+        family="SCRFD",
+        text=text,
+        kind="distances",
+        classes=1,
+        settings=(*settings, *_THRESHOLDS),
+    )
 
 
 def _ssd(seen: _Seen) -> Head | None:
@@ -268,7 +333,26 @@ def _centernet(seen: _Seen) -> Head | None:
         return None
     (classes,) = heats
     text = f"heat maps of {classes} classes at stride 4, sizes and offsets (CenterNet)"
-    return Head(family="CenterNet", text=text, classes=classes)
+    names = [o.name for o in seen.outputs if o.shape[1] == 2]
+    if len(names) != 2:
+        return Head(family="CenterNet", text=text, classes=classes)
+    heat = next(output for output in seen.outputs if output.shape[1] != 2)
+    keys: tuple[tuple[str, Value, str], ...] = (
+        ("strides", (4,), "pixels per cell, by the sizes"),
+        ("scores", (heat.name,), "the heat maps"),
+        ("activation", "none" if heat.are_shares else "sigmoid", "of the heat maps"),
+        ("distances", (names[0],), "the sizes of the boxes, by the order of the outputs"),
+        ("centers", (names[1],), "the offsets of the centres, by the order of the outputs"),
+    )
+    sure = ("strides", "scores", "activation")
+    settings = [Setting(key=k, value=v, reason=r, is_guess=k not in sure) for k, v, r in keys]
+    return Head(
+        family="CenterNet",
+        text=text,
+        kind="centernet",
+        classes=classes,
+        settings=(*settings, *_THRESHOLDS),
+    )
 
 
 def _text(seen: _Seen) -> Head | None:

@@ -39,6 +39,8 @@ def toml(value: Value) -> str:
         return f"[{', '.join(toml(element) for element in value)}]"
     if isinstance(value, str):  # a JSON string is a TOML string, except for DEL
         return json.dumps(value).replace("\x7f", "\\u007F")
+    if isinstance(value, bool):
+        return str(value).lower()
     return repr(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from edgepipe.description import Postprocess
 from edgepipe.drafting.heads import recognise
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
@@ -44,7 +45,7 @@ def outputs(*shapes: tuple[int, ...], maker: str = "Conv") -> list[Output]:
         ([(1, 3000, 21), (1, 3000, 4)], (300, 300), "SSD", 20),
         ([(1, 80, 128, 128), (1, 2, 128, 128), (1, 2, 128, 128)], (512, 512), "CenterNet", 80),
         ([(1, 4200, 4), (1, 4200, 2), (1, 4200, 10)], (320, 320), "RetinaFace", 0),
-        ([(800, 1), (200, 1), (800, 4), (200, 4), (800, 10), (200, 10)], (160, 160), "SCRFD", 0),
+        ([(800, 1), (200, 1), (800, 4), (200, 4), (800, 10), (200, 10)], (160, 160), "SCRFD", 1),
         ([(1, 40, 6625)], (48, 320), "text line", 6625),
         ([(1, 19, 512, 512)], (512, 512), "segmentation", 19),
         ([(1, 3, 128, 128)], (64, 64), "picture", 0),
@@ -56,6 +57,28 @@ def test_a_family_is_recognised(
 ) -> None:
     head = recognise(outputs(*shapes), *size, metadata())
     assert (head.family, head.classes) == (family, classes)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size", "kind"),
+    [
+        ([(1, 84, 8400)], (640, 640), "boxes"),
+        ([(1, 56, 8400)], (640, 640), "boxes"),
+        ([(1, 25200, 85)], (640, 640), "boxes"),
+        ([(1, 3549, 85)], (416, 416), "yolox"),
+        ([(1, 80, 128, 128), (1, 2, 128, 128), (1, 2, 128, 128)], (512, 512), "centernet"),
+        ([(800, 1), (200, 1), (800, 4), (200, 4), (800, 10), (200, 10)], (160, 160), "distances"),
+        ([(1, 116, 8400), (1, 32, 160, 160)], (640, 640), "none"),
+        ([(1, 3000, 21), (1, 3000, 4)], (300, 300), "none"),
+    ],
+)
+def test_a_head_is_described_as_its_decoder_expects(
+    shapes: list[tuple[int, ...]], size: tuple[int, int], kind: str
+) -> None:
+    head = recognise(outputs(*shapes), *size, metadata("pose" if shapes[0][1] == 56 else ""))
+    described = Postprocess(kind=head.kind, **{s.key: s.value for s in head.settings})  # type: ignore[arg-type]
+    assert described.kind == kind
+    assert bool(described.tensors()) == (kind != "none")
 
 
 def test_unknown_outputs_are_listed() -> None:
