@@ -27,6 +27,8 @@ DETECTION_KINDS = (
 POSTPROCESS_KINDS = ("classify", "none", *DETECTION_KINDS)
 ACTIVATIONS = ("default", "none", "sigmoid", "softmax")
 FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
+LANDMARK_KINDS = ("distances", "ssd")
+_LIMITS = {"per_cell": (1, 64), "points": (0, 512), "point_values": (2, 3)}  # as in the C++ runtime
 _PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
@@ -91,6 +93,7 @@ class Postprocess:
                 )
         if self.kind in DETECTION_KINDS:
             self._check_head()
+            self._check_values()
 
     def _check_head(self) -> None:
         levels = max(len(self.strides), len(self.grids))
@@ -132,6 +135,27 @@ class Postprocess:
             raise FrontendError(
                 f"postprocess: {self.points} points and {len(self.landmarks)} landmarks, expected "
                 "both or none"
+            )
+        if self.landmarks and self.kind not in LANDMARK_KINDS:
+            raise FrontendError(
+                f"postprocess: landmarks of kind {self.kind!r}, expected kind "
+                f"{' or '.join(LANDMARK_KINDS)}"
+            )
+
+    def _check_values(self) -> None:
+        for name, (least, most) in _LIMITS.items():
+            if not least <= getattr(self, name) <= most:
+                raise FrontendError(
+                    f"postprocess: {name} is {getattr(self, name)}, expected {least} to {most}"
+                )
+        if len(self.variances) != 2:
+            raise FrontendError(
+                f"postprocess: {len(self.variances)} variances, expected 2: of centre and size"
+            )
+        has_objectness = self.objectness or self.kind in ("anchors", "yolox")
+        if has_objectness and self.activation == "softmax":
+            raise FrontendError(
+                "postprocess: activation is softmax, expected none or sigmoid beside an objectness"
             )
 
     def in_bundle(self) -> Postprocess:

@@ -69,6 +69,25 @@ def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: st
             {"kind": "distances", "strides": (8,), "outputs": ("a",), "points": 5},
             "postprocess: 5 points and 0 landmarks, expected both or none",
         ),
+        (
+            {
+                "kind": "yolox",
+                "strides": (8,),
+                "outputs": ("a",),
+                "points": 5,
+                "landmarks": ("b",),
+            },
+            "postprocess: landmarks of kind 'yolox', expected kind distances or ssd",
+        ),
+        ({"kind": "boxes", "outputs": ("a",), "point_values": 4}, "point_values is 4, expected 2"),
+        (
+            {"kind": "boxes", "outputs": ("a",), "variances": (1.0,)},
+            "postprocess: 1 variances, expected 2: of centre and size",
+        ),
+        (
+            {"kind": "boxes", "outputs": ("a",), "objectness": True, "activation": "softmax"},
+            "postprocess: activation is softmax, expected none or sigmoid beside an objectness",
+        ),
         ({"kind": "none", "grids": (0,)}, "postprocess: stride 0, expected 1 to 1000000 pixels"),
     ],
 )

@@ -146,6 +146,19 @@ void read_head(JsonReader& item, const Manifest& manifest, Postprocess& wanted) 
   wanted.landmarks = float_tensors(item, "landmarks", manifest, levels);
   if (!item.status().ok()) return;
   const auto refuse = [&](const char* key, const std::string& text) { item.fail(key, text); };
+  const bool anchored = wanted.kind == "anchors" || wanted.kind == "ssd";
+  if (wanted.variances.size() != 2) refuse("variances", "expected two numbers");
+  if (wanted.kind == "anchors" && wanted.formula != "v3" && wanted.formula != "v5") {
+    refuse("formula", "found \"" + wanted.formula + "\", expected v3 or v5");
+  }
+  if (wanted.kind == "boxes" && !wanted.formula.empty() && wanted.formula != "corners") {
+    refuse("formula", "found \"" + wanted.formula + "\", expected \"corners\" or nothing");
+  }
+  const bool objectness =
+      wanted.objectness || wanted.kind == "anchors" || wanted.kind == "yolox";
+  if (objectness && wanted.activation == "softmax") {
+    refuse("activation", "found \"softmax\", expected none or sigmoid beside an objectness");
+  }
   if (wanted.kind == "boxes") {
     if (wanted.outputs.size() != 1) refuse("outputs", "expected one tensor");
     return;
@@ -154,21 +167,19 @@ void read_head(JsonReader& item, const Manifest& manifest, Postprocess& wanted) 
   if (wanted.outputs.empty() && (wanted.scores.empty() || wanted.distances.empty())) {
     refuse("outputs", "expected tensors here, or in scores and distances");
   }
-  const bool anchored = wanted.kind == "anchors" || wanted.kind == "ssd";
   if (anchored ? wanted.anchors.size() != levels : !wanted.anchors.empty()) {
     refuse("anchors", "found " + std::to_string(wanted.anchors.size()) + " lists, expected " +
                           std::to_string(anchored ? levels : 0));
   }
-  if (wanted.kind == "anchors" && wanted.formula != "v3" && wanted.formula != "v5") {
-    refuse("formula", "found \"" + wanted.formula + "\", expected v3 or v5");
-  }
-  if (wanted.variances.size() != 2) refuse("variances", "expected two numbers");
   if (wanted.kind == "distances" && wanted.bins < 1) refuse("bins", "expected 1 or more");
   if (wanted.kind == "centernet" && (levels != 1 || wanted.per_cell != 1)) {
     refuse("strides", "expected one, with one box per cell");
   }
   if (wanted.landmarks.empty() != (wanted.points == 0)) {
     refuse("landmarks", "expected tensors if there are points, and none otherwise");
+  }
+  if (!wanted.landmarks.empty() && wanted.kind != "distances" && wanted.kind != "ssd") {
+    refuse("landmarks", "expected none for kind \"" + wanted.kind + "\"");
   }
 }
 

@@ -12,10 +12,10 @@ double sigmoid(double value) { return 1.0 / (1.0 + std::exp(-value)); }
 
 /// A value whose sigmoid is below `threshold` even after rounding; minus infinity if there is none.
 double least_logit(double threshold) {
-  constexpr double kRounding = 1e-4;
-  if (threshold <= 0) return -std::numeric_limits<double>::infinity();
-  if (threshold >= 1) threshold = 1 - 1e-9;
-  return std::log(threshold / (1 - threshold)) - kRounding;
+  constexpr double kRounding = 1e-7;  // more than half a step of float32 below 1
+  const double least = std::min(threshold, 1.0) - kRounding;
+  if (least <= 0) return -std::numeric_limits<double>::infinity();
+  return std::log(least / (1 - least));
 }
 
 struct Sides {
@@ -113,10 +113,16 @@ void BoxDecoder::scan(const Level& level, std::uint32_t index, Tensors tensors) 
     const std::span<const float> data = tensors[level.objectness->tensor];
     for (std::size_t at = 0; at < cells * level.per_cell; ++at) {
       const double value = data[level.objectness->at(at / level.per_cell, at % level.per_cell, 0)];
-      objectness_[at] = sigmoids ? sigmoid(value) : value;
+      objectness_[at] = !sigmoids ? value : value < least_logit_ ? 0 : sigmoid(value);
     }
   }
   const auto one = [&](std::size_t cell, std::size_t anchor, std::size_t value) {
+    // A sigmoid is at most 1, so a score is at most its objectness; most cells end here.
+    if (level.objectness && sigmoids &&
+        static_cast<float>(objectness_[cell * level.per_cell + anchor]) <
+            options_.score_threshold) {
+      return;
+    }
     const double raw = scores[level.scores.at(cell, anchor, value)];
     if (sigmoids && raw < least_logit_) return;
     double score = sigmoids ? sigmoid(raw) : raw;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@ struct Kind {
   std::string_view formula;
   BoxRule rule;
 };
+
+// Far more than any network has; indices of this many boxes fit into 32 bits.
+constexpr std::uint64_t kMostBoxes = std::uint64_t{1} << 24;
 
 constexpr std::array kKinds{
     Kind{"nanodet", "", BoxRule::kDistances},   Kind{"distances", "", BoxRule::kDistances},
@@ -65,7 +69,7 @@ class Builder {
     const std::vector<std::int64_t>& shape = manifest_.tensors[wanted_.outputs[0]].shape;
     const std::size_t points = options_.points * options_.point_values;
     const std::size_t least = 5 + points + std::size_t{wanted_.objectness};
-    // [1, boxes, values] or [1, values, boxes]: there are more boxes than values, unless said.
+    // [1, boxes, values] or [1, values, boxes]: there are more boxes than values.
     BoxDecoder::Level level;
     const auto a = static_cast<std::size_t>(shape[shape.size() - 2]);
     const auto b = static_cast<std::size_t>(shape[shape.size() - 1]);
@@ -106,11 +110,16 @@ class Builder {
       shapes.push_back({.columns = level.columns, .rows = level.rows, .per_cell = level.per_cell});
       options_.levels.push_back(std::move(level));
     }
-    std::size_t total = 0;
+    std::uint64_t boxes = 0;
     for (HeadShape& shape : shapes) {
-      shape.before = total;
-      total += shape.columns * shape.rows * shape.per_cell;
+      shape.before = static_cast<std::size_t>(boxes);
+      boxes += std::uint64_t{shape.columns} * shape.rows * shape.per_cell;
+      if (boxes > kMostBoxes) {
+        return refused("has " + std::to_string(boxes) + " boxes or more, expected at most " +
+                       std::to_string(kMostBoxes));
+      }
     }
+    const auto total = static_cast<std::size_t>(boxes);
     for (std::size_t index = 0; index < count; ++index) {
       HeadShape list = shapes[index];
       list.total = total;
@@ -188,9 +197,12 @@ class Builder {
 
   [[nodiscard]] Status disagrees(std::size_t tensor, const std::string& expected) const {
     const TensorSpec& found = manifest_.tensors[tensor];
-    return Status(Code::kCorrupt,
-                  "manifest.json: postprocess: tensor '" + found.name + "' is " +
-                      shape_text(found.shape) + ", expected " + expected,
+    return refused("tensor '" + found.name + "' is " + shape_text(found.shape) + ", expected " +
+                   expected);
+  }
+
+  [[nodiscard]] static Status refused(const std::string& text) {
+    return Status(Code::kCorrupt, "manifest.json: postprocess: " + text,
                   "correct the network's description and build the bundle again");
   }
 

@@ -321,6 +321,10 @@ TEST_F(BundleTest, AHeadThatCannotBeIsRefusedWithItsKey) {
   expect(message("per_cell", 65), "per_cell: found 65, expected 64 at most");
   expect(message("points", 5), "landmarks: expected tensors if there are points, and none");
   expect(message("outputs", json::array(), "boxes"), "outputs: expected one tensor");
+  expect(message("variances", {1, 2, 3}, "boxes"), "variances: expected two numbers");
+  expect(message("formula", "v5", "boxes"), "formula: found \"v5\", expected \"corners\" or");
+  expect(message("activation", "softmax", "yolox"),
+         "activation: found \"softmax\", expected none or sigmoid beside an objectness");
   expect(message("bins", 0, "distances"), "anchors: found 1 lists, expected 0");
 }
 

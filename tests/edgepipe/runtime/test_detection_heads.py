@@ -371,3 +371,37 @@ def test_a_head_of_another_shape_is_refused(tmp_path, files):
         "2 boxes in each of 13x13 cells"
     )
     assert caught.value.hint == "correct the network's description and build the bundle again"
+
+
+def test_more_boxes_than_a_number_can_count_are_refused(tmp_path, files):
+    with pytest.raises(RuntimeFailure) as caught:
+        decoded(
+            tmp_path,
+            files,
+            {"out": np.zeros((1, 7, 13, 13))},
+            kind="yolox",
+            grids=(1_000_000,),
+            outputs=("out",),
+        )
+    assert str(caught.value) == (
+        "manifest.json: postprocess: has 1000000000000 boxes or more, expected at most 16777216"
+    )
+
+
+@pytest.mark.parametrize("threshold", [0.9999, 1.0])
+def test_scores_that_round_up_to_the_threshold_count(tmp_path, files, threshold):
+    logits = np.linspace(8, 20, 100)
+    scores = reference.sigmoid(logits.astype(np.float32).astype(np.float64))
+    count = np.count_nonzero(scores.astype(np.float32) >= np.float32(threshold))
+    assert 0 < count < 100
+    found = decoded(
+        tmp_path,
+        files,
+        {"out": np.concatenate([np.tile([50, 50, 9, 9], (100, 1)), logits[:, None]], axis=1)[None]},
+        kind="boxes",
+        outputs=("out",),
+        activation="sigmoid",
+        score_threshold=threshold,
+        iou_threshold=1.0,
+    )
+    assert len(found) == count
