@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     from edgepipe.runtime.named import Named
     from edgepipe.runtime.pipeline import Pinning, Pipeline
     from edgepipe.runtime.ports import Port
-    from edgepipe.runtime.results import ClassScore, Detection, FrameResult
+    from edgepipe.runtime.results import (
+        ClassArea,
+        ClassMap,
+        ClassScore,
+        Detection,
+        FrameResult,
+        Point,
+    )
     from edgepipe.runtime.statistics import Durations, StageStatistics, Statistics
 
 __version__ = "0.1.0"
@@ -94,7 +101,14 @@ _MODULES = {
     "runtime.named": ("Named",),
     "runtime.pipeline": ("Pinning", "Pipeline"),
     "runtime.ports": ("Port",),
-    "runtime.results": ("ClassScore", "Detection", "FrameResult"),
+    "runtime.results": (
+        "ClassArea",
+        "ClassMap",
+        "ClassScore",
+        "Detection",
+        "FrameResult",
+        "Point",
+    ),
     "runtime.statistics": ("Durations", "StageStatistics", "Statistics"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -104,6 +118,8 @@ __all__ = [
     "BoardError",
     "BuiltPipeline",
     "BundleError",
+    "ClassArea",
+    "ClassMap",
     "ClassScore",
     "CodegenError",
     "DeadlinePassed",
@@ -122,6 +138,7 @@ __all__ = [
     "PipelineConfig",
     "PipelineEnded",
     "PipelineError",
+    "Point",
     "Port",
     "QuantizeError",
     "RpcError",

@@ -24,8 +24,10 @@ DETECTION_KINDS = (
     "ssd",
     "yolox",
 )
-POSTPROCESS_KINDS = ("classify", "none", *DETECTION_KINDS)
+MAP_KINDS = ("ctc", "keypoints", "segmentation")
+POSTPROCESS_KINDS = ("classify", "none", *DETECTION_KINDS, *MAP_KINDS)
 ACTIVATIONS = ("default", "none", "sigmoid", "softmax")
+BLANKS = ("first", "last")
 FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
 LANDMARK_KINDS = ("distances", "ssd")
 _LIMITS = {"per_cell": (1, 64), "points": (0, 512), "point_values": (2, 3)}  # as in the C++ runtime
@@ -37,11 +39,13 @@ _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 class Postprocess:
     """How output tensors become results.
 
-    ``classify``: the ``top`` best classes of the only output. ``none``: tensors as they are. All
-    other kinds are detection heads: boxes of at least ``score_threshold``, and of two boxes of one
-    class that overlap by more than ``iou_threshold`` the better one. docs/reference/description.md
-    explains every key. ``labels`` is a text file with one class name per line, relative to the
-    description. Anchors are in pixels of the network's input.
+    ``classify``: the ``top`` best classes of the only output. ``segmentation``: the class of every
+    cell. ``keypoints``: the peak of every heat map. ``ctc``: the text that is read step by step.
+    ``none``: tensors as they are. All other kinds are detection heads: boxes of at least
+    ``score_threshold``, and of two boxes of one class that overlap by more than ``iou_threshold``
+    the better one. docs/reference/description.md explains every key. ``labels`` is a text file with
+    one class name per line, relative to the description. Anchors are in pixels of the network's
+    input.
     """
 
     kind: str
@@ -67,6 +71,7 @@ class Postprocess:
     distances: tuple[str, ...] = ()
     centers: tuple[str, ...] = ()
     landmarks: tuple[str, ...] = ()
+    blank: str = "first"
     top: int = 5
 
     def __post_init__(self) -> None:
@@ -94,6 +99,8 @@ class Postprocess:
         if self.kind in DETECTION_KINDS:
             self._check_head()
             self._check_values()
+        elif self.kind in MAP_KINDS:
+            self._check_map()
 
     def _check_head(self) -> None:
         levels = max(len(self.strides), len(self.grids))
@@ -140,6 +147,21 @@ class Postprocess:
             raise FrontendError(
                 f"postprocess: landmarks of kind {self.kind!r}, expected kind "
                 f"{' or '.join(LANDMARK_KINDS)}"
+            )
+
+    def _check_map(self) -> None:
+        if len(self.outputs) != 1:
+            raise FrontendError(
+                f"postprocess: {len(self.outputs)} outputs, expected the one of kind {self.kind!r}"
+            )
+        if self.blank not in BLANKS:
+            raise FrontendError(
+                f"postprocess: blank {self.blank!r} is unknown",
+                hint=f"known places: {', '.join(BLANKS)}",
+            )
+        if self.kind == "ctc" and not self.labels:
+            raise FrontendError(
+                "postprocess: no labels, expected a file with one character per line"
             )
 
     def _check_values(self) -> None:
@@ -198,15 +220,16 @@ def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], whe
 
 
 def settled(description: NetworkDescription, model: onnx.ModelProto) -> NetworkDescription:
-    """Return the description with the activation of a classifier that computes probabilities.
+    """Return the description with the activation of a network that computes probabilities.
 
     A network that ends in Softmax or Sigmoid leaves nothing to do; otherwise, and if the
     description names an activation, it is unchanged.
     """
     postprocess = description.postprocess
-    if postprocess.kind != "classify" or postprocess.activation != "default":
+    if postprocess.kind not in ("classify", "ctc") or postprocess.activation != "default":
         return description
-    if maker(model, model.graph.output[0].name) not in _PROBABILITIES:
+    output = next(iter(postprocess.outputs), model.graph.output[0].name)
+    if maker(model, output) not in _PROBABILITIES:
         return description
     ended = dataclasses.replace(postprocess, activation="none")
     return dataclasses.replace(description, postprocess=ended)

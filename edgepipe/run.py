@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from edgepipe import media, scratch
 from edgepipe.bundle import storage
-from edgepipe.description import DETECTION_KINDS
 from edgepipe.errors import FAULT, MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
 from edgepipe.loading import load
 from edgepipe.media import Picture, SourcePicture
 from edgepipe.progress import Progress, Silent
-from edgepipe.report.draw import draw_caption, draw_detections
+from edgepipe.records import result_record
+from edgepipe.report.draw import draw_caption, draw_classes, draw_detections, draw_points
 from edgepipe.runtime.pipeline import Pipeline
-from edgepipe.runtime.results import Detection, FrameResult
+from edgepipe.runtime.results import FrameResult
 from edgepipe.runtime.statistics import Statistics
 
 Frame = NDArray[np.uint8]
@@ -303,65 +303,25 @@ class _Outputs:
     def add(self, result: FrameResult, source: SourcePicture, fitter: PictureFitter) -> None:
         """Append one frame's results."""
         height, width = source.picture.shape[:2]
-        detections = fitter.boxes(result.detections, (height, width))
+        found = fitter.in_picture(result, (height, width))
         if self._lines is not None:
-            line = result_record(result, detections, source.name, self._kind)
-            print(json.dumps(line), file=self._lines)
+            print(json.dumps(result_record(found, source.name, self._kind)), file=self._lines)
         if self._video is None:
             return
-        drawn = draw_detections(source.picture, detections)
-        if result.classes:
-            best = result.classes[0]
+        drawn = source.picture
+        if result.class_map is not None:
+            drawn = draw_classes(drawn, fitter.picture_map(result.class_map, (height, width)))
+        drawn = draw_points(draw_detections(drawn, found.detections), found.points)
+        if found.classes:
+            best = found.classes[0]
             drawn = draw_caption(drawn, f"{best.label} {best.probability:.2f}")
+        elif found.text:
+            drawn = draw_caption(drawn, f"{found.text} {found.text_score:.2f}")
         self._video.write(drawn)
-        if self._best is None or len(detections) > self._best[0]:
-            self._best = (len(detections), drawn)
+        if self._best is None or len(found.detections) > self._best[0]:
+            self._best = (len(found.detections), drawn)
 
     def write_picture(self, path: Path) -> None:
         """Write the first picture with the most detections."""
         if self._best is not None:
             media.write_picture(path, self._best[1])
-
-
-def _points(detection: Detection) -> dict[str, object]:
-    if not detection.points:
-        return {}
-    points = [[round(p.x, 1), round(p.y, 1), round(p.score, 4)] for p in detection.points]
-    return {"points": points}
-
-
-def result_record(
-    result: FrameResult, detections: Sequence[Detection], source: str, kind: str
-) -> dict[str, object]:
-    """Return a frame's line of ``results.jsonl``; ``edgepipe-run`` gives the same fields.
-
-    ``detections`` are in pixels of the picture named ``source``. ``kind`` is that of the bundle's
-    postprocessing: a detector's line has detections even if it found none.
-    """
-    record: dict[str, object] = {
-        "frame": result.frame,
-        "source": source,
-        "latency_ms": round(result.latency_ms, 3),
-    }
-    if kind in DETECTION_KINDS:
-        record["detections"] = [
-            {
-                "label": d.label,
-                "label_index": d.label_index,
-                "score": round(d.score, 4),
-                "box": [round(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
-                **_points(d),
-            }
-            for d in detections
-        ]
-    if result.classes:
-        record["classes"] = [
-            {
-                "label": c.label,
-                "label_index": c.label_index,
-                "score": round(c.score, 4),
-                "probability": round(c.probability, 4),
-            }
-            for c in result.classes
-        ]
-    return record

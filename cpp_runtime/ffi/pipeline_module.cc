@@ -33,7 +33,7 @@ constexpr int kCountBits = 16;
 
 // take returns these objects unchanged.
 static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(Detection) == 24 && sizeof(ClassScore) == 12);
+static_assert(sizeof(Detection) == 24 && sizeof(ClassScore) == 12 && sizeof(Point) == 12);
 
 Clock::time_point after(double timeout_s) {
   const std::chrono::duration<double> wait(std::clamp(timeout_s, 0.0, kLongestWaitS));
@@ -351,12 +351,20 @@ class PipelineModule final : public Methods<PipelineModule> {
     append(found, taken.frame.id());
     append(found, static_cast<std::uint64_t>(taken.frame.latency().count()));
     append(found, send_of(taken.frame.id()));
-    append(found, static_cast<std::uint32_t>(taken.result.detections.size()));
-    append(found, static_cast<std::uint32_t>(taken.result.points.size()));
-    append(found, static_cast<std::uint32_t>(taken.result.classes.size()));
-    append(found, taken.result.detections);
-    append(found, taken.result.points);
-    append(found, taken.result.classes);
+    const FrameResult& result = taken.result;
+    append(found, static_cast<std::uint32_t>(result.kind));
+    append(found, static_cast<std::uint32_t>(result.detections.size()));
+    append(found, static_cast<std::uint32_t>(result.points.size()));
+    append(found, static_cast<std::uint32_t>(result.classes.size()));
+    append(found, static_cast<std::uint32_t>(result.map.height));
+    append(found, static_cast<std::uint32_t>(result.map.width));
+    append(found, static_cast<std::uint32_t>(result.text.size()));
+    append(found, result.text_score);
+    append(found, result.detections);
+    append(found, result.points);
+    append(found, result.classes);
+    append(found, result.map.classes);
+    found.append(result.text);
     for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
       const std::span<const std::byte> content = taken.frame.output(index);
       if (wanted.empty()) {

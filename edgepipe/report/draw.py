@@ -1,4 +1,4 @@
-"""Draw detections on a picture: one colour per class, labels that stay inside the picture."""
+"""Draw results on a picture: one colour per class, labels that stay inside the picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.runtime.results import Detection
+from edgepipe.runtime.results import Detection, Point
 
 Picture = NDArray[np.uint8]
 
@@ -55,6 +55,27 @@ def draw_detections(picture: Picture, detections: Sequence[Detection]) -> Pictur
             cv2.LINE_AA,
         )
     return canvas
+
+
+def draw_points(picture: Picture, points: Sequence[Point]) -> Picture:
+    """Return a copy of ``picture`` (uint8[h, w, 3], BGR) with a dot at each keypoint."""
+    canvas = picture.copy()
+    radius = max(2, round(min(canvas.shape[:2]) / 150))
+    for index, point in enumerate(points):
+        place = (round(point.x), round(point.y))
+        cv2.circle(canvas, place, radius, colour(index), cv2.FILLED, cv2.LINE_AA)
+    return canvas
+
+
+def draw_classes(picture: Picture, classes: NDArray[np.uint8]) -> Picture:
+    """Return a picture half as bright, mixed with the colour of each pixel's class.
+
+    ``picture`` is uint8[h, w, 3] in BGR and ``classes`` uint8[h, w]. Class 0, which usually is the
+    background, keeps its pixels.
+    """
+    table = np.array([colour(index) for index in range(256)], np.uint16)
+    mixed = ((picture.astype(np.uint16) + table[classes]) // 2).astype(np.uint8)
+    return np.where((classes == 0)[:, :, None], picture, mixed)
 
 
 def draw_caption(picture: Picture, text: str) -> Picture:

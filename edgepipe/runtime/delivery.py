@@ -21,11 +21,18 @@ from itertools import repeat, starmap
 from typing import Protocol
 
 from edgepipe.errors import DeadlinePassed
-from edgepipe.runtime.frames import TakenFrame
+from edgepipe.runtime.frames import NOTHING, Found, TakenFrame
 from edgepipe.runtime.futures import FrameFuture
 from edgepipe.runtime.library import StatusError
 from edgepipe.runtime.named import Named
-from edgepipe.runtime.results import ClassScore, Detection, FrameResult, Point
+from edgepipe.runtime.results import (
+    ClassMap,
+    ClassScore,
+    Detection,
+    FrameResult,
+    Point,
+    label_of,
+)
 from edgepipe.runtime.transport import Array, Taken, Transport
 
 _DISPATCH_S = 0.1  # how long the dispatcher may overlook a new future
@@ -186,23 +193,10 @@ class Delivery:
 
     def _hand_over(self, found: TakenFrame, arrays: Sequence[Array]) -> None:
         """Give a result to its owner. Needs ``_collecting``."""
-        frame, latency_ns, id, boxes, points, classes = found
+        frame, latency_ns, id, results = found
         result = FrameResult(frame, latency_ns / 1e6, Named(self._output_names, arrays))
-        if boxes:
-            each = len(points) // len(boxes)
-            result.detections = tuple(
-                Detection(
-                    *box,
-                    self.label(box[-1]),
-                    tuple(Point(*point) for point in points[each * k : each * (k + 1)]),
-                )
-                for k, box in enumerate(boxes)
-            )
-        if classes:
-            result.classes = tuple(
-                ClassScore(score, probability, index, self.label(index))
-                for index, score, probability in classes
-            )
+        if results is not NOTHING:
+            self._add_results(result, results)
         if id & 1:
             reference = self._owners.get(id)
             owner = reference() if reference is not None else None
@@ -215,11 +209,29 @@ class Delivery:
             self._ready += (result,)
             self._received = frame + 1
 
+    def _add_results(self, result: FrameResult, found: Found) -> None:
+        if found.boxes:
+            points = tuple(starmap(Point, found.points))
+            each = len(points) // len(found.boxes)
+            result.detections = tuple(
+                Detection(*box, self.label(box[-1]), points[each * k : each * (k + 1)])
+                for k, box in enumerate(found.boxes)
+            )
+        else:
+            result.points = tuple(
+                Point(*point, self.label(index)) for index, point in enumerate(found.points)
+            )
+        result.classes = tuple(
+            ClassScore(score, probability, index, self.label(index))
+            for index, score, probability in found.classes
+        )
+        if found.class_map is not None:
+            result.class_map = ClassMap(found.class_map, self._labels)
+        result.text, result.text_score = found.text, found.text_score
+
     def label(self, label_index: int) -> str:
         """Return a class's name, or its number if the bundle has no name for it."""
-        if 0 <= label_index < len(self._labels):
-            return self._labels[label_index]
-        return str(label_index)
+        return label_of(self._labels, label_index)
 
     # ---- restart
 

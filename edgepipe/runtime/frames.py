@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-HEADER = struct.Struct("<QQqIII")
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER = struct.Struct("<QQq7If")
 _BOX = struct.Struct("<5fi")
 _POINT = struct.Struct("<3f")
 _CLASS = struct.Struct("<i2f")
@@ -14,9 +19,26 @@ _CLASS = struct.Struct("<i2f")
 Box = tuple[float, float, float, float, float, int]  # left, top, right, bottom, score, class
 Point = tuple[float, float, float]  # x, y, score
 Class = tuple[int, float, float]  # class, score, probability
-# A finished frame: its number, latency in ns, id, and the results of the bundle's postprocessing:
-# boxes, their points (as many for each box), classes.
-TakenFrame = tuple[int, int, int, Sequence[Box], Sequence[Point], Sequence[Class]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The results of the bundle's postprocessing; ``points`` are as many for each box.
+
+    ``class_map`` is uint8[rows, columns].
+    """
+
+    boxes: Sequence[Box] = ()
+    points: Sequence[Point] = ()
+    classes: Sequence[Class] = ()
+    class_map: NDArray[np.uint8] | None = None
+    text: str = ""
+    text_score: float = 0.0
+
+
+NOTHING = Found()
+# A finished frame: its number, latency in ns, id, and results.
+TakenFrame = tuple[int, int, int, Found]
 
 
 def read_frames(content: bytes, output_bytes: int = 0) -> list[tuple[TakenFrame, int]]:
@@ -24,27 +46,42 @@ def read_frames(content: bytes, output_bytes: int = 0) -> list[tuple[TakenFrame,
 
     Each frame is followed by ``output_bytes`` of outputs; 0 if they went to tensors.
     """
-    found: list[tuple[TakenFrame, int]] = []
+    frames: list[tuple[TakenFrame, int]] = []
     offset = 0
     while offset < len(content):
-        number, latency_ns, id, *counts = HEADER.unpack_from(content, offset)
-        box_count, point_count, class_count = counts
+        number, latency_ns, id, kind, *counts, score = HEADER.unpack_from(content, offset)
         offset += HEADER.size
-        boxes: Sequence[Box] = ()
-        points: Sequence[Point] = ()
-        classes: Sequence[Class] = ()
-        if box_count:
-            end = offset + box_count * _BOX.size
-            boxes = tuple(_BOX.iter_unpack(content[offset:end]))
-            offset = end
-        if point_count:
-            end = offset + point_count * _POINT.size
-            points = tuple(_POINT.iter_unpack(content[offset:end]))
-            offset = end
-        if class_count:
-            end = offset + class_count * _CLASS.size
-            classes = tuple(_CLASS.iter_unpack(content[offset:end]))
-            offset = end
-        found.append(((number, latency_ns, id, boxes, points, classes), offset))
+        found = NOTHING
+        if kind:
+            found, offset = _read_found(content, offset, counts, score)
+        frames.append(((number, latency_ns, id, found), offset))
         offset += output_bytes
-    return found
+    return frames
+
+
+def _read_found(
+    content: bytes, offset: int, counts: Sequence[int], text_score: float
+) -> tuple[Found, int]:
+    boxes, points, classes, rows, columns, text_bytes = counts
+    ends = [offset]
+    for part_bytes in (
+        boxes * _BOX.size,
+        points * _POINT.size,
+        classes * _CLASS.size,
+        rows * columns,
+        text_bytes,
+    ):
+        ends.append(ends[-1] + part_bytes)
+    box_part, point_part, class_part, map_part, text_part = (
+        content[begin:end] for begin, end in pairwise(ends)
+    )
+    class_map = np.frombuffer(map_part, np.uint8).reshape(rows, columns) if rows else None
+    found = Found(
+        boxes=tuple(_BOX.iter_unpack(box_part)),
+        points=tuple(_POINT.iter_unpack(point_part)),
+        classes=tuple(_CLASS.iter_unpack(class_part)),
+        class_map=class_map,
+        text=text_part.decode("utf-8", "replace"),
+        text_score=text_score,
+    )
+    return found, ends[-1]

@@ -333,7 +333,11 @@ class Pipeline(Handle):
             )
         frame, size = self._fitter.frame(picture)
         result = self.submit(frame, timeout_s=timeout_s).result(timeout_s=timeout_s)
-        return replace(result, detections=self._fitter.boxes(result.detections, size))
+        found = self._fitter.in_picture(result, size)
+        if result.class_map is None:
+            return found
+        classes = self._fitter.picture_map(result.class_map, size)
+        return replace(found, class_map=replace(result.class_map, classes=classes))
 
     def _send(
         self,

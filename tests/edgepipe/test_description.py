@@ -88,6 +88,11 @@ def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: st
             {"kind": "boxes", "outputs": ("a",), "objectness": True, "activation": "softmax"},
             "postprocess: activation is softmax, expected none or sigmoid beside an objectness",
         ),
+        ({"kind": "keypoints"}, "postprocess: 0 outputs, expected the one of kind 'keypoints'"),
+        (
+            {"kind": "ctc", "outputs": ("a",)},
+            "postprocess: no labels, expected a file with one character per line",
+        ),
         ({"kind": "none", "grids": (0,)}, "postprocess: stride 0, expected 1 to 1000000 pixels"),
     ],
 )

@@ -167,6 +167,10 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: Postprocess(kind="classify", activation="tanh"),
         "known activations: default, none, sigmoid, softmax",
     ),
+    "unknown place of the blank": (
+        lambda f: Postprocess(kind="ctc", outputs=("a",), labels="x.txt", blank="middle"),
+        "known places: first, last",
+    ),
     "unknown formula": (
         lambda f: Postprocess(kind="anchors", formula="v9"),
         "known formulas: 'v3', 'v5'",

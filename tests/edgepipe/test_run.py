@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgepipe.run import Comparison, Round, result_record
-from edgepipe.runtime.named import Named
-from edgepipe.runtime.results import ClassScore, Detection, FrameResult
+from edgepipe.run import Comparison, Round
 from edgepipe.runtime.statistics import Durations, StageStatistics, Statistics
 
 
@@ -78,32 +76,3 @@ def test_a_gain_beyond_its_bound_indicates_a_busy_machine() -> None:
     assert Comparison(rounds=(busy,)).was_disturbed
     quiet = Round(serial=measured(10, 50, 50), pipelined=measured(20.2, 50, 50))
     assert not Comparison(rounds=(quiet,)).was_disturbed
-
-
-def test_a_detectors_line_has_label_score_and_box_even_without_detections() -> None:
-    result = FrameResult(3, 1.23456, Named((), ()))
-    box = Detection(1.04, 2.06, 30.0, 40.0, 0.123456, 7, "cat")
-    assert result_record(result, [box], "a.jpg", "nanodet") == {
-        "frame": 3,
-        "source": "a.jpg",
-        "latency_ms": 1.235,
-        "detections": [
-            {"label": "cat", "label_index": 7, "score": 0.1235, "box": [1.0, 2.1, 30.0, 40.0]}
-        ],
-    }
-    assert result_record(result, [], "a.jpg", "nanodet")["detections"] == []
-
-
-def test_only_a_detectors_line_has_detections() -> None:
-    classes = (ClassScore(8.7654321, 0.98765432, 2, "bag"),)
-    result = FrameResult(0, 1.0, Named((), ()), classes=classes)
-    line = result_record(result, [], "a.jpg", "classify")
-    assert "detections" not in line
-    assert line["classes"] == [
-        {"label": "bag", "label_index": 2, "score": 8.7654, "probability": 0.9877}
-    ]
-    assert result_record(FrameResult(0, 1.0, Named((), ())), [], "a.jpg", "none").keys() == {
-        "frame",
-        "source",
-        "latency_ms",
-    }

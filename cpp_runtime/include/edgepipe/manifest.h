@@ -70,10 +70,11 @@ struct Preprocess {
 
 /// How output tensors become results.
 struct Postprocess {
-  std::string kind;                 // "none", "classify", or a kind of detection head
+  std::string kind;                 // "none", "classify", ..., or a kind of detection head
   std::string labels;               // file in the bundle, one class name per line; empty: none
   int top = 0;                      // classify: number of classes
   std::string activation = "none";  // of the scores: "none", "sigmoid" or "softmax"
+  std::string blank = "first";      // ctc: where the blank is among the scores; or "last"
 
   // Detection heads. Tensors are indices into Manifest::tensors: one per stride, or one for all.
   std::vector<std::int64_t> strides;         // pixels per cell

@@ -1,4 +1,5 @@
-// Postprocessor: turns a finished frame's output tensors into detections or classes.
+// Postprocessor: turns a finished frame's output tensors into what they mean: boxes, classes,
+// points, a map of classes, or text.
 //
 //   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
 //   const FrameResult result = postprocessor->run(frame);
@@ -7,9 +8,11 @@
 // The manifest's postprocessing selects the kind; "none" gives empty results.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "edgepipe/bundle.h"
@@ -41,14 +44,35 @@ struct ClassScore {
   float probability = 0;  // the score after the activation that the description names
 };
 
-/// What a frame shows: views into the postprocessor, valid until its next run. Best first.
-struct FrameResult {
-  std::span<const Detection> detections;
-  std::span<const Point> points;  // as many for each detection, in their order
-  std::span<const ClassScore> classes;
+/// The class of every cell of a map that covers the network's input, row by row.
+struct ClassMap {
+  std::span<const std::uint8_t> classes;
+  int width = 0;  // cells
+  int height = 0;
+  // The cells that show the picture: from `left` and `top` to before `right` and `bottom`.
+  int left = 0;
+  int top = 0;
+  int right = 0;
+  int bottom = 0;
 };
 
-struct BoxHead;
+/// What the manifest's postprocessing gives; kNone: only tensors.
+enum class ResultKind { kNone, kDetections, kClasses, kPoints, kClassMap, kText };
+
+/// What a frame shows: views into the postprocessor, valid until its next run. Best first. `kind`
+/// says which of the others are filled.
+struct FrameResult {
+  ResultKind kind = ResultKind::kNone;
+  std::span<const Detection> detections = {};
+  std::span<const Point> points =
+      {};  // as many for each detection, in their order; or one per label
+  std::span<const ClassScore> classes = {};
+  ClassMap map = {};
+  std::string_view text = {};
+  float text_score = 0;  // mean probability of the characters, from 0 to 1
+};
+
+class Decoder;
 
 /// Movable, not copyable.
 class Postprocessor {
@@ -59,12 +83,13 @@ class Postprocessor {
   Postprocessor& operator=(Postprocessor&&) noexcept;
   ~Postprocessor();
 
-  /// Computes a frame's results, boxes in pixels of the network's input. Allocates nothing. One
-  /// thread at a time.
+  /// Computes a frame's results, boxes and points in pixels of the network's input. Allocates
+  /// nothing. One thread at a time.
   FrameResult run(const OutputFrame& frame);
 
-  /// The same results with boxes in pixels of the picture, which they do not exceed; valid until
-  /// the next call. Allocates nothing. One thread at a time.
+  /// The same results with boxes and points in pixels of the picture, which boxes do not exceed,
+  /// and with the cells of the map that show it; valid until the next call. Allocates nothing. One
+  /// thread at a time.
   FrameResult in_picture(const FrameResult& result, const Placement& placement);
 
   /// One line of JSON (without a newline): frame number, source, latency, and the results. Scores
@@ -80,11 +105,10 @@ class Postprocessor {
   Postprocessor();
 
   std::vector<std::string> labels_;
-  std::unique_ptr<BoxHead> boxes_;
-  std::vector<std::span<const float>> tensors_;  // of boxes_
-  std::size_t score_tensor_ = 0;                 // of a classifier
-  std::string activation_;                       // the same
-  std::vector<ClassScore> classes_;
+  std::unique_ptr<Decoder> decoder_;             // null: plain tensors
+  std::vector<std::span<const float>> tensors_;  // of decoder_
+  int width_ = 0;                                // of the network's input, pixels
+  int height_ = 0;
   std::vector<Detection> in_picture_;
   std::vector<Point> points_in_picture_;
 };

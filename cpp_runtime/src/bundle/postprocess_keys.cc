@@ -13,8 +13,9 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::array<std::string_view, 9> kKinds{
-    "none", "classify", "nanodet", "distances", "anchors", "yolox", "boxes", "ssd", "centernet"};
+constexpr std::array<std::string_view, 12> kKinds{
+    "none",  "classify", "nanodet",   "distances",    "anchors",   "yolox",
+    "boxes", "ssd",      "centernet", "segmentation", "keypoints", "ctc"};
 constexpr std::array<std::string_view, 4> kActivations{"default", "none", "sigmoid", "softmax"};
 constexpr int kMostPerCell = 64;  // boxes
 constexpr int kMostPoints = 512;  // of a box
@@ -23,7 +24,7 @@ constexpr int kMostPoints = 512;  // of a box
 std::string activation(JsonReader& item, const std::string& kind) {
   std::string found = one_of(item, "activation", kActivations);
   if (found != "default") return found;
-  if (kind == "classify" || kind == "ssd") return "softmax";
+  if (kind == "classify" || kind == "ssd" || kind == "ctc") return "softmax";
   return kind == "anchors" || kind == "distances" ? "sigmoid" : "none";
 }
 
@@ -154,8 +155,7 @@ void read_head(JsonReader& item, const Manifest& manifest, Postprocess& wanted) 
   if (wanted.kind == "boxes" && !wanted.formula.empty() && wanted.formula != "corners") {
     refuse("formula", "found \"" + wanted.formula + "\", expected \"corners\" or nothing");
   }
-  const bool objectness =
-      wanted.objectness || wanted.kind == "anchors" || wanted.kind == "yolox";
+  const bool objectness = wanted.objectness || wanted.kind == "anchors" || wanted.kind == "yolox";
   if (objectness && wanted.activation == "softmax") {
     refuse("activation", "found \"softmax\", expected none or sigmoid beside an objectness");
   }
@@ -181,6 +181,15 @@ void read_head(JsonReader& item, const Manifest& manifest, Postprocess& wanted) 
   if (!wanted.landmarks.empty() && wanted.kind != "distances" && wanted.kind != "ssd") {
     refuse("landmarks", "expected none for kind \"" + wanted.kind + "\"");
   }
+}
+
+/// Kinds with one tensor, of which every value belongs to a cell of a map or a step of a text.
+void read_map(JsonReader& item, const Manifest& manifest, Postprocess& wanted) {
+  wanted.activation = activation(item, wanted.kind);
+  wanted.score_threshold = item.number("score_threshold");
+  wanted.blank = one_of(item, "blank", std::array<std::string_view, 2>{"first", "last"});
+  wanted.outputs = float_tensors(item, "outputs", manifest, 1);
+  if (item.status().ok() && wanted.outputs.size() != 1) item.fail("outputs", "expected one tensor");
 }
 
 }  // namespace
@@ -214,6 +223,8 @@ void read_postprocess(JsonReader& item, Manifest& manifest) {
     }
   } else if (wanted.kind == "nanodet") {
     read_nanodet(item, manifest, wanted);
+  } else if (wanted.kind == "segmentation" || wanted.kind == "keypoints" || wanted.kind == "ctc") {
+    read_map(item, manifest, wanted);
   } else {
     read_head(item, manifest, wanted);
   }

@@ -7,6 +7,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "postprocess/box_decoder.h"
+#include "postprocess/head_layout.h"
 
 namespace edgepipe {
 namespace {
@@ -37,12 +41,30 @@ const Kind* kind_of(const Postprocess& wanted) {
   return found;
 }
 
+class BoxHead final : public Decoder {
+ public:
+  BoxHead(std::vector<std::size_t> tensors, const BoxDecoder::Options& options)
+      : Decoder(std::move(tensors), options.selection.most_detections,
+                options.selection.most_detections * options.points),
+        decoder_(options) {}
+
+  FrameResult decode(Tensors tensors) override {
+    FrameResult result{.kind = ResultKind::kDetections};
+    result.detections = decoder_.decode(tensors);
+    result.points = decoder_.points();
+    return result;
+  }
+
+ private:
+  BoxDecoder decoder_;
+};
+
 class Builder {
  public:
   explicit Builder(const Manifest& manifest)
       : manifest_(manifest), wanted_(manifest.postprocess), kind_(*kind_of(wanted_)) {}
 
-  Result<BoxHead> build() {
+  Result<std::unique_ptr<Decoder>> build() {
     options_.rule = kind_.rule;
     options_.activation = activation_of(wanted_.activation);
     options_.width = manifest_.preprocess.width;
@@ -60,7 +82,7 @@ class Builder {
                         ? add_decoded()
                         : add_grids();
     if (!status.ok()) return status;
-    return BoxHead{BoxDecoder(options_), std::move(tensors_)};
+    return std::unique_ptr<Decoder>(std::make_unique<BoxHead>(std::move(tensors_), options_));
   }
 
  private:
@@ -115,8 +137,9 @@ class Builder {
       shape.before = static_cast<std::size_t>(boxes);
       boxes += std::uint64_t{shape.columns} * shape.rows * shape.per_cell;
       if (boxes > kMostBoxes) {
-        return refused("has " + std::to_string(boxes) + " boxes or more, expected at most " +
-                       std::to_string(kMostBoxes));
+        return refused_postprocess("has " + std::to_string(boxes) +
+                                   " boxes or more, expected at most " +
+                                   std::to_string(kMostBoxes));
       }
     }
     const auto total = static_cast<std::size_t>(boxes);
@@ -196,14 +219,7 @@ class Builder {
   }
 
   [[nodiscard]] Status disagrees(std::size_t tensor, const std::string& expected) const {
-    const TensorSpec& found = manifest_.tensors[tensor];
-    return refused("tensor '" + found.name + "' is " + shape_text(found.shape) + ", expected " +
-                   expected);
-  }
-
-  [[nodiscard]] static Status refused(const std::string& text) {
-    return Status(Code::kCorrupt, "manifest.json: postprocess: " + text,
-                  "correct the network's description and build the bundle again");
+    return refused_tensor(manifest_.tensors[tensor], expected);
   }
 
   const Manifest& manifest_;
@@ -218,6 +234,8 @@ class Builder {
 
 bool gives_boxes(const Postprocess& postprocess) { return kind_of(postprocess) != nullptr; }
 
-Result<BoxHead> make_box_decoder(const Manifest& manifest) { return Builder(manifest).build(); }
+Result<std::unique_ptr<Decoder>> make_box_decoder(const Manifest& manifest) {
+  return Builder(manifest).build();
+}
 
 }  // namespace edgepipe

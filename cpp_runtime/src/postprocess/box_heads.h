@@ -1,27 +1,21 @@
 // make_box_decoder: the decoder of the detection head that a bundle's manifest describes.
 //
-//   Result<BoxHead> head = make_box_decoder(manifest);
-//   head->tensors;  // indices into Manifest::tensors of what decode() takes
+//   Result<std::unique_ptr<Decoder>> head = make_box_decoder(manifest);
+//   std::span<const Detection> boxes = (*head)->decode(tensors).detections;
 #pragma once
 
-#include <cstddef>
-#include <vector>
+#include <memory>
 
 #include "edgepipe/manifest.h"
 #include "edgepipe/status.h"
-#include "postprocess/box_decoder.h"
+#include "postprocess/decoder.h"
 
 namespace edgepipe {
-
-struct BoxHead {
-  BoxDecoder decoder;
-  std::vector<std::size_t> tensors;
-};
 
 /// Whether the manifest's postprocessing gives boxes.
 bool gives_boxes(const Postprocess& postprocess);
 
 /// kCorrupt names a tensor whose shape does not fit the description.
-Result<BoxHead> make_box_decoder(const Manifest& manifest);
+Result<std::unique_ptr<Decoder>> make_box_decoder(const Manifest& manifest);
 
 }  // namespace edgepipe

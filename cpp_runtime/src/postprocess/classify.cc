@@ -3,8 +3,39 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 namespace edgepipe {
+namespace {
+
+class Classifier final : public Decoder {
+ public:
+  Classifier(std::size_t tensor, Activation activation, std::size_t top)
+      : Decoder({tensor}), activation_(activation), best_(top) {}
+
+  FrameResult decode(Tensors tensors) override {
+    top_classes(tensors[0], activation_, best_);
+    FrameResult result{.kind = ResultKind::kClasses};
+    result.classes = best_;
+    return result;
+  }
+
+ private:
+  Activation activation_;
+  std::vector<ClassScore> best_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Decoder>> make_classifier(const Manifest& manifest,
+                                                 const Labels& /*labels*/) {
+  const Postprocess& wanted = manifest.postprocess;
+  const std::size_t tensor = manifest.outputs[0];
+  const std::size_t classes = manifest.tensors[tensor].bytes / sizeof(float);
+  return std::unique_ptr<Decoder>(
+      std::make_unique<Classifier>(tensor, activation_of(wanted.activation),
+                                   std::min(classes, static_cast<std::size_t>(wanted.top))));
+}
 
 void top_classes(std::span<const float> scores, Activation activation, std::span<ClassScore> best) {
   // Insertion into a short sorted list: no copy of the scores, and k is about 5.

@@ -1,12 +1,16 @@
 #include "edgepipe/postprocess.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 
-#include "postprocess/box_heads.h"
-#include "postprocess/classify.h"
+#include "postprocess/class_map.h"
+#include "postprocess/decoder.h"
 
 namespace edgepipe {
 namespace {
@@ -32,38 +36,25 @@ Result<Postprocessor> Postprocessor::create(const Bundle& bundle) {
   if (!labels.ok()) return labels.status();
   made.labels_ = std::move(*labels);
   const Manifest& manifest = bundle.manifest();
-  if (gives_boxes(manifest.postprocess)) {
-    Result<BoxHead> head = make_box_decoder(manifest);
-    if (!head.ok()) return head.status();
-    const BoxSelection::Options limits;
-    made.boxes_ = std::make_unique<BoxHead>(*std::move(head));
-    made.tensors_.resize(made.boxes_->tensors.size());
-    made.in_picture_.reserve(limits.most_detections);
-    made.points_in_picture_.reserve(limits.most_detections *
-                                    static_cast<std::size_t>(manifest.postprocess.points));
-  }
-  if (manifest.postprocess.kind == "classify") {
-    made.score_tensor_ = manifest.outputs[0];
-    made.activation_ = manifest.postprocess.activation;
-    const std::size_t classes = manifest.tensors[made.score_tensor_].bytes / sizeof(float);
-    made.classes_.resize(std::min(classes, static_cast<std::size_t>(manifest.postprocess.top)));
+  Result<std::unique_ptr<Decoder>> decoder = make_decoder(manifest, made.labels_);
+  if (!decoder.ok()) return decoder.status();
+  made.decoder_ = *std::move(decoder);
+  made.width_ = manifest.preprocess.width;
+  made.height_ = manifest.preprocess.height;
+  if (made.decoder_) {
+    made.tensors_.resize(made.decoder_->tensors().size());
+    made.in_picture_.reserve(made.decoder_->most_detections());
+    made.points_in_picture_.reserve(made.decoder_->most_points());
   }
   return made;
 }
 
 FrameResult Postprocessor::run(const OutputFrame& frame) {
-  FrameResult result;
-  if (boxes_) {
-    for (std::size_t index = 0; index < tensors_.size(); ++index) {
-      tensors_[index] = floats(frame.tensor(boxes_->tensors[index]));
-    }
-    result.detections = boxes_->decoder.decode(tensors_);
-    result.points = boxes_->decoder.points();
-  } else if (!classes_.empty()) {
-    top_classes(floats(frame.tensor(score_tensor_)), activation_of(activation_), classes_);
-    result.classes = classes_;
+  if (!decoder_) return {};
+  for (std::size_t index = 0; index < tensors_.size(); ++index) {
+    tensors_[index] = floats(frame.tensor(decoder_->tensors()[index]));
   }
-  return result;
+  return decoder_->decode(tensors_);
 }
 
 std::string Postprocessor::label(int label_index) const {
@@ -82,17 +73,97 @@ FrameResult Postprocessor::in_picture(const FrameResult& result, const Placement
     box.bottom = std::clamp(placement.picture_y(box.bottom), 0.0F, height);
     in_picture_.push_back(box);
   }
-  FrameResult mapped = result;
-  mapped.detections = in_picture_;
   points_in_picture_.clear();
   for (Point point : result.points) {
     point.x = placement.picture_x(point.x);
     point.y = placement.picture_y(point.y);
     points_in_picture_.push_back(point);
   }
+  FrameResult mapped = result;
+  mapped.detections = in_picture_;
   mapped.points = points_in_picture_;
+  if (mapped.kind == ResultKind::kClassMap) {
+    mapped.map = within_picture(mapped.map, width_, height_, placement);
+  }
   return mapped;
 }
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Label = std::function<std::string(int)>;
+
+Json detections_json(const FrameResult& result, const Label& label) {
+  const std::size_t each =
+      result.detections.empty() ? 0 : result.points.size() / result.detections.size();
+  std::size_t next = 0;
+  auto list = Json::array();
+  for (const Detection& found : result.detections) {
+    list.push_back({{"label", label(found.label_index)},
+                    {"label_index", found.label_index},
+                    {"score", rounded(found.score, 1e4)},
+                    {"box",
+                     {rounded(found.left, 10), rounded(found.top, 10), rounded(found.right, 10),
+                      rounded(found.bottom, 10)}}});
+    if (each == 0) continue;
+    auto points = Json::array();
+    for (const Point& point : result.points.subspan(each * next++, each)) {
+      points.push_back({rounded(point.x, 10), rounded(point.y, 10), rounded(point.score, 1e4)});
+    }
+    list.back()["points"] = std::move(points);
+  }
+  return list;
+}
+
+Json classes_json(std::span<const ClassScore> classes, const Label& label) {
+  auto list = Json::array();
+  for (const ClassScore& found : classes) {
+    list.push_back({{"label", label(found.label_index)},
+                    {"label_index", found.label_index},
+                    {"score", rounded(found.score, 1e4)},
+                    {"probability", rounded(found.probability, 1e4)}});
+  }
+  return list;
+}
+
+Json points_json(std::span<const Point> points, const Label& label) {
+  auto list = Json::array();
+  int index = 0;
+  for (const Point& found : points) {
+    list.push_back({{"label", label(index)},
+                    {"label_index", index},
+                    {"score", rounded(found.score, 1e4)},
+                    {"point", {rounded(found.x, 10), rounded(found.y, 10)}}});
+    ++index;
+  }
+  return list;
+}
+
+/// The share of the picture that each class covers, largest first.
+Json areas_json(const ClassMap& map, const Label& label) {
+  std::array<std::size_t, 256> cells{};
+  for (int row = map.top; row < map.bottom; ++row) {
+    const auto begin = static_cast<std::size_t>(row) * static_cast<std::size_t>(map.width);
+    for (int column = map.left; column < map.right; ++column) {
+      ++cells[map.classes[begin + static_cast<std::size_t>(column)]];
+    }
+  }
+  std::array<int, 256> order{};
+  std::iota(order.begin(), order.end(), 0);
+  const auto count = [&](int index) { return cells[static_cast<std::size_t>(index)]; };
+  std::ranges::stable_sort(order, std::greater(), count);
+  const auto total = static_cast<double>(map.right - map.left) * (map.bottom - map.top);
+  auto list = Json::array();
+  for (const int index : order) {
+    if (count(index) == 0) break;
+    list.push_back({{"label", label(index)},
+                    {"label_index", index},
+                    {"share", rounded(static_cast<double>(count(index)) / total, 1e4)}});
+  }
+  return list;
+}
+
+}  // namespace
 
 std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult& result,
                                      const std::string& source) const {
@@ -103,33 +174,26 @@ std::string Postprocessor::json_line(const OutputFrame& frame, const FrameResult
   line["source"] = source;
   line["latency_ms"] =
       rounded(std::chrono::duration<double, std::milli>(frame.latency()).count(), 1e3);
-  if (boxes_) {
-    const std::size_t each =
-        result.detections.empty() ? 0 : result.points.size() / result.detections.size();
-    std::size_t next = 0;
-    line["detections"] = nlohmann::ordered_json::array();
-    for (const Detection& found : result.detections) {
-      line["detections"].push_back({{"label", label(found.label_index)},
-                                    {"label_index", found.label_index},
-                                    {"score", rounded(found.score, 1e4)},
-                                    {"box",
-                                     {rounded(found.left, 10), rounded(found.top, 10),
-                                      rounded(found.right, 10), rounded(found.bottom, 10)}}});
-      if (each == 0) continue;
-      auto points = nlohmann::ordered_json::array();
-      for (const Point& point : result.points.subspan(each * next++, each)) {
-        points.push_back({rounded(point.x, 10), rounded(point.y, 10), rounded(point.score, 1e4)});
-      }
-      line["detections"].back()["points"] = std::move(points);
-    }
-  } else if (!result.classes.empty()) {
-    line["classes"] = nlohmann::ordered_json::array();
-    for (const ClassScore& found : result.classes) {
-      line["classes"].push_back({{"label", label(found.label_index)},
-                                 {"label_index", found.label_index},
-                                 {"score", rounded(found.score, 1e4)},
-                                 {"probability", rounded(found.probability, 1e4)}});
-    }
+  const auto named = [this](int index) { return label(index); };
+  switch (result.kind) {
+    case ResultKind::kNone:
+      break;
+    case ResultKind::kDetections:
+      line["detections"] = detections_json(result, named);
+      break;
+    case ResultKind::kClasses:
+      line["classes"] = classes_json(result.classes, named);
+      break;
+    case ResultKind::kPoints:
+      line["points"] = points_json(result.points, named);
+      break;
+    case ResultKind::kClassMap:
+      line["areas"] = areas_json(result.map, named);
+      break;
+    case ResultKind::kText:
+      line["text"] = std::string(result.text);
+      line["score"] = rounded(result.text_score, 1e4);
+      break;
   }
   return line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -328,6 +328,27 @@ TEST_F(BundleTest, AHeadThatCannotBeIsRefusedWithItsKey) {
   expect(message("bins", 0, "distances"), "anchors: found 1 lists, expected 0");
 }
 
+TEST_F(BundleTest, AMapThatCannotBeIsRefusedWithItsKey) {
+  const auto message = [this](const char* key, const json& value) {
+    return open_edited([&](json& m) {
+             m["postprocess"] = {{"kind", "ctc"},
+                                 {"labels", ""},
+                                 {"outputs", {m["tensors"][2]["name"]}},
+                                 {"activation", "default"},
+                                 {"blank", "first"},
+                                 {"score_threshold", 0.4}};
+             m["postprocess"][key] = value;
+           })
+        .message();
+  };
+  EXPECT_EQ(message("kind", "segmentation"), "");
+  EXPECT_THAT(message("blank", "middle"),
+              HasSubstr("postprocess.blank: found \"middle\", expected one of first, last"));
+  EXPECT_THAT(message("outputs", json::array()),
+              HasSubstr("postprocess.outputs: expected one tensor"));
+  EXPECT_THAT(message("activation", "tanh"), HasSubstr("postprocess.activation: found \"tanh\""));
+}
+
 TEST_F(BundleTest, ALetterboxThatCannotBeIsRefused) {
   const auto message = [this](const char* key, const json& value) {
     return open_edited([&](json& m) {

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgepipe.report.draw import colour, draw_caption, draw_detections
-from edgepipe.runtime.results import Detection
+from edgepipe.report.draw import colour, draw_caption, draw_classes, draw_detections, draw_points
+from edgepipe.runtime.results import Detection, Point
 
 
 def detection(left, top, right, bottom, label_index=0):
@@ -40,3 +40,19 @@ def test_a_caption_is_a_band_at_the_top():
     drawn = draw_caption(np.full((200, 300, 3), 255, np.uint8), "frame 1")
     assert drawn[2, 2].max() < 64
     assert drawn[150, 150].min() == 255
+
+
+def test_a_keypoint_is_a_dot_in_its_own_colour_and_may_lie_outside():
+    picture = np.zeros((300, 400, 3), np.uint8)
+    drawn = draw_points(picture, [Point(-900, 5), Point(100, 120)])
+    assert picture.sum() == 0
+    assert tuple(drawn[120, 100]) == colour(1)
+    assert drawn[120, 110].sum() == 0
+
+
+def test_classes_are_mixed_with_the_picture_except_for_the_background():
+    picture = np.full((2, 1, 3), 100, np.uint8)
+    drawn = draw_classes(picture, np.array([[0], [3]], np.uint8))
+    assert drawn.dtype == np.uint8
+    assert tuple(drawn[0, 0]) == (100, 100, 100)
+    assert tuple(drawn[1, 0]) == tuple((100 + part) // 2 for part in colour(3))
