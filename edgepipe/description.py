@@ -19,18 +19,20 @@ DETECTION_KINDS = (
     "anchors",
     "boxes",
     "centernet",
+    "db",
     "distances",
     "nanodet",
     "ssd",
     "yolox",
 )
-MAP_KINDS = ("ctc", "keypoints", "segmentation")
-POSTPROCESS_KINDS = ("classify", "none", *DETECTION_KINDS, *MAP_KINDS)
+MAP_KINDS = ("ctc", "db", "keypoints", "segmentation")
+POSTPROCESS_KINDS = tuple(sorted({"classify", "none", *DETECTION_KINDS, *MAP_KINDS}))
 ACTIVATIONS = ("default", "none", "sigmoid", "softmax")
 BLANKS = ("first", "last")
 FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
 LANDMARK_KINDS = ("distances", "ssd")
 _LIMITS = {"per_cell": (1, 64), "points": (0, 512), "point_values": (2, 3)}  # as in the C++ runtime
+_MOST_UNCLIP = 10
 _PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
@@ -41,6 +43,7 @@ class Postprocess:
 
     ``classify``: the ``top`` best classes of the only output. ``segmentation``: the class of every
     cell. ``keypoints``: the peak of every heat map. ``ctc``: the text that is read step by step.
+    ``db``: the regions of a map of text, with their corners.
     ``none``: tensors as they are. All other kinds are detection heads: boxes of at least
     ``score_threshold``, and of two boxes of one class that overlap by more than ``iou_threshold``
     the better one. docs/reference/description.md explains every key. ``labels`` is a text file with
@@ -72,6 +75,8 @@ class Postprocess:
     centers: tuple[str, ...] = ()
     landmarks: tuple[str, ...] = ()
     blank: str = "first"
+    map_threshold: float = 0.3
+    unclip: float = 1.5
     top: int = 5
 
     def __post_init__(self) -> None:
@@ -96,11 +101,11 @@ class Postprocess:
                 raise FrontendError(
                     f"postprocess: stride {stride}, expected 1 to {_MOST_STRIDE} pixels"
                 )
-        if self.kind in DETECTION_KINDS:
+        if self.kind in MAP_KINDS:
+            self._check_map()
+        elif self.kind in DETECTION_KINDS:
             self._check_head()
             self._check_values()
-        elif self.kind in MAP_KINDS:
-            self._check_map()
 
     def _check_head(self) -> None:
         levels = max(len(self.strides), len(self.grids))
@@ -158,6 +163,10 @@ class Postprocess:
             raise FrontendError(
                 f"postprocess: blank {self.blank!r} is unknown",
                 hint=f"known places: {', '.join(BLANKS)}",
+            )
+        if not 0 <= self.unclip <= _MOST_UNCLIP:
+            raise FrontendError(
+                f"postprocess: unclip is {self.unclip:g}, expected 0 to {_MOST_UNCLIP}"
             )
         if self.kind == "ctc" and not self.labels:
             raise FrontendError(

@@ -89,6 +89,7 @@ def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: st
             "postprocess: activation is softmax, expected none or sigmoid beside an objectness",
         ),
         ({"kind": "keypoints"}, "postprocess: 0 outputs, expected the one of kind 'keypoints'"),
+        ({"kind": "db", "outputs": ("a",), "unclip": 11.0}, "unclip is 11, expected 0 to 10"),
         (
             {"kind": "ctc", "outputs": ("a",)},
             "postprocess: no labels, expected a file with one character per line",

@@ -74,6 +74,8 @@ struct Postprocess {
   std::string labels;               // file in the bundle, one class name per line; empty: none
   int top = 0;                      // classify: number of classes
   std::string activation = "none";  // of the scores: "none", "sigmoid" or "softmax"
+  double map_threshold = 0.3;       // db: of a cell that belongs to text
+  double unclip = 1.5;              // db: how much wider a text is than its region
   std::string blank = "first";      // ctc: where the blank is among the scores; or "last"
 
   // Detection heads. Tensors are indices into Manifest::tensors: one per stride, or one for all.

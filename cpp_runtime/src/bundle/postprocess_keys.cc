@@ -13,11 +13,12 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::array<std::string_view, 12> kKinds{
-    "none",  "classify", "nanodet",   "distances",    "anchors",   "yolox",
-    "boxes", "ssd",      "centernet", "segmentation", "keypoints", "ctc"};
+constexpr std::array<std::string_view, 13> kKinds{
+    "none", "classify",  "nanodet",      "distances", "anchors", "yolox", "boxes",
+    "ssd",  "centernet", "segmentation", "keypoints", "ctc",     "db"};
 constexpr std::array<std::string_view, 4> kActivations{"default", "none", "sigmoid", "softmax"};
 constexpr int kMostPerCell = 64;  // boxes
+constexpr int kMostUnclip = 10;
 constexpr int kMostPoints = 512;  // of a box
 
 /// The activation at `key`; "default" is what exporters usually leave to the decoder.
@@ -187,7 +188,16 @@ void read_head(JsonReader& item, const Manifest& manifest, Postprocess& wanted) 
 void read_map(JsonReader& item, const Manifest& manifest, Postprocess& wanted) {
   wanted.activation = activation(item, wanted.kind);
   wanted.score_threshold = item.number("score_threshold");
-  wanted.blank = one_of(item, "blank", std::array<std::string_view, 2>{"first", "last"});
+  if (wanted.kind == "ctc") {
+    wanted.blank = one_of(item, "blank", std::array<std::string_view, 2>{"first", "last"});
+  }
+  if (wanted.kind == "db") {
+    wanted.map_threshold = item.number("map_threshold");
+    wanted.unclip = item.number("unclip");
+    if (!(wanted.unclip >= 0 && wanted.unclip <= kMostUnclip)) {
+      item.fail("unclip", "expected 0 to " + std::to_string(kMostUnclip));
+    }
+  }
   wanted.outputs = float_tensors(item, "outputs", manifest, 1);
   if (item.status().ok() && wanted.outputs.size() != 1) item.fail("outputs", "expected one tensor");
 }
@@ -223,7 +233,8 @@ void read_postprocess(JsonReader& item, Manifest& manifest) {
     }
   } else if (wanted.kind == "nanodet") {
     read_nanodet(item, manifest, wanted);
-  } else if (wanted.kind == "segmentation" || wanted.kind == "keypoints" || wanted.kind == "ctc") {
+  } else if (wanted.kind == "segmentation" || wanted.kind == "keypoints" || wanted.kind == "ctc" ||
+             wanted.kind == "db") {
     read_map(item, manifest, wanted);
   } else {
     read_head(item, manifest, wanted);

@@ -1,7 +1,6 @@
 #include "postprocess/class_map.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -79,12 +78,6 @@ class ClassMapper final : public Decoder {
   std::vector<std::uint8_t> classes_;
   std::vector<float> best_;
 };
-
-/// The score whose sigmoid is `threshold`.
-float logit(double threshold) {
-  const double share = std::clamp(threshold, 0.0, 1.0);
-  return static_cast<float>(std::log(share / (1 - share)));
-}
 
 /// The first and the end of `cells` cells over `side` pixels whose centres are among the `fitted`
 /// pixels behind `before`.

@@ -8,6 +8,7 @@
 #include "postprocess/decoder.h"
 #include "postprocess/head_layout.h"
 #include "postprocess/heat_maps.h"
+#include "postprocess/text_finder.h"
 #include "postprocess/text_reader.h"
 
 namespace edgepipe {
@@ -24,6 +25,7 @@ constexpr std::array kTasks{
     Task{"segmentation", make_class_mapper},
     Task{"keypoints", make_heat_map_reader},
     Task{"ctc", make_text_reader},
+    Task{"db", make_text_finder},
 };
 
 }  // namespace

@@ -336,6 +336,8 @@ TEST_F(BundleTest, AMapThatCannotBeIsRefusedWithItsKey) {
                                  {"outputs", {m["tensors"][2]["name"]}},
                                  {"activation", "default"},
                                  {"blank", "first"},
+                                 {"map_threshold", 0.3},
+                                 {"unclip", 1.5},
                                  {"score_threshold", 0.4}};
              m["postprocess"][key] = value;
            })
@@ -346,6 +348,16 @@ TEST_F(BundleTest, AMapThatCannotBeIsRefusedWithItsKey) {
               HasSubstr("postprocess.blank: found \"middle\", expected one of first, last"));
   EXPECT_THAT(message("outputs", json::array()),
               HasSubstr("postprocess.outputs: expected one tensor"));
+  EXPECT_THAT(open_edited([&](json& m) {
+                m["postprocess"] = {{"kind", "db"},
+                                    {"labels", ""},
+                                    {"outputs", {m["tensors"][2]["name"]}},
+                                    {"activation", "default"},
+                                    {"map_threshold", 0.3},
+                                    {"unclip", 11},
+                                    {"score_threshold", 0.4}};
+              }).message(),
+              HasSubstr("postprocess.unclip: expected 0 to 10"));
   EXPECT_THAT(message("activation", "tanh"), HasSubstr("postprocess.activation: found \"tanh\""));
 }
 

@@ -1,7 +1,8 @@
-"""Class maps, heat maps and texts: the C++ decoders give numpy's results, in every layout."""
+"""Class maps, heat maps and texts: the C++ decoders give the results of numpy and OpenCV."""
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pipeline_bundles as bundles
 import pytest
@@ -122,6 +123,71 @@ def test_blanks_alone_are_an_empty_text(tmp_path, files):
     assert (found.text, found.text_score) == ("", 0.0)
 
 
+def text_map(side, boxes):
+    """Return a map with filled rotated rectangles (centre, size, angle, value)."""
+    drawn = np.zeros((side, side), np.float32)
+    for centre, size, angle, value in boxes:
+        corners = cv2.boxPoints((centre, size, angle)).round().astype(np.int32)
+        cv2.fillConvexPoly(drawn, corners, value)
+    return drawn
+
+
+@pytest.mark.parametrize("activation", ["none", "sigmoid"])
+def test_regions_of_text_have_the_smallest_rectangle_at_any_angle(tmp_path, files, activation):
+    side, unclip = 128, 1.5
+    drawn = text_map(
+        side,
+        [
+            ((30, 20), (40, 10), 0, 0.9),
+            ((80, 40), (50, 12), 30, 0.8),
+            ((40, 90), (14, 50), 20, 0.7),
+            ((100, 100), (20, 20), 45, 0.35),  # not sure enough
+            ((110, 10), (8, 1), 0, 0.95),  # too narrow
+        ],
+    )
+    drawn[70, 110] = np.nan
+    with np.errstate(divide="ignore"):
+        values = drawn if activation == "none" else np.log(drawn / (1 - drawn))
+    found = result_of(
+        tmp_path,
+        files,
+        values[None, None],
+        kind="db",
+        activation=activation,
+        score_threshold=0.6,
+        unclip=unclip,
+    )
+    assert len(found.detections) == 3
+    _, regions = cv2.connectedComponents((drawn >= 0.3).astype(np.uint8), connectivity=8)
+    step = SIDE / side
+    for box, value in zip(found.detections, (0.9, 0.8, 0.7), strict=True):
+        assert box.score == pytest.approx(value, abs=1e-6)
+        inside = tuple(np.argwhere(drawn == np.float32(value))[0])
+        rows, columns = np.nonzero(regions == regions[inside])
+        centre, (width, height), angle = cv2.minAreaRect(
+            np.stack([columns, rows], axis=1).astype(np.float32)
+        )
+        wider = 2 * width * height * unclip / (2 * (width + height))
+        corners = cv2.boxPoints((centre, (width + wider, height + wider), angle))
+        expected = np.clip((corners + 0.5) * step, 0, SIDE)
+        points = np.array([(p.x, p.y) for p in box.points])
+        for corner in points:
+            assert np.abs(expected - corner).sum(axis=1).min() < 0.02
+        assert (points.sum(axis=1)[0] <= points.sum(axis=1)).all()
+        (ax, ay), (bx, by) = points[1] - points[0], points[2] - points[1]
+        assert ax * by - ay * bx > 0  # clockwise, because y points down
+        assert (box.left, box.top) == tuple(points.min(axis=0))
+        assert (box.right, box.bottom) == tuple(points.max(axis=0))
+
+
+def test_regions_that_touch_only_at_a_corner_are_one(tmp_path, files):
+    drawn = np.zeros((32, 32), np.float32)
+    drawn[4:10, 4:12] = 1
+    drawn[10:16, 12:20] = 1
+    found = result_of(tmp_path, files, drawn[None, None], kind="db")
+    assert len(found.detections) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "shape", "expected"),
     [
@@ -136,6 +202,7 @@ def test_blanks_alone_are_an_empty_text(tmp_path, files):
             "1 to 256 classes in rows and columns in the proportion of the input, 16x16",
         ),
         ("keypoints", (4, 4), "1 to 4096 heat maps in the proportion of the input, 16x16"),
+        ("db", (1, 2, 4, 4), "a map in the proportion of the input, 16x16"),
         ("ctc", (1, 40, 6), "steps of 7 scores: one for each of the labels, and the blank's"),
     ],
 )
