@@ -7,6 +7,7 @@
 //   edgepipe.open_bundle(path, device) -> runner_module.h    a bundle's stages, one by one
 //   edgepipe.open_stage(folder) -> runner_module.h           one ARM stage
 //   edgepipe.open_simulator(accelerator, kernel, arena_bytes, base_address) -> simulator_module.h
+//   edgepipe.open_decoder(description) -> decoder_module.h   postprocessing of any tensors
 //   edgepipe.describe_accelerator(accelerator) -> str        JSON; see simulator_module.h
 //   edgepipe.info() -> str           the machine as JSON: kernel, cores, whether it has the VTA
 #include <sys/utsname.h>
@@ -18,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "decoder_module.h"
 #include "device/uio_device.h"
 #include "edgepipe/session.h"
 #include "pipeline_module.h"
@@ -77,6 +79,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("edgepipe.open_bundle", open_bundle)
       .def("edgepipe.open_stage", open_stage)
       .def("edgepipe.open_simulator", open_simulator)
+      .def("edgepipe.open_decoder", open_decoder)
       .def("edgepipe.describe_accelerator", describe_accelerator)
       .def("edgepipe.info", describe_machine);
 }

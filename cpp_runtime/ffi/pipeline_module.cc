@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "interpreter_lock.h"
 #include "methods.h"
 #include "owned_here.h"
+#include "result_bytes.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {
@@ -31,23 +31,9 @@ constexpr double kCloseS = 5.0;  // how long releasing the last reference waits 
 constexpr std::int64_t kFull = -1;
 constexpr int kCountBits = 16;
 
-// take returns these objects unchanged.
-static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(Detection) == 24 && sizeof(ClassScore) == 12 && sizeof(Point) == 12);
-
 Clock::time_point after(double timeout_s) {
   const std::chrono::duration<double> wait(std::clamp(timeout_s, 0.0, kLongestWaitS));
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
-}
-
-template <typename T>
-void append(std::string& bytes, std::span<const T> objects) {
-  bytes.append(reinterpret_cast<const char*>(objects.data()), objects.size_bytes());
-}
-
-template <typename T>
-void append(std::string& bytes, T object) {
-  append(bytes, std::span<const T>(&object, 1));
 }
 
 class PipelineModule final : public Methods<PipelineModule> {
@@ -351,20 +337,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     append(found, taken.frame.id());
     append(found, static_cast<std::uint64_t>(taken.frame.latency().count()));
     append(found, send_of(taken.frame.id()));
-    const FrameResult& result = taken.result;
-    append(found, static_cast<std::uint32_t>(result.kind));
-    append(found, static_cast<std::uint32_t>(result.detections.size()));
-    append(found, static_cast<std::uint32_t>(result.points.size()));
-    append(found, static_cast<std::uint32_t>(result.classes.size()));
-    append(found, static_cast<std::uint32_t>(result.map.height));
-    append(found, static_cast<std::uint32_t>(result.map.width));
-    append(found, static_cast<std::uint32_t>(result.text.size()));
-    append(found, result.text_score);
-    append(found, result.detections);
-    append(found, result.points);
-    append(found, result.classes);
-    append(found, result.map.classes);
-    found.append(result.text);
+    append_result(found, taken.result);
     for (std::size_t index = 0; index < graph.outputs.size(); ++index) {
       const std::span<const std::byte> content = taken.frame.output(index);
       if (wanted.empty()) {

@@ -47,12 +47,8 @@ namespace edgepipe::binding {
 /// take returns at most `most` finished frames, one after the other. A call with the same `first`
 /// as the last call returns the same frames again, as long as no other call has taken frames since.
 /// Output i of the k-th one goes into row `row` + k of the i-th tensor. Each begins with its number
-/// and its latency in ns (uint64 each), its id (int64), the kind of its results (ResultKind) and
-/// its numbers of boxes, points, classes, the map's rows and columns, and the text's bytes (uint32
-/// each) and the text's score (float32); then come the boxes (left, top, right, bottom, score as
-/// float32, class as int32), the points (x, y, score as float32; as many for each box), the classes
-/// (class as int32, score, probability as float32), the map (a byte for each cell) and the text
-/// (UTF-8), all little-endian. Without tensors, every output follows.
+/// and its latency in ns (uint64 each) and its id (int64), followed by its results
+/// (result_bytes.h). Without tensors, every output follows.
 ///
 /// close() drops what has not been taken and frees the stages once they have returned; waits of
 /// other threads end. kDeadline names the stage that has not returned: call close() again, or

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgepipe.accuracy.boxes import boxes_of, require_detector
+from edgepipe.accuracy.boxes import BoxReader
 from edgepipe.accuracy.data import Sample, read_boxes, read_labels, read_pictures
 from edgepipe.accuracy.devices import Device, OnBoard
 from edgepipe.accuracy.layers import LayerRunner
@@ -156,11 +156,9 @@ def _measure_of(options: AccuracyOptions, manifest: Manifest) -> Callable[[], Me
         where, labels = options.labels, read_labels(options.labels, classes)
         return lambda: TopK(labels, where)
     if options.boxes is not None:
-        require_detector(manifest)
+        reader = BoxReader(manifest)
         where, boxes = options.boxes, read_boxes(options.boxes, classes)
-        return lambda: AveragePrecision(
-            boxes, where, lambda picture, outputs: boxes_of(manifest, picture, outputs)
-        )
+        return lambda: AveragePrecision(boxes, where, reader)
     if options.masks is not None:
         masks = options.masks
         return lambda: MeanIou(masks, manifest.preprocess, options.most_pixels)

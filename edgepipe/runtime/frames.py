@@ -10,7 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-HEADER = struct.Struct("<QQq7If")
+FRAME = struct.Struct("<QQq")
+_RESULT = struct.Struct("<7If")
+HEADER_BYTES = FRAME.size + _RESULT.size
 _BOX = struct.Struct("<5fi")
 _POINT = struct.Struct("<3f")
 _CLASS = struct.Struct("<i2f")
@@ -49,19 +51,22 @@ def read_frames(content: bytes, output_bytes: int = 0) -> list[tuple[TakenFrame,
     frames: list[tuple[TakenFrame, int]] = []
     offset = 0
     while offset < len(content):
-        number, latency_ns, id, kind, *counts, score = HEADER.unpack_from(content, offset)
-        offset += HEADER.size
-        found = NOTHING
-        if kind:
-            found, offset = _read_found(content, offset, counts, score)
+        number, latency_ns, id = FRAME.unpack_from(content, offset)
+        found, offset = read_found(content, offset + FRAME.size)
         frames.append(((number, latency_ns, id, found), offset))
         offset += output_bytes
     return frames
 
 
-def _read_found(
-    content: bytes, offset: int, counts: Sequence[int], text_score: float
-) -> tuple[Found, int]:
+def read_found(content: bytes, offset: int) -> tuple[Found, int]:
+    """Read results, whose bytes begin at ``offset``; also return the offset of what follows.
+
+    ``cpp_runtime/ffi/result_bytes.h`` writes them.
+    """
+    kind, *counts, text_score = _RESULT.unpack_from(content, offset)
+    offset += _RESULT.size
+    if not kind:
+        return NOTHING, offset
     boxes, points, classes, rows, columns, text_bytes = counts
     ends = [offset]
     for part_bytes in (

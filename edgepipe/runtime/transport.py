@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.runtime.frames import HEADER, NOTHING, TakenFrame, read_frames
+from edgepipe.runtime.frames import FRAME, HEADER_BYTES, NOTHING, TakenFrame, read_frames
 from edgepipe.runtime.handle import Functions
 from edgepipe.runtime.library import StatusError, as_tensor
 from edgepipe.runtime.named import Named
@@ -110,9 +110,8 @@ class Transport:
             content = take(first, most if most < room else room, owned_only, row, *block.tensors)
         except StatusError as cause:
             self.functions.fail(cause)
-        if len(content) == HEADER.size:  # usually one frame without results
-            number, latency_ns, id, *_ = HEADER.unpack(content)
-            found = (number, latency_ns, id, NOTHING)
+        if len(content) == HEADER_BYTES:  # usually one frame without results
+            found = (*FRAME.unpack_from(content), NOTHING)
             return ((found, [array[row] for array in block.arrays]),)
         return [
             (found, [array[found[0] - block.first] for array in block.arrays])

@@ -15,9 +15,16 @@ CLASSES = np.arange(16, dtype=np.uint8).reshape(4, 4)
 
 
 def fitter(fit: str, **settings: object) -> PictureFitter:
-    return PictureFitter(
-        Preprocess(width=16, height=16, order="GRAY", mean=(0.0,), std=(1.0,), fit=fit, **settings)
+    preprocess = Preprocess(
+        width=16,
+        height=16,
+        order="GRAY",
+        mean=(0.0,),
+        std=(1.0,),
+        fit=fit,
+        **settings,  # type: ignore[arg-type]
     )
+    return PictureFitter(preprocess)
 
 
 def result(point: Point) -> FrameResult:

@@ -99,6 +99,8 @@ struct Postprocess {
   int point_values = 2;     // 3: each has a score, too
   double score_threshold = 0;
   double iou_threshold = 0;
+  std::size_t most_candidates = 1000;  // only the best ones enter suppression; not in manifests
+  std::size_t most_boxes = 100;        // of a frame; the same
 };
 
 /// A golden tensor and the file of the bundle that contains it.

@@ -64,8 +64,8 @@ enum class ResultKind { kNone, kDetections, kClasses, kPoints, kClassMap, kText 
 struct FrameResult {
   ResultKind kind = ResultKind::kNone;
   std::span<const Detection> detections = {};
-  std::span<const Point> points =
-      {};  // as many for each detection, in their order; or one per label
+  // As many for each detection, in their order; of keypoints one for each label.
+  std::span<const Point> points = {};
   std::span<const ClassScore> classes = {};
   ClassMap map = {};
   std::string_view text = {};

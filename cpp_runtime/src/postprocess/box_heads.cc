@@ -77,7 +77,9 @@ class Builder {
     options_.points = static_cast<std::size_t>(wanted_.points);
     options_.point_values = static_cast<std::size_t>(wanted_.point_values);
     options_.score_threshold = static_cast<float>(wanted_.score_threshold);
-    options_.selection.iou_threshold = static_cast<float>(wanted_.iou_threshold);
+    options_.selection = {.iou_threshold = static_cast<float>(wanted_.iou_threshold),
+                          .most_candidates = wanted_.most_candidates,
+                          .most_detections = wanted_.most_boxes};
     Status status = kind_.rule == BoxRule::kCentreSize || kind_.rule == BoxRule::kCorners
                         ? add_decoded()
                         : add_grids();

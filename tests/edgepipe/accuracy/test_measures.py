@@ -12,7 +12,7 @@ import pytest
 from provoked_hints import hint_of
 
 from edgepipe.accuracy import measures
-from edgepipe.accuracy.boxes import boxes_of, require_detector
+from edgepipe.accuracy.boxes import BoxReader
 from edgepipe.accuracy.data import Sample, TrueBoxes
 from edgepipe.accuracy.measures import AveragePrecision, MeanIou, OwnMeasure, TopK
 from edgepipe.description import Postprocess
@@ -113,12 +113,12 @@ def test_boxes_come_back_to_the_pixels_of_the_picture() -> None:
     # the centre (2, 2) of the frame, which is (6, 4) of a picture of 12x8 pixels.
     post = Postprocess(kind="nanodet", strides=(4,), bins=2, scores=("s",), distances=("d",))
     preprocess = Preprocess(width=4, height=4, order="BGR", mean=(0, 0, 0), std=(1, 1, 1))
-    manifest = SimpleNamespace(postprocess=post, preprocess=preprocess)
+    manifest = SimpleNamespace(name="net", postprocess=post, preprocess=preprocess)
     outputs = {
         "s": np.array([[[0.02]]], np.float32),  # below the score that a user would show
         "d": np.tile(np.array([50, -50], np.float32), 4).reshape(1, 1, 8),
     }
-    boxes = boxes_of(manifest, picture(height=8, width=12), outputs)  # type: ignore[arg-type]
+    boxes = BoxReader(manifest)(picture(height=8, width=12), outputs)  # type: ignore[arg-type]
     np.testing.assert_allclose(boxes.corners, [[6, 4, 6, 4]], atol=1e-9)
     assert boxes.scores == pytest.approx([0.02])
 
@@ -241,7 +241,7 @@ ERRORS: list[tuple[Callable[[], object], str, str]] = [
         "name a function that takes a picture's name and a dict of outputs",
     ),
     (
-        lambda: require_detector(
+        lambda: BoxReader(
             SimpleNamespace(name="net", postprocess=Postprocess(kind="classify"))  # type: ignore[arg-type]
         ),
         "net: its outputs are described as 'classify', expected a detector's",
