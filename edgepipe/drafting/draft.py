@@ -26,7 +26,10 @@ _OTHER_SIDES = (320, 640, 416, 256, 512, 384, 192, 160, 128, 96, 64)
 _TEXT_LINE_WIDTH = 320
 _NOT_DECODED = "edgepipe does not decode these, so the outputs stay tensors"
 _NEEDS_ANCHORS = "to decode them, add the anchors that the network was trained with"
-_UNDECODED = dict.fromkeys(("RetinaFace", "SSD", "YOLOv3"), _NEEDS_ANCHORS)
+_UNDECODED = dict.fromkeys(("RetinaFace", "SSD", "YOLOv3"), _NEEDS_ANCHORS) | {
+    "text line": 'to read them, set kind = "ctc", outputs, and labels with one character per line',
+    "text map": 'set kind = "db" if it shows where text is, or "segmentation" for a mask',
+}
 _FOR_CLASSIFIERS = "the input has any size; this one is usual for classification"
 _IN_METADATA = "imgsz in the file's metadata"
 _ASKED_FOR = "as asked for; the input has any size"
@@ -230,7 +233,7 @@ def _postprocess(head: Head, metadata: Metadata, labels_name: str) -> tuple[Sett
         reason = f"{head.text}; {_UNDECODED.get(head.family, _NOT_DECODED)}"
     else:
         reason = "the outputs stay tensors"
-    settings = [Setting(key="kind", value=head.kind, reason=reason)]
+    settings = [Setting(key="kind", value=head.kind, reason=reason, is_guess=head.is_guess)]
     if metadata.labels:
         settings.append(
             Setting(

@@ -24,13 +24,14 @@ _MASKS = 32
 class Head:
     """What the outputs are: a family of networks, and how a description would name it.
 
-    ``kind`` is the post-processing's, "none" where edgepipe has none for the family. ``settings``
-    are the other keys of the description's table.
+    ``kind`` is the post-processing's, "none" where edgepipe has none for the family; ``is_guess``
+    marks it. ``settings`` are the other keys of the description's table.
     """
 
     family: str
     text: str
     kind: str = "none"
+    is_guess: bool = False
     classes: int = 0
     settings: tuple[Setting, ...] = field(default=())
 
@@ -378,8 +379,15 @@ def _maps(seen: _Seen) -> Head | None:
         return Head(family="picture", text=f"{output}: a picture")
     part = seen.height // height if height else 0
     if channels > 1 and part in (1, 2, 4, 8) and part == seen.width // max(width, 1):
-        text = f"{output}: a map of {channels} classes (segmentation)"
-        return Head(family="segmentation", text=text, classes=channels)
+        return Head(
+            family="segmentation",
+            text=f"{output}: a map of {channels} classes (segmentation); "
+            'kind = "keypoints" if they are heat maps of points',
+            kind="segmentation",
+            is_guess=True,
+            classes=channels,
+            settings=(Setting(key="outputs", value=(output.name,), reason="the output"),),
+        )
     return None
 
 

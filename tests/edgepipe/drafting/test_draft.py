@@ -166,6 +166,41 @@ def test_imagenet_classifiers_are_cropped_and_normalised(tmp_path: Path) -> None
     assert preprocess.mean == (0.485, 0.456, 0.406)
 
 
+def map_network(channels: int, last: str) -> onnx.ModelProto:
+    """Return a network that ends in a map of ``channels`` at the size of its input."""
+    b = Builder(3)
+    x = b.conv("image", "conv", (channels, 3, 1, 1))
+    b.node(last, [x], "out")
+    return b.model([1, 3, 32, 32], {"out": 4})
+
+
+def test_a_map_of_classes_is_a_guess(tmp_path: Path) -> None:
+    made = drafted(tmp_path, map_network(5, "Relu"))
+    assert (made.description.postprocess.kind, made.description.postprocess.outputs) == (
+        "segmentation",
+        ("out",),
+    )
+    (kind,) = (s for s in made.postprocess if s.key == "kind")
+    assert kind.is_guess
+    assert 'kind = "keypoints" if they are heat maps of points' in kind.comment
+
+
+def test_a_single_map_may_be_text_or_a_mask(tmp_path: Path) -> None:
+    made = drafted(tmp_path, map_network(1, "Sigmoid"))
+    assert made.description.postprocess.kind == "none"
+    remedy = 'set kind = "db" if it shows where text is, or "segmentation" for a mask'
+    assert reasons(made)["kind"].endswith(remedy)
+
+
+def test_a_reader_of_text_needs_its_characters(tmp_path: Path) -> None:
+    b = Builder(3)
+    shape = b.constant("shape", np.array([1, 16, 128], np.int64))
+    b.node("Reshape", [b.conv("image", "conv", (2, 3, 1, 1)), shape], "out")
+    made = drafted(tmp_path, b.model([1, 3, 16, 64], {"out": 3}))
+    remedy = 'to read them, set kind = "ctc", outputs, and labels with one character per line'
+    assert reasons(made)["kind"].endswith(remedy)
+
+
 def test_a_dynamic_size_is_a_guess_that_the_network_runs_with(tmp_path: Path) -> None:
     made = drafted(tmp_path, small([1, 3, "height", "width"]))
     preprocess = made.description.preprocess

@@ -70,6 +70,7 @@ def test_a_family_is_recognised(
         ([(800, 1), (200, 1), (800, 4), (200, 4), (800, 10), (200, 10)], (160, 160), "distances"),
         ([(1, 116, 8400), (1, 32, 160, 160)], (640, 640), "none"),
         ([(1, 3000, 21), (1, 3000, 4)], (300, 300), "none"),
+        ([(1, 19, 128, 128)], (512, 512), "segmentation"),
     ],
 )
 def test_a_head_is_described_as_its_decoder_expects(
