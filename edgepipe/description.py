@@ -6,11 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-
 from edgepipe import schema
 from edgepipe.errors import FrontendError, advise
-from edgepipe.frontend.makers import maker
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.names import suggest
 
@@ -33,7 +30,6 @@ FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
 LANDMARK_KINDS = ("distances", "ssd")
 _LIMITS = {"per_cell": (1, 64), "points": (0, 512), "point_values": (2, 3)}  # as in the C++ runtime
 _MOST_UNCLIP = 10
-_PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
 
@@ -228,17 +224,15 @@ def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], whe
             )
 
 
-def settled(description: NetworkDescription, model: onnx.ModelProto) -> NetworkDescription:
-    """Return the description with the activation of a network that computes probabilities.
+def settled(description: NetworkDescription, *, gives_probabilities: bool) -> NetworkDescription:
+    """Return the description with the activation of a network that ``gives_probabilities``.
 
-    A network that ends in Softmax or Sigmoid leaves nothing to do; otherwise, and if the
-    description names an activation, it is unchanged.
+    A classifier or a reader of text that ends in Softmax or Sigmoid leaves nothing to do;
+    otherwise, and if the description names an activation, it is unchanged.
     """
     postprocess = description.postprocess
-    if postprocess.kind not in ("classify", "ctc") or postprocess.activation != "default":
-        return description
-    output = next(iter(postprocess.outputs), model.graph.output[0].name)
-    if maker(model, output) not in _PROBABILITIES:
+    can_end_so = postprocess.kind in ("classify", "ctc") and postprocess.activation == "default"
+    if not (can_end_so and gives_probabilities):
         return description
     ended = dataclasses.replace(postprocess, activation="none")
     return dataclasses.replace(description, postprocess=ended)

@@ -23,6 +23,7 @@ from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.makers import gives_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
@@ -143,7 +144,9 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     """
     model = read_model(options.model)
     where = options.description or description.beside(options.model)
-    described = description.settled(_described(where, options.model), model)
+    described = description.settled(
+        _described(where, options.model), gives_probabilities=gives_probabilities(model)
+    )
     preprocess = described.preprocess
     network = import_network(
         options.model, model, (preprocess.channels, preprocess.height, preprocess.width)

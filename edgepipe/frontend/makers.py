@@ -7,6 +7,12 @@ import onnx
 _MOVES = frozenset(
     ["Cast", "Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"]
 )
+_PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
+
+
+def gives_probabilities(model: onnx.ModelProto) -> bool:
+    """Return whether the first output of ``model`` is computed by Softmax or a sigmoid."""
+    return maker(model, model.graph.output[0].name) in _PROBABILITIES
 
 
 def maker(model: onnx.ModelProto, value: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from edgepipe import description
 from edgepipe.description import NetworkDescription, Postprocess
 from edgepipe.errors import FrontendError
+from edgepipe.frontend.makers import gives_probabilities
 from edgepipe.frontend.preprocess import Preprocess
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -39,15 +40,20 @@ def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: st
     ]
     ends = [onnx.helper.make_tensor_value_info(n, 1, [1, 5]) for n in ("x", "y")]
     model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:]))
+    ends_so = gives_probabilities(model)
+    for kind, settings in (("classify", {}), ("ctc", {"outputs": ("y",), "labels": "x.txt"})):
+        described = described_as(kind=kind, **settings)
+        found = description.settled(described, gives_probabilities=ends_so)
+        assert found.postprocess.activation == activation
+        chosen = described_as(kind=kind, activation="softmax", **settings)
+        assert description.settled(chosen, gives_probabilities=ends_so) == chosen
+    boxes = described_as(kind="boxes", outputs=("y",))
+    assert description.settled(boxes, gives_probabilities=ends_so) == boxes
+
+
+def described_as(**postprocess: Any) -> NetworkDescription:
     preprocess = Preprocess(width=1, height=1, order="GRAY", mean=(0.0,), std=(1.0,))
-    described = NetworkDescription(
-        preprocess=preprocess, postprocess=Postprocess(kind="classify", top=3)
-    )
-    assert description.settled(described, model).postprocess.activation == activation
-    chosen = NetworkDescription(
-        preprocess=preprocess, postprocess=Postprocess(kind="classify", activation="softmax")
-    )
-    assert description.settled(chosen, model) == chosen
+    return NetworkDescription(preprocess=preprocess, postprocess=Postprocess(**postprocess))
 
 
 @pytest.mark.parametrize(
