@@ -36,6 +36,8 @@ std = [1.0, 1.0, 1.0]
 FITS = {
     "stretch": {"order": "BGR", "fit": 'fit = "stretch"'},
     "center_crop": {"order": "RGB", "fit": 'fit = "center_crop"\nresize_short_side = 19'},
+    "letterbox": {"order": "BGR", "fit": 'fit = "letterbox"'},
+    "top left": {"order": "RGB", "fit": 'fit = "letterbox"\nalign = "top_left"\npadding = 3'},
 }
 # Height and width of the pictures: both sides shrink, both grow, one of each, one is kept.
 SIZES = ((48, 64), (31, 57), (7, 9), (40, 5), (16, 33))
@@ -115,12 +117,18 @@ def test_python_runs_the_network_on_calibrations_bytes(bundle, pictures, scores)
 
 @pytest.mark.parametrize("machine", [None, pytest.param("aarch64", marks=pytest.mark.cross)])
 def test_the_runtime_alone_runs_the_network_on_calibrations_bytes(
-    machine, bundle, preprocess, frames, scores, tmp_path
+    machine, bundle, pictures, scores, tmp_path
 ):
     program = emulated("edgepipe-run", machine) if machine else (built("edgepipe-run"),)
+    assert scores_of(program, bundle, pictures, tmp_path) == scores
+
+
+def test_pictures_of_the_networks_size_may_follow_each_other_in_a_file(
+    bundle, preprocess, frames, scores, tmp_path
+):
     together = tmp_path / "fitted.ppm"
     with together.open("wb") as file:
         for frame in frames:
             rgb = frame[0] if preprocess.order == "RGB" else frame[0, :, :, ::-1]
             file.write(b"P6\n16 16\n255\n" + rgb.tobytes())
-    assert scores_of(program, bundle, together, tmp_path) == scores
+    assert scores_of((built("edgepipe-run"),), bundle, together, tmp_path) == scores
