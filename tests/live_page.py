@@ -20,15 +20,17 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# Draws a box on a black picture with the page's own function; returns the colours of the box's left
-# side, of its centre, and of a point outside.
+# Draws results on a black picture with the page's own function; returns the colours of a box's left
+# side, of its centre, of a place outside, of the box's landmark and of a keypoint.
 DRAW = """
 const done = arguments[arguments.length - 1];
 createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400)).then((black) => {
   draw(black, {frame: 5, detections: [
-    {box: [100, 100, 300, 200], label: "cat", label_index: 2, score: 0.5}]});
+    {box: [100, 100, 300, 200], label: "cat", label_index: 2, score: 0.5, points: [[500, 300, 1]]}],
+    points: [{label: "nose", label_index: 1, score: 0.9, point: [600, 300]}],
+    areas: [{label: "road", label_index: 0, share: 0.25}], text: "edge"});
   const context = document.getElementById("picture").getContext("2d");
-  done([[100, 150], [200, 150], [50, 150]].map(
+  done([[100, 150], [200, 150], [50, 150], [500, 300], [600, 300]].map(
     ([x, y]) => [...context.getImageData(x, y, 1, 1).data].slice(0, 3)));
 });
 """

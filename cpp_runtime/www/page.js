@@ -61,6 +61,14 @@ function draw(picture, result) {
     context.fillStyle = "#10141a";
     context.fillText(text, text_left + 4 * unit, text_top + text_height / 2);
   }
+  const dot = ([x, y], index) => {
+    context.fillStyle = colour(index);
+    context.beginPath();
+    context.arc(x * scale, y * scale, 3 * unit, 0, 2 * Math.PI);
+    context.fill();
+  };
+  for (const { points } of found) (points ?? []).forEach(dot);
+  for (const { point, label_index } of result.points ?? []) dot(point, label_index);
   canvas.dataset.frame = result.frame;
   canvas.dataset.boxes = found.length;
   list(result);
@@ -76,6 +84,10 @@ function list(result) {
   for (const { label, label_index, probability } of result.classes ?? []) {
     entries.push({ label_index, text: `${label} ${(probability * 100).toFixed(1)}%` });
   }
+  for (const { label, label_index, share } of result.areas ?? []) {
+    entries.push({ label_index, text: `${label} ${(share * 100).toFixed(1)}%` });
+  }
+  if (result.text) entries.push({ label_index: 0, text: result.text });
   element("found").replaceChildren(...entries.map(({ label_index, text }) => {
     const item = document.createElement("li");
     item.textContent = text;

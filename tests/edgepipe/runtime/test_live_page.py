@@ -41,12 +41,12 @@ def test_frames_statistics_and_results_are_live(browser, tmp_path):
         process.kill()
         wait_until(browser, lambda: text("connection") == "no connection")
 
-    side, middle, outside = browser.execute_async_script(DRAW)
-    assert max(side) > 150
+    side, middle, outside, landmark, keypoint = browser.execute_async_script(DRAW)
+    assert min(map(max, (side, landmark, keypoint))) > 150
     assert middle == outside == [0, 0, 0]
     boxes = browser.execute_script("return document.getElementById('picture').dataset.boxes")
     assert boxes == "1"
-    assert text("found").startswith("cat")
+    assert text("found") == "cat \N{MULTIPLICATION SIGN} 1road 25.0%edge"
 
 
 def test_faults_of_the_accelerator_and_the_recovery_are_shown(browser, tmp_path):
