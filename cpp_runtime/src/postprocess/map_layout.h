@@ -25,8 +25,8 @@ struct MapLayout {
 };
 
 /// The layout of [1, values, rows, columns] or [1, rows, columns, values] for an input of `width` x
-/// `height` pixels, whose proportion the cells have; the first, if both would do. None for another
-/// shape.
+/// `height` pixels, whose proportion the cells have to within a cell; the first, if both would do.
+/// None for another shape.
 std::optional<MapLayout> map_layout(std::span<const std::int64_t> shape, int width, int height);
 
 }  // namespace edgepipe

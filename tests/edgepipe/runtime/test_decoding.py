@@ -52,6 +52,15 @@ def test_a_map_and_a_text() -> None:
     assert (text.text, text.text_score) == ("ba", 1.0)
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 5, 6), (1, 5, 6, 3)])
+def test_a_map_that_was_rounded_up_has_the_proportion_of_the_input(shape: tuple[int, ...]) -> None:
+    scores = np.zeros(shape, np.float32)  # 4.8 rows would be exact for 100x80 pixels
+    found = decoder(Postprocess(kind="segmentation", outputs=("out",)), *shape)
+    class_map = found.decode({"out": scores}).class_map
+    assert class_map is not None
+    assert class_map.shape == (5, 6)
+
+
 def test_outputs_of_another_size_are_refused() -> None:
     with pytest.raises(RuntimeFailure, match="decode: 'out' has 80 bytes, expected 100"):
         decoder(BOXES, 1, 5, 5).decode({"out": np.zeros((1, 4, 5))})
