@@ -46,7 +46,7 @@ FACTS = plan.BoardFacts(
     unit="",
 )
 BIT = header.MAGIC + b"a\0\2x\0" + b"b\0\2x\0" + b"c\0\2x\0" + b"d\0\2x\0" + b"e"
-KEYS = "width, height, order, mean, std, scale, fit, resize_short_side"
+KEYS = "width, height, order, mean, std, scale, fit, resize_short_side, padding, align"
 ARCHIVE = "write it with numpy.savez(path, frames); frames is uint8[n, height, width, channels]"
 
 
@@ -205,7 +205,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "unknown postprocess": (
         lambda f: Postprocess(kind="guess"),
-        "known kinds: classify, nanodet, none",
+        "known kinds: anchors, boxes, centernet, classify, ctc, db, distances, keypoints, nanodet, "
+        "none, segmentation, ssd, yolox",
     ),
     "missing labels": (
         lambda f: description.labels_of(
