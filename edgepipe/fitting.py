@@ -48,12 +48,12 @@ class PictureFitter:
             shown = replace(shown, classes=shown.classes[rows, columns])
         return replace(
             result,
-            detections=self.boxes(result.detections, size),
+            detections=self._boxes(result.detections, size),
             points=tuple(self._mapped(point, size) for point in result.points),
             class_map=shown,
         )
 
-    def boxes(
+    def _boxes(
         self, detections: Sequence[Detection], size: tuple[int, int]
     ) -> tuple[Detection, ...]:
         """Return detections in pixels of a picture of ``size`` (height, width), and inside it."""

@@ -47,7 +47,7 @@ from edgepipe.runtime.ports import (
     dense_port,
     split_arrays,
 )
-from edgepipe.runtime.results import Detection, FrameResult
+from edgepipe.runtime.results import ClassMap, FrameResult
 from edgepipe.runtime.statistics import Statistics, statistics_from_json
 from edgepipe.runtime.transport import Transport
 
@@ -87,10 +87,14 @@ class Fitter(Protocol):
         dtype and shape.
         """
 
-    def boxes(
-        self, detections: Sequence[Detection], size: tuple[int, int]
-    ) -> tuple[Detection, ...]:
-        """Return detections in pixels of a picture of ``size`` (height, width)."""
+    def in_picture(self, result: FrameResult, size: tuple[int, int]) -> FrameResult:
+        """Return a result with boxes and points in pixels of a picture of ``size``.
+
+        ``size`` is (height, width).
+        """
+
+    def picture_map(self, class_map: ClassMap, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Return uint8[height, width]: the class of every pixel of a picture of ``size``."""
 
 
 class Runner(Protocol):
