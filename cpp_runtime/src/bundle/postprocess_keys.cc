@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,7 +116,7 @@ void read_anchors(JsonReader& item, Postprocess& wanted) {
   for (const nlohmann::json& level : levels) {
     std::vector<double> sizes = numbers(item, "anchors", level);
     const bool positive_sizes = std::ranges::all_of(sizes, [](double size) { return size > 0; });
-    if (sizes.empty() || sizes.size() % 2 != 0 || sizes.size() > 2 * kMostPerCell ||
+    if (sizes.empty() || sizes.size() % 2 != 0 || std::ssize(sizes) / 2 > kMostPerCell ||
         !positive_sizes) {
       item.fail("anchors", "expected a width and a height, in pixels, of 1 to " +
                                std::to_string(kMostPerCell) + " boxes");

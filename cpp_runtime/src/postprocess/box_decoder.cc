@@ -193,14 +193,16 @@ Detection BoxDecoder::box(const Candidate& candidate, Tensors tensors) const {
   const Level& level = options_.levels[candidate.level];
   const Values values(tensors[level.box.tensor], level.box, candidate);
   const auto column = static_cast<double>(candidate.cell % level.columns);
-  const auto row = static_cast<double>(candidate.cell / level.columns);
+  const std::size_t rows_above = candidate.cell / level.columns;
+  const auto row = static_cast<double>(rows_above);
   const double step_x = level.step_x;
   const double step_y = level.step_y;
   const double x = (column + options_.cell_offset) * step_x;
   const double y = (row + options_.cell_offset) * step_y;
   const bool anchored = !level.anchors.empty();
-  const double width = anchored ? level.anchors[2 * candidate.anchor] : 0;
-  const double height = anchored ? level.anchors[2 * candidate.anchor + 1] : 0;
+  const std::size_t first_size = std::size_t{2} * candidate.anchor;
+  const double width = anchored ? level.anchors[first_size] : 0;
+  const double height = anchored ? level.anchors[first_size + 1] : 0;
   const auto fraction = [&](double value) {
     return options_.activation == Activation::kSigmoid ? sigmoid(value) : value;
   };
@@ -272,16 +274,17 @@ Point BoxDecoder::point(const Candidate& candidate, std::size_t number, Tensors 
   double y = values[first + 1];
   const double centre_x =
       (static_cast<double>(candidate.cell % level.columns) + options_.cell_offset) * level.step_x;
-  const double centre_y =
-      (static_cast<double>(candidate.cell / level.columns) + options_.cell_offset) * level.step_y;
+  const std::size_t rows_above = candidate.cell / level.columns;
+  const double centre_y = (static_cast<double>(rows_above) + options_.cell_offset) * level.step_y;
+  const std::size_t first_size = std::size_t{2} * candidate.anchor;
   switch (options_.rule) {
     case BoxRule::kDistances:
       x = centre_x + x * level.step_x;
       y = centre_y + y * level.step_y;
       break;
     case BoxRule::kPriors:
-      x = centre_x + x * options_.variances[0] * level.anchors[2 * candidate.anchor];
-      y = centre_y + y * options_.variances[0] * level.anchors[2 * candidate.anchor + 1];
+      x = centre_x + x * options_.variances[0] * level.anchors[first_size];
+      y = centre_y + y * options_.variances[0] * level.anchors[first_size + 1];
       break;
     default:
       if (options_.normalized) {

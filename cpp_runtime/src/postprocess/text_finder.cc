@@ -139,7 +139,8 @@ class TextFinder final : public Decoder {
         least = x + y;
       }
     }
-    std::ranges::rotate(found, found.begin() + static_cast<std::ptrdiff_t>(first));
+    // libstdc++'s std::ranges::rotate needs a compiler newer than clang 14.
+    std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
     return found;
   }
 
