@@ -1,9 +1,9 @@
 """The values of every layer of a network, in float and in integers.
 
 Integers are computed by integer Relax on stock TVM, which defines every bit of a bundle. An int8
-value times its tensor's step is a real value. In the mode *so far*, a layer reads what the integer
-layers before it computed. In the mode *alone*, it reads the float network's values, rounded to the
-steps of its inputs, so its error is its own.
+value less its tensor's zero point, times the tensor's step, is a real value. In the mode *so far*,
+a layer reads what the integer layers before it computed. In the mode *alone*, it reads the float
+network's values, rounded to the steps of its inputs, so its error is its own.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ class Layer:
     """An operator of the integer network whose output has a value in the float network, too.
 
     ``value`` is the ONNX value; it is empty for the picture that the network reads. ``step`` is
-    the real value of one step for each channel of an int8 output, and None for a float one.
+    the real value of one step for each channel of an int8 output, and None for a float one;
+    ``zero`` is the int8 value that stands for 0.
     """
 
     operator: Operator = field(repr=False)
     value: str
     step: Float | None = field(repr=False)
+    zero: int = 0
 
     @property
     def name(self) -> str:
@@ -51,7 +53,7 @@ class Layer:
 
         ``found`` has the dtype and shape of the operator's output.
         """
-        return found.astype(np.float64) * self._steps(found.ndim)
+        return (found.astype(np.float64) - self.zero) * self._steps(found.ndim)
 
     def given(self, value: NDArray[np.float32], shape: tuple[int, ...]) -> Array:
         """Return the float network's ``value`` as the tensor of ``shape`` that an operator reads.
@@ -62,8 +64,9 @@ class Layer:
         value = value.reshape(shape)
         if self.step is None:
             return value
-        steps = np.rint(value / self._steps(len(shape)))
-        return np.clip(steps, -128, 127).astype(np.int8)
+        steps: Float = np.rint(value / self._steps(len(shape))) + self.zero
+        clipped: Array = np.clip(steps, -128, 127).astype(np.int8)
+        return clipped
 
     def _steps(self, rank: int) -> Float:
         step = np.ones(1) if self.step is None else self.step
@@ -135,7 +138,8 @@ def _layer(operator: Operator, dtype: str, pair: NetworkPair) -> Layer | None:
     for form in _FORMS:
         value = values.get(operator.output.removesuffix(form))
         if value is not None:
-            return Layer(operator=operator, value=value, step=step)
+            zero = pair.quantized.zeros.get(operator.output, 0)
+            return Layer(operator=operator, value=value, step=step, zero=zero)
     return None
 
 

@@ -68,7 +68,8 @@ def integer_conv(
     """Return a convolution or transposed convolution in integers.
 
     The output scale grows where weights would otherwise exceed int8, and is adjusted slightly where
-    that makes the first residual's factor exact, unless it is fixed.
+    that makes the first residual's factor exact, unless it is fixed. Zero points of weighted inputs
+    become part of the bias.
     """
     scale = target.step
     own = input_rows(node, inputs.source.scale)
@@ -83,12 +84,13 @@ def integer_conv(
     factors = [factor for _, factor in node.residuals]
     largest = np.abs(real).sum(axis=1) * 128 + np.abs(node.bias)
     largest = largest + _largest_terms(inputs.residuals, factors)
+    largest = largest + abs(target.zero) * gain * scale
     longest = longest_shift(largest / (gain * scale))
     rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     if node.residuals and not target.is_fixed:
         factor = node.residuals[0][1]
         scale = snap(scale, inputs.residuals[0].scale * factor / gain, shift)
-        scale = np.minimum(scale, node.activation.high / 127)
+        scale = np.minimum(scale, node.activation.high / target.most_steps)
         rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     unit = gain * scale * 2.0**-shift
     terms = _terms(inputs.residuals, factors, unit)
@@ -97,9 +99,11 @@ def integer_conv(
     if options.bias_correction:
         errors = np.split(real / unit[:, None] - rows, borders, axis=1)
         bias = bias + _expected_error(node, inputs, errors, mean)
-    weight_sums = np.abs(rows).sum(axis=1)
-    epilogue = _epilogue(node, scale, shift, bias, weight_sums, terms, options)
     own_rows, *projected_rows = np.split(rows, borders, axis=1)
+    weighted = zip((inputs.source, *inputs.projections), (own_rows, *projected_rows), strict=True)
+    bias = bias - sum(form.zero * part.sum(axis=1) for form, part in weighted)
+    weight_sums = np.abs(rows).sum(axis=1)
+    epilogue = _epilogue(node, scale, shift, bias, weight_sums, terms, target.zero, options)
     weight = as_weight(node, own_rows)
     projections = tuple(
         Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
@@ -139,14 +143,14 @@ def integer_sum(
     smallest = np.where(np.isfinite(smallest), smallest, 1.0)
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
     largest = (np.abs(node.bias) + _largest_terms(inputs, factors)) / (gain * scale)
-    shift = np.minimum(shift, longest_shift(largest))
+    shift = np.minimum(shift, longest_shift(largest + abs(target.zero)))
     if not target.is_fixed:
         scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
-        scale = np.minimum(scale, node.activation.high / 127)
+        scale = np.minimum(scale, node.activation.high / target.most_steps)
     unit = gain * scale * 2.0**-shift
     terms = _terms(inputs, factors, unit)
     nothing = np.zeros(output.channels, np.int64)
-    epilogue = _epilogue(node, scale, shift, node.bias / unit, nothing, terms, options)
+    epilogue = _epilogue(node, scale, shift, node.bias / unit, nothing, terms, target.zero, options)
     return Sum(name=output.name, output=output, terms=terms, epilogue=epilogue), scale
 
 
@@ -172,15 +176,15 @@ def integer_product(
     shift = np.clip(np.floor(np.log2(127 / ratio)), 0, MAX_PRODUCT_SHIFT).astype(np.int32)
     factors = [factor for _, factor in node.residuals]
     largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
-    shift = np.minimum(shift, longest_shift(largest / (gain * scale)))
+    shift = np.minimum(shift, longest_shift(largest / (gain * scale) + abs(target.zero)))
     if not target.is_fixed:
         scale = snap(scale, step / gain, shift)
-        scale = np.minimum(scale, node.activation.high / 127)
+        scale = np.minimum(scale, node.activation.high / target.most_steps)
     unit = gain * scale * 2.0**-shift
     factor = quantise_factors(step / unit)
     terms = _terms(residuals, factors, unit)
     reach = 128 * np.abs(factor.astype(np.int64))
-    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, options)
+    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, target.zero, options)
     layer = Product(
         name=output.name,
         first=first.spec,
@@ -263,18 +267,22 @@ def _epilogue(
     bias: Float,
     weight_sums: NDArray[np.int64],
     terms: tuple[Term, ...],
+    zero: int,
     options: QuantizeOptions,
 ) -> Epilogue:
-    """Return the constants that turn the accumulator into int8, including the activation."""
+    """Return the constants that turn the accumulator into int8, including the activation.
+
+    ``zero`` is the zero point of the result.
+    """
     branch = None
     constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
     if node.activation.slope != 1.0:
         branch, constant = leaky(node.activation.slope, shift, most=options.leaky_steps)
-    rounded = np.rint(bias).astype(np.int64) + constant
+    rounded = np.rint(bias).astype(np.int64) + constant + (zero << shift.astype(np.int64))
     require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
     # Where scales differ, each covers `high` at most: int8 saturates there anyway.
-    low = max(-128.0, float(np.rint(node.activation.low / scale).min()))
-    high = min(127.0, float(np.rint(node.activation.high / scale).max()))
+    low = max(-128.0, zero + float(np.rint(node.activation.low / scale).min()))
+    high = min(127.0, zero + float(np.rint(node.activation.high / scale).max()))
     return Epilogue(
         bias=rounded.astype(np.int32),
         shift=shift,

@@ -100,11 +100,15 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8Form:
-    """The int8 form of a tensor: its name, its shape, and its scale, float64[channels] or [1]."""
+    """The int8 form of a tensor: its name, its shape, and its scale, float64[channels] or [1].
+
+    The real value of ``q`` is ``(q - zero) * scale``.
+    """
 
     name: str
     shape: tuple[int, ...]
     scale: Float
+    zero: int = 0
 
     @property
     def spec(self) -> TensorSpec:
@@ -126,7 +130,8 @@ class IntegerNetwork:
     """Operators in an order in which each follows its inputs.
 
     ``input`` is the frame, uint8 of ``frame_shape``; ``outputs`` are the float network's, by name
-    and shape. ``scales`` is the real value of one step of every int8 tensor, float64[channels].
+    and shape. ``scales`` is the real value of one step of every int8 tensor, float64[channels];
+    ``zeros`` are the zero points that are not 0.
     """
 
     input: str
@@ -134,6 +139,7 @@ class IntegerNetwork:
     operations: tuple[Operation, ...] = field(repr=False)
     outputs: Mapping[str, tuple[int, ...]]
     scales: Mapping[str, Float] = field(repr=False)
+    zeros: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def problems(self) -> Iterator[str]:
         """Yield what makes the network malformed: order, names, scales and shifts."""
@@ -153,6 +159,9 @@ class IntegerNetwork:
                 yield f"{name} has a scale, but no operator makes it"
             if not np.isfinite(scale).all() or (scale <= 0).any():
                 yield f"{name} has a scale that is not a positive number"
+        for name in self.zeros:
+            if name not in self.scales:
+                yield f"{name} has a zero point, but no scale"
 
 
 def _inputs(operation: Operation) -> tuple[str, ...]:

@@ -35,10 +35,11 @@ class QuantizedNetwork:
     """A network in integer Relax.
 
     ``module`` reads ``input_name: uint8[1, h, w, c]`` and returns the float network's outputs.
-    ``scales`` gives the real value of one step of every int8 tensor, float64[channels]; ``reasons``
-    says why an operator runs on the CPU, by its float tensor. ``fidelities`` compare the layers of
-    a network that was quantised already with what it gave, and ``notices`` say that in sentences;
-    both are empty for others.
+    ``scales`` gives the real value of one step of every int8 tensor, float64[channels], and
+    ``zeros`` the int8 value that stands for 0 if that is not 0; ``reasons`` says why an operator
+    runs on the CPU, by its float tensor. ``fidelities`` compare the layers of a network that was
+    quantised already with what it gave, and ``notices`` say that in sentences; both are empty for
+    others.
     """
 
     name: str
@@ -49,6 +50,7 @@ class QuantizedNetwork:
     scales: Mapping[str, Float] = field(repr=False)
     reasons: Mapping[str, str] = field(repr=False)
     calibration_frames: int
+    zeros: Mapping[str, int] = field(default_factory=dict, repr=False)
     fidelities: tuple[LayerFidelity, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -86,6 +88,7 @@ def quantize(
         input_name=network.input_name,
         output_names=network.output_names,
         scales=integers.scales,
+        zeros=integers.zeros,
         reasons=reasons(graph),
         calibration_frames=count,
         fidelities=fidelities,

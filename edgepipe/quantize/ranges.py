@@ -27,6 +27,7 @@ from edgepipe.quantize.graph import (
 )
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.thresholds import RULES
+from edgepipe.quantize.zero_points import MOST_ASYMMETRIC, may_have_zero
 
 Float = NDArray[np.float64]
 TINY = 1e-8
@@ -109,14 +110,20 @@ def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The step that an operator's output should have, float64[channels].
+    """The step that an operator's output should have, float64[channels], and its zero point.
 
     A step that ``is_fixed`` is part of a quantised network whose shifts are exact with it. Others
     may move a little.
     """
 
     step: Float
+    zero: int = 0
     is_fixed: bool = False
+
+    @property
+    def most_steps(self) -> int:
+        """The steps from the zero point to the largest int8 value."""
+        return 127 - self.zero
 
 
 class Ranges:
@@ -140,6 +147,7 @@ class Ranges:
         self._users = graph.users()
         self._statistics = statistics
         self._options = options
+        self._may_have_zero = may_have_zero(graph, fixed)
 
     def target(self, tensor: str, high: float = np.inf) -> Target:
         """Return the step that ``tensor`` should have, if its values are at most ``high``.
@@ -149,7 +157,35 @@ class Ranges:
         if tensor in self.fixed:
             step = np.full(self._graph.channels(tensor), self.fixed[tensor])
             return Target(step=step, is_fixed=True)
-        return Target(step=np.minimum(self.covered(tensor), high) / 127)
+        covered = np.minimum(self.covered(tensor), high)
+        if tensor in self._may_have_zero:  # and one-sided: functions have a target of their own
+            return Target(step=covered / (127 + 128), zero=-128)
+        return Target(step=covered / 127)
+
+    def table_target(self, tensor: str, values: Float) -> Target:
+        """Return the step and the zero point for a function's results ``values``.
+
+        ``values`` is float64[rows, 256].
+        """
+        channels = self._graph.channels(tensor)
+        if tensor in self.fixed:
+            return Target(step=np.full(channels, self.fixed[tensor]), is_fixed=True)
+        covered = self.covered_by(tensor, values)
+        step, zero = covered / 127, 0
+        if tensor in self._may_have_zero:
+            low, high = self._extent(tensor, values, covered)
+            if (high - low) / 255 < step * MOST_ASYMMETRIC:
+                step = (high - low) / 255
+                zero = int(np.clip(np.rint(-128 - low / step), -128, 127))
+        return Target(step=np.full(channels, step), zero=zero)
+
+    def _extent(self, tensor: str, values: Float, covered: float) -> tuple[float, float]:
+        """Return what int8 covers of a function's results: from zero or below, to zero or above."""
+        low, high = float(values.min()), float(values.max())
+        found = self._statistics.get(tensor)
+        if found is not None:
+            low, high = max(low, float(found.low.min())), min(high, float(found.high.max()))
+        return max(min(low, 0.0), -covered), max(min(max(high, 0.0), covered), TINY)
 
     def covered(self, tensor: str) -> Float:
         """Return the magnitude to cover for each channel.

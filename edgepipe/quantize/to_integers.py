@@ -102,6 +102,7 @@ class ToIntegers:
             operations=tuple(lowering.operations),
             outputs={name: before.shapes[name] for name in before.outputs},
             scales=lowering.scales,
+            zeros=lowering.zeros,
         )
 
     def ensures(self, before: Graph, after: IntegerNetwork) -> Iterator[str]:
@@ -121,6 +122,7 @@ class _Lowering:
     def __init__(self, graph: Graph, choices: ToIntegers) -> None:
         self.operations: list[Operation] = []
         self.scales: dict[str, Float] = {}
+        self.zeros: dict[str, int] = {}
         self._graph = graph
         self._ranges = Ranges(
             graph,
@@ -185,15 +187,17 @@ class _Lowering:
     def _int8_name(self, tensor: str) -> str:
         return f"{tensor}.int8" if tensor in self._graph.outputs else tensor
 
-    def _made(self, tensor: str, spec: TensorSpec, scale: Float) -> None:
+    def _made(self, tensor: str, spec: TensorSpec, scale: Float, zero: int = 0) -> None:
         shape = (1, spec.channels, spec.height, spec.width)
-        self._ints[tensor] = Int8Form(name=spec.name, shape=shape, scale=scale)
+        self._ints[tensor] = Int8Form(name=spec.name, shape=shape, scale=scale, zero=zero)
         self.scales[spec.name] = scale
+        if zero:
+            self.zeros[spec.name] = zero
 
-    def _append(self, tensor: str, layer: Layer, scale: Float) -> None:
+    def _append(self, tensor: str, layer: Layer, scale: Float, zero: int = 0) -> None:
         """Append the layer that computes the int8 form of ``tensor``."""
         self.operations.append(layer)
-        self._made(tensor, layer.output, scale)
+        self._made(tensor, layer.output, scale, zero)
 
     # Operators.
 
@@ -215,27 +219,28 @@ class _Lowering:
             projections=tuple(self._int8_form(part.input) for part in node.projections),
             residuals=tuple(self._int8_form(tensor) for tensor, _ in node.residuals),
         )
+        target = self._ranges.target(node.name, node.activation.high)
         made = integer_conv(
             node,
             inputs,
             self._spec(node.name),
-            self._ranges.target(node.name, node.activation.high),
+            target,
             self._ranges.mean,
             self._options,
         )
-        self._append(node.name, *made)
+        self._append(node.name, *made, target.zero)
 
     def sum(self, node: SumNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
         target = self._ranges.target(node.name, node.activation.high)
         made = integer_sum(node, inputs, self._spec(node.name), target, self._options)
-        self._append(node.name, *made)
+        self._append(node.name, *made, target.zero)
 
     def product(self, node: ProductNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
         target = self._ranges.target(node.name, node.activation.high)
         made = integer_product(node, inputs, self._spec(node.name), target, self._options)
-        self._append(node.name, *made)
+        self._append(node.name, *made, target.zero)
 
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
@@ -312,13 +317,12 @@ class _Lowering:
             self._floats[node.name] = node.name
             return
         output = self._spec(node.name)
-        step = self._ranges.fixed.get(node.name)
-        if step is None:
-            step = self._ranges.covered_by(node.name, values) / 127
-        steps = np.clip(np.rint(values / step), -128, 127).astype(np.int8)
+        target = self._ranges.table_target(node.name, values)
+        steps = np.rint(values / target.step[:1]) + target.zero
+        steps = np.clip(steps, -128, 127).astype(np.int8)
         rows = steps[:1] if (steps == steps[0]).all() else steps
         layer = Table(name=output.name, input=source.spec, output=output, table=rows)
-        self._append(node.name, layer, np.full(output.channels, step))
+        self._append(node.name, layer, target.step, target.zero)
 
     def float(self, node: FloatNode) -> None:
         self._copy(node.name, node.binding)
