@@ -33,12 +33,14 @@ def without_short_stages(
     ``arrange`` makes segments, given the operators to run on ARM with the reasons; ``cycles`` are
     those on the VTA by operator, filled by ``arrange``. A stage moves if a frame then takes less
     time, or if the VTA is the busier device and a frame takes at most 10 % longer. Nothing moves if
-    that would lengthen the interval between frames, or if each ARM stage can have its own core.
+    that would lengthen the interval between frames, if each ARM stage can have its own core, or if
+    the cores are only known at run time. At least one stage stays on the VTA.
     """
 
     def better(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         best = arrange(on_arm)
-        if sum(part.device == "arm" for part in best) <= max(board.arm_cores, _PLAIN):
+        arm_stages = sum(part.device == "arm" for part in best)
+        if not board.cores or arm_stages <= max(board.arm_cores, _PLAIN):
             return best
         moved = dict(on_arm)
         for choose in (_shorter, _faster):
@@ -47,7 +49,8 @@ def without_short_stages(
                 continue
             after = arrange(wish)
             old, new = (estimate(each, cycles, tensor_bytes, board) for each in (best, after))
-            if len(after) < len(best) and new.interval_ms <= old.interval_ms:
+            stays = any(part.device == "vta" for part in after)
+            if stays and len(after) < len(best) and new.interval_ms <= old.interval_ms:
                 best, moved = after, wish
         return best
 

@@ -9,6 +9,7 @@ import numpy as np
 from partition_records import conv, stem, table
 
 from edgepipe import boards
+from edgepipe.boards import Board
 from edgepipe.errors import LayerError
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment, place, segment
@@ -36,6 +37,7 @@ def arranged(
     cycles: Mapping[str, int],
     overrides: Mapping[str, str] | None = None,
     network: tuple[Operator, ...] = NETWORK,
+    board: Board = BOARD,
 ) -> tuple[Segment, ...]:
     def check(operator: Operator) -> None:
         if operator.kind == "table":
@@ -44,7 +46,7 @@ def arranged(
     def arrange(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         return segment(place(network, check, overrides=overrides, on_arm=on_arm))
 
-    return without_short_stages(arrange, cycles, BYTES, BOARD)({})
+    return without_short_stages(arrange, cycles, BYTES, board)({})
 
 
 def stages(segments: tuple[Segment, ...]) -> list[tuple[str, list[str]]]:
@@ -106,6 +108,18 @@ def test_busy_cores_take_nothing_that_delays_a_frame() -> None:
         for each in NETWORK
     )
     assert len(arranged(LONG, network=network)) == 6
+
+
+def test_at_least_one_stage_stays_on_the_vta() -> None:
+    network = tuple(
+        conv(each.name, each.inputs[0], 16, 1, 1) if each.name in ("body", "last") else each
+        for each in NETWORK
+    )
+    assert "vta" in {part.device for part in arranged(dict.fromkeys(LONG, 1), network=network)}
+
+
+def test_nothing_moves_for_a_board_whose_cores_are_unknown() -> None:
+    assert len(arranged(LONG, board=boards.load("host"))) == 6
 
 
 def test_one_program_stays_whole() -> None:
