@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cam_programs as cam
@@ -34,11 +34,17 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cam.make_bundle(tmp_path_factory.mktemp("bundle"))
 
 
-def error_of(program: str, *arguments: str | Path, **environment: str) -> Iterator[str]:
-    """Run a program that fails; yield its lines of error and hint."""
+def error_of(
+    program: str,
+    *arguments: str | Path,
+    start: Callable[[], None] | None = None,
+    **environment: str,
+) -> Iterator[str]:
+    """Run a program that fails, after ``start`` in its process; yield its lines."""
     ran = subprocess.run(
         [needs.built(program), *arguments],
         env=os.environ | environment,
+        preexec_fn=start,
         capture_output=True,
         text=True,
         timeout=60,
@@ -127,15 +133,12 @@ def test_a_machine_without_room_for_threads(bundle: Path) -> None:
 
 
 def test_kernels_larger_than_a_process_may_write(bundle: Path) -> None:
-    ran = subprocess.run(
-        [needs.built("edgepipe-run"), bundle, "--golden", "--no-pin"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    *_, error, hint = error_of(
+        "edgepipe-run",
+        bundle,
+        "--golden",
+        "--no-pin",
+        start=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
     )
-    assert ran.returncode == 1
-    *_, error, hint = ran.stderr.splitlines()
     assert error.endswith("bytes, this process may write files of at most 1000")
     assert hint == "hint: raise the limit: ulimit -f, or LimitFSIZE= of a unit"
