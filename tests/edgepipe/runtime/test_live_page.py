@@ -7,6 +7,16 @@ import pipeline_bundles as bundles
 import pytest
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
 
+# Numbers as long as they get, and the tiles that are too narrow for theirs.
+FILL = """
+for (const id of ["median", "p95", "p99"]) show(id, "88888");
+show("frame", "88888888");
+"""
+OVERFLOWING = """
+return [...document.querySelectorAll("dd")].filter((tile) => tile.scrollWidth > tile.clientWidth)
+  .map((tile) => tile.textContent);
+"""
+
 
 @pytest.fixture(scope="module")
 def browser():
@@ -47,6 +57,14 @@ def test_frames_statistics_and_results_are_live(browser, tmp_path):
     boxes = browser.execute_script("return document.getElementById('picture').dataset.boxes")
     assert boxes == "1"
     assert text("found") == "cat \N{MULTIPLICATION SIGN} 1road 25.0%edge"
+
+    browser.execute_script(FILL)
+    for width in (320, 390, 1400):
+        size = {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == width
+        assert browser.execute_script(OVERFLOWING) == [], width
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_faults_of_the_accelerator_and_the_recovery_are_shown(browser, tmp_path):
