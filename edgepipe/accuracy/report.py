@@ -15,6 +15,7 @@ from edgepipe.report.table import format_table
 _ROW, _BAR, _LEFT, _WIDTH, _TOP = 22, 8, 320, 560, 64
 _COLOURS = {"so far": "#c2410c", "alone": "#0f766e"}
 _MOST_DB = 60.0
+_MOST_NAME = 40  # characters; more are left out of the middle
 
 
 def to_json(report: AccuracyReport) -> str:
@@ -77,10 +78,10 @@ def _figure_table(report: AccuracyReport) -> str:
 
 def to_svg(report: AccuracyReport) -> str:
     """Return a chart as SVG: for each layer, a bar of decibels for each mode."""
-    height = _TOP + _ROW * len(report.layers) + 30
+    width, height = _LEFT + _WIDTH + 60, _TOP + _ROW * len(report.layers) + 30
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 60}" height="{height}" '
-        'font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="12" y="22" font-size="15">{_text(report.network)}: signal-to-noise of each '
         f"layer in dB, {_pictures(report.layer_pictures)}</text>",
@@ -96,7 +97,8 @@ def to_svg(report: AccuracyReport) -> str:
     for index, layer in enumerate(report.layers):
         y = _TOP + _ROW * index
         lines.append(
-            f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{_text(layer.name)}</text>'
+            f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">'
+            f"{_text(_shortened(layer.name))}</text>"
         )
         for place, (mode, colour) in enumerate(_COLOURS.items()):
             found = layer.so_far if mode == "so far" else layer.alone
@@ -106,7 +108,17 @@ def to_svg(report: AccuracyReport) -> str:
                 f'height="{_BAR}" fill="{colour}"><title>{_text(layer.name)}, {mode}: '
                 f"{_decibels(found)}</title></rect>"
             )
+            if share in (0.0, 1.0):  # the bar's length does not tell
+                lines.append(
+                    f'<text x="{_LEFT + round(share * _WIDTH) + 4}" '
+                    f'y="{y + 1 + (place + 1) * _BAR}" font-size="9">{_decibels(found)}</text>'
+                )
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _shortened(name: str) -> str:
+    half = (_MOST_NAME - 1) // 2
+    return name if len(name) <= _MOST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def _text(name: str) -> str:
