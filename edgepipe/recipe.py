@@ -42,6 +42,8 @@ from edgepipe.tvm_adapter import IRModule, read_main, run_module
 
 Array = NDArray[np.generic]
 
+FEWEST_PICTURES = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
@@ -116,6 +118,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     described = describe(options, progress)
     begin("quantising to int8")
     frames = calibration_frames(described, options)
+    notice_few_pictures(len(frames), progress)
     quantized = quantized_network(described, frames, options, progress)
     begin("placing operators")
     segments = partition(quantized, described.network, options, progress)
@@ -165,6 +168,15 @@ def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> li
     """
     frames = frames_from(options.calibration, described.description.preprocess, options.most_pixels)
     return list(itertools.islice(frames, options.calibration_frames))
+
+
+def notice_few_pictures(count: int, progress: Progress) -> None:
+    """Say that ``count`` calibration pictures are too few to know the ranges of tensors well."""
+    if count < FEWEST_PICTURES:
+        progress.notice(
+            f"calibrated with {count} picture{'s' if count > 1 else ''}: ranges are reliable with "
+            f"{FEWEST_PICTURES} or more typical ones"
+        )
 
 
 def quantized_network(
