@@ -25,7 +25,7 @@ help:
 	@echo "make fuzz            libFuzzer and atheris on everything that parses untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
-	@echo "make bench-accuracy  int8 against float: Fashion-MNIST's test set, NanoDet's boxes"
+	@echo "make bench-accuracy  int8 against float: Fashion-MNIST, NanoDet's boxes, networks of packages beside onnxruntime's int8"
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
 	@echo "make bench-networks  well-known networks at full size: stages, loads, memory and predicted frames per second"

