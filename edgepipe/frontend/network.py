@@ -17,6 +17,7 @@ from edgepipe.errors import FAULT, FrontendError
 from edgepipe.frontend.dequantising import Dequantised, dequantise
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.given_ranges import GivenRange
+from edgepipe.frontend.onnx_graph import sort_nodes
 from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.picture_input import (
     Size,
@@ -225,6 +226,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise FrontendError(
             f"{path}: contains no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
         )
+    sort_nodes(model.graph)
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as cause:

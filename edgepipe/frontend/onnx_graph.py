@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 import onnx
@@ -35,6 +36,22 @@ def set_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
+
+
+def sort_nodes(graph: onnx.GraphProto) -> None:
+    """Put every node behind those whose outputs it reads; a graph with a cycle stays as it is.
+
+    ONNX demands that order, but tools append nodes at the end, and onnxruntime reads such files.
+    """
+    makers = {value: i for i, node in enumerate(graph.node) for value in node.output if value}
+    sources = [{makers[v] for v in values_read(n) if v in makers} for n in graph.node]
+    if all(max(found, default=-1) < i for i, found in enumerate(sources)):
+        return
+    try:
+        order = list(TopologicalSorter(dict(enumerate(sources))).static_order())
+    except CycleError:
+        return
+    set_nodes(graph, [graph.node[i] for i in order])
 
 
 def remove_unread(graph: onnx.GraphProto) -> None:

@@ -110,6 +110,30 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_nodes_in_any_order_are_read(tmp_path: Path) -> None:
+    """AMD Quark appends the factors of average pools at the end, and onnxruntime reads that."""
+    model = small_networks.classifier()
+    network = load_network(saved(model, tmp_path))
+    nodes = list(reversed(model.graph.node))
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    other = load_network(saved(model, tmp_path))
+    picture = np.random.default_rng(0).normal(0, 1, network.input_shape).astype(np.float32)
+    expected = run_module(network.module, {network.input_name: picture})
+    for name, values in run_module(other.module, {other.input_name: picture}).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_a_network_with_a_cycle_is_refused(tmp_path: Path) -> None:
+    model = small_networks.classifier()
+    model.graph.node[0].input[0] = model.graph.node[2].output[0]
+    with pytest.raises(FrontendError) as caught:
+        load_network(saved(model, tmp_path))
+    assert "net.onnx: not a valid ONNX model: Nodes in a graph must be topologically sorted" in str(
+        caught.value
+    )
+
+
 def test_a_tflite_file_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
     path = tmp_path / "my net.tflite"
     path.write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(64))
