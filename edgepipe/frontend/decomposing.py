@@ -163,10 +163,20 @@ def _reduces_picture(rewriting: Rewriting, node: onnx.NodeProto) -> bool:
     return axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3] and bool(keeps)
 
 
+def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a flattening, which has an integer form, for one to [batch, channels]."""
+    before = rewriting.shapes.get(node.input[0], ())
+    after = rewriting.shapes.get(node.output[0], ())
+    if len(before) < 3 or len(after) != 2 or before[0] != after[0]:
+        return None
+    return [helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1)]
+
+
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "BatchNormalization": _batch_norm,
     "GlobalAveragePool": _global_pool,
     "PRelu": _prelu,
     "ReduceMean": _global_pool,
     "Resize": _resize,
+    "Squeeze": _squeeze,
 }

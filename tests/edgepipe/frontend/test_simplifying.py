@@ -122,6 +122,14 @@ def dropped() -> onnx.ModelProto:
     return conv_last(b, "x")
 
 
+def squeezed() -> onnx.ModelProto:
+    b = Builder()
+    mean = b.node("GlobalAveragePool", [relu_first(b)], "mean")
+    flat = b.node("Squeeze", [mean, b.constant("axes", np.array([2, 3]))], "flat")
+    b.node("MatMul", [flat, b.constant("w", b.normal(3, 4))], "y")
+    return b.model([*SHAPE], {"y": 2})
+
+
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "upper": (lambda: padded_by_a_rule("Conv", "SAME_UPPER", 2), "Conv Conv"),
     "lower": (lambda: padded_by_a_rule("Conv", "SAME_LOWER", 2), "Conv Conv"),
@@ -178,6 +186,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "one slope": (lambda: prelu(0.25), "LeakyRelu Conv"),
     "slopes": (lambda: prelu(0.25, -0.5, 2), "Relu Mul Mul Add Conv"),
     "shuffled": (shuffled, "Conv Gather Conv"),
+    "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
 }
 
