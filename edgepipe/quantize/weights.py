@@ -54,7 +54,8 @@ def quantise_rows(
         if best is None:
             best = (error, rounded, shift)
         else:
-            better = error < best[0]
+            exact = (np.abs(rounded - scaled) < WHOLE).all(axis=1)  # and finer for the bias
+            better = (error < best[0]) | exact
             best = (
                 np.where(better, error, best[0]),
                 np.where(better[:, None], rounded, best[1]),

@@ -88,6 +88,13 @@ def test_rows_that_are_int8_already_stay_the_same() -> None:
     assert shift.tolist() == [4, 4, 8]
 
 
+def test_exact_rows_get_the_finer_of_two_shifts() -> None:
+    """The shift also holds the bias, of which the other one would lose a bit."""
+    quantised, shift = quantise_rows(np.array([[-64.0, 2.0, 62.0], [-64.0, 2.0, 64.0]]))
+    assert quantised.tolist() == [[-128, 4, 124], [-64, 2, 64]]
+    assert shift.tolist() == [1, 0]
+
+
 def test_a_row_of_zeros_has_shift_zero() -> None:
     quantised, shift = quantise_rows(np.zeros((2, 4)))
     assert not quantised.any()
