@@ -14,6 +14,7 @@ from edgepipe.drafting.heads import Head
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import PictureInput, first_nodes
 from edgepipe.drafting.settings import Setting, Value
+from edgepipe.frontend.given_ranges import GivenRange
 
 _BYTE = 0.00392156862745098  # 1 / 255
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -25,6 +26,8 @@ _LEAST_FACTOR_OF_SHARES = 0.1
 _LEAST_OFFSET_OF_BYTES = 5.0
 _MOVES = ("Cast", "Identity", "Transpose", "Unsqueeze", "Squeeze")
 _PADDING = 114
+_LEAST_USED = 0.7  # of the range that a network was quantised for
+_MOST_BEYOND = 0.1  # of that range
 _CROPPED_SHARE = 0.875  # of the short side: 224 of 256
 
 
@@ -98,15 +101,32 @@ _FAMILIES: Mapping[str, _Convention] = {
 
 
 def guess_values(
-    model: onnx.ModelProto, picture: PictureInput, head: Head, metadata: Metadata
+    model: onnx.ModelProto,
+    picture: PictureInput,
+    head: Head,
+    metadata: Metadata,
+    given: GivenRange | None = None,
 ) -> Values:
-    """Return what values of a picture's bytes the network expects, and why."""
+    """Return what values of a picture's bytes the network expects, and why.
+
+    ``given`` is the range of the input that a network gives that was quantised already.
+    """
     channels = picture.channels or 3
     convention = _convention(head, metadata)
     order = "GRAY" if channels == 1 else convention.order
     of_colours = f"usual for {convention.who}" if convention.who else "the most common order"
     order_reason = "the input has one channel" if channels == 1 else of_colours
-    if picture.dtype == "uint8":
+    if given is not None and not _fits(convention, given, picture):
+        step = (given.high - given.low) / 255
+        return Values(
+            order=order,
+            order_reason=order_reason,
+            mean=(_short(-given.low / step),) * channels,
+            std=(_short(1 / step),) * channels,
+            scale=1.0,
+            reason=f"the network was quantised for values from {given.low:.4g} to {given.high:.4g}",
+        )
+    if given is None and picture.dtype == "uint8":
         return _plain(order, order_reason, 1.0, "the input is uint8: the picture's own bytes")
     first = _first_values(model, picture.name, channels)
     if first is not None:
@@ -170,6 +190,29 @@ def _convention(head: Head, metadata: Metadata) -> _Convention:
             )
         return _IMAGENET
     return _FAMILIES.get(head.family, _SHARES)
+
+
+def _fits(convention: _Convention, given: GivenRange, picture: PictureInput) -> bool:
+    """Whether the values of a convention are within the given range, and use most of it.
+
+    A range of floats that is symmetric about zero may have an unused half: tools choose it for any
+    values. Integers of an input have a range that was made for its values.
+    """
+    ends = [
+        (byte * convention.scale - mean) / std
+        for byte in (0, 255)
+        for mean, std in zip(convention.mean, convention.std, strict=True)
+    ]
+    width = given.high - given.low
+    used = (max(ends) - min(ends)) / width
+    if given.high <= -given.low and "int" not in picture.dtype:
+        used = max(map(abs, ends)) / given.largest
+    beyond = max(given.low - min(ends), max(ends) - given.high)
+    return used >= _LEAST_USED and beyond <= _MOST_BEYOND * width
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def _plain(order: str, order_reason: str, scale: float, reason: str) -> Values:

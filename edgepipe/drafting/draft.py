@@ -18,6 +18,8 @@ from edgepipe.drafting.metadata import Metadata, read_metadata
 from edgepipe.drafting.probe import COLOURS, Output, PictureInput, outputs_at, picture_input
 from edgepipe.drafting.settings import Setting, comment, table
 from edgepipe.errors import FrontendError
+from edgepipe.frontend.dequantising import dequantise
+from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.network import read_model
 
 # Sizes that a network with a dynamic height and width is tried with.
@@ -88,7 +90,7 @@ def draft(
     if size is not None:
         candidates = iter([_asked_for(path, picture, size)])
     sizes = _sizes(path, model, picture, metadata, candidates)
-    preprocess = _preprocess(model, picture, sizes, metadata)
+    preprocess = _preprocess(model, picture, sizes, metadata, _given_range(path, model, picture))
     postprocess = _postprocess(sizes.head, metadata, labels_name)
     made = Draft(
         picture=picture,
@@ -198,10 +200,24 @@ def _asked_for(path: Path, picture: PictureInput, size: tuple[int, int]) -> tupl
     return height, width, _ASKED_FOR
 
 
+def _given_range(path: Path, model: onnx.ModelProto, picture: PictureInput) -> GivenRange | None:
+    """Return the range of the input, if the network was quantised already."""
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    try:
+        found = dequantise(path, copy)
+    except FrontendError:  # inspecting and building the network report it
+        return None
+    return found.ranges.get(picture.name) if found.was_quantised else None
+
+
 def _preprocess(
-    model: onnx.ModelProto, picture: PictureInput, sizes: _Sizes, metadata: Metadata
+    model: onnx.ModelProto,
+    picture: PictureInput,
+    sizes: _Sizes,
+    metadata: Metadata,
+    given: GivenRange | None,
 ) -> tuple[Setting, ...]:
-    values = guess_values(model, picture, sizes.head, metadata)
+    values = guess_values(model, picture, sizes.head, metadata, given)
     settings = sizes.settings(picture)
     settings.append(
         Setting(

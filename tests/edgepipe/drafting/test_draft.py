@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import quantised_networks
 from onnx import TensorProto, helper, numpy_helper
 from small_networks import Builder, classifier
 
@@ -153,6 +154,35 @@ def test_bytes_stay_bytes_for_an_integer_input(tmp_path: Path) -> None:
     made = drafted(tmp_path, small([1, 3, 16, 16], dtype=TensorProto.UINT8))
     assert made.description.preprocess.scale == 1.0
     assert "the input is uint8" in reasons(made)["scale"]
+
+
+@pytest.mark.parametrize(
+    ("model", "mean", "std"),
+    [
+        (quantised_networks.like_tflite(np.uint8), 128.0, 128.0),
+        (quantised_networks.like_tflite(np.int8), 128.0, 128.0),
+        (quantised_networks.powers_of_two(), 128.0, 32.0),
+    ],
+)
+def test_values_are_those_that_a_network_was_quantised_for(
+    model: onnx.ModelProto, mean: float, std: float, tmp_path: Path
+) -> None:
+    made = drafted(tmp_path, model)
+    preprocess = made.description.preprocess
+    assert (preprocess.mean, preprocess.std, preprocess.scale) == ((mean,) * 3, (std,) * 3, 1.0)
+    low, high = (0 - mean) / std, (255 - mean) / std
+    comment = f"the network was quantised for values from {low:.4g} to {high:.4g}"
+    assert comment in reasons(made)["scale"]
+
+
+@pytest.mark.parametrize(("step", "scale"), [(1 / 127, 1 / 255), (1 / 32, 1.0)])
+def test_a_range_that_usual_values_fit_keeps_them(
+    step: float, scale: float, tmp_path: Path
+) -> None:
+    b = quantised_networks.Builder(3)
+    b.node("GlobalAveragePool", [b.conv(b.pair("image", "in", step), "conv", (4, 3, 3, 3))], "out")
+    made = drafted(tmp_path, b.model([1, 3, 16, 16], {"out": 4}))
+    assert made.description.preprocess.scale == pytest.approx(scale)
 
 
 def test_imagenet_classifiers_are_cropped_and_normalised(tmp_path: Path) -> None:
