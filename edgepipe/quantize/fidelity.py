@@ -24,6 +24,7 @@ from vta_stages.layers.records import Conv, TransposedConv
 Float = NDArray[np.float64]
 
 _SAME_STEP = 1e-6
+_NEAR = 0.005  # of 1: ratios this close to it need more digits
 _BEYOND = 0.1  # of an input's given range
 _LEAST_USED = 0.25  # of an input's given range
 
@@ -114,7 +115,8 @@ def _notice(layer: LayerFidelity) -> str:
     else:
         parts.append(f"weights re-quantised with a signal-to-noise ratio of {layer.snr_db:.1f} dB")
     if abs(layer.coarser - 1) >= _SAME_STEP:
-        parts.append(f"output in steps of {layer.coarser:.3g} times the given one")
+        digits = 3 if abs(layer.coarser - 1) >= _NEAR else 6
+        parts.append(f"output in steps of {layer.coarser:.{digits}g} times the given one")
     return f"{layer.name}: {', '.join(parts)}"
 
 

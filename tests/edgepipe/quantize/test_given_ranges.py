@@ -157,13 +157,15 @@ def test_notices_name_each_layer_that_differs() -> None:
         LayerFidelity(name="b", snr_db=np.inf, coarser=2.0),
         LayerFidelity(name="c", snr_db=43.21, coarser=1.0),
         LayerFidelity(name="d", snr_db=40.0, coarser=2.008),
+        LayerFidelity(name="e", snr_db=np.inf, coarser=1.0004),
     )
     assert fidelity.notices(layers, None, small_networks.PREPROCESS) == (
-        "quantised network: 1 of 4 layers keep their int8 weights and steps exactly",
+        "quantised network: 1 of 5 layers keep their int8 weights and steps exactly",
         "b: weights exact, output in steps of 2 times the given one",
         "c: weights re-quantised with a signal-to-noise ratio of 43.2 dB",
         "d: weights re-quantised with a signal-to-noise ratio of 40.0 dB, output in steps of 2.01 "
         "times the given one",
+        "e: weights exact, output in steps of 1.0004 times the given one",
     )
 
 
