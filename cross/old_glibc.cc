@@ -65,6 +65,7 @@ KEEP(pthread_attr_setaffinity_np, OLDEST, int,
      (attributes, bytes, cores))
 // 2.29: no longer calls matherr.
 KEEP(exp, OLDEST, double, (double x), (x))
+KEEP(log, OLDEST, double, (double x), (x))
 
 // 2.33: functions of libc; before that, inline functions that call these.
 int __fxstat(int version, int file, struct stat* status);

@@ -11,8 +11,12 @@ _PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 
 
 def gives_probabilities(model: onnx.ModelProto) -> bool:
-    """Return whether the first output of ``model`` is computed by Softmax or a sigmoid."""
-    return maker(model, model.graph.output[0].name) in _PROBABILITIES
+    """Return whether the first output of ``model`` is computed by Softmax or a sigmoid.
+
+    A model without outputs gives nothing; reading it refuses it.
+    """
+    first = model.graph.output[:1]
+    return any(maker(model, output.name) in _PROBABILITIES for output in first)
 
 
 def maker(model: onnx.ModelProto, value: str) -> str:

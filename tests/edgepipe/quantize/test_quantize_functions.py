@@ -79,6 +79,7 @@ def test_a_table_is_the_rounded_function(network: Network, graph: Graph) -> None
         assert len(layer.table) == 1
         steps = np.arange(-128, 128) * made.scales["source"][0]
         values = evaluate(node.bindings, node.input, steps[np.newaxis])
-        step = made.scales[node.name][0]
-        clipped = np.clip(values, -128 * step, 127 * step)
-        assert np.abs(layer.table * step - clipped).max() <= 0.5001 * step
+        step, zero = made.scales[node.name][0], made.zeros.get(node.name, 0)
+        clipped = np.clip(values, (-128 - zero) * step, (127 - zero) * step)
+        found = (layer.table.astype(np.int64) - zero) * step
+        assert np.abs(found - clipped).max() <= 0.5001 * step
