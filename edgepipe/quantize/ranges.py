@@ -162,6 +162,16 @@ class Ranges:
             return Target(step=covered / (127 + 128), zero=-128)
         return Target(step=covered / 127)
 
+    def converted_target(self, tensor: str) -> Target:
+        """Return the one step of a float tensor that is converted to int8, without a zero point.
+
+        Raises QuantizeError for a tensor that was not measured.
+        """
+        channels = self._graph.channels(tensor)
+        if tensor in self.fixed:
+            return Target(step=np.full(channels, self.fixed[tensor]), is_fixed=True)
+        return Target(step=np.full(channels, self.covered(tensor).max() / 127))
+
     def table_target(self, tensor: str, values: Float) -> Target:
         """Return the step and the zero point for a function's results ``values``.
 

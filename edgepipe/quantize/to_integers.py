@@ -162,7 +162,7 @@ class _Lowering:
         if tensor not in self._ints:
             flat = len(self._graph.shapes[tensor]) != 4
             spec = self._spec(tensor, name=f"{tensor}.int8")
-            step = self._ranges.target(tensor).step.max()
+            step = self._ranges.converted_target(tensor).step.max()
             self.operations.append(
                 ToInt8(
                     name=spec.name,
