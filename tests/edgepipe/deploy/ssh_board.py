@@ -31,7 +31,8 @@ class Link:
         self._is_silent = False
         self._sockets: list[socket.socket] = []
         self._is_down = False
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def cut_after(self, count: int) -> None:
         self._cut_at = self.bytes_to_board + count
@@ -56,6 +57,10 @@ class Link:
         self._is_down = False
 
     def close(self) -> None:
+        # Ends `accept` before its descriptor is free for another link: a thread that still waits in
+        # it would accept that link's connections once the process was stopped and continued.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         self.cut()
         self._listener.close()
 
