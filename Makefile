@@ -133,7 +133,7 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	for example in examples/*.py examples/*/*.py; do $(VENV)/bin/mypy $$example || exit 1; done
-	find cpp_runtime examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
+	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
 	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe-rpcd)\.dir/|cpp_runtime/(src|programs)/' \
@@ -146,7 +146,7 @@ docs: $(VENV)/.installed
 
 format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
-	find cpp_runtime examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
+	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
 bench-accuracy bench-arm bench-build bench-pipeline bench-sim bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
@@ -204,6 +204,7 @@ $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
 
 $(AARCH64)/.built: $(TVM_AARCH64)/.pins
 $(AARCH64)/.built: TVM_LIBRARIES = $(abspath $(TVM_AARCH64))
+$(ARMHF)/.built: $(shell find cross/tvm -type f)
 $(AARCH64)/.built $(ARMHF)/.built: build/%/.built: $(VENV)/.installed cross/%.cmake cross/old_glibc.cc
 	cmake -S . -B build/$* -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_TOOLCHAIN_FILE=cross/$*.cmake \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) \

@@ -59,6 +59,8 @@ KEEP(pthread_rwlock_unlock, OLDEST, int, (pthread_rwlock_t * lock), (lock))
 KEEP(pthread_condattr_setclock, OLDEST, int, (pthread_condattr_t * attributes, clockid_t clock),
      (attributes, clock))
 KEEP(pthread_mutex_trylock, OLDEST, int, (pthread_mutex_t * mutex), (mutex))
+KEEP(pthread_setaffinity_np, OLDEST, int,
+     (pthread_t thread, std::size_t bytes, const cpu_set_t* cores), (thread, bytes, cores))
 // 2.32: moved into libc; the versions in libpthread behave the same.
 KEEP(pthread_attr_setaffinity_np, OLDEST, int,
      (pthread_attr_t * attributes, std::size_t bytes, const cpu_set_t* cores),

@@ -24,8 +24,8 @@ int HostedFunction::call(void* context, const EpStageBuffer* inputs, std::uint32
         std::vector<ffi::Any> tensors;
         tensors.reserve(std::size_t{input_count} + output_count);
         const auto add = [&](const EpStageBuffer& buffer) {
-          tensors.emplace_back(
-              borrow(std::as_writable_bytes(std::span(buffer.data, buffer.bytes)), hosted.memory_));
+          const std::span bytes(buffer.data, static_cast<std::size_t>(buffer.bytes));
+          tensors.emplace_back(borrow(std::as_writable_bytes(bytes), hosted.memory_));
         };
         for (const EpStageBuffer& buffer : std::span(inputs, input_count)) add(buffer);
         for (const EpStageBuffer& buffer : std::span(outputs, output_count)) add(buffer);

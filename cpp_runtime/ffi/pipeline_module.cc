@@ -121,7 +121,7 @@ class PipelineModule final : public Methods<PipelineModule> {
       }
     }
     if (!pipeline.pipeline().has_slot()) return kFull;
-    sends_[pipeline.pipeline().submitted() % sends_.size()] = id;  // read once it is finished
+    sends_[send_index(pipeline.pipeline().submitted())] = id;  // read once it is finished
     const auto frame = static_cast<std::int64_t>(value_of(pipeline.run(inputs)));
     sent_[sent_count_++ % sent_.size()] = {.id = id, .frame = frame};
     return frame;
@@ -205,7 +205,8 @@ class PipelineModule final : public Methods<PipelineModule> {
 
   void take(ffi::PackedArgs args, ffi::Any* result) {
     const auto first = args[0].cast<std::uint64_t>();
-    const auto most = args[1].cast<std::uint64_t>();
+    const auto most =
+        static_cast<std::size_t>(std::min<std::uint64_t>(args[1].cast<std::uint64_t>(), INT32_MAX));
     const bool owned_only = args[2].cast<bool>();
     const auto row = args[3].cast<std::size_t>();
     std::vector<std::span<std::byte>> wanted;
@@ -227,7 +228,7 @@ class PipelineModule final : public Methods<PipelineModule> {
     Pipeline& pipeline = use->pipeline();
     check_outputs(pipeline.graph(), wanted, row + most);
     std::string found;
-    for (std::uint64_t count = 0; count < most && pipeline.has_next(); ++count) {
+    for (std::size_t count = 0; count < most && pipeline.has_next(); ++count) {
       if (owned_only && !owned(send_of(first + count))) break;
       Result<RunningPipeline::Taken> taken = use->take();
       if (!taken.ok()) {
@@ -326,7 +327,11 @@ class PipelineModule final : public Methods<PipelineModule> {
   }
 
   [[nodiscard]] std::int64_t send_of(std::uint64_t frame) const {
-    return sends_[frame % sends_.size()];
+    return sends_[send_index(frame)];
+  }
+
+  [[nodiscard]] std::size_t send_index(std::uint64_t frame) const {
+    return static_cast<std::size_t>(frame % sends_.size());
   }
 
   /// Whether a frame belongs to a future or has been withdrawn. Any caller may take the others.

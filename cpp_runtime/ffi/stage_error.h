@@ -24,7 +24,7 @@ int guarded(const Body& body, char* error, std::uint64_t error_bytes) {
   } catch (const std::exception& cause) {
     text = cause.what();
   }
-  const std::size_t length = std::min<std::size_t>(text.size(), error_bytes - 1);
+  const std::size_t length = std::min(text.size(), static_cast<std::size_t>(error_bytes) - 1);
   std::memcpy(error, text.data(), length);
   error[length] = '\0';
   return 1;

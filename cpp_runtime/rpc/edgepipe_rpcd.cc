@@ -160,7 +160,9 @@ int rpcd_main(int argc, char** argv) {
   ::signal(SIGALRM, on_limit);
   ::signal(SIGTERM, on_signal);
   ::signal(SIGINT, on_signal);
-  ::signal(SIGPIPE, SIG_IGN);  // a lost client is reported as a failed write
+  // A lost client and an exceeded file size limit then make a write fail.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   const std::string key = options.key;
   auto server = edgepipe::rpc::Server::create(std::move(options));
   if (!server.ok()) return failed(server.status());

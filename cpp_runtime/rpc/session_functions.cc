@@ -3,6 +3,9 @@
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/tvm_ffi.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -23,6 +26,19 @@ Path session_path(const Path& folder, const std::string& name) {
   return folder / path;
 }
 
+/// Unlike TVM's own function, fails if not all of `content` could be written.
+void write_file(const Path& path, const std::string& name, const ffi::Bytes& content) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  if (file) return;
+  const std::string cause = errno != 0 ? std::strerror(errno) : "unknown error";
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  TVM_FFI_THROW(RuntimeError) << "file '" << name << "' cannot be written: " << cause;
+}
+
 }  // namespace
 
 void register_functions(const Path& folder) {
@@ -32,6 +48,12 @@ void register_functions(const Path& folder) {
                              return ffi::String(session_path(folder, std::string(name)).string());
                            }),
                            replace);
+  ffi::Function::SetGlobal(
+      "tvm.rpc.server.upload",
+      ffi::Function::FromTyped([folder](const ffi::String& name, const ffi::Bytes& content) {
+        write_file(session_path(folder, std::string(name)), std::string(name), content);
+      }),
+      replace);
   ffi::Function::SetGlobal(
       "tvm.rpc.server.load_module", ffi::Function::FromTyped([folder](const ffi::String& name) {
         return ffi::Module::LoadFromFile(session_path(folder, std::string(name)).string());

@@ -17,7 +17,6 @@ from edgepipe.errors import RpcError
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 SERVER = "bin/edgepipe-rpcd"
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so")
-_WITHOUT_TVM = ("armhf",)  # TVM publishes no wheels for it: cross/tvm-aarch64.txt
 _SEND_S = 300.0
 _SUM = re.compile(r"([0-9a-f]{64})  .*/([^/]+)")
 
@@ -26,7 +25,7 @@ def ship(connection: Connection) -> str:
     """Bring the board's server up to date; return its path, relative to the home folder.
 
     ``connection`` runs ``BOARD_SIDE``. Raises ``DeployError`` if there is no server for the board's
-    architecture, ``RpcError`` if there are no libraries, or if TVM publishes none.
+    architecture, ``RpcError`` if there are no libraries.
     """
     found = connection.run("survey")
     machine = next(line.split()[1] for line in found.splitlines() if line.startswith("machine "))
@@ -41,24 +40,21 @@ def ship(connection: Connection) -> str:
 def server_files(architecture: str) -> tuple[PayloadFile, ...]:
     """Return the server first, then the libraries; all belong in one folder.
 
-    Raises RpcError for a file that is missing for the board's architecture, and for an architecture
-    that TVM publishes no libraries for.
+    Raises RpcError for a file that is missing for the board's architecture.
     """
-    if architecture in _WITHOUT_TVM:
-        raise RpcError(
-            f"edgepipe-rpcd: none for {architecture} boards, because TVM publishes no libraries "
-            f"for {architecture}",
-            hint="run the network on the board with `edgepipe deploy`, which needs no TVM there",
-        )
     server = payload.find_program(SERVER, architecture, ())
-    folder = resources.folder("build") / f"tvm-{architecture}"
+    build = resources.folder("build")
+    # From TVM's wheel for the architecture, or built here (cross/tvm).
+    folders = (build / f"tvm-{architecture}", build / architecture / "lib")
     files = [payload.make_file(Path(SERVER).name, server.content, executable=True)]
     for name in LIBRARIES:
-        path = folder / name
-        if not path.is_file():
+        paths = [folder / name for folder in folders]
+        path = next((path for path in paths if path.is_file()), None)
+        if path is None:
+            searched = " and ".join(str(path) for path in paths)
             raise RpcError(
-                f"{name}: not found for {architecture} boards (looked for {path})",
-                hint="`make board` fetches it",
+                f"{name}: not found for {architecture} boards (looked for {searched})",
+                hint="`make board` fetches or builds it",
             )
         files.append(payload.make_file(name, path.read_bytes()))
     return tuple(files)

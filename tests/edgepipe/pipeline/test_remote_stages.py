@@ -15,7 +15,7 @@ import numpy as np
 import pipeline_stages as made
 import pytest
 from interrupts import interrupted
-from needs import rpcd
+from needs import emulated, rpcd
 from numpy.testing import assert_array_equal
 from pipeline_stages import chain, vector
 from ports import free_port, wait_for
@@ -47,9 +47,9 @@ def at(server: rpc.LocalServer, **options: Any) -> RpcServer:
     return RpcServer(port=server.port, key=server.key, **options)
 
 
-def diamond(where: RpcServer) -> PipelineConfig:
+def diamond(where: RpcServer, target: Any = None) -> PipelineConfig:
     """far.out0, far.out1 -> near; the second output also leaves the pipeline."""
-    far = remote_stage(relax_stage(made.two_outputs(), name="far"), where)
+    far = remote_stage(relax_stage(made.two_outputs(), name="far", target=target), where)
     near = relax_stage(made.difference(), name="near")
     config = PipelineConfig()
     config.inputs["data"] = (far, "x")
@@ -60,8 +60,8 @@ def diamond(where: RpcServer) -> PipelineConfig:
     return config
 
 
-def check_diamond(where: RpcServer) -> None:
-    with diamond(where).build().start() as pipeline:
+def check_diamond(where: RpcServer, target: Any = None) -> None:
+    with diamond(where, target).build().start() as pipeline:
         for number in range(5):
             pipeline.run(data=vector(number))
         for number in range(5):
@@ -276,25 +276,28 @@ def test_the_checks_are_those_of_local_stages():
     assert "first (RemoteStage on RPC server 127.0.0.1:1)" in str(config)
 
 
-@pytest.mark.parametrize(
-    ("target", "machine"),
-    [
-        ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"}, 183),  # EM_AARCH64
-        (
-            {
-                "mtriple": "arm-linux-gnueabihf",
-                "mcpu": "cortex-a9",
-                "mfloat-abi": "hard",
-                "mattr": ["+neon"],
-            },
-            40,  # EM_ARM
-        ),
-    ],
-    ids=["aarch64", "armhf"],
-)
-def test_a_stage_for_another_machine_is_linked_for_it(target, machine, tmp_path):
-    target = {"kind": "llvm"} | target
-    stage = relax_stage(made.scaled(), name="far", target=target)
+TARGETS = {
+    "aarch64": {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"},
+    "armhf": {
+        "kind": "llvm",
+        "mtriple": "arm-linux-gnueabihf",
+        "mcpu": "cortex-a9",
+        "mfloat-abi": "hard",
+        "mattr": ["+neon"],
+    },
+}
+MACHINES = {"aarch64": 183, "armhf": 40}  # EM_AARCH64, EM_ARM
+
+
+def test_a_relax_stage_runs_on_the_edgepipe_rpcd_of_a_board(architecture):
+    command = [*emulated("edgepipe-rpcd", architecture), "--until-eof", "--allow-root"]
+    with rpc.LocalServer(command) as server:
+        check_diamond(at(server, timeout_s=60), TARGETS[architecture])
+
+
+@pytest.mark.parametrize(("name", "machine"), MACHINES.items())
+def test_a_stage_for_another_machine_is_linked_for_it(name, machine, tmp_path):
+    stage = relax_stage(made.scaled(), name="far", target=TARGETS[name])
     (tmp_path / "far").mkdir()
     stage.write(tmp_path, "far")
     header = (tmp_path / "far" / "module.so").read_bytes()[:20]

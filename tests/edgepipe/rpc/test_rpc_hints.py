@@ -16,7 +16,6 @@ from provoked_hints import hint_in_child
 from edgepipe import resources, rpc
 from edgepipe.errors import RpcError
 from edgepipe.rpc import server as rpc_server
-from edgepipe.rpc import shipping
 from edgepipe.rpc.link import Link, RpcServer
 
 pytestmark = pytest.mark.sim
@@ -91,17 +90,6 @@ def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(rpc_server.sysconfig, "get_path", lambda name: str(tmp_path))
     assert hint_of(rpc.find_program) == (
         "it is built only if TVM's runtime libraries are installed: install edgepipe again"
-    )
-
-
-def test_a_board_for_which_tvm_publishes_no_libraries() -> None:
-    with pytest.raises(RpcError) as caught:
-        shipping.server_files("armhf")
-    assert str(caught.value) == (
-        "edgepipe-rpcd: none for armhf boards, because TVM publishes no libraries for armhf"
-    )
-    assert caught.value.hint == (
-        "run the network on the board with `edgepipe deploy`, which needs no TVM there"
     )
 
 

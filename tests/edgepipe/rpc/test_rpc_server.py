@@ -87,6 +87,22 @@ def test_a_file_outside_the_session_is_refused(server):
         session.remote.upload(bytearray(b"x"), "../escaped")
 
 
+def test_a_file_larger_than_the_server_may_write_is_an_error_and_the_session_continues(
+    program, tmp_path
+):
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "large").write_bytes(bytes(1001))
+    command = ["prlimit", "--fsize=1000", str(program), "--until-eof", "--allow-root"]
+    with (
+        rpc.LocalServer([*command, "--folder", str(tmp_path)]) as server,
+        rpc.connect(server.port, key=server.key) as session,
+    ):
+        with pytest.raises(RpcError, match="'there/large' cannot be written: File too large"):
+            session.upload_folder(tmp_path / "sent", "there")
+        session.remote.upload(bytearray(1000), "small")
+        assert len(session.remote.download("small")) == 1000
+
+
 def test_a_server_without_a_free_descriptor_waits_and_serves_later(server):
     with rpc.connect(server.port, key=server.key) as session:
         child = session.info()["process"]
