@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "base/file_descriptor.h"
+#include "base/memory_file.h"
 #include "base/open_failure.h"
 
 namespace edgepipe {
@@ -20,6 +20,15 @@ Result<LoadedLibrary> load_library(const std::string& path, Code code, const std
   if (!another.valid() && is_too_many_files(errno)) return open_failure(code, what, errno);
   const char* const reason = ::dlerror();
   return Status(code, what + ": " + (reason == nullptr ? "no reason given" : reason));
+}
+
+Result<MemoryLibrary> load_library(std::span<const std::byte> content, const std::string& name) {
+  Result<FileDescriptor> file = memory_file(name, content);
+  if (!file.ok()) return file.status();
+  const std::string path = "/proc/self/fd/" + std::to_string(file->number());
+  Result<LoadedLibrary> library = load_library(path, Code::kCorrupt, name + ": cannot be loaded");
+  if (!library.ok()) return library.status();
+  return MemoryLibrary{.file = *std::move(file), .library = *std::move(library)};
 }
 
 }  // namespace edgepipe

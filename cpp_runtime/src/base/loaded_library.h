@@ -5,9 +5,12 @@
 //   void* function = ::dlsym(library->get(), "VTADeviceRun");
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
@@ -21,5 +24,17 @@ using LoadedLibrary = std::unique_ptr<void, CloseLibrary>;
 /// system's folders. `code` with "WHAT: the loader's reason" if it cannot be loaded, as
 /// open_failure() if there are too many open files. May block; runs the library's initialisers.
 Result<LoadedLibrary> load_library(const std::string& path, Code code, const std::string& what);
+
+/// A library that was loaded from memory. Each one is a copy of its own.
+struct MemoryLibrary {
+  // Open as long as the library is loaded: dlopen() treats libraries with equal paths as the same
+  // one, and the path is /proc/self/fd/<number>.
+  FileDescriptor file;
+  LoadedLibrary library;
+};
+
+/// Loads a library's bytes. kCorrupt with "NAME: cannot be loaded: the loader's reason",
+/// kOutOfMemory as memory_file() and load_library(). May block; runs the library's initialisers.
+Result<MemoryLibrary> load_library(std::span<const std::byte> content, const std::string& name);
 
 }  // namespace edgepipe

@@ -4,13 +4,13 @@
 #include <set>
 #include <utility>
 
+#include "base/host_architecture.h"
 #include "base/thread.h"
 #include "bundle/bundle_files.h"
 #include "bundle/policy.h"
 #include "bundle/sha256.h"
 #include "bundle/signature.h"
 #include "bundle/stage_loader.h"
-#include "stage/arm_plan.h"
 
 namespace edgepipe {
 namespace {
@@ -163,7 +163,7 @@ std::vector<Pipeline::StageThread> Bundle::board_threads() const {
   const bool told = std::ranges::any_of(manifest_.stages, [](const StageSpec& stage) {
     return !stage.cores.empty() || stage.realtime_priority != 0;
   });
-  if (!told || manifest_.board_architecture != ArmPlan::host_architecture()) return {};
+  if (!told || manifest_.board_architecture != host_architecture()) return {};
   const auto usable = [available = Thread::cores()](int core) {
     return std::ranges::binary_search(available, core);
   };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/host_architecture.h"
 #include "base/json_reader.h"
 #include "stage/cpu_features.h"
 
@@ -160,18 +161,6 @@ void read_call(JsonReader& item, ArmPlan& plan) {
 }
 
 }  // namespace
-
-std::string_view ArmPlan::host_architecture() {
-#if defined(__x86_64__)
-  return "x86_64";
-#elif defined(__aarch64__)
-  return "aarch64";
-#elif defined(__arm__)
-  return "armhf";
-#else
-  return "unknown";
-#endif
-}
 
 Result<ArmPlan> ArmPlan::parse(std::span<const std::byte> text, const std::string& where) {
   Result<nlohmann::json> json = parse_json_object(text, where);

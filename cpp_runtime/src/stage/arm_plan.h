@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "edgepipe/status.h"
@@ -21,9 +20,6 @@ namespace edgepipe {
 
 struct ArmPlan {
   static constexpr std::size_t kAlignment = 64;
-
-  /// The architecture that this library was built for, as named in plans.
-  static std::string_view host_architecture();
 
   struct ElementType {
     std::uint8_t code = 0;  // DLPack's type code

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/memory_file.h"
 #include "stage/core_team.h"
 
 namespace edgepipe {
@@ -103,13 +102,9 @@ int run_loop(Loop loop, void* data, int /*wanted_parts*/) {
 
 Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::byte> bytes,
                                                            const std::string& name) {
-  Result<FileDescriptor> file = memory_file(name, bytes);
-  if (!file.ok()) return file.status();
-  const std::string path = "/proc/self/fd/" + std::to_string(file->number());
-  Result<LoadedLibrary> loaded = load_library(path, Code::kCorrupt, name + ": cannot be loaded");
+  Result<MemoryLibrary> loaded = load_library(bytes, name);
   if (!loaded.ok()) return loaded.status();
-  std::unique_ptr<KernelLibrary> library(
-      new KernelLibrary(*std::move(file), *std::move(loaded), name));
+  std::unique_ptr<KernelLibrary> library(new KernelLibrary(*std::move(loaded), name));
   if (Status status = library->connect(); !status.ok()) return status;
   return library;
 }
@@ -117,7 +112,7 @@ Result<std::unique_ptr<KernelLibrary>> KernelLibrary::load(std::span<const std::
 Status KernelLibrary::connect() const {
   // Variables of the library that point to functions of its loader. Every library has the first
   // one. The others exist only if a kernel uses scratch memory or has a parallel loop.
-  auto* const error = static_cast<void**>(::dlsym(library_.get(), "edgepipe_kernel_error"));
+  auto* const error = static_cast<void**>(::dlsym(loaded_.library.get(), "edgepipe_kernel_error"));
   if (error == nullptr) return Status(Code::kCorrupt, name_ + ": not a library of kernels");
   *error = reinterpret_cast<void*>(&keep_error);
   const std::array<std::pair<const char*, void*>, 3> functions = {
@@ -125,14 +120,14 @@ Status KernelLibrary::connect() const {
        {"__TVMBackendFreeWorkspace", reinterpret_cast<void*>(&free_workspace)},
        {"__TVMBackendParallelLaunch", reinterpret_cast<void*>(&run_loop)}}};
   for (const auto& [symbol, function] : functions) {
-    auto* const variable = static_cast<void**>(::dlsym(library_.get(), symbol));
+    auto* const variable = static_cast<void**>(::dlsym(loaded_.library.get(), symbol));
     if (variable != nullptr) *variable = function;
   }
   return {};
 }
 
 Result<Kernel> KernelLibrary::find(const std::string& kernel) const {
-  void* const found = ::dlsym(library_.get(), ("__tvm_ffi_" + kernel).c_str());
+  void* const found = ::dlsym(loaded_.library.get(), ("__tvm_ffi_" + kernel).c_str());
   if (found == nullptr) return Status(Code::kCorrupt, name_ + ": no kernel '" + kernel + "'");
   return reinterpret_cast<Kernel>(found);
 }

@@ -18,7 +18,6 @@
 #include <string>
 #include <utility>
 
-#include "base/file_descriptor.h"
 #include "base/loaded_library.h"
 #include "edgepipe/status.h"
 
@@ -42,14 +41,11 @@ class KernelLibrary {
   static const char* last_error();
 
  private:
-  KernelLibrary(FileDescriptor file, LoadedLibrary library, std::string name)
-      : file_(std::move(file)), library_(std::move(library)), name_(std::move(name)) {}
+  KernelLibrary(MemoryLibrary loaded, std::string name)
+      : loaded_(std::move(loaded)), name_(std::move(name)) {}
   Status connect() const;
 
-  // Open as long as the library is loaded: dlopen() treats libraries with equal paths as the same
-  // one, and the path is /proc/self/fd/<number>.
-  const FileDescriptor file_;
-  const LoadedLibrary library_;
+  const MemoryLibrary loaded_;
   const std::string name_;
 };
 

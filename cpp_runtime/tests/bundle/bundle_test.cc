@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/host_architecture.h"
 #include "base/thread.h"
-#include "stage/arm_plan.h"
 #include "support/bundle_test_files.h"
 
 namespace edgepipe {
@@ -187,7 +187,7 @@ TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
     return (*bundle)->board_threads();
   };
   EXPECT_TRUE(threads("riscv64").empty());
-  const auto here = threads(ArmPlan::host_architecture());
+  const auto here = threads(host_architecture());
   ASSERT_EQ(here.size(), 2u);
   EXPECT_THAT(here[0].cores, ElementsAreArray(Thread::cores()));
   EXPECT_EQ(here[0].realtime_priority, 0);
@@ -195,10 +195,10 @@ TEST_F(BundleTest, TheBoardsThreadsCountOnTheBoardsArchitectureAndCoresOnly) {
   EXPECT_EQ(here[1].realtime_priority, 7);
   EXPECT_EQ(here[0].threads, 1u) << "older bundles do not tell how many";
   manifest["stages"][0]["threads"] = Thread::cores().size();
-  EXPECT_EQ(threads(ArmPlan::host_architecture())[0].threads, Thread::cores().size());
+  EXPECT_EQ(threads(host_architecture())[0].threads, Thread::cores().size());
   manifest["stages"][0]["threads"] = 1;
   manifest["stages"][0]["cores"] = {1023};
-  EXPECT_TRUE(threads(ArmPlan::host_architecture()).empty());
+  EXPECT_TRUE(threads(host_architecture()).empty());
 }
 
 TEST_F(BundleTest, AMissingBundleSaysSo) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/host_architecture.h"
+
 namespace edgepipe {
 namespace {
 
@@ -49,15 +51,14 @@ TEST(ArmPlan, ReadsAPlan) {
   EXPECT_THAT(plan->tensors[2].strides, ElementsAre(64, 1));
   EXPECT_THAT(plan->calls[1].args, ElementsAre(2, 3));
   ASSERT_EQ(plan->variants.size(), 1U);
-  EXPECT_THAT(plan->variants[0].kernels,
-              StartsWith("kernels-" + std::string(ArmPlan::host_architecture())));
+  EXPECT_THAT(plan->variants[0].kernels, StartsWith("kernels-" + std::string(host_architecture())));
   EXPECT_EQ(plan->variants[0].cpu_features.size(), 1U);
 }
 
 /// A plan with two variants for this machine, the second with `features`.
 ArmPlan plan_of_two(const std::vector<std::string>& features) {
   json plan = valid_plan();
-  plan["architectures"][std::string(ArmPlan::host_architecture())] = {
+  plan["architectures"][std::string(host_architecture())] = {
       {{"kernels", "fast.so"}, {"cpu_features", {"warp_drive"}}},
       {{"kernels", "plain.so"}, {"cpu_features", features}}};
   Result<ArmPlan> parsed = parse(plan.dump());

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_architecture.h"
 #include "stage/core_team.h"
 #include "support/arm_test_stage.h"
 
@@ -167,7 +168,7 @@ TEST(ArmStage, OpensTheKernelsOfTheFirstVariantThatThisProcessorRuns) {
       {"workspace_bytes", 0},
       {"scratch_bytes", 0},
       {"architectures",
-       {{ArmPlan::host_architecture(),
+       {{host_architecture(),
          {{{"kernels", "fast.so"}, {"cpu_features", {"warp_drive"}}},
           {{"kernels", "plain.so"}, {"cpu_features", nlohmann::json::array()}}}}}}};
   std::ofstream(folder / "plan.json") << plan;
