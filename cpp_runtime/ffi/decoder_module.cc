@@ -61,7 +61,7 @@ class DecoderModule final : public Methods<DecoderModule> {
                            bytes.size() / sizeof(float));
     }
     std::string found;
-    append_result(found, decoder_->decode(tensors));
+    append_result(found, value_of(decoder_->decode(tensors)));
     *result = ffi::Bytes(std::move(found));
   }
 

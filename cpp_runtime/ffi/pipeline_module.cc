@@ -225,6 +225,7 @@ class PipelineModule final : public Methods<PipelineModule> {
       *result = last_taken_;
       return;
     }
+    check(use->undecoded());
     Pipeline& pipeline = use->pipeline();
     check_outputs(pipeline.graph(), wanted, row + most);
     std::string found;

@@ -1,7 +1,7 @@
 // append_result: what postprocessing found in a frame, as bytes.
 //
 //   std::string bytes;
-//   append_result(bytes, decoder->decode(tensors));
+//   append_result(bytes, *decoder->decode(tensors));
 //
 // First the kind (ResultKind), the numbers of boxes, points and classes, the map's rows and columns
 // and the text's bytes (uint32 each), and the text's score (float32). Then the boxes (left, top,

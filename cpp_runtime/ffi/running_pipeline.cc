@@ -259,11 +259,13 @@ Result<std::uint64_t> RunningPipeline::run(std::span<const std::optional<Bytes>>
 }
 
 Result<RunningPipeline::Taken> RunningPipeline::take() {
+  if (!undecoded_.ok()) return undecoded_;
   Result<OutputFrame> frame = pipeline_->next(Clock::now());
   if (!frame.ok()) return frame.status();
-  FrameResult result;
-  if (bundle_) result = bundle_->postprocessor().run(*frame);
-  return Taken{*std::move(frame), result};
+  if (!bundle_) return Taken{*std::move(frame), {}};
+  Result<FrameResult> result = bundle_->postprocessor().run(*frame);
+  if (!result.ok()) return undecoded_ = result.status();
+  return Taken{*std::move(frame), *result};
 }
 
 Status RunningPipeline::restart(Clock::time_point deadline) {
@@ -271,6 +273,7 @@ Status RunningPipeline::restart(Clock::time_point deadline) {
   if (!status.ok()) return status;
   for (const auto& [name, stage] : tvm_stages_) stage->restart();
   submitted_ = 0;
+  undecoded_ = {};
   return {};
 }
 

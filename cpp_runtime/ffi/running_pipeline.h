@@ -70,8 +70,12 @@ class RunningPipeline {
   /// otherwise as Pipeline::submit; after an error no value of set_input has been taken.
   Result<std::uint64_t> run(std::span<const std::optional<Bytes>> inputs) EDGEPIPE_EXCLUDES(mutex_);
 
-  /// The next finished frame, as Pipeline::next. Does not wait.
+  /// The next finished frame, as Pipeline::next. Does not wait. Once a frame could not be decoded,
+  /// it returns that failure until a restart.
   Result<Taken> take();
+
+  /// Why a frame could not be decoded; ok if all could. For the thread that takes.
+  [[nodiscard]] const Status& undecoded() const { return undecoded_; }
 
   /// As Pipeline::restart; parameters are kept.
   Status restart(Clock::time_point deadline);
@@ -118,6 +122,7 @@ class RunningPipeline {
   // The names of an exported pipeline's stage inputs; a bundle uses those of the tensors.
   std::map<std::string, std::vector<std::string>> input_names_;
   std::uint64_t submitted_ = 0;
+  Status undecoded_;
   mutable Mutex mutex_;
   std::vector<Setting> settings_ EDGEPIPE_GUARDED_BY(mutex_);  // by input
   std::unique_ptr<LiveStatistics> live_;

@@ -2,8 +2,8 @@
 // points, a map of classes, or text.
 //
 //   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
-//   const FrameResult result = postprocessor->run(frame);
-//   std::string line = postprocessor->json_line(frame, result, "dog.jpg");
+//   Result<FrameResult> result = postprocessor->run(frame);
+//   std::string line = postprocessor->json_line(frame, *result, "dog.jpg");
 //
 // The manifest's postprocessing selects the kind; "none" gives empty results.
 #pragma once
@@ -83,9 +83,10 @@ class Postprocessor {
   Postprocessor& operator=(Postprocessor&&) noexcept;
   ~Postprocessor();
 
-  /// Computes a frame's results, boxes and points in pixels of the network's input. Allocates
-  /// nothing. One thread at a time.
-  FrameResult run(const OutputFrame& frame);
+  /// Computes a frame's results, boxes and points in pixels of the network's input. Fails only if a
+  /// user's own decoder does; names the frame. Allocates nothing unless it fails. One thread at a
+  /// time.
+  Result<FrameResult> run(const OutputFrame& frame);
 
   /// The same results with boxes and points in pixels of the picture, which boxes do not exceed,
   /// and with the cells of the map that show it; valid until the next call. Allocates nothing. One

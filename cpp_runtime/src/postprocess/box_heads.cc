@@ -48,7 +48,7 @@ class BoxHead final : public Decoder {
                 options.selection.most_detections * options.points),
         decoder_(options) {}
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     FrameResult result{.kind = ResultKind::kDetections};
     result.detections = decoder_.decode(tensors);
     result.points = decoder_.points();

@@ -1,7 +1,7 @@
 // make_box_decoder: the decoder of the detection head that a bundle's manifest describes.
 //
 //   Result<std::unique_ptr<Decoder>> head = make_box_decoder(manifest);
-//   std::span<const Detection> boxes = (*head)->decode(tensors).detections;
+//   std::span<const Detection> boxes = (*head)->decode(tensors)->detections;
 #pragma once
 
 #include <memory>

@@ -26,7 +26,7 @@ class ClassMapper final : public Decoder {
         classes_(layout.cells()),
         best_(layout.cells()) {}
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     const std::span<const float> scores = tensors[0];
     if (layout_.values == 1) {
       for (std::size_t cell = 0; cell < classes_.size(); ++cell) {

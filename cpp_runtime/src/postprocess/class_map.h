@@ -1,7 +1,7 @@
 // make_class_mapper: the class of every cell of a segmentation network's map.
 //
 //   Result<std::unique_ptr<Decoder>> mapper = make_class_mapper(manifest, labels);
-//   const ClassMap map = (*mapper)->decode(tensors).map;
+//   const ClassMap map = (*mapper)->decode(tensors)->map;
 //
 // The tensor is [1, classes, rows, columns] or [1, rows, columns, classes]; which of them, its
 // sides show: rows and columns are in the proportion of the input's. Of several classes the one

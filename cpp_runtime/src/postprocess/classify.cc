@@ -13,7 +13,7 @@ class Classifier final : public Decoder {
   Classifier(std::size_t tensor, Activation activation, std::size_t top)
       : Decoder({tensor}), activation_(activation), best_(top) {}
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     top_classes(tensors[0], activation_, best_);
     FrameResult result{.kind = ResultKind::kClasses};
     result.classes = best_;

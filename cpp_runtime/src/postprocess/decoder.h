@@ -1,7 +1,7 @@
 // Decoder: turns some of a network's output tensors into one kind of result.
 //
 //   Result<std::unique_ptr<Decoder>> decoder = make_decoder(manifest, labels);
-//   const FrameResult found = (*decoder)->decode(tensors);  // those of (*decoder)->tensors()
+//   Result<FrameResult> found = (*decoder)->decode(tensors);  // those of (*decoder)->tensors()
 //
 // There is one decoder for each way in which networks leave their results; a table in
 // make_decoder.cc names them.
@@ -40,9 +40,9 @@ class Decoder {
   [[nodiscard]] std::size_t most_detections() const { return most_detections_; }
   [[nodiscard]] std::size_t most_points() const { return most_points_; }
 
-  /// Decodes one frame. The result refers to the decoder and is valid until the next call.
-  /// Allocates nothing. One thread at a time.
-  virtual FrameResult decode(Tensors tensors) = 0;
+  /// Decodes one frame. The result refers to the decoder and is valid until the next call. Only a
+  /// user's own decoder can fail. Allocates nothing unless it fails. One thread at a time.
+  virtual Result<FrameResult> decode(Tensors tensors) = 0;
 
  private:
   std::vector<std::size_t> tensors_;

@@ -26,7 +26,7 @@ class HeatMapReader final : public Decoder {
         step_y_(static_cast<double>(height) / static_cast<double>(layout.rows)),
         points_(layout.values) {}
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     for (std::size_t value = 0; value < points_.size(); ++value) {
       points_[value] = point(tensors[0], value);
     }

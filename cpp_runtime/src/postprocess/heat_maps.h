@@ -1,7 +1,7 @@
 // make_heat_map_reader: keypoints from heat maps, one map for each point.
 //
 //   Result<std::unique_ptr<Decoder>> reader = make_heat_map_reader(manifest, labels);
-//   std::span<const Point> points = (*reader)->decode(tensors).points;
+//   std::span<const Point> points = (*reader)->decode(tensors)->points;
 //
 // A point is where its map is highest, moved by a quarter of a cell towards the higher neighbour on
 // either axis (Xiao et al. 2018, "Simple Baselines for Human Pose Estimation"). A map's cell c is

@@ -49,12 +49,14 @@ Result<Postprocessor> Postprocessor::create(const Bundle& bundle) {
   return made;
 }
 
-FrameResult Postprocessor::run(const OutputFrame& frame) {
-  if (!decoder_) return {};
+Result<FrameResult> Postprocessor::run(const OutputFrame& frame) {
+  if (!decoder_) return FrameResult();
   for (std::size_t index = 0; index < tensors_.size(); ++index) {
     tensors_[index] = floats(frame.tensor(decoder_->tensors()[index]));
   }
-  return decoder_->decode(tensors_);
+  Result<FrameResult> result = decoder_->decode(tensors_);
+  if (result.ok()) return result;
+  return result.status().with_context("postprocessing of frame " + std::to_string(frame.id()));
 }
 
 std::string Postprocessor::label(int label_index) const {

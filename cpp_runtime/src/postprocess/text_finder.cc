@@ -44,7 +44,7 @@ class TextFinder final : public Decoder {
     points_.reserve(kMostRegions * kCorners);
   }
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     const std::span<const float> data = tensors[0];
     for (std::size_t cell = 0; cell < seen_.size(); ++cell) {
       seen_[cell] = data[cell] >= least_ ? 0 : 1;  // also what is not a number

@@ -2,7 +2,7 @@
 // (differentiable binarization, Liao et al. 2020).
 //
 //   Result<std::unique_ptr<Decoder>> finder = make_text_finder(manifest, labels);
-//   const FrameResult found = (*finder)->decode(tensors);  // found.points: four for each detection
+//   const FrameResult found = *(*finder)->decode(tensors);  // found.points: 4 for each detection
 //
 // Cells of at least `map_threshold` that touch, also at a corner, are one region. Its box is the
 // smallest rectangle at any angle around the centres of its cells, widened on every side by

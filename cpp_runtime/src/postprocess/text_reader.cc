@@ -27,7 +27,7 @@ class TextReader final : public Decoder {
     text_.reserve(steps_ * longest);
   }
 
-  FrameResult decode(Tensors tensors) override {
+  Result<FrameResult> decode(Tensors tensors) override {
     text_.clear();
     double total = 0;
     std::size_t count = 0;

@@ -2,7 +2,7 @@
 // classification, Graves et al. 2006).
 //
 //   Result<std::unique_ptr<Decoder>> reader = make_text_reader(manifest, labels);
-//   const FrameResult found = (*reader)->decode(tensors);  // found.text, found.text_score
+//   const FrameResult found = *(*reader)->decode(tensors);  // found.text, found.text_score
 //
 // The tensor is [1, steps, characters] or [steps, 1, characters]: in each step the scores of the
 // labels and of a blank. The best character of each step counts, once if it repeats without a blank

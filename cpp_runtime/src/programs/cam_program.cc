@@ -276,15 +276,16 @@ class Results {
       return {};
     }
     Postprocessor& postprocessor = session_.postprocessor();
-    const FrameResult seen = postprocessor.run(frame);
+    Result<FrameResult> seen = postprocessor.run(frame);
+    if (!seen.ok()) return seen.status();
     const std::string source = session_.pictures().source().picture_name(frame.id());
     const auto pixels = session_.seen(frame);
     // The page shows the network's input, everything else refers to the source's picture.
     if (page_ != nullptr) {
-      page_->publish(frame.id(), pixels, postprocessor.json_line(frame, seen, source));
+      page_->publish(frame.id(), pixels, postprocessor.json_line(frame, *seen, source));
     }
     const std::string line = postprocessor.json_line(
-        frame, postprocessor.in_picture(seen, session_.pictures().placement(frame)), source);
+        frame, postprocessor.in_picture(*seen, session_.pictures().placement(frame)), source);
     Status status;
     if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
     if (status.ok() && options_.record) {

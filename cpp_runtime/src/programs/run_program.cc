@@ -140,11 +140,12 @@ class Results {
 
   Status take(const OutputFrame& frame) {
     Postprocessor& postprocessor = session_.postprocessor();
-    FrameResult result = postprocessor.run(frame);
+    Result<FrameResult> result = postprocessor.run(frame);
+    if (!result.ok()) return result.status();
     if (options_.session.takes_pictures) {
-      result = postprocessor.in_picture(result, session_.pictures().placement(frame));
+      result = postprocessor.in_picture(*result, session_.pictures().placement(frame));
     }
-    Status status = write_line(postprocessor.json_line(frame, result, source_of(frame)));
+    Status status = write_line(postprocessor.json_line(frame, *result, source_of(frame)));
     if (status.ok() && options_.tensors) status = write_tensors(frame);
     ++frames_;
     const auto now = Clock::now();
