@@ -13,6 +13,7 @@ SOURCES = ROOT / "cpp_runtime" / "src"
 PUBLIC = ROOT / "cpp_runtime" / "include"
 # Public headers without a source of the same name.
 ROOM_OF_HEADER = {
+    "decoder_function": "postprocess",
     "frame": "pipeline",
     "memory": "memory",
     "picture_source": "media/sources",
@@ -110,4 +111,4 @@ def test_the_guide_lists_every_public_header() -> None:
 
 def test_the_public_headers_stay_few() -> None:
     # A type that belongs to another one is in its header; internal types are below src/.
-    assert len(list(PUBLIC.glob("edgepipe/*.h"))) <= 22
+    assert len(list(PUBLIC.glob("edgepipe/*.h"))) <= 23

@@ -14,7 +14,7 @@ namespace edgepipe::binding {
 /// call again; send and take never wait and may be repeated. A wait returns whether its event came;
 /// with `is_last`, a wait without the event fails with kDeadline and says what it waits for.
 ///
-///   describe() -> str                       JSON: name, device, slots, stages, labels, inputs, ...
+///   describe() -> str                       JSON: name, device, slots, stages, decoder, ...
 ///   set_input(name, array)                  for the next run, and later ones until it is set again
 ///   get_input(name) -> bytes                the value set last
 ///   set_parameters(group, [name, array]...) of a Relax stage run here, from the next frame on

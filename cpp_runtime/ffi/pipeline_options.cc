@@ -74,10 +74,12 @@ Status read(const std::string& key, const Json& value, Session::Options& options
     options.pipeline.faults.runs = static_cast<std::size_t>(found[1]);
   } else if (key == "device_trial") {
     return read_count(key, value, options.pipeline.faults.trial_frames);
+  } else if (key == "leaves_python") {
+    options.leaves_python = value.get<bool>();
   } else {
     return wrong("found '" + key +
                  "', expected device, serial, pinning, slots, cores, trace_spans, "
-                 "device_timeout_s, device_hangs or device_trial");
+                 "device_timeout_s, device_hangs, device_trial or leaves_python");
   }
   return {};
 }

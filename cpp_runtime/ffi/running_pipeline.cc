@@ -65,6 +65,7 @@ Status RunningPipeline::open_bundle(const std::filesystem::path& path,
   Result<std::unique_ptr<Session>> session = Session::open(path, options);
   if (!session.ok()) return session.status();
   bundle_ = *std::move(session);
+  leaves_python_ = options.leaves_python;
   pipeline_ = &bundle_->pipeline();
   name_ = bundle_->bundle().manifest().name;
   device_ = bundle_->device_name();
@@ -142,8 +143,27 @@ std::string RunningPipeline::describe() const {
               {"inputs", describe_tensors(graph, graph.inputs)},
               {"outputs", describe_tensors(graph, graph.outputs)},
               {"labels", bundle_ ? bundle_->postprocessor().labels() : std::vector<std::string>()},
+              {"decoder", python_decoder()},
               {"parameter_groups", std::move(groups)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json RunningPipeline::python_decoder() const {
+  if (!leaves_python_ || !bundle_) return nullptr;
+  const Manifest& manifest = bundle_->bundle().manifest();
+  const Postprocess& wanted = manifest.postprocess;
+  if (wanted.kind != "own" || wanted.function.empty()) return nullptr;
+  const Result<std::span<const std::byte>> source =
+      bundle_->bundle().content(wanted.function_file());
+  if (!source.ok()) return nullptr;  // a manifest that was read names no missing file
+  Json outputs = Json::array();
+  for (const std::size_t tensor : wanted.outputs) outputs.push_back(manifest.tensors[tensor].name);
+  return {{"function", wanted.function},
+          {"source", std::string(reinterpret_cast<const char*>(source->data()), source->size())},
+          {"outputs", std::move(outputs)},
+          {"gives", wanted.gives},
+          {"most", wanted.most},
+          {"points", wanted.points}};
 }
 
 Json RunningPipeline::input_map() const {

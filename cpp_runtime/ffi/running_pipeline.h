@@ -50,8 +50,8 @@ class RunningPipeline {
                                                        const Session::Options& options,
                                                        const Functions& functions);
 
-  /// Name, device, slots, stages, labels, parameter groups, inputs and outputs, and the stages'
-  /// inputs that each input feeds, as JSON.
+  /// Name, device, slots, stages, labels, parameter groups, inputs and outputs, the stages' inputs
+  /// that each input feeds, and the decoder that is left to the caller, as JSON.
   [[nodiscard]] std::string describe() const;
 
   /// Queues a copy. Each run without this input takes one, and the last one remains for later runs.
@@ -108,6 +108,8 @@ class RunningPipeline {
   Status read_names(const nlohmann::json& description);
   /// For each input of the pipeline, the stage inputs that it feeds, as pairs of names.
   [[nodiscard]] nlohmann::json input_map() const;
+  /// A bundle's own decoder with its Python source, if the caller runs it; otherwise null.
+  [[nodiscard]] nlohmann::json python_decoder() const;
   [[nodiscard]] Result<std::size_t> input_index(const std::string& name) const;
 
   // Destroyed from the bottom up: the pipeline before the stages that it calls.
@@ -122,6 +124,7 @@ class RunningPipeline {
   // The names of an exported pipeline's stage inputs; a bundle uses those of the tensors.
   std::map<std::string, std::vector<std::string>> input_names_;
   std::uint64_t submitted_ = 0;
+  bool leaves_python_ = false;
   Status undecoded_;
   mutable Mutex mutex_;
   std::vector<Setting> settings_ EDGEPIPE_GUARDED_BY(mutex_);  // by input

@@ -78,6 +78,13 @@ struct Postprocess {
   double unclip = 1.5;              // db: how much wider a text is than its region
   std::string blank = "first";      // ctc: where the blank is among the scores; or "last"
 
+  // own: a user's own decoder of `outputs`.
+  std::string gives;                   // "boxes", "classes", "points" or "text"
+  int most = 0;                        // of these in a frame; bytes of a text
+  std::vector<std::string> libraries;  // files in the bundle: decoder/ARCHITECTURE.so
+  std::string symbol;                  // the libraries' function
+  std::string function;                // of Python, "FILE:NAME"; FILE in the bundle; empty: none
+
   // Detection heads. Tensors are indices into Manifest::tensors: one per stride, or one for all.
   std::vector<std::int64_t> strides;         // pixels per cell
   std::vector<std::int64_t> grids;           // cells of a side, instead of strides
@@ -95,12 +102,17 @@ struct Postprocess {
   bool background = false;                   // the first score belongs to no class
   bool objectness = false;  // boxes: a score of its own, multiplied with the others
   bool normalized = false;  // boxes: 1 is the whole input
-  int points = 0;           // of each box
+  int points = 0;           // of each box; also of an own decoder's
   int point_values = 2;     // 3: each has a score, too
   double score_threshold = 0;
   double iou_threshold = 0;
   std::size_t most_candidates = 1000;  // only the best ones enter suppression; not in manifests
   std::size_t most_boxes = 100;        // of a frame; the same
+
+  /// The FILE of `function`.
+  [[nodiscard]] std::string function_file() const {
+    return function.substr(0, function.rfind(':'));
+  }
 };
 
 /// A golden tensor and the file of the bundle that contains it.

@@ -78,7 +78,10 @@ class Decoder;
 class Postprocessor {
  public:
   /// Checks the tensors' shapes against the manifest's postprocessing; kCorrupt if they disagree.
-  static Result<Postprocessor> create(const Bundle& bundle);
+  /// Loads the library of a user's own decoder: kUnsupported if the bundle has none for this
+  /// machine, kNotFound without its function. If `leaves_python`, a decoder that is also there in
+  /// Python is left to the caller; run() then gives no results.
+  static Result<Postprocessor> create(const Bundle& bundle, bool leaves_python = false);
   Postprocessor(Postprocessor&&) noexcept;
   Postprocessor& operator=(Postprocessor&&) noexcept;
   ~Postprocessor();

@@ -151,7 +151,10 @@ void read_files(JsonReader& reader, Manifest& manifest) {
   const auto require = [&](const std::string& path, const char* key) {
     if (!seen.contains(path)) reader.fail(key, "'" + path + "' is not in files");
   };
-  if (!manifest.postprocess.labels.empty()) require(manifest.postprocess.labels, "postprocess");
+  const Postprocess& postprocess = manifest.postprocess;
+  if (!postprocess.labels.empty()) require(postprocess.labels, "postprocess");
+  for (const std::string& library : postprocess.libraries) require(library, "postprocess");
+  if (!postprocess.function.empty()) require(postprocess.function_file(), "postprocess");
   for (const GoldenFile& golden : manifest.golden_inputs) require(golden.file, "golden");
   for (const GoldenFile& golden : manifest.golden_outputs) require(golden.file, "golden");
 }

@@ -14,13 +14,14 @@
 namespace edgepipe {
 namespace {
 
-constexpr std::array<std::string_view, 13> kKinds{
+constexpr std::array<std::string_view, 14> kKinds{
     "none", "classify",  "nanodet",      "distances", "anchors", "yolox", "boxes",
-    "ssd",  "centernet", "segmentation", "keypoints", "ctc",     "db"};
+    "ssd",  "centernet", "segmentation", "keypoints", "ctc",     "db",    "own"};
 constexpr std::array<std::string_view, 4> kActivations{"default", "none", "sigmoid", "softmax"};
 constexpr int kMostPerCell = 64;  // boxes
 constexpr int kMostUnclip = 10;
-constexpr int kMostPoints = 512;  // of a box
+constexpr int kMostPoints = 512;      // of a box
+constexpr int kMostResults = 10'000;  // of an own decoder in a frame
 
 /// The activation at `key`; "default" is what exporters usually leave to the decoder.
 std::string activation(JsonReader& item, const std::string& kind) {
@@ -203,6 +204,29 @@ void read_map(JsonReader& item, const Manifest& manifest, Postprocess& wanted) {
   if (item.status().ok() && wanted.outputs.size() != 1) item.fail("outputs", "expected one tensor");
 }
 
+/// A user's own decoder: the tensors that it gets, and what it gives.
+void read_own(JsonReader& item, const Manifest& manifest, Postprocess& wanted) {
+  wanted.gives =
+      one_of(item, "gives", std::array<std::string_view, 4>{"boxes", "classes", "points", "text"});
+  wanted.most = at_most(item, "most", 1, kMostResults);
+  wanted.points = at_most(item, "points", 0, kMostPoints);
+  wanted.libraries = item.texts("libraries");
+  wanted.symbol = item.text("symbol");
+  wanted.function = item.text("function");
+  wanted.outputs = tensors_of(item, "outputs", manifest);
+  if (!item.status().ok()) return;
+  if (wanted.outputs.empty()) item.fail("outputs", "expected at least one tensor");
+  for (const std::size_t index : wanted.outputs) {
+    const TensorSpec& tensor = manifest.tensors[index];
+    if (tensor.dtype != "float32") {
+      item.fail("outputs", "'" + tensor.name + "' is " + tensor.dtype + ", expected float32");
+    }
+  }
+  if (!wanted.function.empty() && wanted.function.find(':') == std::string::npos) {
+    item.fail("function", "found \"" + wanted.function + "\", expected FILE:NAME");
+  }
+}
+
 }  // namespace
 
 std::size_t tensor_of(JsonReader& reader, const char* key, const std::string& name,
@@ -237,6 +261,8 @@ void read_postprocess(JsonReader& item, Manifest& manifest) {
   } else if (wanted.kind == "segmentation" || wanted.kind == "keypoints" || wanted.kind == "ctc" ||
              wanted.kind == "db") {
     read_map(item, manifest, wanted);
+  } else if (wanted.kind == "own") {
+    read_own(item, manifest, wanted);
   } else {
     read_head(item, manifest, wanted);
   }

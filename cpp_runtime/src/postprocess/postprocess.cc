@@ -11,6 +11,7 @@
 
 #include "postprocess/class_map.h"
 #include "postprocess/decoder.h"
+#include "postprocess/own_decoder.h"
 
 namespace edgepipe {
 namespace {
@@ -30,13 +31,16 @@ Postprocessor::Postprocessor(Postprocessor&&) noexcept = default;
 Postprocessor& Postprocessor::operator=(Postprocessor&&) noexcept = default;
 Postprocessor::~Postprocessor() = default;
 
-Result<Postprocessor> Postprocessor::create(const Bundle& bundle) {
+Result<Postprocessor> Postprocessor::create(const Bundle& bundle, bool leaves_python) {
   Postprocessor made;
   Result<std::vector<std::string>> labels = bundle.labels();
   if (!labels.ok()) return labels.status();
   made.labels_ = std::move(*labels);
   const Manifest& manifest = bundle.manifest();
-  Result<std::unique_ptr<Decoder>> decoder = make_decoder(manifest, made.labels_);
+  const bool is_own = manifest.postprocess.kind == "own";
+  if (is_own && leaves_python && !manifest.postprocess.function.empty()) return made;
+  Result<std::unique_ptr<Decoder>> decoder =
+      is_own ? open_own_decoder(bundle) : make_decoder(manifest, made.labels_);
   if (!decoder.ok()) return decoder.status();
   made.decoder_ = *std::move(decoder);
   made.width_ = manifest.preprocess.width;

@@ -328,6 +328,41 @@ TEST_F(BundleTest, AHeadThatCannotBeIsRefusedWithItsKey) {
   expect(message("bins", 0, "distances"), "anchors: found 1 lists, expected 0");
 }
 
+TEST_F(BundleTest, AnOwnDecoderThatCannotBeIsRefusedWithItsKey) {
+  const auto message = [this](const char* key, const json& value) {
+    return open_edited([&](json& m) {
+             m["postprocess"] = {{"kind", "own"},
+                                 {"labels", ""},
+                                 {"outputs", {m["tensors"][2]["name"]}},
+                                 {"gives", "boxes"},
+                                 {"most", 100},
+                                 {"points", 0},
+                                 {"libraries", {"labels.txt"}},
+                                 {"symbol", "decode"},
+                                 {"function", ""}};
+             m["postprocess"][key] = value;
+           })
+        .message();
+  };
+  const auto expect = [&](const std::string& found, const std::string& text) {
+    EXPECT_THAT(found, HasSubstr("manifest.json: " + text));
+  };
+  EXPECT_EQ(message("gives", "text"), "");
+  EXPECT_EQ(message("function", "labels.txt:decode"), "");
+  expect(message("gives", "masks"),
+         "postprocess.gives: found \"masks\", expected one of boxes, classes, points, text");
+  expect(message("most", 0), "postprocess.most: found 0, expected 1 to 1000000");
+  expect(message("most", 10001), "postprocess.most: found 10001, expected 10000 at most");
+  expect(message("points", 513), "postprocess.points: found 513, expected 512 at most");
+  expect(message("outputs", json::array()), "postprocess.outputs: expected at least one tensor");
+  expect(message("outputs", {"picture"}),
+         "postprocess.outputs: 'picture' is uint8, expected float32");
+  expect(message("function", "a.py"), "postprocess.function: found \"a.py\", expected FILE:NAME");
+  expect(message("function", "a.py:decode"), "postprocess: 'a.py' is not in files");
+  expect(message("libraries", {"decoder/x86_64.so"}),
+         "postprocess: 'decoder/x86_64.so' is not in files");
+}
+
 TEST_F(BundleTest, AMapThatCannotBeIsRefusedWithItsKey) {
   const auto message = [this](const char* key, const json& value) {
     return open_edited([&](json& m) {
