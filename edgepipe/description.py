@@ -23,13 +23,16 @@ DETECTION_KINDS = (
     "yolox",
 )
 MAP_KINDS = ("ctc", "db", "keypoints", "segmentation")
-POSTPROCESS_KINDS = tuple(sorted({"classify", "none", *DETECTION_KINDS, *MAP_KINDS}))
+POSTPROCESS_KINDS = tuple(sorted({"classify", "none", "own", *DETECTION_KINDS, *MAP_KINDS}))
+# What a decoder of the user gives, and the kind whose results have the same form.
+GIVES = {"boxes": "boxes", "classes": "classify", "points": "keypoints", "text": "ctc"}
 ACTIVATIONS = ("default", "none", "sigmoid", "softmax")
 BLANKS = ("first", "last")
 FORMULAS = {"anchors": ("v3", "v5"), "boxes": ("", "corners")}
 LANDMARK_KINDS = ("distances", "ssd")
 _LIMITS = {"per_cell": (1, 64), "points": (0, 512), "point_values": (2, 3)}  # as in the C++ runtime
 _MOST_UNCLIP = 10
+_MOST_RESULTS = 10_000  # the same as in the C++ runtime
 _MOST_STRIDE = 1_000_000  # the same as in the C++ runtime
 
 
@@ -39,7 +42,9 @@ class Postprocess:
 
     ``classify``: the ``top`` best classes of the only output. ``segmentation``: the class of every
     cell. ``keypoints``: the peak of every heat map. ``ctc``: the text that is read step by step.
-    ``db``: the regions of a map of text, with their corners.
+    ``db``: the regions of a map of text, with their corners. ``own``: what the user's own decoder
+    ``gives``: a Python ``function`` (``FILE:NAME``), or the function ``symbol`` of one of the
+    ``libraries``, which are of different architectures; both get ``outputs``, or all outputs.
     ``none``: tensors as they are. All other kinds are detection heads: boxes of at least
     ``score_threshold``, and of two boxes of one class that overlap by more than ``iou_threshold``
     the better one. docs/reference/description.md explains every key. ``labels`` is a text file with
@@ -74,6 +79,11 @@ class Postprocess:
     map_threshold: float = 0.3
     unclip: float = 1.5
     top: int = 5
+    gives: str = ""
+    most: int = 100
+    function: str = ""
+    libraries: tuple[str, ...] = ()
+    symbol: str = "decode"
 
     def __post_init__(self) -> None:
         if self.kind not in POSTPROCESS_KINDS:
@@ -97,7 +107,9 @@ class Postprocess:
                 raise FrontendError(
                     f"postprocess: stride {stride}, expected 1 to {_MOST_STRIDE} pixels"
                 )
-        if self.kind in MAP_KINDS:
+        if self.kind == "own":
+            self._check_own()
+        elif self.kind in MAP_KINDS:
             self._check_map()
         elif self.kind in DETECTION_KINDS:
             self._check_head()
@@ -169,12 +181,37 @@ class Postprocess:
                 "postprocess: no labels, expected a file with one character per line"
             )
 
-    def _check_values(self) -> None:
+    def _check_own(self) -> None:
+        if self.gives not in GIVES:
+            raise FrontendError(
+                f"postprocess: gives {self.gives!r} is unknown",
+                hint=f"known results of a decoder: {', '.join(GIVES)}",
+            )
+        if not self.function and not self.libraries:
+            raise FrontendError(
+                "postprocess: kind 'own' has no decoder, expected a function or libraries",
+                hint='name a Python function, function = "decoder.py:decode", or shared libraries, '
+                'libraries = ["libdecoder.so"]',
+            )
+        file, _, name = self.function.rpartition(":")
+        if self.function and not (file.endswith(".py") and name.isidentifier()):
+            raise FrontendError(
+                f"postprocess: function is {self.function!r}, expected FILE.py:NAME",
+                hint='name the file beside the description, as in "decoder.py:decode"',
+            )
+        if not 1 <= self.most <= _MOST_RESULTS:
+            raise FrontendError(f"postprocess: most is {self.most}, expected 1 to {_MOST_RESULTS}")
+        self._check_limits()
+
+    def _check_limits(self) -> None:
         for name, (least, most) in _LIMITS.items():
             if not least <= getattr(self, name) <= most:
                 raise FrontendError(
                     f"postprocess: {name} is {getattr(self, name)}, expected {least} to {most}"
                 )
+
+    def _check_values(self) -> None:
+        self._check_limits()
         if len(self.variances) != 2:
             raise FrontendError(
                 f"postprocess: {len(self.variances)} variances, expected 2: of centre and size"
@@ -188,6 +225,11 @@ class Postprocess:
     def in_bundle(self) -> Postprocess:
         """Return a copy with the path of the labels inside a bundle."""
         return dataclasses.replace(self, labels=BUNDLED_LABELS if self.labels else "")
+
+    @property
+    def results(self) -> str:
+        """The kind whose results these are: of a user's own decoder the one with the same form."""
+        return GIVES[self.gives] if self.kind == "own" else self.kind
 
     def tensors(self) -> tuple[str, ...]:
         """Return the names of the output tensors that the description refers to."""

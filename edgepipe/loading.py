@@ -50,8 +50,9 @@ def load(
     kernels take over, or the pipeline ends. Every ``device_trial`` frames (0: never) the device
     then runs a frame again as a trial, and is used again after three that gave the same bytes.
 
-    Loading an exported pipeline imports its Python stages, so load only what you
-    trust.
+    A bundle's own decoder runs here if it has one in Python; otherwise its library for this machine
+    does. Loading an exported pipeline imports its Python stages, and a bundle is native code, so
+    load only what you trust.
 
     Raises BundleError for a damaged bundle, PipelineError for a damaged exported pipeline, and
     RuntimeFailure for a missing stage, device or core.
@@ -82,6 +83,7 @@ def load(
         "slots": slot_count(slots),
         "cores": [core_number("cores: a core", core) for core in cores or ()],
         "trace_spans": TRACE_SPANS if trace else 0,
+        "leaves_python": True,
         **device_options(device, device_timeout_s, device_hangs, device_trial),
     }
     module = call("load_pipeline", os.fsencode(root), json.dumps(options))

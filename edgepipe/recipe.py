@@ -15,11 +15,13 @@ from edgepipe import __version__, description
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
+from edgepipe.bundle import decoder_files, signature, storage
 from edgepipe.bundle import manifest as bundle
-from edgepipe.bundle import signature, storage
+from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.codegen.contiguous import fitting_slots, pipeline_memory
 from edgepipe.codegen.stages import CompiledStage, compile_stage
+from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, PartitionError
 from edgepipe.frontend.frames import frames_from
@@ -79,11 +81,15 @@ class BuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedNetwork:
-    """A float network and the description of its tensors; ``labels`` name its classes."""
+    """A float network and the description of its tensors; ``labels`` name its classes.
+
+    ``decoder`` has the files of the user's own postprocessing, if there is one.
+    """
 
     network: Network
     description: NetworkDescription
     labels: tuple[str, ...]
+    decoder: DecoderFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +132,13 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     tensors = border_tensors(quantized, stages, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
+    try_decoder(described.decoder, described.labels, golden, options.board, progress)
     compiled = compile_stages(stages, tensors, options, progress)
     slots = slots_that_fit(compiled, tensors, options.board, progress)
     begin("writing the bundle")
     return storage.write(
         options.output,
-        bundle_files(compiled, golden, described.labels),
+        {**bundle_files(compiled, golden, described.labels), **described.decoder.files},
         lambda entries: make_manifest(
             described, quantized, stages, tensors, compiled, slots, options, entries
         ),
@@ -158,7 +165,8 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
         progress.notice(notice)
     description.check_outputs(described, network.output_names, where)
     labels = description.labels_of(described, where)
-    return DescribedNetwork(network=network, description=described, labels=labels)
+    decoder = decoder_files.read(described.postprocess, where, network.output_names)
+    return DescribedNetwork(network=network, description=described, labels=labels, decoder=decoder)
 
 
 def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> list[Frame]:
@@ -379,7 +387,7 @@ def make_manifest(
         slots=slots,
         placement=_placements(stages),
         preprocess=described.description.preprocess,
-        postprocess=described.description.postprocess.in_bundle(),
+        postprocess=described.decoder.postprocess,
         golden=bundle.Golden(
             inputs=(_golden(quantized.input_name),),
             outputs=tuple(_golden(name) for name in quantized.output_names),

@@ -14,7 +14,7 @@ def result_record(result: FrameResult, source: str, kind: str) -> Record:
     """Return a frame's line of ``results.jsonl``; ``edgepipe-run`` gives the same fields.
 
     ``result`` is in pixels of the picture named ``source``. ``kind`` is that of the bundle's
-    postprocessing: a detector's line has detections even if it found none.
+    results (``Postprocess.results``): a detector's line has detections even if it found none.
     """
     record: Record = {
         "frame": result.frame,

@@ -173,7 +173,7 @@ def run_bundle(
         cores=options.cores,
         trace=options.trace is not None,
     ) as pipeline:
-        with _outputs(options, lines, manifest.postprocess.kind) as outputs:
+        with _outputs(options, lines, manifest.postprocess.results) as outputs:
             for result, source in _results(pipeline, fitter, itertools.chain([first], pictures)):
                 outputs.add(result, source, fitter)
                 progress.update(result.frame + 1, 0)
@@ -258,7 +258,7 @@ def _results(
 def _outputs(options: RunOptions, lines: TextIO | None, kind: str) -> Iterator[_Outputs]:
     """Open the files of a run; they get their final names if the run succeeds.
 
-    ``kind`` is that of the bundle's postprocessing.
+    ``kind`` is that of the bundle's results.
     """
     folder = options.output
     if folder is None:

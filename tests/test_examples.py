@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,10 +105,10 @@ def test_own_board_runs_on_its_own_simulator() -> None:
 
 @pytest.fixture(scope="module")
 def cpp_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the C++ examples with the commands of their guides; return the folder of both."""
+    """Build the C++ examples with the commands of their guides; return their folder."""
     folder = tmp_path_factory.mktemp("build")
     package = cpp_package("host", tmp_path_factory.mktemp("sdk"))
-    for guide in ("own-cpp-stage.md", "own-device.md"):
+    for guide in ("own-cpp-stage.md", "own-decoder.md", "own-device.md"):
         text = (ROOT / "docs/guides" / guide).read_text(encoding="utf-8")
         (commands,) = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
         commands = commands.replace("$(edgepipe --cmake-dir)", str(package))
@@ -143,6 +145,14 @@ def test_cpp_device_runs_a_bundle_bit_exactly(nanodet: Path, cpp_builds: Path) -
     assert "golden: 20 frames x 6 outputs are bit-equal" in ran.stderr
     assert "VTA stages ran on: stopwatch" in ran.stderr
     assert re.search(r"^stopwatch: 20 runs, \d+\.\d+ ms each$", ran.stderr, re.M)
+
+
+def test_the_own_decoders_library_has_the_function_of_its_description(cpp_builds: Path) -> None:
+    text = (ROOT / "examples/own_decoder/fmnist.toml").read_text(encoding="utf-8")
+    postprocess = tomllib.loads(text)["postprocess"]
+    (library,) = postprocess["libraries"]
+    loaded = ctypes.CDLL(str(cpp_builds / Path(library).relative_to("../../build")))
+    assert hasattr(loaded, postprocess["symbol"])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from edgepipe.runtime.frames import NOTHING, Found, TakenFrame
 from edgepipe.runtime.futures import FrameFuture
 from edgepipe.runtime.library import StatusError
 from edgepipe.runtime.named import Named
+from edgepipe.runtime.own_decoder import OwnDecoder
 from edgepipe.runtime.results import (
     ClassMap,
     ClassScore,
@@ -53,9 +54,14 @@ class Delivery:
     """Sends a pipeline's frames and delivers their results; does not keep the pipeline alive."""
 
     def __init__(
-        self, transport: Transport, output_names: tuple[str, ...], labels: tuple[str, ...]
+        self,
+        transport: Transport,
+        output_names: tuple[str, ...],
+        labels: tuple[str, ...],
+        decoder: OwnDecoder | None = None,
     ) -> None:
         self._transport = transport
+        self._decoder = decoder
         self._output_names = output_names
         self._labels = labels
         self._collecting = threading.Lock()
@@ -197,6 +203,8 @@ class Delivery:
         result = FrameResult(frame, latency_ns / 1e6, Named(self._output_names, arrays))
         if results is not NOTHING:
             self._add_results(result, results)
+        elif self._decoder is not None:
+            self._decoder.decode(result)
         if id & 1:
             reference = self._owners.get(id)
             owner = reference() if reference is not None else None
@@ -260,6 +268,8 @@ class Delivery:
             self._transport.reset()
             self._batch = (0, ())
             self._received = 0
+            if self._decoder is not None:
+                self._decoder.failure = None
         self._call_back()
         self._generation = generation  # last: an interrupted restart is repeated as a whole
 

@@ -39,6 +39,7 @@ from edgepipe.runtime.frame_map import Frame, FrameMap, split
 from edgepipe.runtime.futures import TIMEOUT_S, FrameFuture
 from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.named import Named
+from edgepipe.runtime.own_decoder import DecoderSettings, OwnDecoder
 from edgepipe.runtime.ports import (
     Port,
     array_shape,
@@ -150,9 +151,9 @@ class Pipeline(Handle):
     ``inputs`` and ``outputs`` are its ports, by index and by name. ``input_map`` gives, for each
     input, the stages' inputs that it feeds, as pairs of a stage's name and its input's name.
 
-    Once a stage has failed, calls raise a RuntimeFailure that names stage and frame; the exception
-    of a Python stage is its ``__cause__``. ``restart`` starts the pipeline again after a failure,
-    ``stop`` or ``cancel``.
+    Once a stage or the user's own decoder has failed, calls raise a RuntimeFailure that names stage
+    and frame; the exception of a Python function is its ``__cause__``. ``restart`` starts the
+    pipeline again after a failure, ``stop`` or ``cancel``.
     """
 
     def __init__(
@@ -197,7 +198,12 @@ class Pipeline(Handle):
         self._slots = int(found["slots"])
         self._set: set[str] = set()  # inputs set by set_input
         self._transport = transport(self._functions, self.inputs, self.outputs)
-        self._delivery = Delivery(self._transport, self.outputs.names, self.labels)
+        try:
+            decoder = _own_decoder(found["decoder"], self.labels)
+        except RuntimeFailure:
+            self._finalizer()
+            raise
+        self._delivery = Delivery(self._transport, self.outputs.names, self.labels, decoder)
         self._delivered = weakref.finalize(self, self._delivery.end)
 
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
@@ -519,6 +525,12 @@ def _origin(runners: Mapping[str, Runner], text: str) -> BaseException | None:
 def _each(runners: Sequence[Runner], action: Callable[[Runner], None]) -> None:
     for runner in runners:
         action(runner)
+
+
+def _own_decoder(entry: Mapping[str, Any] | None, labels: tuple[str, ...]) -> OwnDecoder | None:
+    if entry is None:
+        return None
+    return OwnDecoder(DecoderSettings(**{**entry, "outputs": tuple(entry["outputs"])}), labels)
 
 
 def _ports(entries: Sequence[Mapping[str, Any]]) -> Named[Port]:

@@ -44,7 +44,7 @@ class Detection:
     bottom: float
     score: float
     label_index: int
-    label: str
+    label: str = ""
     points: tuple[Point, ...] = ()
 
     def scaled(self, x: float, y: float, *, left: float = 0.0, top: float = 0.0) -> Detection:
@@ -66,7 +66,7 @@ class ClassScore:
     score: float
     probability: float
     label_index: int
-    label: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

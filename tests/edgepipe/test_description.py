@@ -100,9 +100,55 @@ def described_as(**postprocess: Any) -> NetworkDescription:
             {"kind": "ctc", "outputs": ("a",)},
             "postprocess: no labels, expected a file with one character per line",
         ),
+        (
+            {"kind": "own", "gives": "boxes", "libraries": ("a.so",), "most": 0},
+            "postprocess: most is 0, expected 1 to 10000",
+        ),
+        (
+            {"kind": "own", "gives": "boxes", "libraries": ("a.so",), "points": 513},
+            "postprocess: points is 513, expected 0 to 512",
+        ),
         ({"kind": "none", "grids": (0,)}, "postprocess: stride 0, expected 1 to 1000000 pixels"),
     ],
 )
 def test_impossible_heads_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FrontendError, match=re.escape(message)):
         Postprocess(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "hint"),
+    [
+        (
+            {"gives": "masks"},
+            "postprocess: gives 'masks' is unknown",
+            "known results of a decoder: boxes, classes, points, text",
+        ),
+        (
+            {"gives": "boxes"},
+            "postprocess: kind 'own' has no decoder, expected a function or libraries",
+            'name a Python function, function = "decoder.py:decode", or shared libraries, '
+            'libraries = ["libdecoder.so"]',
+        ),
+        (
+            {"gives": "boxes", "function": "decoder.py"},
+            "postprocess: function is 'decoder.py', expected FILE.py:NAME",
+            'name the file beside the description, as in "decoder.py:decode"',
+        ),
+    ],
+)
+def test_an_own_decoder_that_cannot_be_is_refused(
+    settings: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(FrontendError, match=re.escape(message)) as caught:
+        Postprocess(kind="own", **settings)
+    assert caught.value.hint == hint
+
+
+def test_the_results_of_an_own_decoder_have_a_known_form() -> None:
+    forms = {
+        gives: Postprocess(kind="own", gives=gives, libraries=("a.so",)).results
+        for gives in ("boxes", "classes", "points", "text")
+    }
+    assert forms == {"boxes": "boxes", "classes": "classify", "points": "keypoints", "text": "ctc"}
+    assert Postprocess(kind="classify").results == "classify"

@@ -206,7 +206,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "unknown postprocess": (
         lambda f: Postprocess(kind="guess"),
         "known kinds: anchors, boxes, centernet, classify, ctc, db, distances, keypoints, nanodet, "
-        "none, segmentation, ssd, yolox",
+        "none, own, segmentation, ssd, yolox",
     ),
     "missing labels": (
         lambda f: description.labels_of(

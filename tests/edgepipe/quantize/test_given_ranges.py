@@ -14,6 +14,8 @@ from numpy.testing import assert_array_equal
 from onnxruntime.quantization import QuantFormat, QuantType
 
 from edgepipe import boards, description, recipe
+from edgepipe.bundle.decoder_files import DecoderFiles
+from edgepipe.description import Postprocess
 from edgepipe.forecast import ForecastOptions, forecast
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.network import load_network
@@ -204,6 +206,7 @@ def test_a_forecast_and_a_build_say_what_became_of_the_layers(tmp_path: Path) ->
         network=load_network(path),
         description=description.load(tmp_path / "net.toml"),
         labels=(),
+        decoder=DecoderFiles(postprocess=Postprocess(kind="none")),
     )
     recipe.quantized_network(described, list(small_networks.frames(2)), options, Notices(notices))
     assert notices[0].startswith("quantised network: ")
