@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         _refuse(options, _FOR_BUNDLES, "build it, then inspect the bundle")
         return inspect_network(options)
     _refuse(options, _FOR_NETWORKS, "they belong to networks; a bundle contains its arrangement")
-    manifest = storage.check(options.bundle)
+    manifest = _check(options.bundle)
     if options.json:
         print(json.dumps(dataclasses.asdict(manifest), indent=1))
     elif options.disassemble is not None:
@@ -85,6 +86,21 @@ def run(options: argparse.Namespace) -> int:
             print()
             print_operators(manifest)
     return 0
+
+
+def _check(path: Path) -> Manifest:
+    """Return the checked bundle's manifest; raise BundleError, also for any other kind of file."""
+    try:
+        return storage.check(path)
+    except BundleError as cause:
+        if path.suffix == storage.ARCHIVE_SUFFIX or not isinstance(
+            cause.__cause__, tarfile.TarError
+        ):
+            raise
+        raise BundleError(
+            f"{path}: neither a bundle nor an ONNX network",
+            hint="name a bundle (a folder or *.edgepipe) or a network (*.onnx)",
+        ) from cause
 
 
 def _refuse(options: argparse.Namespace, names: Sequence[str], hint: str) -> None:

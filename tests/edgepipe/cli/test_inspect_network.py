@@ -65,6 +65,18 @@ def test_files_and_options_that_are_wrong_fail_as_usual(tmp_path, capsys):
     assert_fails(capsys, code, "board 'no' is unknown", "known boards: ")
 
 
+def test_a_file_that_is_neither_a_bundle_nor_a_network_is_named(tmp_path, capsys):
+    path = tmp_path / "notes.txt"
+    path.write_text("hello" * 1000)
+    code = run("inspect", path)
+    assert code == 1
+    errors = capsys.readouterr().err
+    assert "notes.txt: neither a bundle nor an ONNX network" in errors
+    assert "hint: name a bundle (a folder or *.edgepipe) or a network (*.onnx)\n" in errors
+    truncated = path.rename(tmp_path / "net.edgepipe")
+    assert_fails(capsys, run("inspect", truncated), "not a bundle, or truncated", "copy it again")
+
+
 def test_options_of_the_other_kind_of_file_are_refused(built, capsys):
     code = run("inspect", built.parent / "net.onnx", "--timing", "--operators")
     hint = "build it, then inspect the bundle"
