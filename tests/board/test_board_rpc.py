@@ -14,26 +14,35 @@ pytestmark = [pytest.mark.board, pytest.mark.models]
 
 
 @pytest.fixture(scope="module")
-def server(board):
+def server(machine):
     """Yield the address of the server, which was sent to the board, through a tunnel."""
-    with rpc.open_board(board.host, ssh_config=board.ssh_config, allow_root=True) as opened:
+    with rpc.open_board(machine.host, ssh_config=machine.ssh_config, allow_root=True) as opened:
         yield opened
 
 
-def test_the_session_is_on_the_board(server, board):
+@pytest.fixture(scope="module")
+def resnet8(bundle_of, architecture):
+    return bundle_of("resnet8", architecture)
+
+
+def test_the_session_is_on_the_board(server, architecture):
     with rpc.connect(server.port, key=server.key) as session:
         info = session.info()
-    assert info["machine"] == "aarch64"
+    assert info["machine"] == {"aarch64": "aarch64", "armhf": "armv8l"}[architecture]
     assert info["cores"] == 4
 
 
-def test_a_kernel_of_tvm_is_uploaded_run_and_timed(server, tmp_path):
+def test_a_kernel_of_tvm_is_uploaded_run_and_timed(server, architecture, tmp_path):
     a = te.placeholder((1000,), "int32", name="a")
     b = te.compute((1000,), lambda i: a[i] * 3, name="b")
-    target = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})
+    triple, options = {
+        "aarch64": ("aarch64-linux-gnu", {}),
+        "armhf": ("arm-linux-gnueabihf", {"mcpu": "cortex-a9", "mfloat-abi": "hard"}),
+    }[architecture]
+    target = tvm.target.Target({"kind": "llvm", "mtriple": triple, **options})
     library = tmp_path / "triple.so"
     tvm.compile(te.create_prim_func([a, b]), target=target).export_library(
-        str(library), cc="aarch64-linux-gnu-g++"
+        str(library), cc=f"{triple}-g++"
     )
     numbers = np.arange(1000, dtype=np.int32)
     with rpc.connect(server.port, key=server.key) as session:
@@ -86,20 +95,20 @@ def test_a_failure_on_the_board_is_reported_and_the_next_session_works(server, t
         assert session.info()["process"] > 0
 
 
-def test_the_server_is_sent_once(server, board):
+def test_the_server_is_sent_once(server, machine):
     listing = "cd edgepipe/rpc && ls --full-time edgepipe-rpcd libtvm_*.so"
-    before = board.run([listing]).stdout
+    before = machine.run([listing]).stdout
     assert b"edgepipe-rpcd" in before
     with (
-        rpc.open_board(board.host, ssh_config=board.ssh_config, allow_root=True) as another,
+        rpc.open_board(machine.host, ssh_config=machine.ssh_config, allow_root=True) as another,
         rpc.connect(another.port, key=another.key),
     ):
-        assert board.run([listing]).stdout == before
-    left = board.run(["ls /proc/*/exe -l 2>/dev/null | grep -c edgepipe-rpcd"])
+        assert machine.run([listing]).stdout == before
+    left = machine.run(["ls /proc/*/exe -l 2>/dev/null | grep -c edgepipe-rpcd"])
     assert left.stdout.strip() == b"1"  # the server of this module, without a session
 
 
-def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):
+def test_the_command_times_a_bundle_on_the_board(machine, resnet8, capsys):
     command = [
         "rpc",
         "run",
@@ -109,7 +118,7 @@ def test_the_command_times_a_bundle_on_the_board(board, resnet8, capsys):
         "--device",
         "uio",
         "--allow-root",
-        *board.options,
+        *machine.options,
     ]
     assert main(command) == 0
     assert "VTA stages ran on: uio" in capsys.readouterr().out
