@@ -115,11 +115,21 @@ def test_python_runs_the_network_on_calibrations_bytes(bundle, pictures, scores)
     assert found == scores
 
 
-@pytest.mark.parametrize("machine", [None, pytest.param("aarch64", marks=pytest.mark.cross)])
 def test_the_runtime_alone_runs_the_network_on_calibrations_bytes(
-    machine, bundle, pictures, scores, tmp_path
+    bundle, pictures, scores, tmp_path
 ):
-    program = emulated("edgepipe-run", machine) if machine else (built("edgepipe-run"),)
+    assert scores_of((built("edgepipe-run"),), bundle, pictures, tmp_path) == scores
+
+
+def test_the_runtime_of_a_board_runs_the_network_on_calibrations_bytes(
+    architecture, preprocess, frames, network, pictures, scores, tmp_path
+):
+    golden = {"frame": frames[0], "scores": network.run(frames[0])}
+    files = bundles.compile_files(network, (architecture,))
+    bundle = bundles.write_bundle(
+        tmp_path / "tiny", files, golden, architectures=(architecture,), preprocess=preprocess
+    )
+    program = emulated("edgepipe-run", architecture)
     assert scores_of(program, bundle, pictures, tmp_path) == scores
 
 
