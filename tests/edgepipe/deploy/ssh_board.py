@@ -57,6 +57,9 @@ class Link:
         self._is_down = False
 
     def close(self) -> None:
+        """Close the port and every connection; may be called twice."""
+        if self._listener.fileno() < 0:
+            return
         # Ends `accept` before its descriptor is free for another link: a thread that still waits in
         # it would accept that link's connections once the process was stopped and continued.
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -14,6 +14,7 @@ def test_a_closed_link_accepts_nothing():
     with socket.create_server(("127.0.0.1", 0)) as board:
         link = Link(board.getsockname()[1])
         link.close()
+        link.close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", link.port))
 

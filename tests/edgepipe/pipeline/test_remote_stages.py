@@ -47,7 +47,7 @@ def at(server: rpc.LocalServer, **options: Any) -> RpcServer:
     return RpcServer(port=server.port, key=server.key, **options)
 
 
-def diamond(where: RpcServer, target: Any = None) -> PipelineConfig:
+def diamond(where: RpcServer, target: Any = "llvm") -> PipelineConfig:
     """far.out0, far.out1 -> near; the second output also leaves the pipeline."""
     far = remote_stage(relax_stage(made.two_outputs(), name="far", target=target), where)
     near = relax_stage(made.difference(), name="near")
@@ -60,7 +60,7 @@ def diamond(where: RpcServer, target: Any = None) -> PipelineConfig:
     return config
 
 
-def check_diamond(where: RpcServer, target: Any = None) -> None:
+def check_diamond(where: RpcServer, target: Any = "llvm") -> None:
     with diamond(where, target).build().start() as pipeline:
         for number in range(5):
             pipeline.run(data=vector(number))
