@@ -218,7 +218,7 @@ Result<double> handover_spinning(DeviceMemory& memory) {
         done.store(arrived.size(), std::memory_order_release);
         return Status();
       },
-      {.slots = kRounds, .threads = {}, .spin = 1s});
+      {.slots = kRounds, .threads = {}, .crews = {}, .spin = 1s});
   if (!pipeline.ok()) return pipeline.status();
   for (int round = 0; round < kRounds; ++round) {
     if (Status status = send(**pipeline); !status.ok()) return status;
