@@ -2,20 +2,19 @@
 #pragma once
 
 #include <tvm/ffi/extra/base64.h>
-#include <tvm/support/io.h>
 
-#include <algorithm>
-#include <cstring>
+#include <optional>
 #include <string>
+
+#include "bytes_io.h"
 
 namespace tvm::support {
 
 /// Decodes all that is left in another stream.
-class Base64InStream : public Stream {
+class Base64InStream : public SourceStream {
  public:
   explicit Base64InStream(Stream* encoded) : encoded_(encoded) {}
   using Stream::Read;
-  using Stream::Write;
 
   /// Reads and decodes; called once, before Read().
   void InitPosition() {
@@ -25,39 +24,21 @@ class Base64InStream : public Stream {
       text.append(piece, size);
     }
     decoded_ = ffi::Base64Decode(ffi::String(text));
+    left_.emplace(decoded_);
   }
-  size_t Read(void* data, size_t size) override {
-    const size_t piece = std::min(size, decoded_.size() - position_);
-    std::memcpy(data, decoded_.data() + position_, piece);
-    position_ += piece;
-    return piece;
-  }
-  size_t Write(const void*, size_t) override {
-    TVM_FFI_THROW(InternalError) << "a stream for reading was written to";
-    TVM_FFI_UNREACHABLE();
-  }
+  size_t Read(void* data, size_t size) override { return left_->Read(data, size); }
 
  private:
   Stream* encoded_;
   ffi::Bytes decoded_;
-  size_t position_ = 0;
+  std::optional<BytesInStream> left_;
 };
 
 /// Encodes what was written, at Finish().
-class Base64OutStream : public Stream {
+class Base64OutStream : public SinkStream {
  public:
-  explicit Base64OutStream(Stream* encoded) : encoded_(encoded) {}
-  using Stream::Read;
-  using Stream::Write;
+  explicit Base64OutStream(Stream* encoded) : SinkStream(&bytes_), encoded_(encoded) {}
 
-  size_t Read(void*, size_t) override {
-    TVM_FFI_THROW(InternalError) << "a stream for writing was read";
-    TVM_FFI_UNREACHABLE();
-  }
-  size_t Write(const void* data, size_t size) override {
-    bytes_.append(static_cast<const char*>(data), size);
-    return size;
-  }
   void Finish() {
     const ffi::String text = ffi::Base64Encode(ffi::Bytes(bytes_));
     encoded_->Write(static_cast<const void*>(text.data()), text.size());
