@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
 from hypothesis import given
 from hypothesis import strategies as st
+from instruction_records import ACCELERATORS, record_strategy
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError
@@ -28,37 +27,9 @@ from vta_stages.isa.instruction_buffer import InstructionBuffer, encode
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
 
 
-def accelerator(configuration: str, revision: str) -> Accelerator:
-    shapes = {
-        "1x16": Accelerator(),
-        "4x8": FOUR_BY_EIGHT,
-        "1x32": Accelerator(block_in=32, block_out=32),
-    }
-    return replace(shapes[configuration], revision=revision)
-
-
-ACCELERATORS = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]
 each_accelerator = pytest.mark.parametrize(
     "target", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
 )
-
-
-def record_strategy(target: Accelerator, opcode: isa.Opcode) -> st.SearchStrategy[isa.Instruction]:
-    """Draw an instruction of an opcode with all fields within their bounds."""
-    values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in isa.TOKEN_FLAGS}
-    for field in instruction_fields(target)[opcode]:
-        if field.constant is None:
-            values[field.name] = st.integers(field.minimum, field.maximum)
-    for name, kind in isa.FIELD_TYPES.items():
-        if name in values and kind is bool:
-            values[name] = st.booleans()
-    if opcode is isa.Opcode.LOAD:
-        values["memory_type"] = st.sampled_from(
-            [m for m in isa.MemoryType if m is not isa.MemoryType.OUT]
-        )
-    if opcode is isa.Opcode.ALU:
-        values["alu_opcode"] = st.sampled_from(list(isa.AluOp))
-    return st.builds(isa.RECORDS[opcode], **values)
 
 
 any_program = st.sampled_from(ACCELERATORS).flatmap(
