@@ -9,7 +9,7 @@ ARMHF   := build/armhf
 TVM_AARCH64 := build/tvm-aarch64
 DEMO    := build/demo
 
-SOURCES := $(shell find edgepipe vta_stages cpp_runtime board -type f -not -path '*/__pycache__/*') \
+SOURCES := $(shell find edgepipe vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
 .PHONY: demo board test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-networks bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
@@ -195,7 +195,7 @@ $(VENV)/.created: build/.packages
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation \
-	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev,docs]"
+	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev,docs,rtl]"
 	@touch $@
 
 $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh

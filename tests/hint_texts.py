@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = ("edgepipe", "vta_stages")
+PYTHON = ("edgepipe", "vta_stages", "vta_rtl")
 CPP = ("cpp_runtime/src", "cpp_runtime/include", "cpp_runtime/ffi", "cpp_runtime/programs")
 _LITERAL = r'"((?:[^"\\\n]|\\.)*)"'
 

@@ -1,4 +1,4 @@
-"""Everything public in edgepipe and vta_stages has a docstring, in the public headers a comment."""
+"""All that is public in the three packages has a docstring, in the public headers a comment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docs.generate import header_pages
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = sorted((ROOT / "cpp_runtime/include/edgepipe").glob("*.h"))
 MODULES = sorted(
-    path for name in ("edgepipe", "vta_stages") for path in ROOT.glob(f"{name}/**/*.py")
+    path for name in ("edgepipe", "vta_stages", "vta_rtl") for path in ROOT.glob(f"{name}/**/*.py")
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -17,17 +17,21 @@ EVERYWHERE = {
 }
 # Libraries that are large or have unstable names, and the only packages that may import them.
 KEPT_APART = {
+    "amaranth": {"vta_rtl"},
     "tvm": {"tvm_adapter", "tvm_executable", "codegen"},
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
     "onnx": {"drafting", "frontend", "quantize"},
     "onnxruntime": {"frontend", "quantize"},
 }
+# Packages that list their rooms, and what each may import, in their README.
+WITH_ROOMS = ("vta_stages", "vta_rtl")
 
 
 def packages() -> dict[str, list[Path]]:
-    """Return the Python files of every package or module below edgepipe, and of vta_stages."""
-    return {"vta_stages": sorted((ROOT / "vta_stages").rglob("*.py")), **rooms("edgepipe")}
+    """Return the Python files of vta_stages, vta_rtl, and what is right below edgepipe."""
+    whole = {name: sorted((ROOT / name).rglob("*.py")) for name in WITH_ROOMS}
+    return {**whole, **rooms("edgepipe")}
 
 
 def rooms(package: str) -> dict[str, list[Path]]:
@@ -63,8 +67,11 @@ def may_import(page: str = "ARCHITECTURE.md") -> dict[str, set[str]]:
 
 
 PACKAGES = packages()
-COMPILER_ROOMS = {name: files for name, files in rooms("vta_stages").items() if name != "__init__"}
-COMPILER_TABLE = may_import("vta_stages/README.md")
+ROOMS = {
+    package: {name: files for name, files in rooms(package).items() if name != "__init__"}
+    for package in WITH_ROOMS
+}
+TABLES = {package: may_import(f"{package}/README.md") for package in WITH_ROOMS}
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES.keys() - EVERYWHERE - {"cli"}))
@@ -102,18 +109,31 @@ def test_the_compiler_of_programs_needs_numpy_alone() -> None:
     assert not names & {"edgepipe", "tvm", "onnx", "onnxruntime", "cv2"}
 
 
-def test_the_compilers_table_lists_its_rooms() -> None:
-    assert COMPILER_TABLE.keys() == COMPILER_ROOMS.keys()
+def test_the_hardware_shares_only_the_instruction_set_with_the_compiler() -> None:
+    names = {name for file in PACKAGES["vta_rtl"] for name in imported(file)}
+    from_compiler = {name.split(".")[1] for name in names if name.startswith("vta_stages.")}
+    assert from_compiler <= {"accelerator", "errors", "isa"}
+    assert {name.partition(".")[0] for name in names} <= {
+        *("__future__", "amaranth", "collections", "dataclasses", "vta_rtl", "vta_stages")
+    }
 
 
-@pytest.mark.parametrize("room", COMPILER_ROOMS)
-def test_a_room_of_the_compiler_imports_what_its_table_names(room: str) -> None:
-    names = [name.split(".") for file in COMPILER_ROOMS[room] for name in imported(file)]
-    ours = {rest[0] for first, *rest in names if first == "vta_stages"} - {room}
-    assert ours - {"errors"} == COMPILER_TABLE[room]
+@pytest.mark.parametrize("package", WITH_ROOMS)
+def test_a_packages_table_lists_its_rooms(package: str) -> None:
+    assert TABLES[package].keys() == ROOMS[package].keys()
 
 
-def test_rooms_of_the_compiler_import_only_rooms_above_them() -> None:
-    order = list(COMPILER_TABLE)
-    for room, allowed in COMPILER_TABLE.items():
+@pytest.mark.parametrize(
+    ("package", "room"), [(package, room) for package in WITH_ROOMS for room in ROOMS[package]]
+)
+def test_a_room_imports_what_its_table_names(package: str, room: str) -> None:
+    names = [name.split(".") for file in ROOMS[package][room] for name in imported(file)]
+    ours = {rest[0] for first, *rest in names if first == package} - {room}
+    assert ours - {"errors"} == TABLES[package][room]
+
+
+@pytest.mark.parametrize("package", WITH_ROOMS)
+def test_rooms_import_only_rooms_above_them(package: str) -> None:
+    order = list(TABLES[package])
+    for room, allowed in TABLES[package].items():
         assert allowed <= set(order[: order.index(room)])

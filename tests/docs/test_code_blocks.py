@@ -69,7 +69,7 @@ def test_python_names_what_exists(code: str) -> None:
     known: dict[str, object] = {"edgepipe": edgepipe}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-            ("edgepipe", "vta_stages")
+            ("edgepipe", "vta_stages", "vta_rtl")
         ):
             module = importlib.import_module(node.module or "")
             for alias in node.names:

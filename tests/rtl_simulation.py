@@ -1,0 +1,29 @@
+"""Run a circuit in Amaranth's simulator, which the tests of vta_rtl share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from amaranth.hdl import Elaboratable
+from amaranth.sim import Simulator, SimulatorContext
+
+Process = Callable[[SimulatorContext], Awaitable[None]]
+
+CLOCK_SECONDS = 1e-6
+"""Any period serves: the circuits have one clock."""
+
+
+def simulate(circuit: Elaboratable, *processes: Process) -> None:
+    """Run processes beside a circuit, from its reset until each of them has returned."""
+    simulator = Simulator(circuit)
+    simulator.add_clock(CLOCK_SECONDS)
+    for process in processes:
+        simulator.add_testbench(process)
+    simulator.run()
+
+
+def settle(circuit: Elaboratable, process: Process) -> None:
+    """Run a process beside a circuit without a clock."""
+    simulator = Simulator(circuit)
+    simulator.add_testbench(process)
+    simulator.run()

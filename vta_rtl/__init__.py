@@ -1,0 +1,1 @@
+"""The VTA accelerator as synthesisable hardware, written in Amaranth."""

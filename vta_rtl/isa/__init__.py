@@ -1,0 +1,1 @@
+"""Instructions and uops as the hardware sees them."""

@@ -1,0 +1,1 @@
+"""Queues between modules: instructions, and the tokens that order them."""
