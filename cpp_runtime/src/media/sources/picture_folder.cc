@@ -32,6 +32,20 @@ bool is_picture(const std::filesystem::path& path) {
   return is_jpeg(path) || suffix == ".png" || suffix == ".ppm" || suffix == ".pgm";
 }
 
+/// Pictures that `edgepipe run` reads and this program does not. In a folder they are refused, so
+/// that both give a line for the same files.
+bool is_other_picture(const std::filesystem::path& path) {
+  const std::string suffix = suffix_of(path);
+  return suffix == ".bmp" || suffix == ".tif" || suffix == ".tiff" || suffix == ".webp";
+}
+
+Status unsupported(const std::filesystem::path& path) {
+  return Status(Code::kUnsupported,
+                path.string() + ": found a " + suffix_of(path) +
+                    " picture, expected .ppm, .pgm, .jpg, .jpeg or .png",
+                "convert it to .png, for example with ffmpeg");
+}
+
 /// The picture of a file, without copying its pixels.
 Result<Picture> parse_pnm(std::span<const std::byte> bytes, std::uint64_t most_pixels) {
   Result<PnmHeader> header = take_pnm_header(bytes);
@@ -129,10 +143,14 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
   if (std::filesystem::is_directory(path, error)) {
     std::filesystem::directory_iterator entries(path, error);
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-      if (is_picture(entries->path())) files.push_back(entries->path());
+      if (is_picture(entries->path()) || is_other_picture(entries->path())) {
+        files.push_back(entries->path());
+      }
     }
     if (error) return open_failure(Code::kNotFound, path.string(), error.value());
     std::sort(files.begin(), files.end());
+    const auto other = std::ranges::find_if(files, is_other_picture);
+    if (other != files.end()) return unsupported(*other);
     if (files.empty()) {
       return Status(Code::kNotFound,
                     path.string() + ": no pictures, expected .ppm, .pgm, .jpg, .jpeg or .png");
@@ -140,6 +158,8 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
   } else if (!std::filesystem::exists(path, error)) {
     const std::string reason = error ? error.message() : "no such folder or picture";
     return Status(Code::kNotFound, path.string() + ": " + reason, "check the name");
+  } else if (is_other_picture(path)) {
+    return unsupported(path);
   } else if (!is_picture(path)) {
     return Status(Code::kUnsupported,
                   path.string() + ": not a picture, expected .ppm, .pgm, .jpg, .jpeg or .png");

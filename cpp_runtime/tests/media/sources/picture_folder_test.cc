@@ -54,5 +54,32 @@ TEST_F(PictureFolderTest, ATooLargePictureIsRefusedByItsHeader) {
             file_.string() + ": the picture is 0x7 pixels, expected sides of 1 to 16384");
 }
 
+TEST_F(PictureFolderTest, APictureOfAKindThatCannotBeDecodedIsRefusedAndNotSkipped) {
+  testing::write_file(file_, "P6 1 1 255\nr..");
+  for (const char* name : {"a.webp", "two.BMP", "z.tif", "z.tiff"}) {
+    const std::filesystem::path other = folder_.path() / name;
+    testing::write_file(other, "anything");
+    for (const std::filesystem::path& source : {folder_.path(), other}) {
+      const Status status = open_picture_folder(source, {}).status();
+      std::string suffix = other.extension().string();
+      if (suffix == ".BMP") suffix = ".bmp";
+      EXPECT_EQ(status.code(), Code::kUnsupported);
+      EXPECT_EQ(status.message(), other.string() + ": found a " + suffix +
+                                      " picture, expected .ppm, .pgm, .jpg, .jpeg or .png");
+      EXPECT_EQ(status.hint(), "convert it to .png, for example with ffmpeg");
+    }
+    std::filesystem::remove(other);
+  }
+  EXPECT_TRUE(open_picture_folder(folder_.path(), {}).ok());
+}
+
+TEST_F(PictureFolderTest, FilesThatAreNoPicturesAreSkipped) {
+  testing::write_file(file_, "P6 1 1 255\nr..");
+  testing::write_file(folder_.path() / "notes.txt", "anything");
+  const auto source = open_picture_folder(folder_.path(), {});
+  ASSERT_TRUE(source.ok());
+  EXPECT_TRUE((*source)->description().ends_with(", 1 file"));
+}
+
 }  // namespace
 }  // namespace edgepipe
