@@ -1,0 +1,1 @@
+"""The on-chip buffers, and the ports through which modules use them."""

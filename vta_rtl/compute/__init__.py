@@ -1,0 +1,1 @@
+"""The GEMM and ALU instructions."""

@@ -1,0 +1,114 @@
+"""GEMM and ALU instructions, from the loops to the accumulator and out buffers."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
+from vta_rtl.compute.accumulator_access import AccumulatorAccess
+from vta_rtl.compute.dot_product import DotProduct, product_cycles
+from vta_rtl.compute.step_sequencer import StepSequencer
+from vta_rtl.compute.vector_alu import VectorAlu
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import Opcode
+
+
+def latency_cycles(accelerator: Accelerator) -> int:
+    """Return the cycles that an instruction takes in addition to one for each of its steps."""
+    # The first uop and its indices, the operands' read, the products, the result's write.
+    return (READ_CYCLES + 1) + READ_CYCLES + product_cycles(accelerator) + 1
+
+
+class Engine(wiring.Component):
+    """Runs one GEMM or ALU instruction at a time, at one step a cycle.
+
+    Members: ``start`` In(1), for one cycle in which ``busy`` is 0; ``instruction`` In(128), which
+    the caller holds until ``busy`` Out(1) is 0 again; ports of the buffers: ``uop``, ``inp``,
+    ``wgt``, ``acc_dst`` and ``acc_src`` to read, ``acc`` and ``out`` to write.
+
+    An instruction of n steps is busy for n + ``latency_cycles(accelerator)``. The next one sees
+    all of its results. The low 8 bits of each result also go to the same index of the out buffer.
+    Steps of an instruction may use the same accumulators at any distance: they act as if run one
+    by one.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = a = accelerator
+        acc = read_port(8 * a.acc_bytes, a.acc_depth)
+        super().__init__(
+            {
+                "start": In(1),
+                "instruction": In(INSTRUCTION_BITS),
+                "busy": Out(1),
+                "uop": Out(read_port(8 * a.uop_bytes, a.uop_depth)),
+                "inp": Out(read_port(8 * a.inp_bytes, a.inp_depth)),
+                "wgt": Out(read_port(8 * a.wgt_bytes, a.wgt_depth)),
+                "acc_dst": Out(acc),
+                "acc_src": Out(acc),
+                "acc": Out(write_port(8 * a.acc_bytes, a.acc_depth)),
+                "out": Out(write_port(8 * a.out_bytes, a.out_depth)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Return the circuit."""
+        m = Module()
+        a = self._accelerator
+        m.submodules.sequencer = sequencer = StepSequencer(a)
+        m.submodules.dot_product = dot_product = DotProduct(a)
+        m.submodules.access = access = AccumulatorAccess(a)
+        m.submodules.vector_alu = alu = VectorAlu(a)
+        wiring.connect(m, sequencer.uop, wiring.flipped(self.uop))
+        wiring.connect(m, access.read_dst, wiring.flipped(self.acc_dst))
+        wiring.connect(m, access.read_src, wiring.flipped(self.acc_src))
+        wiring.connect(m, access.write, wiring.flipped(self.acc))
+        m.d.comb += [
+            sequencer.start.eq(self.start),
+            sequencer.instruction.eq(self.instruction),
+            alu.instruction.eq(self.instruction),
+            self.inp.address.eq(sequencer.src),
+            self.wgt.address.eq(sequencer.wgt),
+            dot_product.inp.eq(self.inp.data),
+            dot_product.wgt.eq(self.wgt.data),
+        ]
+
+        valids = [sequencer.valid]
+        step = (sequencer.valid, sequencer.dst, sequencer.src)
+        # Inputs and accumulators are read in the same time, so the latter wait for the products.
+        for cycle in range(product_cycles(a)):
+            delayed = tuple(
+                Signal.like(signal, name=f"{name}_wait_{cycle}")
+                for name, signal in zip(("valid", "dst", "src"), step, strict=True)
+            )
+            m.d.sync += [after.eq(before) for after, before in zip(delayed, step, strict=True)]
+            step = delayed
+            valids.append(step[0])
+        m.d.comb += [access.valid.eq(step[0]), access.dst.eq(step[1]), access.src.eq(step[2])]
+        m.d.comb += self.busy.eq(sequencer.busy | (Cat(valids) != 0) | access.busy)
+
+        self._connect_result(m, dot_product, alu, access)
+        return m
+
+    def _connect_result(
+        self, m: Module, dot_product: DotProduct, alu: VectorAlu, access: AccumulatorAccess
+    ) -> None:
+        a = self._accelerator
+        gemm = data.View(instruction_layout(a, Opcode.GEMM), self.instruction)
+        lanes = a.batch * a.block_out
+        element = data.ArrayLayout(signed(32), lanes)
+        old, result = data.View(element, access.dst_value), Signal(element)
+        m.d.comb += [alu.dst.eq(access.dst_value), alu.src.eq(access.src_value)]
+        for lane in range(lanes):
+            added = old[lane] + dot_product.sums[lane // a.block_out][lane % a.block_out]
+            product = Mux(gemm.reset, 0, added)
+            m.d.comb += result[lane].eq(Mux(gemm.opcode == Opcode.ALU, alu.result[lane], product))
+        m.d.comb += access.result.eq(result)
+        written = data.View(element, access.write.data)
+        m.d.comb += [
+            self.out.enable.eq(access.write.enable),
+            self.out.address.eq(access.write.address),
+            self.out.data.eq(Cat(written[lane].as_unsigned()[:8] for lane in range(lanes))),
+        ]
