@@ -102,6 +102,10 @@ class Board:
         """The number of cores that the ARM stages share, at least one."""
         return max(len(self.threads.arm.cores) or self.cores, 1)
 
+    def vta_stage_ms(self, cycles: float) -> float:
+        """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work."""
+        return 1e3 * (self.timing.launch_cycles + cycles) / self.accelerator.clock_hz
+
     def slots(self, stages: int) -> int:
         """Return how many frames of a pipeline should be in flight at once.
 

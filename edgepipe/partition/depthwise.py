@@ -103,7 +103,7 @@ def estimate(
     stages: dict[str, list[float]] = {"arm": [], "vta": []}
     for part in segments:
         stages[part.device].append(
-            sum(1e3 * cycles[p.operator.name] / board.accelerator.clock_hz for p in part.operators)
+            board.vta_stage_ms(sum(cycles[p.operator.name] for p in part.operators))
             if part.device == "vta"
             else stage_arm_ms(part, board)
         )

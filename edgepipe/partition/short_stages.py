@@ -75,7 +75,7 @@ def _stages(
         operators = [placed.operator for placed in part.operators]
         ms = arm_ms = operators_ms(operators, board)
         if part.device == "vta":
-            ms = sum(1e3 * cycles[o.name] / board.accelerator.clock_hz for o in operators)
+            ms = board.vta_stage_ms(sum(cycles[o.name] for o in operators))
         names = tuple(operator.name for operator in operators)
         found.append(_Stage(device=part.device, operators=names, ms=ms, arm_ms=arm_ms))
     return found

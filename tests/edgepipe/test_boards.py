@@ -29,6 +29,13 @@ def test_a_board_may_have_its_own_timing(tmp_path):
     assert mine.timing == CostModel(dma_row_cycles=95)
 
 
+def test_a_vta_stage_takes_its_launch_and_its_work(tmp_path):
+    assert boards.load("ultra96").vta_stage_ms(333_000) == pytest.approx(1.0)
+    timing = "[timing]\nlaunch_cycles = 33300\n\n[accelerator]"
+    mine = boards.load(edited(tmp_path, "[accelerator]", timing))
+    assert mine.vta_stage_ms(333_000) == pytest.approx(1.1)
+
+
 def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_path):
     with pytest.raises(BoardError) as caught:
         boards.load(edited(tmp_path, "cores = [1, 2, 3]", "cores = [1, 7]"))

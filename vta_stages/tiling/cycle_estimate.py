@@ -53,8 +53,12 @@ class CycleEstimate:
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
         # Transfers before the first product: the input vector of biases, their weights, vectors.
         self._setup = sum(
-            cost.instruction_cycles + cost.dma_row_cycles + count_bytes / cost.bytes_per_cycle
-            for count_bytes in (accelerator.inp_bytes, biases, vectors)
+            cost.instruction_cycles + cost.dma_row_cycles + count_bytes / bytes_per_cycle
+            for count_bytes, bytes_per_cycle in (
+                (accelerator.inp_bytes, cost.bytes_per_cycle),
+                (biases, cost.weight_bytes_per_cycle),
+                (vectors, cost.bytes_per_cycle),
+            )
             if count_bytes
         )
 
@@ -167,6 +171,6 @@ class CycleEstimate:
         times = 1 if tiling.keep_wgt else loops.areas * (again if chunks > tiling.wgt_slots else 1)
         pairs = 1 if source.shared else kernel.co_blocks * source.ci_count
         return cycles + times * (
-            source.weight_blocks * pairs * accelerator.wgt_bytes / cost.bytes_per_cycle
+            source.weight_blocks * pairs * accelerator.wgt_bytes / cost.weight_bytes_per_cycle
             + chunks * loops.channel_chunks * (cost.dma_row_cycles + cost.instruction_cycles)
         )

@@ -17,9 +17,10 @@ class CostModel:
 
     Each (iter_out, iter_in) pair of a GEMM or ALU instruction takes ``loop_cycles`` extra. A row of
     a transfer takes ``dma_row_cycles``. Then its bytes move over the port that all modules share,
-    at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle. The port serves another module after
-    at most ``burst_bytes`` (an AXI4 burst has at most 4096). Raises AcceleratorError for values out
-    of range.
+    at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle, weights at
+    ``weight_efficiency_percent`` (0: like everything else). The port serves another module after
+    at most ``burst_bytes`` (an AXI4 burst has at most 4096). Each run of a program takes
+    ``launch_cycles`` on the host. Raises AcceleratorError for values out of range.
     """
 
     instruction_cycles: int = 12
@@ -29,7 +30,9 @@ class CostModel:
     dma_row_cycles: int = 80
     bus_bytes: int = 16
     bus_efficiency_percent: int = 80
+    weight_efficiency_percent: int = 0
     burst_bytes: int = 4096
+    launch_cycles: int = 0
 
     def __post_init__(self) -> None:
         least = {"gemm_step_cycles": 1, "alu_step_cycles": 1, "bus_bytes": 1, "burst_bytes": 16}
@@ -38,17 +41,27 @@ class CostModel:
             value, low = getattr(self, field.name), least.get(field.name, 0)
             if value < low:
                 raise AcceleratorError(f"timing: {field.name} is {value}, expected >= {low}")
-        if self.bus_efficiency_percent > 100:
-            raise AcceleratorError(
-                f"timing: bus_efficiency_percent is {self.bus_efficiency_percent}, "
-                f"expected at most 100"
-            )
+        for name in ("bus_efficiency_percent", "weight_efficiency_percent"):
+            if getattr(self, name) > 100:
+                raise AcceleratorError(
+                    f"timing: {name} is {getattr(self, name)}, expected at most 100"
+                )
 
     @property
     def bytes_per_cycle(self) -> float:
-        """The effective throughput of the port."""
+        """The effective throughput of the port for everything except weights."""
         return self.bus_bytes * self.bus_efficiency_percent / 100
 
-    def port_cycles(self, count_bytes: int) -> int:
+    @property
+    def weight_bytes_per_cycle(self) -> float:
+        """The effective throughput of the port for weights."""
+        return self.bus_bytes * self._weight_percent / 100
+
+    def port_cycles(self, count_bytes: int, *, weights: bool = False) -> int:
         """Return how many cycles a transfer of ``count_bytes`` occupies the port."""
-        return -(-count_bytes * 100 // (self.bus_bytes * self.bus_efficiency_percent))
+        percent = self._weight_percent if weights else self.bus_efficiency_percent
+        return -(-count_bytes * 100 // (self.bus_bytes * percent))
+
+    @property
+    def _weight_percent(self) -> int:
+        return self.weight_efficiency_percent or self.bus_efficiency_percent

@@ -63,9 +63,13 @@ class LayerTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The cycles from the start to the end of FINISH, in total, by module and by layer."""
+    """The cycles of a run: the host's launch, then from the start to the end of FINISH.
+
+    Modules and layers do not contain the launch.
+    """
 
     cycles: int
+    launch_cycles: int
     gemm_steps: int
     modules: Mapping[Module, ModuleTiming]
     layers: tuple[LayerTiming, ...]
@@ -109,7 +113,8 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
         )
         before = done
     return Timing(
-        cycles=max(machine.ends, default=0),
+        cycles=cost.launch_cycles + max(machine.ends, default=0),
+        launch_cycles=cost.launch_cycles,
         gemm_steps=int(work.gemm_steps.sum()),
         modules=summary(0, len(modules)),
         layers=tuple(layers),
@@ -118,12 +123,13 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """The work of each instruction by itself, int64[n] each; only transfers have ``rows``."""
+    """The work of each instruction by itself, [n] each; only transfers have ``rows``."""
 
     cycles: NDArray[np.int64]
     rows: NDArray[np.int64]
     row_bytes: NDArray[np.int64]
     gemm_steps: NDArray[np.int64]
+    loads_weights: NDArray[np.bool_]
 
     @property
     def moved(self) -> NDArray[np.int64]:
@@ -137,12 +143,14 @@ class _Work:
         table = program.table
         cycles = np.full(len(table), cost.instruction_cycles, np.int64)
         rows, row_bytes, gemm_steps = (np.zeros(len(table), np.int64) for _ in range(3))
+        loads_weights = np.zeros(len(table), np.bool_)
         sizes = np.array([element_bytes(program.accelerator, memory) for memory in MemoryType])
         for opcode in (Opcode.LOAD, Opcode.STORE):
             columns, at = table.columns[opcode], table.positions[opcode]
             memory = columns.get("memory_type", np.full(len(at), MemoryType.OUT))
             rows[at] = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
             row_bytes[at] = columns["x_size"] * sizes[memory]
+            loads_weights[at] = memory == MemoryType.WGT
         for opcode, step_cycles in (
             (Opcode.GEMM, cost.gemm_step_cycles),
             (Opcode.ALU, cost.alu_step_cycles),
@@ -153,7 +161,7 @@ class _Work:
             cycles[at] += loops * cost.loop_cycles + steps * step_cycles
             if opcode is Opcode.GEMM:
                 gemm_steps[at] = steps
-        return _Work(cycles, rows, row_bytes, gemm_steps)
+        return _Work(cycles, rows, row_bytes, gemm_steps, loads_weights)
 
 
 @dataclass(slots=True, eq=False)
@@ -199,6 +207,7 @@ class _Machine:
         self._cycles: list[int] = work.cycles.tolist()
         self._rows: list[int] = work.rows.tolist()
         self._row_bytes: list[int] = work.row_bytes.tolist()
+        self._loads_weights: list[bool] = work.loads_weights.tolist()
         self._flags: list[int] = table.tokens.tolist()
         self._modules: list[int] = table.modules.tolist()
         count = len(self._modules)
@@ -243,9 +252,8 @@ class _Machine:
         """Move one burst."""
         begin = max(asked, self._port_free)
         burst = min(self._bytes_left[user], self._cost.burst_bytes)
-        end = begin + self._cost.port_cycles(burst)
-        self._port_free = end
         if user == FETCH:
+            self._port_free = begin + self._cost.port_cycles(burst)
             self._arrivals = [
                 begin + self._cost.port_cycles(done)
                 for done in range(INSTRUCTION_BYTES, burst + 1, INSTRUCTION_BYTES)
@@ -253,6 +261,8 @@ class _Machine:
             return
         unit = self._units[user]
         index = unit.queue[unit.at]
+        weights = self._loads_weights[index]
+        self._port_free = end = begin + self._cost.port_cycles(burst, weights=weights)
         self.waits["port_cycles"][index] += begin - asked
         self._bytes_left[user] -= burst
         if self._bytes_left[user]:

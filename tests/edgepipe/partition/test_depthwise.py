@@ -57,6 +57,13 @@ def test_a_fast_accelerator_keeps_depthwise_convolutions():
     )
 
 
+def test_every_stage_of_the_vta_has_its_launch():
+    slow = dataclasses.replace(BOARD.timing, launch_cycles=5 * MS)
+    text = choose(board=dataclasses.replace(BOARD, timing=slow)).text
+    on_arm = 10 + 2 * (5 + 0.05)  # two stages of the VTA
+    assert f"a frame every {40 + 5 + 0.05:.1f} ms on vta, {on_arm:.1f} ms on arm" in text
+
+
 def test_slots_must_fit_into_the_contiguous_memory():
     choice = choose(board=dataclasses.replace(BOARD, dma_bytes=1 << 20))
     assert device(choice, "deep") == "vta"

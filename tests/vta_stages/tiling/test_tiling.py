@@ -54,15 +54,19 @@ def test_tiles_fit_and_cover_the_output(
 
 
 @pytest.mark.parametrize(
+    "cost", [CostModel(), CostModel(weight_efficiency_percent=50)], ids=["plain", "slow weights"]
+)
+@pytest.mark.parametrize(
     ("extent", "channels", "outputs", "kernel", "stride"),
     [(56, 64, 64, 3, 1), (28, 128, 128, 3, 1), (14, 256, 256, 3, 1), (7, 512, 512, 3, 1)],
 )
 def test_the_estimate_is_close_to_the_timing(
-    extent: int, channels: int, outputs: int, kernel: int, stride: int
+    extent: int, channels: int, outputs: int, kernel: int, stride: int, cost: CostModel
 ) -> None:
     rng = np.random.default_rng(0)
     source = tensor("x", channels, extent, extent)
     layer = conv(rng, "c", source, outputs, kernel, pad=kernel // 2, stride=stride, low=0)
-    estimate = choose_tiling(STOCK, lower(layer, STOCK), CostModel()).cycles
-    cycles = time_program(compile_program(STOCK, [layer], ["x"], ["c.out"])).cycles
+    estimate = choose_tiling(STOCK, lower(layer, STOCK), cost).cycles
+    program = compile_program(STOCK, [layer], ["x"], ["c.out"], cost=cost)
+    cycles = time_program(program, cost).cycles
     assert abs(estimate - cycles) < 0.04 * cycles

@@ -73,6 +73,33 @@ def test_a_burst_is_rounded_up_to_whole_cycles() -> None:
     assert CostModel(bus_bytes=8, bus_efficiency_percent=100).port_cycles(4096) == 512
 
 
+def test_weights_may_come_at_a_rate_of_their_own() -> None:
+    """One row of 4096 bytes at 12.8 bytes a cycle, as weights at 6.4; at 12.8 by default."""
+
+    def cycles(memory: MemoryType, cost: CostModel) -> int:
+        elements = 16 if memory is MemoryType.WGT else 256
+        load = timed(
+            lambda buffer: buffer.load(memory, sram_base=0, dram_base=0, x_size=elements), cost=cost
+        )
+        return load.modules[Module.LOAD].busy_cycles - (12 + 80)
+
+    slow = CostModel(weight_efficiency_percent=40)
+    assert cycles(MemoryType.INP, slow) == 320
+    assert cycles(MemoryType.WGT, slow) == 640
+    assert cycles(MemoryType.WGT, CostModel()) == 320
+
+
+def test_a_launch_comes_before_the_program_and_belongs_to_no_layer() -> None:
+    plain = timed(lambda buffer: buffer.gemm(0, 10, reset=True))
+    launched = timed(
+        lambda buffer: buffer.gemm(0, 10, reset=True), cost=CostModel(launch_cycles=1000)
+    )
+    assert launched.cycles == plain.cycles + 1000
+    assert launched.launch_cycles == 1000
+    assert launched.modules == plain.modules
+    assert launched.layers == plain.layers
+
+
 def test_modules_share_the_port() -> None:
     """Two transfers of 4096 bytes request the port at the same time; the second waits.
 
@@ -183,6 +210,12 @@ def test_layers_add_up_to_the_program() -> None:
             120,
             "timing: bus_efficiency_percent is 120, expected at most 100",
         ),
+        (
+            "weight_efficiency_percent",
+            101,
+            "timing: weight_efficiency_percent is 101, expected at most 100",
+        ),
+        ("launch_cycles", -1, "timing: launch_cycles is -1, expected >= 0"),
     ],
 )
 def test_impossible_parameters_are_refused(field: str, value: int, text: str) -> None:
