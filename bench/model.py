@@ -1,0 +1,183 @@
+"""The timing model beside measurements: TVM's schedules rebuilt, checked, timed and compared.
+
+Each rebuilt program of sets A and group first computes the right results on the simulator. Errors
+are abs(modelled / measured - 1). "Left out" is measured / modelled by costs that were fitted
+without that layer. ``--fit`` fits the costs again, from the defaults, and prints what the layers
+determine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.cost_fit import STEPS, MeasuredBoard, determined, leave_one_out, search
+from bench.figures import Figure, publish
+from bench.measured_layers import MeasuredLayer, measured_layers
+from bench.tvm_schedule import reference
+from edgepipe.runtime.simulator import Simulator
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.layout import (
+    activation_shape,
+    pack_activation,
+    pack_weights,
+    unpack_activation,
+)
+from vta_stages.program import Program
+from vta_stages.timing.cost_model import CostModel
+
+MOST_MEDIAN_PERCENT = 10
+MOST_WORST_PERCENT = 30
+
+# TVM kept no distance between steps on one accumulator entry: one measured layer has 4 steps.
+_HAZARD_STEPS = 4
+ACCELERATORS = {
+    "ultra96": Accelerator(acc_hazard_steps=_HAZARD_STEPS),
+    "pynq 1x16": Accelerator(clock_hz=100_000_000, acc_hazard_steps=_HAZARD_STEPS),
+    "pynq 4x8": Accelerator(
+        clock_hz=100_000_000, acc_hazard_steps=_HAZARD_STEPS, batch=4, block_in=8, block_out=8,
+        inp_buffer_bytes_log2=16, wgt_buffer_bytes_log2=16, acc_buffer_bytes_log2=18,
+    ),
+}  # fmt: skip
+"""The accelerators that were measured."""
+
+FITTED = {
+    "ultra96": CostModel(
+        loop_cycles=11, dma_row_cycles=100, bus_efficiency_percent=55,
+        weight_efficiency_percent=45, launch_cycles=20_000,
+    ),
+    "pynq 1x16": CostModel(
+        bus_bytes=8, loop_cycles=0, dma_row_cycles=40, bus_efficiency_percent=90,
+        weight_efficiency_percent=45, launch_cycles=5_000,
+    ),
+    "pynq 4x8": CostModel(
+        bus_bytes=8, loop_cycles=0, dma_row_cycles=30, bus_efficiency_percent=90,
+        weight_efficiency_percent=90, launch_cycles=20_000,
+    ),
+}  # fmt: skip
+"""The results of ``--fit``."""
+
+
+def check_results(layer: MeasuredLayer, program: Program) -> None:
+    """Run a rebuilt program on the simulator; exit if its results differ from the reference."""
+    accelerator = program.accelerator
+    rng = np.random.default_rng(7)
+    channels = layer.channels_per_group or layer.in_channels
+    data = rng.integers(
+        -128, 128, (accelerator.batch, layer.in_channels, layer.size, layer.size), np.int8
+    )
+    weights = rng.integers(
+        -128, 128, (layer.out_channels, channels, layer.kernel, layer.kernel), np.int8
+    )
+    inputs = {
+        "data": pack_activation(accelerator, data),
+        "weights": pack_weights(accelerator, weights),
+    }
+    with Simulator(accelerator) as simulator:
+        found = simulator.run_program(program, inputs)["result"].view(np.int8)
+    shape = activation_shape(accelerator, layer.out_channels, layer.out_size, layer.out_size)
+    result = unpack_activation(
+        accelerator, found.reshape(shape), layer.out_channels, samples=accelerator.batch
+    )
+    if not np.array_equal(result, reference(layer, data, weights)):
+        sys.exit(f"{layer.board}: {layer.name}: the rebuilt program computes wrong results")
+
+
+def check_set(board: MeasuredBoard) -> None:
+    """Check the results of all layers."""
+    for index, layer in enumerate(board.layers):
+        check_results(layer, board.program(index))
+
+
+def errors_percent(ratios: Sequence[float]) -> list[float]:
+    """Return the model's errors from ratios measured / modelled."""
+    return [100 * abs(1 / ratio - 1) for ratio in ratios]
+
+
+def fitted_figures(name: str, cost: CostModel) -> list[Figure]:
+    """Return the figures of set A of a board, each layer and the whole set."""
+    board = MeasuredBoard(ACCELERATORS[name], measured_layers(name, "A"))
+    check_set(board)
+    indices = range(len(board.layers))
+    ratios = [board.ratio(index, cost) for index in indices]
+    left_out = leave_one_out(board, cost)
+    by_source = CostModel(bus_bytes=cost.bus_bytes)
+    figures = [
+        Figure(
+            name=f"{name} {layer.name}: modelled",
+            value=board.modelled_ms(index, cost),
+            unit="ms",
+            source=f"measured {layer.milliseconds:.3f} ms; measured / modelled "
+            f"{ratios[index]:.2f}, left out {left_out[index]:.2f}, "
+            f"by the HLS source {board.ratio(index, by_source):.2f}",
+        )
+        for index, layer in enumerate(board.layers)
+    ]
+    for kind, values, limits in (
+        ("error", errors_percent(ratios), (MOST_MEDIAN_PERCENT, MOST_WORST_PERCENT)),
+        ("error, left out", errors_percent(left_out), (None, None)),
+    ):
+        for which, value, limit in (
+            ("median", statistics.median(values), limits[0]),
+            ("worst", max(values), limits[1]),
+        ):
+            figures.append(
+                Figure(name=f"{name}: {which} {kind}", value=value, unit="%", at_most=limit)
+            )
+    return figures
+
+
+def reported_figures(name: str, chosen_set: str, cost: CostModel) -> list[Figure]:
+    """Return what measured / modelled is in a set that was not fitted."""
+    layers = measured_layers(name, chosen_set)
+    if not layers:
+        return []
+    board = MeasuredBoard(ACCELERATORS[name], layers)
+    if chosen_set == "group":
+        check_set(board)
+    ratios = [board.ratio(index, cost) for index in range(len(layers))]
+    return [
+        Figure(
+            name=f"{name} set {chosen_set}: measured / modelled, median",
+            value=statistics.median(ratios),
+            unit="",
+            source=f"{min(ratios):.2f} to {max(ratios):.2f} in {len(layers)} layers; not fitted",
+        )
+    ]
+
+
+def print_fit(name: str) -> None:
+    """Fit a board's costs from the defaults; print them, and the range that fits nearly as well."""
+    board = MeasuredBoard(ACCELERATORS[name], measured_layers(name, "A"))
+    port = FITTED[name].bus_bytes
+    best = search(board, CostModel(bus_bytes=port))
+    deviation = 100 * board.deviation(best, range(len(board.layers)))
+    print(f"{name}: deviation {deviation:.2f} % (root mean square)")
+    for key, (low, high) in determined(board, best).items():
+        print(f"  {key} = {getattr(best, key)} (nearly as good: {low} to {high})")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.model", description=__doc__)
+    parser.add_argument("--fit", action="store_true", help="fit the costs again and print them")
+    if parser.parse_args(arguments).fit:
+        for name in FITTED:
+            print_fit(name)
+        return 0
+    figures = []
+    for name, cost in FITTED.items():
+        shown = {key: getattr(cost, key) for key in ("bus_bytes", *STEPS)}
+        print(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+        figures += fitted_figures(name, cost)
+        for chosen_set in ("B", "group"):
+            figures += reported_figures(name, chosen_set, cost)
+    return publish("model", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

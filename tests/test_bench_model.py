@@ -1,0 +1,134 @@
+"""TVM's measured schedules, rebuilt: the same work, right results, times that the model meets."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+
+import numpy as np
+import pytest
+
+from bench import cost_fit, model
+from bench.measured_layers import MeasuredLayer, measured_layers
+from bench.tvm_schedule import rebuild
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import Opcode
+from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.timing_model import time_program
+from vta_stages.verification.verifier import verify
+
+BOARDS = sorted(model.ACCELERATORS)
+
+
+def named(board: str, chosen_set: str, name: str) -> MeasuredLayer:
+    (layer,) = (item for item in measured_layers(board, chosen_set) if item.name == name)
+    return layer
+
+
+@pytest.mark.parametrize(("board", "chosen_set", "count"), [
+    ("ultra96", "A", 10), ("pynq 1x16", "A", 10), ("pynq 4x8", "A", 10),
+    ("pynq 1x16", "group", 9), ("pynq 1x16", "B", 29), ("pynq 4x8", "B", 18),
+])  # fmt: skip
+def test_a_rebuilt_schedule_has_the_gemm_steps_of_its_layer(
+    board: str, chosen_set: str, count: int
+) -> None:
+    """A step per block of products, and one to clear each accumulator entry."""
+    accelerator = model.ACCELERATORS[board]
+    layers = measured_layers(board, chosen_set)
+    assert len(layers) == count
+    for layer in layers:
+        products = layer.macs * accelerator.batch // accelerator.macs_per_cycle
+        entries = layer.out_size**2 * layer.out_channels // accelerator.block_out
+        steps = time_program(rebuild(layer, accelerator), CostModel()).gemm_steps
+        assert steps == products + entries, layer.name
+
+
+def test_a_pass_of_the_alu_is_one_uop_in_a_loop_over_the_accumulators() -> None:
+    layer = named("ultra96", "A", "C11")
+    alu = rebuild(layer, Accelerator()).table.columns[Opcode.ALU]
+    assert set(alu["uop_end"] - alu["uop_bgn"]) == {1}
+    assert set(alu["iter_out"]) == {16 * 7 * 7}
+    assert len(alu["iter_out"]) == 3 * 2  # three passes of two tiles
+
+
+def test_the_two_outermost_loops_of_products_belong_to_the_instruction() -> None:
+    layer = named("ultra96", "A", "C11")
+    gemm = rebuild(layer, Accelerator()).table.columns[Opcode.GEMM]
+    products = gemm["reset"] == 0
+    assert set(gemm["iter_out"][products]) == {7}  # columns of the tile
+    assert set(gemm["iter_in"][products]) == {3}  # columns of the kernel
+    assert set((gemm["uop_end"] - gemm["uop_bgn"])[products]) == {3 * 16 * 7}
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("board", "chosen_set", "name"), [
+    ("ultra96", "A", "C6"),  # columns in two tiles, a rim on every side
+    ("ultra96", "A", "C7"),  # threads over rows
+    ("pynq 1x16", "A", "C11"),
+    ("pynq 4x8", "A", "C10"),  # several input blocks in a load, four pictures
+    ("pynq 1x16", "group", "7x7 1024->1024 3x3/1"),
+])  # fmt: skip
+def test_a_rebuilt_program_is_sound_and_computes_the_layer(
+    board: str, chosen_set: str, name: str
+) -> None:
+    layer = named(board, chosen_set, name)
+    program = rebuild(layer, model.ACCELERATORS[board])
+    verify(program)
+    model.check_results(layer, program)
+
+
+def test_wrong_results_end_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = named("ultra96", "A", "C10")
+    shape = (1, layer.out_channels, layer.out_size, layer.out_size)
+    monkeypatch.setattr(model, "reference", lambda *_: np.zeros(shape, np.int8))
+    with pytest.raises(SystemExit, match="ultra96: C10: the rebuilt program computes wrong"):
+        model.check_results(layer, rebuild(layer, model.ACCELERATORS["ultra96"]))
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_fitted_costs_meet_the_measured_layers(name: str) -> None:
+    board = cost_fit.MeasuredBoard(model.ACCELERATORS[name], measured_layers(name, "A"))
+    ratios = [board.ratio(index, model.FITTED[name]) for index in range(len(board.layers))]
+    errors = model.errors_percent(ratios)
+    assert statistics.median(errors) <= model.MOST_MEDIAN_PERCENT
+    assert max(errors) <= model.MOST_WORST_PERCENT
+
+
+KNOWN = CostModel(
+    loop_cycles=3, dma_row_cycles=40, bus_efficiency_percent=60, weight_efficiency_percent=50,
+    launch_cycles=10_000,
+)  # fmt: skip
+
+
+def board_of(cost: CostModel) -> cost_fit.MeasuredBoard:
+    """Return layers that took exactly what the model says for ``cost``."""
+    accelerator = model.ACCELERATORS["ultra96"]
+    layers = [named("ultra96", "A", name) for name in ("C4", "C7", "C9", "C10", "C11")]
+    board = cost_fit.MeasuredBoard(accelerator, layers)
+    times = [board.modelled_ms(index, cost) for index in range(len(layers))]
+    exact = [
+        dataclasses.replace(layer, milliseconds=ms) for layer, ms in zip(layers, times, strict=True)
+    ]
+    return cost_fit.MeasuredBoard(accelerator, exact)
+
+
+def test_a_fit_finds_the_costs_that_layers_were_measured_with() -> None:
+    start = dataclasses.replace(
+        KNOWN, loop_cycles=4, dma_row_cycles=50, weight_efficiency_percent=55, launch_cycles=0
+    )
+    board = board_of(KNOWN)
+    assert cost_fit.fit(board, start) == KNOWN
+    assert board.deviation(KNOWN, range(5)) == pytest.approx(0)
+
+
+def test_a_fixed_cost_keeps_its_value_in_a_fit() -> None:
+    start = dataclasses.replace(KNOWN, loop_cycles=4)
+    assert cost_fit.fit(board_of(KNOWN), start, fixed="loop_cycles").loop_cycles == 4
+
+
+def test_a_layer_left_out_is_predicted_from_the_others() -> None:
+    assert cost_fit.leave_one_out(board_of(KNOWN), KNOWN) == pytest.approx([1.0] * 5)
+
+
+def test_errors_are_shares_of_the_measured_time() -> None:
+    assert model.errors_percent([1.0, 0.8, 1.25]) == pytest.approx([0, 25, 20])
