@@ -3,6 +3,7 @@
 import re
 
 import cam_programs as cam
+import numpy as np
 import pipeline_bundles as bundles
 import pytest
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
@@ -15,6 +16,30 @@ show("frame", "88888888");
 OVERFLOWING = """
 return [...document.querySelectorAll("dd")].filter((tile) => tile.scrollWidth > tile.clientWidth)
   .map((tile) => tile.textContent);
+"""
+
+# Boxes as random numbers give them; returns the places of their labels.
+PLACE = """
+const [labels, height, width, canvasHeight] = arguments;
+return placeLabels(labels, height, width, canvasHeight);
+"""
+DRAW_TWO = """
+const done = arguments[arguments.length - 1];
+createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400)).then((black) => {
+  draw(black, {frame: 7, detections: [
+    {box: [100, 100, 300, 200], label: "cat", label_index: 2, score: 0.9},
+    {box: [400, 100, 600, 200], label: "dog", label_index: 3, score: 0.4}],
+    points: [{label: "nose", label_index: 1, score: 0.3, point: [700, 300]}]});
+  done();
+});
+"""
+SET_THRESHOLD = """
+const slider = document.getElementById("threshold");
+slider.value = arguments[0];
+slider.dispatchEvent(new Event("input"));
+"""
+KEEP_DOWNLOAD = """
+HTMLAnchorElement.prototype.click = function() { window.saved = [this.download, this.href]; };
 """
 
 
@@ -83,3 +108,97 @@ def test_faults_of_the_accelerator_and_the_recovery_are_shown(browser, tmp_path)
         fault = "stage 1 'body' at frame 0: stage body: vta: hangs"
         assert fault in text_of(browser, "faults")
         assert browser.get_log("browser") == []
+
+
+@pytest.fixture(scope="module")
+def quiet_page(browser, tmp_path_factory):
+    """Return the browser with a page whose server has ended: only the test draws on it."""
+    bundle = cam.make_bundle(tmp_path_factory.mktemp("page"))
+    with cam.serving(bundle, ["--source", "synthetic"]) as (url, process):
+        browser.get(url)
+        wait_until(browser, lambda: shown_frame(browser) >= 0)
+        process.kill()
+        wait_until(browser, lambda: text_of(browser, "connection") == "no connection")
+    browser.get_log("browser")  # discards the message about it
+    return browser
+
+
+def test_labels_neither_overlap_nor_leave_the_picture(quiet_page):
+    random = np.random.default_rng(0)
+    for count in (2, 5, 40):
+        boxes = random.uniform((-20, -20, 5, 5), (600, 380, 300, 200), (count, 4))
+        labels = [
+            {"left": x, "top": y, "bottom": y + height, "width": 30 + width / 3}
+            for x, y, width, height in boxes.tolist()
+        ]
+        labels += [dict(labels[0]) for _ in range(2)]  # boxes at the same place
+        places = quiet_page.execute_script(PLACE, labels, 17, 640, 400)
+        assert places[0] is not None
+        placed = [
+            (place["left"], place["top"], label["width"])
+            for label, place in zip(labels, places, strict=True)
+            if place
+        ]
+        assert len(placed) > 1
+        for index, (left, top, width) in enumerate(placed):
+            assert left >= 0 and top >= 0 and left + width <= 640 and top + 17 <= 400
+            for other_left, other_top, other_width in placed[:index]:
+                assert (
+                    left >= other_left + other_width
+                    or other_left >= left + width
+                    or abs(top - other_top) >= 17
+                )
+
+
+def test_the_threshold_hides_what_is_less_certain(quiet_page):
+    quiet_page.execute_async_script(DRAW_TWO)
+    for threshold, shown in ((0, "cat × 1dog × 1"), (50, "cat × 1"), (95, "")):  # noqa: RUF001
+        quiet_page.execute_script(SET_THRESHOLD, threshold)
+        assert text_of(quiet_page, "found") == shown
+        assert text_of(quiet_page, "threshold_text") == f"{threshold} %"
+    quiet_page.execute_script(SET_THRESHOLD, 0)
+
+
+def test_a_snapshot_is_the_picture_with_its_boxes(quiet_page):
+    quiet_page.execute_async_script(DRAW_TWO)
+    quiet_page.execute_script(KEEP_DOWNLOAD)
+    quiet_page.find_element("id", "snapshot").click()
+    wait_until(quiet_page, lambda: quiet_page.execute_script("return !!window.saved"))
+    name, address = quiet_page.execute_script("return window.saved")
+    assert name == "tiny-frame-7.png"
+    assert address.startswith("blob:")
+
+
+def test_a_paused_picture_stays_while_the_numbers_go_on(browser, tmp_path):
+    bundle = cam.make_bundle(tmp_path)
+    with cam.serving(bundle, ["--source", "synthetic"]) as (url, _):
+        browser.get(url)
+        wait_until(browser, lambda: shown_frame(browser) >= 0)
+        browser.find_element("tag name", "body").send_keys("p")
+        assert text_of(browser, "pause") == "Continue"
+        held = shown_frame(browser)
+        wait_until(browser, lambda: text_of(browser, "frame").isdigit())
+        delivered = int(text_of(browser, "frame"))
+        wait_until(browser, lambda: int(text_of(browser, "frame")) > delivered + 5)
+        assert shown_frame(browser) == held
+        browser.find_element("id", "pause").click()
+        assert text_of(browser, "pause") == "Pause"
+        wait_until(browser, lambda: shown_frame(browser) > held)
+        assert browser.get_log("browser") == []
+
+
+def test_times_below_a_tenth_of_a_millisecond_are_shown_in_microseconds(quiet_page):
+    script = "return [0.0456, 0.4, 12, 300].map(duration)"
+    expected = ["46 \N{MICRO SIGN}s", "0.40 ms", "12.00 ms", "300 ms"]
+    assert quiet_page.execute_script(script) == expected
+
+
+def test_light_and_dark_follow_the_system(quiet_page):
+    script = "return getComputedStyle(document.body).backgroundColor"
+    colours = []
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        quiet_page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        colours.append(quiet_page.execute_script(script))
+    assert colours == ["rgb(243, 245, 248)", "rgb(18, 22, 28)"]
+    quiet_page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
