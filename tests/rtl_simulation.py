@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from amaranth.hdl import Elaboratable
 from amaranth.sim import Simulator, SimulatorContext
@@ -13,12 +13,19 @@ CLOCK_SECONDS = 1e-6
 """Any period serves: the circuits have one clock."""
 
 
-def simulate(circuit: Elaboratable, *processes: Process) -> None:
-    """Run processes beside a circuit, from its reset until each of them has returned."""
+def simulate(
+    circuit: Elaboratable, *processes: Process, background: Sequence[Process] = ()
+) -> None:
+    """Run processes beside a circuit, from its reset until each of them has returned.
+
+    Those of ``background`` need not return.
+    """
     simulator = Simulator(circuit)
     simulator.add_clock(CLOCK_SECONDS)
     for process in processes:
         simulator.add_testbench(process)
+    for process in background:
+        simulator.add_testbench(process, background=True)
     simulator.run()
 
 

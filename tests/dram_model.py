@@ -1,0 +1,140 @@
+"""DRAM behind the AXI masters of vta_rtl, for Amaranth's simulator: latency, stalls, checks."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from amaranth.sim import SimulatorContext
+from numpy.typing import NDArray
+from rtl_simulation import Process
+
+from vta_rtl.dram.axi import BOUNDARY_BYTES, BURST_BEATS
+
+
+class Driven:
+    """A signal that is set only when it changes, which is most of a simulation's time."""
+
+    def __init__(self, signal: object) -> None:
+        self.signal = signal
+        self.value = False
+
+    def set(self, ctx: SimulatorContext, value: bool) -> None:
+        """Drive the signal in this cycle."""
+        if value != self.value:
+            ctx.set(self.signal, value)
+        self.value = value
+
+
+@dataclass(kw_only=True)
+class DramModel:
+    """Bytes that masters read and write.
+
+    Answers come ``latency_cycles`` after their request, in order. In each cycle a channel pauses
+    with ``stall_percent``. Bursts are recorded as (address, beats) and checked against AXI's rules.
+    """
+
+    contents: NDArray[np.uint8]
+    bus_bytes: int
+    latency_cycles: int = 5
+    stall_percent: int = 0
+    seed: int = 0
+    bursts: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)
+
+    def _goes_on(self) -> bool:
+        return not self.stall_percent or self._draw.randrange(100) >= self.stall_percent
+
+    def _accept(self, address: int, beats: int) -> None:
+        size = beats * self.bus_bytes
+        assert beats <= BURST_BEATS
+        assert address % self.bus_bytes == 0
+        assert address // BOUNDARY_BYTES == (address + size - 1) // BOUNDARY_BYTES
+        assert address + size <= len(self.contents), "a burst ends outside DRAM"
+        self.bursts.append((address, beats))
+
+    def reads_of(self, bus: object) -> Process:
+        """Return the process that answers a master that reads."""
+
+        async def serve(ctx: SimulatorContext) -> None:
+            await self._serve_reads(ctx, bus)
+
+        return serve
+
+    def writes_of(self, bus: object) -> Process:
+        """Return the process that answers a master that writes."""
+
+        async def serve(ctx: SimulatorContext) -> None:
+            await self._serve_writes(ctx, bus)
+
+        return serve
+
+    async def _serve_reads(self, ctx: SimulatorContext, bus: object) -> None:
+        asks, answers = bus.ar, bus.r
+        data, last = answers.payload.data, answers.payload.last
+        sampled = (asks.valid, asks.payload.address, asks.payload.len, answers.ready)
+        ready, valid = Driven(asks.ready), Driven(answers.valid)
+        waiting: deque[tuple[int, int, int]] = deque()  # (cycle of the answer, address, beats)
+        cycle, offered = 0, False
+        while True:
+            ready.set(ctx, self._goes_on())
+            if not offered and waiting and waiting[0][0] <= cycle and self._goes_on():
+                _, address, beats = waiting[0]
+                beat = self.contents[address : address + self.bus_bytes]
+                ctx.set(data, int.from_bytes(beat.tobytes(), "little"))
+                ctx.set(last, beats == 1)
+                offered = True  # and stays until it is taken
+            valid.set(ctx, offered)
+            *_, asked, address, length, taken = await ctx.tick().sample(*sampled)
+            if offered and taken:
+                begin, at, beats = waiting.popleft()
+                if beats > 1:
+                    waiting.appendleft((begin, at + self.bus_bytes, beats - 1))
+                offered = False
+            if ready.value and asked:
+                self._accept(address, length + 1)
+                waiting.append((cycle + self.latency_cycles, address, length + 1))
+            cycle += 1
+
+    async def _serve_writes(self, ctx: SimulatorContext, bus: object) -> None:
+        # Data may come before their address.
+        sampled = (
+            *(bus.aw.valid, bus.aw.payload.address, bus.aw.payload.len),
+            *(bus.w.valid, bus.w.payload.data, bus.w.payload.last, bus.b.ready),
+        )
+        aw_ready, w_ready, b_valid = Driven(bus.aw.ready), Driven(bus.w.ready), Driven(bus.b.valid)
+        asked: deque[tuple[int, int]] = deque()
+        beats: deque[tuple[int, bool]] = deque()
+        answers: deque[int] = deque()
+        cycle, place, offered = 0, 0, False
+        while True:
+            aw_ready.set(ctx, self._goes_on())
+            w_ready.set(ctx, self._goes_on())
+            offered = bool(answers) and answers[0] <= cycle and (offered or self._goes_on())
+            b_valid.set(ctx, offered)
+            *_, aw, address, length, w, value, last, taken = await ctx.tick().sample(*sampled)
+            if offered and taken:
+                answers.popleft()
+                offered = False
+            if aw_ready.value and aw:
+                self._accept(address, length + 1)
+                asked.append((address, length + 1))
+            if w_ready.value and w:
+                beats.append((value, bool(last)))
+            while asked and beats:
+                address, count = asked[0]
+                value, last = beats.popleft()
+                begin = address + place * self.bus_bytes
+                data = value.to_bytes(self.bus_bytes, "little")
+                self.contents[begin : begin + self.bus_bytes] = np.frombuffer(data, np.uint8)
+                place += 1
+                assert last == (place == count), "w.last does not match the burst's length"
+                if last:
+                    asked.popleft()
+                    answers.append(cycle + self.latency_cycles)
+                    place = 0
+            cycle += 1

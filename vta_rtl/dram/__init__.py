@@ -1,0 +1,1 @@
+"""Transfers between DRAM and the on-chip buffers, over AXI."""

@@ -1,0 +1,151 @@
+"""LOAD instructions of the memory types that share a bus."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vta_rtl.buffers.ports import write_port
+from vta_rtl.dram.axi import check_bus, read_bus
+from vta_rtl.dram.burst_planner import BurstPlanner
+from vta_rtl.dram.elements import ElementGatherer, ElementSplitter
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import (
+    MemoryType,
+    Opcode,
+    buffer_depth,
+    element_bytes,
+    honours_pads,
+)
+
+
+class Loader(wiring.Component):
+    """Runs one LOAD at a time, of one of a few memory types.
+
+    Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0; ``instruction`` In(128),
+    which the caller holds until ``busy`` is 0 again; ``bus``, a master that reads; a write port for
+    each memory type, called ``uop``, ``wgt``, ``inp`` or ``acc``.
+
+    Requests of bursts do not wait for data, so the memory's latency shows once in an instruction.
+    Elements of pads are written, one a cycle, without a request. Which pads count is in
+    :func:`~vta_stages.isa.instructions.honours_pads`; a load of UOP is a single row. A LOAD of any
+    other memory type does nothing.
+
+    Raises AcceleratorError if the bus is wider than an input element.
+    """
+
+    def __init__(
+        self, accelerator: Accelerator, kinds: tuple[MemoryType, ...], *, bus_bytes: int
+    ) -> None:
+        check_bus(accelerator, bus_bytes)
+        self._accelerator = accelerator
+        self._kinds = kinds
+        self._bus_bytes = bus_bytes
+        ports = {
+            kind.name.lower(): Out(
+                write_port(8 * element_bytes(accelerator, kind), buffer_depth(accelerator, kind))
+            )
+            for kind in kinds
+        }
+        super().__init__(
+            {
+                "start": In(1),
+                "instruction": In(INSTRUCTION_BITS),
+                "busy": Out(1),
+                "bus": Out(read_bus(bus_bytes)),
+                **ports,
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Return the circuit."""
+        m = Module()
+        load = data.View(instruction_layout(self._accelerator, Opcode.LOAD), self.instruction)
+        m.submodules.planner = planner = BurstPlanner(self._bus_bytes)
+        wiring.connect(m, planner.bursts, wiring.flipped(self.bus.ar))
+
+        # The rectangle that is written: rows of elements, with pads around them.
+        pads = {name: Signal(4, name=name) for name in ("y_0", "y_1", "x_0", "x_1")}
+        rows = Signal(16)
+        start = Signal()
+        m.d.comb += [planner.start.eq(start), planner.rows.eq(rows)]
+        width, height = Signal(17), Signal(17)
+        m.d.comb += [
+            width.eq(pads["x_0"] + load.x_size + pads["x_1"]),
+            height.eq(pads["y_0"] + rows + pads["y_1"]),
+        ]
+        running, x, y = Signal(), Signal(17), Signal(17)
+        address = Signal(16)
+        in_rows = (y >= pads["y_0"]) & (y < pads["y_0"] + rows)
+        in_columns = (x >= pads["x_0"]) & (x < pads["x_0"] + load.x_size)
+        is_data = in_rows & in_columns
+        is_last = (x == width - 1) & (y == height - 1)
+        has_element, taken = Signal(), Signal()
+        m.d.comb += [self.busy.eq(running), taken.eq(running & (has_element | ~is_data))]
+        with m.If(start & (width != 0) & (height != 0)):
+            m.d.sync += [running.eq(1), x.eq(0), y.eq(0), address.eq(load.sram_base)]
+        with m.Elif(taken):
+            m.d.sync += [address.eq(address + 1), x.eq(x + 1), running.eq(~is_last)]
+            with m.If(x == width - 1):
+                m.d.sync += [x.eq(0), y.eq(y + 1)]
+
+        m.d.comb += rows.eq(load.y_size)
+        for kind in self._kinds:
+            with m.If(load.memory_type == kind):
+                m.d.comb += start.eq(self.start)
+                if honours_pads(self._accelerator, kind):
+                    m.d.comb += [
+                        pad.eq(getattr(load, f"{name[0]}_pad_{name[2]}"))
+                        for name, pad in pads.items()
+                    ]
+                elements = self._elements(m, kind, planner, load, is_last)
+                m.d.comb += [
+                    elements.beat.valid.eq(self.bus.r.valid),
+                    elements.beat.payload.eq(self.bus.r.payload.data),
+                    self.bus.r.ready.eq(elements.beat.ready),
+                    elements.element.ready.eq(taken & is_data),
+                    has_element.eq(elements.element.valid),
+                ]
+                if kind is MemoryType.UOP:
+                    m.d.comb += rows.eq(1)
+                port = getattr(self, kind.name.lower())
+                m.d.comb += port.enable.eq(taken)
+            with m.If(is_data):
+                m.d.comb += port.data.eq(elements.element.payload)
+            m.d.comb += port.address.eq(address)
+        return m
+
+    def _elements(
+        self,
+        m: Module,
+        kind: MemoryType,
+        planner: BurstPlanner,
+        load: data.View,
+        is_last: Value,
+    ) -> ElementGatherer | ElementSplitter:
+        """Plan a memory type's bursts; return what makes its elements of their beats."""
+        size_bytes, bus_bytes = element_bytes(self._accelerator, kind), self._bus_bytes
+        begin = load.dram_base * size_bytes
+        if size_bytes >= bus_bytes:
+            elements = ElementGatherer(size_bytes, bus_bytes)
+            m.d.comb += planner.row_beats.eq(load.x_size * (size_bytes // bus_bytes))
+        else:
+            elements = ElementSplitter(size_bytes, bus_bytes)
+            per_beat = elements.elements_per_beat
+            first = load.dram_base % per_beat
+            m.d.comb += [
+                elements.start.eq(self.start),
+                elements.first.eq(first),
+                elements.is_last.eq(is_last),
+                planner.row_beats.eq(
+                    Mux(load.x_size == 0, 0, (first + load.x_size + per_beat - 1) // per_beat)
+                ),
+            ]
+        m.submodules[f"{kind.name.lower()}_elements"] = elements
+        m.d.comb += [
+            planner.address.eq(begin // bus_bytes * bus_bytes),
+            planner.row_step_bytes.eq(load.x_stride * size_bytes),
+        ]
+        return elements
