@@ -21,6 +21,15 @@ from vta_stages.isa.instructions import Alu, AluOp, Gemm, MemoryType
 
 Instructions = Sequence[Gemm | Alu]
 
+SMALL = Accelerator(
+    block_in=4,
+    block_out=4,
+    inp_buffer_bytes_log2=12,
+    wgt_buffer_bytes_log2=14,
+    acc_buffer_bytes_log2=14,
+)
+"""An accelerator whose lanes are few, so that its simulation is quick."""
+
 
 @dataclass
 class Contents:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from accelerators import FOUR_BY_EIGHT
-from engine_on_buffers import Contents, run_in_numpy, run_on_engine
+from engine_on_buffers import SMALL, Contents, run_in_numpy, run_on_engine
 
 from vta_rtl.compute.engine import latency_cycles
 from vta_stages.accelerator import Accelerator
@@ -31,7 +33,7 @@ def same(found: Contents, expected: Contents) -> None:
 @pytest.mark.parametrize("operation", list(AluOp))
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 def test_an_operation_with_a_vector_is_numpys(operation: AluOp, revision: str) -> None:
-    accelerator = Accelerator(revision=revision)
+    accelerator = replace(SMALL, revision=revision)
     contents = contents_of_shifts_and_limits(np.random.default_rng(operation), accelerator)
     program = [Alu(alu_opcode=operation, uop_bgn=0, uop_end=ELEMENTS)]
     found, _ = run_on_engine(accelerator, contents, program)
@@ -41,7 +43,7 @@ def test_an_operation_with_a_vector_is_numpys(operation: AluOp, revision: str) -
 @pytest.mark.parametrize("operation", list(AluOp))
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 def test_an_operation_with_an_immediate_is_numpys(operation: AluOp, revision: str) -> None:
-    accelerator = Accelerator(revision=revision)
+    accelerator = replace(SMALL, revision=revision)
     contents = contents_of_shifts_and_limits(np.random.default_rng(7), accelerator)
     immediates = [*range(-33, 34, 3), -16, 15, 16, -32768, 32767]
     program = [
@@ -57,7 +59,7 @@ def test_an_operation_with_an_immediate_is_numpys(operation: AluOp, revision: st
     [(0, -5), (1, -3), (15, -1), (16, -5 << 16), (-16, -5 << 16), (-1, -10), (31, -10), (32, -5)],
 )
 def test_a_shift_is_the_low_5_bits_as_a_signed_number(shift: int, expected: int) -> None:
-    accelerator = Accelerator()
+    accelerator = SMALL
     contents = Contents.full_range(np.random.default_rng(8), accelerator, 2)
     contents.uop[...] = 0
     contents.acc[0] = -5
@@ -78,7 +80,7 @@ def test_a_step_sees_the_results_of_the_steps_before_it(accelerator: Accelerator
             alu_opcode=draw.choice(list(AluOp)), uop_bgn=0, uop_end=40, iter_out=2, iter_in=2,
             dst_factor_in=1, src_factor_out=1, use_imm=bool(draw.random() < 0.3), imm=-3,
         )
-        for _ in range(8)
+        for _ in range(5)
     ]  # fmt: skip
     found, _ = run_on_engine(accelerator, contents, program)
     same(found, run_in_numpy(accelerator, contents, program))
@@ -100,7 +102,7 @@ def test_products_and_operations_follow_each_other() -> None:
 
 @pytest.mark.parametrize("use_imm", [True, False])
 def test_an_operation_takes_a_cycle_a_step(use_imm: bool) -> None:
-    accelerator = Accelerator()
+    accelerator = SMALL
     contents = Contents.full_range(np.random.default_rng(11), accelerator, ELEMENTS)
     contents.uop[...] = 0
     program = [

@@ -5,19 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from accelerators import FOUR_BY_EIGHT
-from engine_on_buffers import Contents, run_in_numpy, run_on_engine
+from engine_on_buffers import SMALL, Contents, run_in_numpy, run_on_engine
 
 from vta_rtl.compute.engine import latency_cycles
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import Gemm
 
-SMALL = Accelerator(
-    block_in=4,
-    block_out=4,
-    inp_buffer_bytes_log2=12,
-    wgt_buffer_bytes_log2=14,
-    acc_buffer_bytes_log2=14,
-)
 ACCELERATORS = [Accelerator(revision="0.0.2"), FOUR_BY_EIGHT, SMALL]
 each_accelerator = pytest.mark.parametrize(
     "accelerator", ACCELERATORS, ids=lambda a: a.configuration

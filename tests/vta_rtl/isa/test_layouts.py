@@ -7,7 +7,7 @@ from accelerators import FOUR_BY_EIGHT
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.sim import SimulatorContext
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from instruction_records import ACCELERATORS, record_strategy
 from rtl_simulation import settle
@@ -22,6 +22,7 @@ from vta_stages.isa.instructions import TOKEN_FLAGS, Opcode
 
 @pytest.mark.parametrize("opcode", list(Opcode))
 @pytest.mark.parametrize("target", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}")
+@settings(max_examples=20)  # each builds a simulation
 @given(drawn=st.data())
 def test_an_instruction_has_the_fields_of_its_record(
     target: Accelerator, opcode: Opcode, drawn: st.DataObject
@@ -53,6 +54,7 @@ def test_the_head_is_that_of_every_instruction() -> None:
 
 
 @pytest.mark.parametrize("target", [Accelerator(), FOUR_BY_EIGHT], ids=["1x16", "4x8"])
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, (1 << 32) - 1), min_size=1))
 def test_a_uop_has_the_fields_that_the_codec_gives(target: Accelerator, words: list[int]) -> None:
     bits = Signal(32)

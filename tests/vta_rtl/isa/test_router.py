@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from amaranth.sim import SimulatorContext
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from instruction_records import record_strategy
 from rtl_simulation import settle
@@ -17,6 +17,7 @@ from vta_stages.isa.instructions import Module, Opcode
 
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+@settings(max_examples=20)  # each builds a simulation
 @given(drawn=st.data())
 def test_an_instruction_goes_to_the_module_that_runs_it(
     revision: str, drawn: st.DataObject

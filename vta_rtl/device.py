@@ -1,0 +1,99 @@
+"""The whole accelerator, without registers: its modules, queues and buffers."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vta_rtl.buffers.buffer import Buffer
+from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus, write_bus
+from vta_rtl.modules.compute import ComputeModule
+from vta_rtl.modules.fetch import COUNT_BITS, Fetch
+from vta_rtl.modules.load import LoadModule
+from vta_rtl.modules.store import StoreModule
+from vta_rtl.queues.command_queue import CommandQueue
+from vta_rtl.queues.token_queue import TokenQueue
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import MemoryType
+
+
+class VtaDevice(wiring.Component):
+    """An accelerator that runs one program at a time.
+
+    Members: ``start`` In(1), for one cycle, with ``insn_address`` In, the byte address of the
+    instructions, a multiple of 16, and ``insn_count`` In; ``done`` Out(1), 0 from the cycle after
+    ``start`` until a FINISH; ``fetch_bus``, ``load_bus`` and ``compute_bus``, masters that read;
+    ``store_bus``, a master that writes (:mod:`vta_rtl.dram.axi`).
+
+    A program must push and pop as many tokens on each queue, as the verifier demands: what is left
+    stays for the next one. Addresses in instructions count from DRAM address 0.
+
+    Raises AcceleratorError if ``bus_bytes`` is not 8 or 16, or wider than an input or out element.
+    """
+
+    def __init__(self, accelerator: Accelerator, *, bus_bytes: int = 16) -> None:
+        check_bus(accelerator, bus_bytes)
+        self._accelerator = accelerator
+        self._bus_bytes = bus_bytes
+        super().__init__(
+            {
+                "start": In(1),
+                "insn_address": In(ADDRESS_BITS),
+                "insn_count": In(COUNT_BITS),
+                "done": Out(1),
+                "fetch_bus": Out(read_bus(bus_bytes)),
+                "load_bus": Out(read_bus(bus_bytes)),
+                "compute_bus": Out(read_bus(bus_bytes)),
+                "store_bus": Out(write_bus(bus_bytes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Return the circuit."""
+        m = Module()
+        a, bus_bytes = self._accelerator, self._bus_bytes
+        m.submodules.fetch = fetch = Fetch(a, bus_bytes=bus_bytes)
+        m.submodules.load = load = LoadModule(a, bus_bytes=bus_bytes)
+        m.submodules.compute = compute = ComputeModule(a, bus_bytes=bus_bytes)
+        m.submodules.store = store = StoreModule(a, bus_bytes=bus_bytes)
+        m.d.comb += [
+            fetch.start.eq(self.start),
+            fetch.address.eq(self.insn_address),
+            fetch.count.eq(self.insn_count),
+        ]
+        for name, module in (("load", load), ("compute", compute), ("store", store)):
+            m.submodules[f"{name}_commands"] = queue = CommandQueue(a.command_queue_depth)
+            wiring.connect(m, getattr(fetch, name), queue.push)
+            wiring.connect(m, queue.pop, module.command)
+            wiring.connect(m, module.bus, wiring.flipped(getattr(self, f"{name}_bus")))
+        wiring.connect(m, fetch.bus, wiring.flipped(self.fetch_bus))
+
+        for name, producer, consumer in (
+            ("load_to_compute", load.next, compute.prev),
+            ("compute_to_load", compute.prev, load.next),
+            ("compute_to_store", compute.next, store.prev),
+            ("store_to_compute", store.prev, compute.next),
+        ):
+            m.submodules[name] = tokens = TokenQueue(a.token_queue_depth)
+            m.d.comb += [
+                tokens.push_valid.eq(producer.push_valid),
+                producer.push_ready.eq(tokens.push_ready),
+                consumer.pop_valid.eq(tokens.pop_valid),
+                tokens.pop_ready.eq(consumer.pop_ready),
+            ]
+
+        for kind, writer, reader in (
+            (MemoryType.INP, load.inp, compute.inp),
+            (MemoryType.WGT, load.wgt, compute.wgt),
+            (MemoryType.OUT, compute.out, store.out),
+        ):
+            m.submodules[kind.name.lower()] = buffer = Buffer(a, kind)
+            wiring.connect(m, writer, buffer.write)
+            wiring.connect(m, reader, buffer.read_0)
+
+        with m.If(self.start):
+            m.d.sync += self.done.eq(0)
+        with m.Elif(compute.finished):
+            m.d.sync += self.done.eq(1)
+        return m

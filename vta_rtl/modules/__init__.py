@@ -1,0 +1,1 @@
+"""The accelerator's concurrent modules: fetch, load, compute and store."""

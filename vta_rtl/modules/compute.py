@@ -1,0 +1,92 @@
+"""The module that computes, and loads uops and accumulators."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from vta_rtl.buffers.buffer import Buffer
+from vta_rtl.buffers.ports import read_port, write_port
+from vta_rtl.compute.engine import Engine
+from vta_rtl.dram.axi import read_bus
+from vta_rtl.dram.loader import Loader
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, head_layout
+from vta_rtl.modules.instruction_control import NEIGHBOURS, InstructionControl, token_port
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import MemoryType, Opcode
+
+
+class ComputeModule(wiring.Component):
+    """Runs the compute queue's instructions, with the uop and accumulator buffers in it.
+
+    Members: ``command`` In, a stream of instructions; ``prev`` and ``next`` Out, the token ports to
+    load and store; ``bus``, a master that reads; ``inp`` and ``wgt``, read ports, ``out``, a write
+    port; ``finished`` Out(1), 1 for one cycle in each FINISH, when its tokens have been popped.
+
+    An instruction with an unknown opcode only moves its tokens.
+
+    Raises AcceleratorError if the bus does not fit the accelerator.
+    """
+
+    def __init__(self, accelerator: Accelerator, *, bus_bytes: int) -> None:
+        self._accelerator = a = accelerator
+        self._bus_bytes = bus_bytes
+        super().__init__(
+            {
+                "command": In(stream.Signature(INSTRUCTION_BITS)),
+                **{neighbour: Out(token_port()) for neighbour in NEIGHBOURS},
+                "bus": Out(read_bus(bus_bytes)),
+                "inp": Out(read_port(8 * a.inp_bytes, a.inp_depth)),
+                "wgt": Out(read_port(8 * a.wgt_bytes, a.wgt_depth)),
+                "out": Out(write_port(8 * a.out_bytes, a.out_depth)),
+                "finished": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Return the circuit."""
+        m = Module()
+        a = self._accelerator
+        m.submodules.control = control = InstructionControl()
+        m.submodules.engine = engine = Engine(a)
+        m.submodules.loader = loader = Loader(
+            a, (MemoryType.UOP, MemoryType.ACC), bus_bytes=self._bus_bytes
+        )
+        m.submodules.uop = uop = Buffer(a, MemoryType.UOP)
+        m.submodules.acc = acc = Buffer(a, MemoryType.ACC, readers=2)
+
+        wiring.connect(m, wiring.flipped(self.command), control.command)
+        for neighbour in NEIGHBOURS:
+            ours = wiring.flipped(getattr(self, neighbour))
+            wiring.connect(m, getattr(control, neighbour), ours)
+        wiring.connect(m, loader.bus, wiring.flipped(self.bus))
+        for name in ("inp", "wgt", "out"):
+            wiring.connect(m, getattr(engine, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, engine.uop, uop.read_0)
+        wiring.connect(m, loader.uop, uop.write)
+        wiring.connect(m, engine.acc_dst, acc.read_0)
+        wiring.connect(m, engine.acc_src, acc.read_1)
+        # Only one instruction runs, so at most one of the two writes.
+        for writer in (loader.acc, engine.acc):
+            with m.If(writer.enable):
+                m.d.comb += [
+                    acc.write.enable.eq(1),
+                    acc.write.address.eq(writer.address),
+                    acc.write.data.eq(writer.data),
+                ]
+
+        opcode = data.View(head_layout(), self.command.payload).opcode
+        m.d.comb += [
+            engine.instruction.eq(self.command.payload),
+            loader.instruction.eq(self.command.payload),
+            control.busy.eq(engine.busy | loader.busy),
+        ]
+        with m.Switch(opcode):
+            with m.Case(Opcode.GEMM, Opcode.ALU):
+                m.d.comb += engine.start.eq(control.start)
+            with m.Case(Opcode.LOAD):
+                m.d.comb += loader.start.eq(control.start)
+            with m.Case(Opcode.FINISH):
+                m.d.comb += self.finished.eq(control.start)
+        return m
