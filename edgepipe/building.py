@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgepipe import boards
 from edgepipe.boards import Board
-from edgepipe.media import MOST_PIXELS
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress
 from edgepipe.recipe import BuildOptions, build_bundle
 

@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import MediaError
-from edgepipe.picture_size import picture_size
+from edgepipe.picture_size import MOST_PIXELS, picture_size
 
 Picture = NDArray[np.uint8]
-MOST_PIXELS = 1 << 25
-"""The usual limit of a picture's size, as in the C++ runtime: enough for 8K, 7680x4320."""
-
 PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 
 Size = tuple[int, int]
+MOST_PIXELS = 1 << 25
+"""The usual limit of a picture's size, as in the C++ runtime: enough for 8K, 7680x4320."""
 
 _PNM = re.compile(rb"P[1-6]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 2 + rb"[\s#]")
 # Start of frame, for all codings: 0xC0 to 0xCF without DHT, JPG and DAC (ITU-T T.81, table B.1).

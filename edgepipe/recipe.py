@@ -29,7 +29,6 @@ from edgepipe.frontend.makers import gives_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
-from edgepipe.media import MOST_PIXELS
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
@@ -38,6 +37,7 @@ from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.split import StageModule, split_by_groups
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.tvm_adapter import IRModule, read_main, run_module
@@ -51,7 +51,7 @@ FEWEST_PICTURES = 16
 class BuildOptions:
     """The options of ``edgepipe build``; ``description`` defaults to the file next to the model.
 
-    ``depthwise`` is one of ``partition.depthwise.CHOICES``; ``placement`` takes precedence over it.
+    ``depthwise`` is one of ``partition.choices.DEPTHWISE``; ``placement`` takes precedence over it.
     ``fallback`` adds ARM kernels for the VTA stages, in case the accelerator fails. ``sign`` is
     the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
     ``most_pixels`` limits the size of a calibration picture.

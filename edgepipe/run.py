@@ -22,6 +22,7 @@ from edgepipe.errors import FAULT, MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
 from edgepipe.loading import load
 from edgepipe.media import Picture, SourcePicture
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.records import result_record
 from edgepipe.report.draw import draw_caption, draw_classes, draw_detections, draw_points
@@ -135,7 +136,7 @@ class RunOptions:
     cores: tuple[int, ...] | None = None
     trace: Path | None = None
     timed: bool = False
-    most_pixels: int = media.MOST_PIXELS
+    most_pixels: int = MOST_PIXELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,7 @@ def compare(
 
 
 def read_frames(
-    bundle: Path, source: Path, count: int, most_pixels: int = media.MOST_PIXELS
+    bundle: Path, source: Path, count: int, most_pixels: int = MOST_PIXELS
 ) -> list[Frame]:
     """Return the first ``count`` pictures of ``source`` as the bundle's input frames.
 

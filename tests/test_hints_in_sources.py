@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from hint_texts import ROOT, Text, cpp_texts, python_texts
 
-from edgepipe.cli.main import COMMANDS, make_parser
+from edgepipe.cli.commands import COMMANDS
+from edgepipe.cli.main import make_parser
 
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*|-[a-z](?![\w-]))")
 COMMAND = re.compile(r"(?:`|: )edgepipe ([a-z][a-z-]*)((?: +[^`;]*)?)")

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from edgepipe.errors import AccuracyError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.preprocess import Frame, Preprocess
-from edgepipe.media import MOST_PIXELS, read_picture, read_source
+from edgepipe.media import read_picture, read_source
 from edgepipe.names import suggest
+from edgepipe.picture_size import MOST_PIXELS
 
 Float = NDArray[np.float64]
 _COCO = (

@@ -25,7 +25,7 @@ from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.description import BUNDLED_LABELS
 from edgepipe.interrupts import remembered
-from edgepipe.media import MOST_PIXELS
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize.calibrate import float_session
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edgepipe.accuracy.data import Sample, TrueBoxes, read_mask, truth_of
 from edgepipe.errors import AccuracyError
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.media import MOST_PIXELS
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.report.detection import Boxes
 
 Array = NDArray[Any]

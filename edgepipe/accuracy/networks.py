@@ -15,7 +15,7 @@ from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import AccuracyError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
-from edgepipe.media import MOST_PIXELS
+from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
 from edgepipe.tvm_adapter import run_module

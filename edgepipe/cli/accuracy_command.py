@@ -19,7 +19,6 @@ from edgepipe.errors import AccuracyError
 if TYPE_CHECKING:
     from edgepipe.accuracy.devices import Device
 
-HELP = "compare a bundle with its float network, layer by layer and in the task's measure"
 DESCRIPTION = "Measure what int8 costs a network."
 EPILOG = """\
 MODEL and the pictures of --calib are those that the bundle was built from; its golden output proves
@@ -41,7 +40,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "accuracy", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "accuracy", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--network", required=True, type=Path, metavar="MODEL", help="the bundle's ONNX network"

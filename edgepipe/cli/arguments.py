@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgepipe.cli.commands import COMMANDS
 from edgepipe.errors import PartitionError
-from edgepipe.media import MOST_PIXELS
-from edgepipe.partition.depthwise import CHOICES
-from edgepipe.partition.placement import DEVICES
+from edgepipe.partition.choices import DEPTHWISE, DEVICES
+from edgepipe.picture_size import MOST_PIXELS
 
 MOST = 1_000_000_000
 
@@ -76,7 +76,7 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--depthwise",
-        choices=CHOICES,
+        choices=DEPTHWISE,
         help="device for depthwise convolutions; auto: the one with more frames per second by a "
         "model of the board (default: auto)",
     )
@@ -115,11 +115,11 @@ def placement(texts: Sequence[str]) -> dict[str, str]:
 
 
 def add_command(
-    commands: Any, name: str, summary: str, description: str, epilog: str | None = None
+    commands: Any, name: str, description: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
     """Add a command's parser to ``commands``; its help keeps the lines of ``epilog``."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, epilog=epilog
+        name, help=COMMANDS[name.replace("-", "_")], description=description, epilog=epilog
     )
     if epilog is not None:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -19,7 +19,6 @@ from edgepipe.deploy.connection import Target
 from edgepipe.errors import BitstreamError
 from edgepipe.report.table import format_table
 
-HELP = "check, convert and install bitstreams"
 DESCRIPTION = (
     "List the published bitstreams, check a file against them and against a board, convert it "
     "for Linux's fpga_manager, or program a board with it."
@@ -35,7 +34,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser and its actions."""
-    parser = add_command(commands, "bitstream", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "bitstream", DESCRIPTION, EPILOG)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     action = actions.add_parser("list", help="list the published bitstreams")
     action.add_argument("--json", action="store_true", help="print JSON")

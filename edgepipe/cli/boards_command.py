@@ -11,13 +11,12 @@ from edgepipe import boards
 from edgepipe.cli.arguments import add_command
 from edgepipe.report.table import format_table
 
-HELP = "list the known boards"
 DESCRIPTION = "List the known boards, their accelerators and encoding revisions."
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "boards", HELP, DESCRIPTION)
+    parser = add_command(commands, "boards", DESCRIPTION)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 

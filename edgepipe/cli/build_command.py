@@ -13,7 +13,6 @@ from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
 from edgepipe.recipe import BuildOptions, build_bundle
 
-HELP = "compile a network for a board"
 DESCRIPTION = "Quantise an ONNX network to int8, split it into stages and compile them."
 EPILOG = """\
 The network's description (its preprocessing and the meaning of its outputs) is read from the TOML
@@ -28,7 +27,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "build", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "build", DESCRIPTION, EPILOG)
     parser.add_argument("model", metavar="MODEL", type=Path, help="float ONNX network")
     parser.add_argument(
         "--board",

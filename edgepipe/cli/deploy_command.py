@@ -25,7 +25,6 @@ from edgepipe.errors import DeployError
 from edgepipe.progress import Progress, Silent
 from edgepipe.report.table import format_table
 
-HELP = "deploy a bundle to boards over SSH"
 DESCRIPTION = (
     "Copy a bundle to one or several boards, run its golden input there, then switch to it."
 )
@@ -53,7 +52,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "deploy", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "deploy", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, nargs="?", help="bundle to deploy")
     parser.add_argument(
         "--host",

@@ -18,7 +18,6 @@ from edgepipe.doctor.examination import Examination
 from edgepipe.progress import Silent
 from edgepipe.report.table import format_table
 
-HELP = "examine a board over SSH"
 DESCRIPTION = (
     "Examine a board over SSH. Each finding is ok, warn or fail and has a remedy. The exit "
     "code is 1 if any finding is fail."
@@ -37,7 +36,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "doctor", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "doctor", DESCRIPTION, EPILOG)
     parser.add_argument("--host", required=True, metavar="HOST", help="board, as ssh knows it")
     parser.add_argument(
         "--bundle", type=Path, metavar="BUNDLE", help="check what this bundle needs"

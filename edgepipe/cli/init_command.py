@@ -12,7 +12,6 @@ from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.drafting.draft import Draft, draft, write
 
-HELP = "write a network's description"
 DESCRIPTION = "Look at an ONNX network and write its description; guesses are marked in the file."
 EPILOG = """\
 The network runs once on a random picture. The size of the input, the form of the outputs and the
@@ -27,7 +26,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "init", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "init", DESCRIPTION, EPILOG)
     parser.add_argument("model", metavar="MODEL", type=Path, help="float ONNX network")
     parser.add_argument(
         "-o",

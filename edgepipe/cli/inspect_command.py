@@ -22,7 +22,6 @@ from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
 
-HELP = "show what a bundle contains, or what a network would become"
 DESCRIPTION = """\
 Check a bundle's digests and show its stages and where each operator runs; or say, before a build,
 what would run where in an ONNX network, with times and memory by the model of the board."""
@@ -42,7 +41,7 @@ _FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description")
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "inspect", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "inspect", DESCRIPTION, EPILOG)
     parser.add_argument(
         "bundle", metavar="FILE", type=Path, help="bundle (folder or archive) or network (*.onnx)"
     )

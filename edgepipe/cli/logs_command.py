@@ -16,13 +16,12 @@ from edgepipe.deploy import deployment, fleet, logs
 from edgepipe.deploy.connection import Target
 from edgepipe.errors import EdgepipeError
 
-HELP = "show the logs of pipelines on boards"
 DESCRIPTION = "Show the journal of the systemd unit that runs the current release."
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "logs", HELP, DESCRIPTION)
+    parser = add_command(commands, "logs", DESCRIPTION)
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="board (repeatable)"
     )

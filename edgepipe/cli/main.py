@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from edgepipe import __version__, resources
 from edgepipe.cli import console
+from edgepipe.cli.commands import COMMANDS
 from edgepipe.cli.hints import hint_of
 from edgepipe.errors import (
     DifferenceError,
@@ -21,25 +22,6 @@ from edgepipe.errors import (
     FingerprintError,
     SignatureError,
     UnbuildableError,
-)
-
-# Each command has a module `<name>_command`, imported when the parser is created.
-COMMANDS = (
-    "init",
-    "build",
-    "sign",
-    "verify",
-    "inspect",
-    "run",
-    "accuracy",
-    "top",
-    "deploy",
-    "logs",
-    "doctor",
-    "boards",
-    "bitstream",
-    "virtual_board",
-    "rpc",
 )
 
 _OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError, UnbuildableError)
@@ -67,8 +49,12 @@ class _PrintCmakeDir(argparse.Action):
         parser.exit()
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def make_parser(called: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line.
+
+    ``called`` is the only command whose own arguments are wanted, "" if none are; by default,
+    the parser has those of all.
+    """
     parser = argparse.ArgumentParser(
         prog="edgepipe",
         description="Run neural networks as pipelines of ARM and VTA stages on FPGA SoC boards.",
@@ -86,9 +72,19 @@ def make_parser() -> argparse.ArgumentParser:
         "--debug", action="store_true", help="show a traceback if the command fails"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        importlib.import_module(f"edgepipe.cli.{command}_command").add_parser(commands)
+    for command, summary in COMMANDS.items():
+        name = command.replace("_", "-")
+        if called is None or called == name:
+            importlib.import_module(f"edgepipe.cli.{command}_command").add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary, add_help=False)
     return parser
+
+
+def _called(arguments: Sequence[str]) -> str:
+    """Return the command of a command line: its first word, because no option before it has a
+    value."""
+    return next((word for word in arguments if not word.startswith("-")), "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _prepare_process()
         try:
-            options = make_parser().parse_args(arguments)
+            arguments = sys.argv[1:] if arguments is None else arguments
+            options = make_parser(_called(arguments)).parse_args(arguments)
             debug = options.debug
             return int(options.run(options))
         finally:

@@ -18,7 +18,6 @@ from edgepipe.report.table import format_table
 from edgepipe.rpc.link import RpcServer
 from edgepipe.rpc.server import PROGRAM
 
-HELP = "run and time stages on a board over TVM RPC"
 DESCRIPTION = "Start the RPC server on a board, connect through an SSH tunnel, and use it."
 EPILOG = """\
 The command copies the server, edgepipe-rpcd, to the board unless the board already has it. The
@@ -34,7 +33,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "rpc", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "rpc", DESCRIPTION, EPILOG)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     opened = actions.add_parser(
         "open", help="print the server's address; the server ends when standard input closes"

@@ -14,7 +14,6 @@ from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
 from edgepipe.runtime.statistics import Statistics
 
-HELP = "run a bundle on a video, a picture or a folder of pictures"
 DESCRIPTION = "Run a bundle's pipeline on this machine."
 EPILOG = """\
 Pictures are resized to the network's input as its description says. Boxes are in pixels of the
@@ -32,7 +31,7 @@ other programs used the cores during the measurement, so a gain above the bound 
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "run", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "run", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--input", required=True, type=Path, metavar="SOURCE", help="video, picture or folder"

@@ -9,7 +9,6 @@ from typing import Any
 from edgepipe.bundle import signature, storage
 from edgepipe.cli.arguments import add_command
 
-HELP = "sign a bundle"
 DESCRIPTION = "Sign a bundle with an OpenSSH key, in place of any signature that it has."
 EPILOG = """\
 The signature covers the manifest, and with it the digest of every file, the bundle's name and its
@@ -25,7 +24,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "sign", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "sign", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--key", required=True, type=Path, metavar="KEY", help="OpenSSH key that signs"

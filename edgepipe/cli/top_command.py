@@ -18,7 +18,6 @@ from edgepipe.errors import RuntimeFailure
 from edgepipe.top import snapshot, text
 from edgepipe.top.snapshot import Rates, Reading, Snapshot
 
-HELP = "watch running pipelines"
 DESCRIPTION = "Show frames per second, latency, busy times and queue fill of running pipelines."
 EPILOG = """\
 Every edgepipe-run, edgepipe-cam and Python Pipeline publishes its statistics for this command.
@@ -37,7 +36,7 @@ Found = list[tuple[Snapshot, Rates]]
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "top", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "top", DESCRIPTION, EPILOG)
     parser.add_argument(
         "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"
     )

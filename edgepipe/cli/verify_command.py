@@ -9,7 +9,6 @@ from typing import Any
 from edgepipe.bundle import signature
 from edgepipe.cli.arguments import add_command
 
-HELP = "check who signed a bundle"
 DESCRIPTION = "Check that one of the allowed signers signed a bundle as it is now."
 EPILOG = """\
 FILE has a line for each signer, as ssh-keygen(1) describes it under ALLOWED SIGNERS:
@@ -23,7 +22,7 @@ was signed, 19 cannot be verified on this machine
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "verify", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "verify", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
         "--allowed-signers",

@@ -18,7 +18,6 @@ from edgepipe.cli.console import ConsoleProgress
 from edgepipe.virtual_board.board import VirtualBoard
 from edgepipe.virtual_board.fpga_model import FAULTS, FpgaOptions
 
-HELP = "an emulated Ultra96 to deploy to and test on"
 DESCRIPTION = "Start, stop and use an Ultra96 that QEMU emulates on this machine."
 EPILOG = """\
 The board is QEMU with the Ultra96's device tree, Debian's kernel and a small Debian system. Its
@@ -36,7 +35,7 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add the command's parser and those of its actions."""
-    parser = add_command(commands, "virtual-board", HELP, DESCRIPTION, EPILOG)
+    parser = add_command(commands, "virtual-board", DESCRIPTION, EPILOG)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--folder",

@@ -11,7 +11,8 @@ import numpy as np
 
 from edgepipe.errors import MediaError
 from edgepipe.frontend.preprocess import Frame, Preprocess
-from edgepipe.media import MOST_PIXELS, read_source
+from edgepipe.media import read_source
+from edgepipe.picture_size import MOST_PIXELS
 
 _REMEDY = "write it with numpy.savez(path, frames); frames is uint8[n, height, width, channels]"
 # Errors that numpy raises for files that are not archives, bare arrays, and damaged files.

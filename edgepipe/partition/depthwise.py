@@ -18,11 +18,7 @@ from edgepipe.partition.cores import divide
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment
 
-CHOICES = ("auto", "arm", "vta")
-"""``auto`` is the arrangement with the shorter interval."""
-
 MEBIBYTE = 1 << 20
-
 
 Arrange = Callable[[Mapping[str, str]], tuple[Segment, ...]]
 """Makes segments, given the operators to run on ARM with the reasons."""
@@ -62,7 +58,7 @@ def choose(
 
     ``arrange`` makes segments, given the operators to run on ARM with the reasons; ``cycles`` are
     those on the VTA by operator, filled by the first call of ``arrange``. ``wish`` is one of
-    ``CHOICES``. The text is empty if there is nothing to choose.
+    ``choices.DEPTHWISE``. The text is empty if there is nothing to choose.
     """
     on_vta = arrange({})
     candidates = [

@@ -10,7 +10,6 @@ from edgepipe.names import suggest
 from edgepipe.partition.operators import Operator
 from vta_stages.layers.records import Conv
 
-DEVICES = ("arm", "vta")
 _MOST_COLOURS = 4
 
 

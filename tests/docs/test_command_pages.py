@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from docs.generate.command_pages import parser_pages
-from edgepipe.cli.main import COMMANDS, make_parser
+from edgepipe.cli.commands import COMMANDS
+from edgepipe.cli.main import make_parser
 
 
 def test_every_command_has_a_page_with_its_arguments() -> None:

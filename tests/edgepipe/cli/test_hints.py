@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 
 from edgepipe.cli import arguments
+from edgepipe.cli.commands import COMMANDS as ALL_COMMANDS
 from edgepipe.cli.hints import COMMANDS, FLAGS, hint_of
-from edgepipe.cli.main import COMMANDS as ALL_COMMANDS
 from edgepipe.errors import BundleError, EdgepipeError, PartitionError, QuantizeError, advise
 
 

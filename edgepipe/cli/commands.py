@@ -1,0 +1,23 @@
+"""The commands, with the line that ``edgepipe --help`` shows for each.
+
+A command's module, ``<name>_command``, is imported only when that command is called: help and
+version are printed without TVM, and what deploys to boards and watches them works without it.
+"""
+
+COMMANDS = {
+    "init": "write a network's description",
+    "build": "compile a network for a board",
+    "sign": "sign a bundle",
+    "verify": "check who signed a bundle",
+    "inspect": "show what a bundle contains, or what a network would become",
+    "run": "run a bundle on a video, a picture or a folder of pictures",
+    "accuracy": "compare a bundle with its float network, layer by layer and in the task's measure",
+    "top": "watch running pipelines",
+    "deploy": "deploy a bundle to boards over SSH",
+    "logs": "show the logs of pipelines on boards",
+    "doctor": "examine a board over SSH",
+    "boards": "list the known boards",
+    "bitstream": "check, convert and install bitstreams",
+    "virtual_board": "an emulated Ultra96 to deploy to and test on",
+    "rpc": "run and time stages on a board over TVM RPC",
+}

@@ -1,0 +1,61 @@
+"""Commands import what they need and no more: help needs no TVM, and boards are served without."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from edgepipe.cli.commands import COMMANDS
+
+BUILDERS = {"tvm", "tvm_ffi", "onnx", "onnxruntime"}
+SERVES_BOARDS = ("bitstream", "boards", "deploy", "doctor", "logs", "sign", "top", "verify")
+SERVES_BOARDS += ("virtual-board",)
+PRINT_IMPORTED = """
+import json, sys
+from edgepipe.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
+IMPORT_WITHOUT_BUILDERS = """
+import importlib, pkgutil, sys
+for name in ("tvm", "tvm_ffi", "onnx", "onnxruntime"):
+    sys.modules[name] = None  # importing it fails
+for name in ("bitstream", "bundle", "deploy", "doctor", "top", "virtual_board"):
+    package = importlib.import_module(f"edgepipe.{name}")
+    for module in pkgutil.walk_packages(package.__path__, f"edgepipe.{name}."):
+        importlib.import_module(module.name)
+"""
+
+
+def imported_by(*arguments):
+    """Return the top-level packages that a command line imports."""
+    command = [sys.executable, "-c", PRINT_IMPORTED, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["nonsense"], []])
+def test_help_and_version_import_neither_numpy_nor_opencv_nor_tvm(arguments):
+    assert not imported_by(*arguments) & {*BUILDERS, "numpy", "cv2"}
+
+
+@pytest.mark.parametrize("command", SERVES_BOARDS)
+def test_what_serves_boards_is_imported_without_tvm_and_onnx(command):
+    assert not imported_by(command, "--help") & BUILDERS
+
+
+def test_all_modules_that_serve_boards_are_there_without_tvm_and_onnx():
+    command = [sys.executable, "-c", IMPORT_WITHOUT_BUILDERS]
+    subprocess.run(command, timeout=120, check=True)
+
+
+def test_every_command_has_a_line_in_the_help():
+    command = [sys.executable, "-m", "edgepipe", "--help"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    for name, summary in COMMANDS.items():
+        assert name.replace("_", "-") in ran.stdout
+        assert summary in " ".join(ran.stdout.split())
