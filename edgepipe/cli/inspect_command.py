@@ -205,7 +205,8 @@ def print_timing(path: Path, manifest: Manifest) -> None:
         milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
         busy = 100 * timing.gemm_steps / max(timing.cycles, 1)
         print_line(
-            f"{stage.name}: {timing.cycles} cycles, {milliseconds:.2f} ms at "
+            f"{stage.name}: {timing.cycles} cycles, {timing.launch_cycles} of them for the launch; "
+            f"{milliseconds:.2f} ms at "
             f"{manifest.accelerator.clock_hz / 1e6:.0f} MHz, GEMM steps in {busy:.1f} % of them"
         )
         rows = []

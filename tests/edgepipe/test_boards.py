@@ -1,5 +1,7 @@
 """Board files: data in, values out; the loader refuses unknown keys and values."""
 
+import dataclasses
+
 import pytest
 
 from edgepipe import boards
@@ -22,18 +24,46 @@ def test_ultra96_is_the_stock_configuration_of_its_only_bitstream():
 
 
 def test_a_board_may_have_its_own_timing(tmp_path):
-    assert boards.load("ultra96").timing == CostModel()
-    assert boards.load("pynq-z2").timing == CostModel(bus_bytes=8)
-    timing = "[timing]\ndma_row_cycles = 95\n\n[accelerator]"
-    mine = boards.load(edited(tmp_path, "[accelerator]", timing))
-    assert mine.timing == CostModel(dma_row_cycles=95)
+    fitted = boards.load("ultra96").timing
+    mine = boards.load(edited(tmp_path, "dma_row_cycles = 100", "dma_row_cycles = 95"))
+    assert mine.timing == dataclasses.replace(fitted, dma_row_cycles=95)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        # The results of `python -m bench.model --fit`, 2026-11-23.
+        (
+            "ultra96",
+            CostModel(
+                loop_cycles=11,
+                dma_row_cycles=100,
+                bus_efficiency_percent=55,
+                weight_efficiency_percent=45,
+                launch_cycles=20_000,
+            ),
+        ),
+        (
+            "pynq-z2",
+            CostModel(
+                bus_bytes=8,
+                loop_cycles=0,
+                dma_row_cycles=40,
+                bus_efficiency_percent=90,
+                weight_efficiency_percent=45,
+                launch_cycles=5_000,
+            ),
+        ),
+        ("zcu104", CostModel()),  # not measured: by the HLS source
+    ],
+)
+def test_measured_boards_have_fitted_costs(name, cost):
+    assert boards.load(name).timing == cost
 
 
 def test_a_vta_stage_takes_its_launch_and_its_work(tmp_path):
-    assert boards.load("ultra96").vta_stage_ms(333_000) == pytest.approx(1.0)
-    timing = "[timing]\nlaunch_cycles = 33300\n\n[accelerator]"
-    mine = boards.load(edited(tmp_path, "[accelerator]", timing))
-    assert mine.vta_stage_ms(333_000) == pytest.approx(1.1)
+    path = edited(tmp_path, "launch_cycles = 20_000", "launch_cycles = 33_300")
+    assert boards.load(path).vta_stage_ms(333_000) == pytest.approx(1.1)
 
 
 def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_path):
@@ -81,8 +111,8 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("cores = 4", "", "mine.toml: key 'cores' is missing"),
         ("cores = 4", "cores = '4'", "mine.toml: cores: found a string '4', expected an integer"),
         ("cores = 4", "cores = -1", "cores is -1, expected >= 0"),
-        ("[acc", "[timing]\nlatency = 1\n[acc", "mine.toml: timing: unknown key 'latency'"),
-        ("[acc", "[timing]\nbus_bytes = 0\n[acc", "timing: bus_bytes is 0, expected >= 1"),
+        ("[timing]", "[timing]\nlatency = 1", "mine.toml: timing: unknown key 'latency'"),
+        ("[timing]", "[timing]\nbus_bytes = 0", "timing: bus_bytes is 0, expected >= 1"),
         ("[acc", "[arm_timing]\nclock = 1\n[acc", "mine.toml: arm_timing: unknown key 'clock'"),
         ("[acc", "[arm_timing]\nclock_hz = 0\n[acc", "arm_timing: clock_hz is 0, expected > 0"),
         ("[acc", "[arm_timing]\ntable_cycles = 0\n[acc", "table_cycles is 0.0, expected > 0"),

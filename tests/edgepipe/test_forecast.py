@@ -15,6 +15,7 @@ from edgepipe import boards
 from edgepipe.errors import PartitionError, UnbuildableError
 from edgepipe.forecast import Forecast, ForecastOptions, forecast, made_up_frames
 from edgepipe.frontend.preprocess import Preprocess
+from vta_stages.timing.cost_model import CostModel
 
 ULTRA96 = boards.load("ultra96")
 
@@ -69,13 +70,17 @@ def test_without_a_description_one_is_drafted(tmp_path: Path) -> None:
 
 def test_many_stages_share_the_cores(tmp_path: Path) -> None:
     """With one core, two ARM stages take turns; with a core each, the longer one counts."""
-    timing = dataclasses.replace(ULTRA96.arm_timing, handover_us=0.0)
+    # By the fitted costs the VTA would take longer than both.
+    timing = CostModel()
+    arm_timing = dataclasses.replace(ULTRA96.arm_timing, handover_us=0.0)
     cores = [boards.Threads(arm=boards.StageThreads(cores=which)) for which in ((1,), (1, 2))]
     found = [
         foreseen(
             tmp_path,
             classifier(1),
-            board=dataclasses.replace(ULTRA96, threads=threads, arm_timing=timing),
+            board=dataclasses.replace(
+                ULTRA96, threads=threads, timing=timing, arm_timing=arm_timing
+            ),
         )
         for threads in cores
     ]

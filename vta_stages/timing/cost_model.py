@@ -1,7 +1,8 @@
 """The cost of instructions: the parameters of the timing model, one set per board.
 
-The defaults are estimates for the Ultra96; ``docs/reference/timing-model.md`` says where each comes
-from. The ``[timing]`` table of a board's file replaces them with measured values.
+The defaults are the costs by the HLS source, with estimates for an Ultra96's memory;
+``docs/reference/timing-model.md`` says where each comes from. The ``[timing]`` table of a board's
+file replaces them with values that were measured, or fitted to measurements.
 """
 
 from __future__ import annotations

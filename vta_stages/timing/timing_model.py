@@ -76,7 +76,7 @@ class Timing:
 
 
 def time_program(program: Program, cost: CostModel | None = None) -> Timing:
-    """Return the timing of a verified program; ``cost`` defaults to estimates for the Ultra96."""
+    """Return the timing of a verified program; ``cost`` defaults to the HLS source's."""
     cost = cost or CostModel()
     work = _Work.of(program, cost)
     machine = _Machine(program, work, cost)

@@ -40,6 +40,7 @@ def test_build_inspect_and_run(project, capsys):
     assert "gemm" in capsys.readouterr().out.lower()
     assert run("inspect", project / "out", "--timing") == 0
     timing = capsys.readouterr().out
+    assert " cycles, 20000 of them for the launch; " in timing
     assert "ms at 333 MHz" in timing
     assert "wait port" in timing
     results = project / "results"
