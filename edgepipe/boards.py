@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,9 +163,11 @@ def load(name_or_path: str) -> Board:
     if name_or_path.endswith(".toml"):
         return _load_file(Path(name_or_path))
     if name_or_path not in names():
+        near = difflib.get_close_matches(name_or_path, names(), n=1)
         raise BoardError(
             f"board {name_or_path!r} is unknown",
-            hint=f"known boards: {', '.join(names())}; or give the path of a board's .toml file",
+            hint=(f"did you mean {near[0]}? " if near else "")
+            + f"known boards: {', '.join(names())}; or give the path of a board's .toml file",
         )
     return _load_file(resources.folder("board") / f"{name_or_path}.toml")
 

@@ -16,6 +16,7 @@ from edgepipe import __version__, resources
 from edgepipe.cli import console
 from edgepipe.cli.commands import COMMANDS
 from edgepipe.cli.hints import hint_of
+from edgepipe.cli.parser import Parser
 from edgepipe.errors import (
     DifferenceError,
     EdgepipeError,
@@ -55,7 +56,7 @@ def make_parser(called: str | None = None) -> argparse.ArgumentParser:
     ``called`` is the only command whose own arguments are wanted, "" if none are; by default,
     the parser has those of all.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="edgepipe",
         description="Run neural networks as pipelines of ARM and VTA stages on FPGA SoC boards.",
         epilog=EPILOG,

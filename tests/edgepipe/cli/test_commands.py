@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
+from edgepipe import boards
 from edgepipe.cli.commands import COMMANDS
+from edgepipe.cli.main import main
+from edgepipe.errors import BoardError
 
 BUILDERS = {"tvm", "tvm_ffi", "onnx", "onnxruntime"}
 SERVES_BOARDS = ("bitstream", "boards", "deploy", "doctor", "logs", "sign", "top", "verify")
@@ -51,6 +54,31 @@ def test_what_serves_boards_is_imported_without_tvm_and_onnx(command):
 def test_all_modules_that_serve_boards_are_there_without_tvm_and_onnx():
     command = [sys.executable, "-c", IMPORT_WITHOUT_BUILDERS]
     subprocess.run(command, timeout=120, check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["biuld"], "hint: did you mean build?\n"),
+        (["virtualboard", "up"], "hint: did you mean virtual-board?\n"),
+        (["rpc", "opne"], "hint: did you mean open?\n"),
+        (["top", "--jsn"], "hint: did you mean --json?\n"),
+        (["top", "--jsn=1"], "hint: did you mean --json?\n"),
+        (["boards", "--xyzzy"], "edgepipe boards: error: unrecognized arguments: --xyzzy\n"),
+        (["boards", "more", "words"], "boards: error: unrecognized arguments: more words\n"),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_nearest_one(capsys, arguments, error):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(error)
+
+
+def test_a_mistyped_board_is_answered_with_the_nearest_one():
+    with pytest.raises(BoardError) as failed:
+        boards.load("ultra69")
+    assert failed.value.hint.startswith("did you mean ultra96? known boards: ")
 
 
 def test_every_command_has_a_line_in_the_help():
