@@ -11,7 +11,7 @@ from amaranth.sim import SimulatorContext
 from numpy.typing import NDArray
 from rtl_simulation import Process
 
-from vta_rtl.dram.axi import BOUNDARY_BYTES, BURST_BEATS
+from vta_rtl.dram.axi import ADDRESS_BITS, BOUNDARY_BYTES, BURST_BEATS
 
 
 class Driven:
@@ -49,13 +49,17 @@ class DramModel:
     def _goes_on(self) -> bool:
         return not self.stall_percent or self._draw.randrange(100) >= self.stall_percent
 
-    def _accept(self, address: int, beats: int) -> None:
+    def _accept(self, burst: int) -> tuple[int, int]:
+        """Check and record a burst; return its address and beats."""
+        # Taken apart here, because the simulator is slow at fields of signals.
+        address, beats = burst & ((1 << ADDRESS_BITS) - 1), (burst >> ADDRESS_BITS) + 1
         size = beats * self.bus_bytes
         assert beats <= BURST_BEATS
         assert address % self.bus_bytes == 0
         assert address // BOUNDARY_BYTES == (address + size - 1) // BOUNDARY_BYTES
         assert address + size <= len(self.contents), "a burst ends outside DRAM"
         self.bursts.append((address, beats))
+        return address, beats
 
     def reads_of(self, bus: object) -> Process:
         """Return the process that answers a master that reads."""
@@ -76,7 +80,7 @@ class DramModel:
     async def _serve_reads(self, ctx: SimulatorContext, bus: object) -> None:
         asks, answers = bus.ar, bus.r
         data, last = answers.payload.data, answers.payload.last
-        sampled = (asks.valid, asks.payload.address, asks.payload.len, answers.ready)
+        sampled = (asks.valid, asks.payload.as_value(), answers.ready)
         ready, valid = Driven(asks.ready), Driven(answers.valid)
         waiting: deque[tuple[int, int, int]] = deque()  # (cycle of the answer, address, beats)
         cycle, offered = 0, False
@@ -89,22 +93,21 @@ class DramModel:
                 ctx.set(last, beats == 1)
                 offered = True  # and stays until it is taken
             valid.set(ctx, offered)
-            *_, asked, address, length, taken = await ctx.tick().sample(*sampled)
+            *_, asked, burst, taken = await ctx.tick().sample(*sampled)
             if offered and taken:
                 begin, at, beats = waiting.popleft()
                 if beats > 1:
                     waiting.appendleft((begin, at + self.bus_bytes, beats - 1))
                 offered = False
             if ready.value and asked:
-                self._accept(address, length + 1)
-                waiting.append((cycle + self.latency_cycles, address, length + 1))
+                waiting.append((cycle + self.latency_cycles, *self._accept(burst)))
             cycle += 1
 
     async def _serve_writes(self, ctx: SimulatorContext, bus: object) -> None:
         # Data may come before their address.
         sampled = (
-            *(bus.aw.valid, bus.aw.payload.address, bus.aw.payload.len),
-            *(bus.w.valid, bus.w.payload.data, bus.w.payload.last, bus.b.ready),
+            *(bus.aw.valid, bus.aw.payload.as_value()),
+            *(bus.w.valid, bus.w.payload.as_value(), bus.b.ready),
         )
         aw_ready, w_ready, b_valid = Driven(bus.aw.ready), Driven(bus.w.ready), Driven(bus.b.valid)
         asked: deque[tuple[int, int]] = deque()
@@ -116,15 +119,15 @@ class DramModel:
             w_ready.set(ctx, self._goes_on())
             offered = bool(answers) and answers[0] <= cycle and (offered or self._goes_on())
             b_valid.set(ctx, offered)
-            *_, aw, address, length, w, value, last, taken = await ctx.tick().sample(*sampled)
+            *_, aw, burst, w, beat, taken = await ctx.tick().sample(*sampled)
             if offered and taken:
                 answers.popleft()
                 offered = False
             if aw_ready.value and aw:
-                self._accept(address, length + 1)
-                asked.append((address, length + 1))
+                asked.append(self._accept(burst))
             if w_ready.value and w:
-                beats.append((value, bool(last)))
+                data_bits = 8 * self.bus_bytes
+                beats.append((beat & ((1 << data_bits) - 1), bool(beat >> data_bits)))
             while asked and beats:
                 address, count = asked[0]
                 value, last = beats.popleft()

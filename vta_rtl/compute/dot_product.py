@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -55,7 +55,7 @@ class DotProduct(wiring.Component):
         return m
 
 
-def _tree(m: Module, products: list[Signal], name: str) -> Signal:
+def _tree(m: Module, products: list[Value], name: str) -> Value:
     """Return the sum of products, with registers after the products and between the levels."""
     terms, level = _registers(m, products, f"{name}_product"), 0
     while len(terms) > 1:
@@ -66,7 +66,8 @@ def _tree(m: Module, products: list[Signal], name: str) -> Signal:
     return terms[0]
 
 
-def _registers(m: Module, values: list[Signal], name: str) -> list[Signal]:
-    registers = [Signal(value.shape(), name=f"{name}_{n}") for n, value in enumerate(values)]
-    m.d.sync += [register.eq(value) for register, value in zip(registers, values, strict=True)]
-    return registers
+def _registers(m: Module, values: list[Value], name: str) -> list[Value]:
+    # One signal for all of them simulates faster than a signal for each.
+    registers = Signal(data.ArrayLayout(values[0].shape(), len(values)), name=name)
+    m.d.sync += registers.as_value().eq(Cat(values))
+    return [registers[n] for n in range(len(values))]
