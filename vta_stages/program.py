@@ -2,7 +2,7 @@
 
 On disk, a program is a folder of four files with the same bytes for the same program:
 
-- ``program.json``: format, accelerator, regions, layers, modelled cycles
+- ``program.json``: format, accelerator, regions, layers, modelled cycles and their costs
 - ``insns.bin``: 16 bytes per instruction, ``dram_base`` relative to the start of a region
 - ``relocs.bin``: one byte per instruction, the index of that region or 255
 - ``consts.bin``: the content of the const region
@@ -17,7 +17,7 @@ import dataclasses
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -69,7 +69,8 @@ class Program:
 
     ``instructions`` is uint64[n, 2] with region-relative ``dram_base``; ``relocations`` is
     uint8[n], an index into ``regions`` or ``NO_REGION``; ``layers`` are ascending and disjoint.
-    ``modelled_cycles`` is the result of :mod:`vta_stages.timing.timing_model`, 0 if unknown.
+    ``modelled_cycles`` is the result of :mod:`vta_stages.timing.timing_model`, 0 if unknown, and
+    ``costs`` are the values of the cost model that it was compiled and timed with, by name.
     Raises ProgramError if the parts contradict each other.
     """
 
@@ -80,6 +81,7 @@ class Program:
     consts: bytes
     layers: tuple[LayerSpan, ...] = ()
     modelled_cycles: int = 0
+    costs: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.instructions)
@@ -201,6 +203,7 @@ class Program:
             "regions": [dataclasses.asdict(region) for region in self.regions],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "modelled_cycles": self.modelled_cycles,
+            "costs": dict(self.costs),
         }
         text = json.dumps(description, indent=1) + "\n"
         (folder / "program.json").write_text(text, encoding="utf-8")
@@ -221,7 +224,9 @@ class Program:
     @staticmethod
     def _load(folder: Path) -> Program:
         description = _Json.read(folder / "program.json")
-        description.expect_keys({"format", "accelerator", "regions", "layers", "modelled_cycles"})
+        keys = {"format", "accelerator", "regions", "layers", "modelled_cycles"}
+        # Bundles from before 2026-11-23 have no costs.
+        description.expect_keys(keys | ({"costs"} & set(description.content)))
         version = description.value("format", int)
         if version != FORMAT:
             raise ProgramError(
@@ -243,6 +248,7 @@ class Program:
                 consts=_read(folder / "consts.bin"),
                 layers=tuple(_layer(item) for item in description.children("layers")),
                 modelled_cycles=description.value("modelled_cycles", int),
+                costs=_costs(description),
             )
             _ = program.table
         except EdgepipeError as error:
@@ -302,6 +308,13 @@ class _Json:
         """Return the objects in the list of a key."""
         items = cast("list[object]", self.value(key, list))
         return [_Json.of(f"{self.where}: {key}[{i}]", item) for i, item in enumerate(items)]
+
+
+def _costs(description: _Json) -> dict[str, int]:
+    if "costs" not in description.content:
+        return {}
+    costs = description.child("costs")
+    return {name: costs.value(name, int) for name in costs.content}
 
 
 def _accelerator(source: _Json) -> Accelerator:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgepipe import boards
+from edgepipe import schema
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.cli import arguments
@@ -182,8 +182,8 @@ def print_timing(path: Path, manifest: Manifest) -> None:
     """Print the modelled cycles of every VTA stage, by layer and module.
 
     Only verified programs are timed, because others may never end or move data that does not exist.
-    The timing model is that of the bundle's board, or the default one for a board that edgepipe
-    does not know. Raises BundleError for a bundle without VTA stages.
+    The costs are those that a program was compiled with. Raises BundleError for a bundle without
+    VTA stages, or with costs that this version does not know.
     """
     from edgepipe.bundle.stages import read_program
     from vta_stages.timing.timing_model import ModuleTiming, time_program
@@ -195,12 +195,13 @@ def print_timing(path: Path, manifest: Manifest) -> None:
             f"{path}: no VTA stage, so there is nothing to time",
             hint="`edgepipe inspect --operators` shows why its operators are on arm",
         )
-    known = manifest.board in boards.names()
-    cost = boards.load(manifest.board).timing if known else CostModel()
     for stage in vta:
         program = read_program(path, manifest, stage)
         with advise("the program is damaged: build or copy the bundle again"):
             verify(program)
+        with advise("build the bundle again with this version of edgepipe"):
+            where = f"{path}: {stage.folder}/program.json: costs"
+            cost = schema.from_table(CostModel, dict(program.costs), where, BundleError)
         timing = time_program(program, cost)
         milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
         busy = 100 * timing.gemm_steps / max(timing.cycles, 1)

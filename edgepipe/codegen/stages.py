@@ -114,7 +114,8 @@ def vta_program(segment: Segment, stage: StageModule, board: Board, progress: Pr
             cost=board.timing,
         )
     cycles = time_program(program, board.timing).cycles
-    return dataclasses.replace(program, modelled_cycles=cycles)
+    costs = dataclasses.asdict(board.timing)
+    return dataclasses.replace(program, modelled_cycles=cycles, costs=costs)
 
 
 def _compile_arm(

@@ -57,6 +57,21 @@ def test_the_description_is_readable_json(folder: Path) -> None:
     assert description["layers"] == [{"name": "conv_1", "first": 0, "count": 8}]
 
 
+def test_a_program_contains_the_costs_that_it_was_timed_with(
+    program: Program, tmp_path: Path
+) -> None:
+    costs = {"loop_cycles": 11, "launch_cycles": 20_000}
+    replace(program, costs=costs).save(tmp_path)
+    assert Program.load(tmp_path).costs == costs
+
+
+def test_an_older_program_has_no_costs(folder: Path) -> None:
+    description = json.loads((folder / "program.json").read_text())
+    del description["costs"]
+    (folder / "program.json").write_text(json.dumps(description))
+    assert Program.load(folder).costs == {}
+
+
 def test_relocation_adds_the_base_in_elements_of_each_transfer(program: Program) -> None:
     words = program.relocate({"consts": 0x1000, "data": 0x2000, "result": 0x3000})
     relocated = decode(program.accelerator, words)
@@ -165,7 +180,9 @@ def test_an_altered_instruction_is_refused_when_it_does_not_decode(folder: Path)
         (["format"], 2, ProgramError, "format is 2, expected 1"),
         (["format"], "1", ProgramError, "format is '1', expected int"),
         (["modelled_cycles"], -1, ProgramError, "modelled_cycles is -1, expected >= 0"),
-        (["extra"], 1, ProgramError, r"keys are .*'extra'.*, expected \['accelerator', 'format'"),
+        (["costs"], 3, ProgramError, "costs: is int, expected an object"),
+        (["costs", "loop_cycles"], "11", ProgramError, "loop_cycles is '11', expected int"),
+        (["extra"], 1, ProgramError, r"keys are .*'extra'.*, expected \['accelerator', 'costs'"),
         (["accelerator", "batch"], None, ProgramError, "accelerator: batch is None, expected int"),
         (["accelerator", "speed"], 1, ProgramError, "accelerator: keys are"),
         (["accelerator", "revision"], "9", AcceleratorError, "encoding revision '9' is unknown"),

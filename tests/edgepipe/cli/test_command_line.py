@@ -13,6 +13,7 @@ import pytest
 from command_line import build, run
 
 from edgepipe.cli.main import main
+from edgepipe.resources import folder
 
 
 def test_a_fallback_is_in_the_bundle_and_inspect_shows_it(project, capsys):
@@ -25,6 +26,18 @@ def test_a_fallback_is_in_the_bundle_and_inspect_shows_it(project, capsys):
     assert [stage["fallback"] for stage in stages] == ["", "stages/1_fallback", ""]
     assert [stage["cores"] for stage in stages] == [[1, 2], [0], [3]]
     assert [stage["threads"] for stage in stages] == [2, 1, 1]
+
+
+def test_timing_is_by_the_costs_that_a_bundle_was_built_with(project, capsys):
+    text = (folder("board") / "ultra96.toml").read_text()
+    mine = project / "mine.toml"
+    mine.write_text(text.replace("dma_row_cycles = 100", "dma_row_cycles = 900"))
+    assert build(project, board=str(mine)) == 0
+    program = json.loads((project / "out/stages/1_vta/program.json").read_text())
+    assert program["costs"]["dma_row_cycles"] == 900
+    capsys.readouterr()
+    assert run("inspect", project / "out", "--timing") == 0
+    assert f"vta1: {program['modelled_cycles']} cycles, " in capsys.readouterr().out
 
 
 def test_build_inspect_and_run(project, capsys):

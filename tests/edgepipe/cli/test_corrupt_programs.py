@@ -102,6 +102,18 @@ def test_a_program_that_no_verifier_passes_is_not_timed(resealed, capsys):
     assert_fails(capsys, run("inspect", path, "--timing"), "instruction 0", "build or copy the")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message", "hint"),
+    [
+        ("speed", 1, f"{PART}: costs: unknown key 'speed'", "known keys: instruction_cycles, "),
+        ("loop_cycles", -1, "loop_cycles is -1, expected >= 0", "build the bundle again with this"),
+    ],
+)
+def test_costs_that_the_timing_model_does_not_know(resealed, capsys, key, value, message, hint):
+    path = resealed(in_description("costs", key, value=value))
+    assert_fails(capsys, run("inspect", path, "--timing"), message, hint)
+
+
 def test_a_path_that_leaves_the_bundle_is_an_error(bundle, capsys, tmp_path):
     path = tmp_path / "net"
     with tarfile.open(bundle) as archive:
