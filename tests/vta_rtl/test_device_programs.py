@@ -1,0 +1,106 @@
+"""A program of the compiler gives its layers' reference on the hardware."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from amaranth.sim import SimulatorContext
+from dram_model import DramModel
+from rtl_simulation import simulate
+
+from vta_rtl.device import VtaDevice
+from vta_stages.accelerator import Accelerator
+from vta_stages.compiler import compile_program
+from vta_stages.isa.instructions import INSTRUCTION_BYTES
+from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
+from vta_stages.layers.records import Conv, Epilogue, TensorSpec
+from vta_stages.layers.reference import run_layers
+from vta_stages.program import Program
+
+ACCELERATOR = Accelerator(
+    revision="0.0.2",
+    block_in=8,
+    block_out=8,
+    uop_buffer_bytes_log2=12,
+    inp_buffer_bytes_log2=11,
+    wgt_buffer_bytes_log2=12,
+    acc_buffer_bytes_log2=12,
+    command_queue_depth=4,
+    token_queue_depth=2,
+)
+"""Small buffers and queues, so that a small layer has many tiles, and fetch often waits."""
+MOST_CYCLES = 100_000
+
+
+def conv(draw: np.random.Generator, name: str, source: TensorSpec, stride: int) -> Conv:
+    """Return a 3x3 convolution to 16 channels with a bias, a shift per channel and a clip."""
+    channels, side = 16, (source.height - 1) // stride + 1
+    return Conv(
+        name=name,
+        input=source,
+        output=TensorSpec(name=f"{name}.out", channels=channels, height=side, width=side),
+        weight=draw.integers(-128, 128, (channels, source.channels, 3, 3)).astype(np.int8),
+        epilogue=Epilogue(
+            bias=draw.integers(-4000, 4000, channels).astype(np.int32),
+            shift=draw.integers(8, 11, channels).astype(np.int32),
+            low=0,
+            high=127,
+        ),
+        stride=(stride, stride),
+        padding=(1, 1, 1, 1),
+    )
+
+
+def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int], np.ndarray]:
+    """Return the regions' addresses and uint8 DRAM with contents and, at its end, instructions."""
+    sizes = [-(-region.bytes // 4096) * 4096 for region in program.regions]
+    addresses = [0, *accumulate(sizes)]
+    bases = dict(zip((region.name for region in program.regions), addresses, strict=False))
+    dram = np.zeros(addresses[-1] + len(program.instructions) * INSTRUCTION_BYTES, np.uint8)
+    for name, content in contents.items():
+        dram[bases[name] :][: len(content)] = np.frombuffer(content, np.uint8)
+    dram[addresses[-1] :] = program.relocate(bases).view(np.uint8).ravel()
+    return bases, dram
+
+
+@pytest.mark.sim
+def test_two_convolutions_give_their_reference() -> None:
+    a = ACCELERATOR
+    draw = np.random.default_rng(20)
+    picture = TensorSpec(name="picture", channels=16, height=10, width=10)
+    first = conv(draw, "first", picture, 1)
+    layers = [first, conv(draw, "second", first.output, 2)]
+    tensor = draw.integers(-128, 128, (16, 10, 10)).astype(np.int8)
+    expected = run_layers(layers, {"picture": tensor})["second.out"]
+
+    program = compile_program(a, layers, ["picture"], ["second.out"])
+    assert len(program.instructions) > 10 * a.command_queue_depth
+    (consts,) = (region.name for region in program.regions if region.kind == "const")
+    packed = pack_activation(a, tensor[None]).tobytes()
+    bases, dram = placed(program, {consts: program.consts, "picture": packed})
+
+    device = VtaDevice(a, bus_bytes=8)
+    model = DramModel(contents=dram, bus_bytes=8, latency_cycles=30, stall_percent=10)
+
+    async def run(ctx: SimulatorContext) -> None:
+        ctx.set(device.insn_address, len(dram) - len(program.instructions) * INSTRUCTION_BYTES)
+        ctx.set(device.insn_count, len(program.instructions))
+        ctx.set(device.start, 1)
+        await ctx.tick()
+        ctx.set(device.start, 0)
+        cycles = 0
+        while not ctx.get(device.done):
+            await ctx.tick()
+            cycles += 1
+            assert cycles < MOST_CYCLES, "the program does not end"
+
+    readers = (device.fetch_bus, device.load_bus, device.compute_bus)
+    masters = [*(model.reads_of(bus) for bus in readers), model.writes_of(device.store_bus)]
+    simulate(device, run, background=masters)
+
+    spec = layers[-1].output
+    shape = activation_shape(a, spec.channels, spec.height, spec.width)
+    found = dram[bases[spec.name] :][: int(np.prod(shape))].view(np.int8).reshape(shape)
+    np.testing.assert_array_equal(unpack_activation(a, found, spec.channels)[0], expected)
