@@ -112,6 +112,7 @@ def deploy(
     been taken, the message also says which release is current.
     """
     progress = progress or Silent()
+    payload.check_runtime(source.manifest.architectures, options.runtimes)
     progress.step("connect")
     with Connection(target) as connection:
         progress.step("pre-flight check")

@@ -84,6 +84,19 @@ def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile,
     return tuple(make_file(name, file.read_bytes(), executable=True) for name, file in found)
 
 
+def check_runtime(architectures: Sequence[str], given: Sequence[Path]) -> None:
+    """Raise ``DeployError`` if ``edgepipe-run`` is there for none of these architectures."""
+    known = [name for name in architectures if name in _BUILD_FOLDERS]
+    missing = []
+    for architecture in known:
+        try:
+            _find_path(RUNTIME, architecture, given)
+        except DeployError as error:
+            missing.append(error)
+    if missing and len(missing) == len(known):
+        raise missing[0]
+
+
 def find_program(program: str, architecture: str, given: Sequence[Path]) -> PayloadFile:
     """Return ``program`` for ``architecture``: one of ``given``, or the one built here.
 

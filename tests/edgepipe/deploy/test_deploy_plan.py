@@ -2,12 +2,15 @@
 
 import io
 import tarfile
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgepipe.deploy import payload, plan
+from edgepipe.deploy import deployment, payload, plan
+from edgepipe.deploy.connection import Target
+from edgepipe.deploy.deployment import DeployOptions
 from edgepipe.deploy.payload import make_file
 from edgepipe.deploy.plan import Inventory, Release, StoredFile
 from edgepipe.errors import DeployError
@@ -113,3 +116,17 @@ def test_no_program_for_the_board_is_reported_with_those_found(tmp_path):
     ) as caught:
         payload.find_runtime("armhf", (path,))
     assert caught.value.hint == "build it with `make board`, or name one"
+
+
+def test_missing_programs_are_reported_before_the_board_is_contacted(make_bundle, tmp_path):
+    source = deployment.open_source(make_bundle(architecture="aarch64"))
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0")
+    options = DeployOptions(operator="tester@host", runtimes=(program,))
+    target = Target(host="no-such-board.invalid", root="edgepipe")
+    found = "edgepipe-run: no program for aarch64 boards .*program is for x86_64"
+    with mock.patch("edgepipe.resources.folder", lambda name: tmp_path / name):
+        with pytest.raises(DeployError, match=found):
+            deployment.deploy(target, source, options)
+        payload.check_runtime(("aarch64", "x86_64"), (program,))
+        payload.check_runtime(("unknown",), ())  # the board's architecture is compared later

@@ -263,9 +263,13 @@ def test_too_little_disk_space_is_reported_before_anything_is_sent():
     assert caught.value.hint == "free some space on the board's disk, or keep fewer releases"
 
 
-def test_a_bundle_for_another_architecture_is_refused_before_the_lock(board, make_bundle, options):
+def test_a_bundle_for_another_architecture_is_refused_before_the_lock(
+    board, make_bundle, options, tmp_path
+):
+    program = tmp_path / "edgepipe-run"
+    program.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\xb7\0")
     with pytest.raises(DeployError, match=r"board: the board is x86_64, the bundle is for aarch64"):
-        deploy(board, make_bundle(architecture="aarch64"), options)
+        deploy(board, make_bundle(architecture="aarch64"), options, runtimes=(program,))
     assert list(board.home.iterdir()) == []
 
 
