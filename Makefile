@@ -12,12 +12,13 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
+.PHONY: demo board wheel test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-sim bench-vta bench-runtime bench-deploy soak docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
+	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe and edgepipe_boards"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
@@ -73,10 +74,12 @@ fuzz-networks: $(VENV)/.installed
 # The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
 # image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE
 # has the library and headers for C++ programs.
-board: $(AARCH64)/.built $(ARMHF)/.built
+board: build/board/.written
 	QEMU_CPU=cortex-a9 qemu-arm-static -L /usr/arm-linux-gnueabihf \
 	    $(ARMHF)/bin/edgepipe-tests --gtest_brief=1
 	$(PYTHON) -m pytest -n 3 -m armhf $(PYTEST)
+
+build/board/.written: $(AARCH64)/.built $(ARMHF)/.built
 	for arch in aarch64 armhf; do \
 	    cmake --install build/$$arch --component board --prefix build/board/$$arch && \
 	    cmake --install build/$$arch --component development --prefix build/sdk/$$arch || exit 1; \
@@ -84,6 +87,15 @@ board: $(AARCH64)/.built $(ARMHF)/.built
 	dtc -q -@ -I dts -O dtb -o build/board/aarch64/board/ultra96-overlay.dtbo board/ultra96-overlay.dts
 	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
+	@touch $@
+
+# edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy and rpc.
+wheel: build/board/.written
+	rm -rf build/wheels
+	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels .
+	$(PYTHON) cross/board_wheel.py $$($(PYTHON) -c "import edgepipe; print(edgepipe.__version__)") build/wheels \
+	    build/board/aarch64 build/board/armhf
+	ls -l build/wheels
 
 # On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated
 # one downloads about 230 MB of Debian packages once and caches them in build/test-board.

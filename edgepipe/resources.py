@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgepipe.errors import EdgepipeError
@@ -13,6 +14,17 @@ def folder(name: str) -> Path:
     """Return the folder of data files ``name`` (such as ``board``)."""
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def board_folder(architecture: str) -> Path | None:
+    """Return the folder ``architecture`` of the wheel `edgepipe_boards`, None if not installed.
+
+    It contains `bin/`, `lib/` and `board/`, as written by `make board`.
+    """
+    spec = find_spec("edgepipe_boards")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / architecture
 
 
 def cmake_dir() -> Path:

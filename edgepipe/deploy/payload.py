@@ -113,7 +113,10 @@ def _find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
         return by_architecture[architecture]
     built = resources.folder("build") / _BUILD_FOLDERS[architecture] / program
     installed = Path(sysconfig.get_path("scripts")) / Path(program).name
-    for path in (built, installed):
+    packaged = resources.board_folder(architecture)
+    # What was built here is newer than what was installed once.
+    paths = [built, packaged / program, installed] if packaged else [built, installed]
+    for path in paths:
         if path.is_file() and architecture_of(path) == architecture:
             return path
     found = ", ".join(f"{p} is for {a}" for a, p in by_architecture.items())

@@ -45,7 +45,10 @@ def server_files(architecture: str) -> tuple[PayloadFile, ...]:
     server = payload.find_program(SERVER, architecture, ())
     build = resources.folder("build")
     # From TVM's wheel for the architecture, or built here (cross/tvm).
-    folders = (build / f"tvm-{architecture}", build / architecture / "lib")
+    folders = [build / f"tvm-{architecture}", build / architecture / "lib"]
+    packaged = resources.board_folder(architecture)
+    if packaged:
+        folders.append(packaged / "lib")
     files = [payload.make_file(Path(SERVER).name, server.content, executable=True)]
     for name in LIBRARIES:
         paths = [folder / name for folder in folders]
