@@ -123,7 +123,7 @@ def _find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
     searched = found or f"looked for {built}"
     raise DeployError(
         f"{Path(program).name}: no program for {architecture} boards ({searched})",
-        hint="build it with `make board`, or name one",
+        hint="install edgepipe-boards, build it with `make board`, or name one",
         option="runtime",
         value="FILE",
     )

@@ -57,7 +57,7 @@ def server_files(architecture: str) -> tuple[PayloadFile, ...]:
             searched = " and ".join(str(path) for path in paths)
             raise RpcError(
                 f"{name}: not found for {architecture} boards (looked for {searched})",
-                hint="`make board` fetches or builds it",
+                hint="install edgepipe-boards, or build it with `make board`",
             )
         files.append(payload.make_file(name, path.read_bytes()))
     return tuple(files)

@@ -115,7 +115,7 @@ def test_no_program_for_the_board_is_reported_with_those_found(tmp_path):
         DeployError, match=r"no program for armhf boards .*program is for x86_64"
     ) as caught:
         payload.find_runtime("armhf", (path,))
-    assert caught.value.hint == "build it with `make board`, or name one"
+    assert caught.value.hint == "install edgepipe-boards, build it with `make board`, or name one"
 
 
 def test_missing_programs_are_reported_before_the_board_is_contacted(make_bundle, tmp_path):

@@ -76,7 +76,7 @@ def test_a_board_for_which_no_server_was_built_is_an_error(board, program, capsy
     assert main(["rpc", "open", "--host", board.name, "--ssh-config", str(board.ssh_config)]) == 1
     said = capsys.readouterr().err
     assert "libtvm_runtime.so: not found for x86_64 boards" in said
-    assert "hint: `make board` fetches or builds it" in said
+    assert "hint: install edgepipe-boards, or build it with `make board`" in said
 
 
 def _is_alive(process):
