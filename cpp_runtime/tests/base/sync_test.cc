@@ -60,7 +60,8 @@ TEST(SyncTest, NotifyEndsAWaitWithoutADeadlineThatComes) {
   }
 }
 
-// Sets the machine's clock, so it runs only on request, on a machine that nothing else uses.
+// Sets the clock of the whole machine, so it runs on the virtual board
+// (tests/board/test_board_clock.py).
 TEST(SyncTest, SettingTheWallClockChangesNoWait) {
   if (std::getenv("EDGEPIPE_TEST_SETS_CLOCK") == nullptr) {
     GTEST_SKIP() << "EDGEPIPE_TEST_SETS_CLOCK is not set";
