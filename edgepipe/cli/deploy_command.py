@@ -103,6 +103,12 @@ def add_parser(commands: Any) -> None:
         help="time limit of the golden run (default: %(default)s)",
     )
     parser.add_argument(
+        "--allow-simulator",
+        action="store_true",
+        help="accept a board without an accelerator, where VTA stages run on the simulator; "
+        "otherwise the deploy fails there",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="show what would be done, change nothing"
     )
     action = parser.add_mutually_exclusive_group()
@@ -136,6 +142,7 @@ def run(options: argparse.Namespace) -> int:
         unit="" if options.no_restart else options.unit,
         after=options.after,
         runtimes=tuple(options.runtime),
+        allow_simulator=options.allow_simulator,
     )
     console = _Console(len(targets), quiet=options.json)
     if options.rollback is not None:

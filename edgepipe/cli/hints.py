@@ -8,6 +8,7 @@ from edgepipe.errors import EdgepipeError
 
 FLAGS = {
     "allow_root": "--allow-root",
+    "allow_simulator": "--allow-simulator",
     "allowed_signers": "--allowed-signers",
     "bundle": "--bundle",
     "calibration": "--calib",

@@ -50,7 +50,9 @@ class DeployOptions:
     ``operator`` names the person who deploys. ``unit`` is the systemd unit that runs the current
     release; if the board has it, it is stopped for the golden run and restarted after the switch.
     An empty ``unit`` leaves it alone. ``after`` is a shell command that runs on the board, in the
-    new release, after the switch. ``system`` is a prefix of the board's /etc and /run, for tests.
+    new release, after the switch. ``allow_simulator`` accepts a golden run whose VTA stages ran on
+    the simulator, on a board without an accelerator. ``system`` is a prefix of the board's /etc and
+    /run, for tests.
     """
 
     operator: str
@@ -60,6 +62,7 @@ class DeployOptions:
     unit: str = DEFAULT_UNIT
     after: str = ""
     runtimes: tuple[Path, ...] = ()
+    allow_simulator: bool = False
     system: str = ""
 
     def __post_init__(self) -> None:
@@ -342,13 +345,21 @@ def _golden(session: StepSession, host: str, options: DeployOptions, progress: P
     said = session.read_until("golden", timeout_s=options.golden_timeout_s + 60.0)
     verdict = said.splitlines()[-1].removeprefix("golden ").strip(" ;")
     outcome, _, device = verdict.partition(" on ")
-    if outcome == "equal":
-        if device == "simulator":
+    simulated = device == "simulator"
+    if outcome == "equal" and (options.allow_simulator or not simulated):
+        if simulated:
             progress.notice(f"{host}: there is no accelerator; the golden run was on the simulator")
         return
     session.send(b"n")
     with contextlib.suppress(DeployError):
         session.finish()
+    if outcome == "equal":
+        raise GoldenError(
+            f"{host}: golden run failed: VTA stages ran on the simulator, expected the accelerator",
+            hint="`edgepipe doctor` says what is missing; to run them on the board's cores all the "
+            "same, allow the simulator",
+            option="allow_simulator",
+        )
     hint = (
         "stop the process that uses the accelerator, or let edgepipe's systemd unit run it"
         if "another process uses it" in verdict

@@ -27,7 +27,9 @@ def options(tmp_path):
         payload.find_runtime("x86_64", ())
     except DeployError as error:
         lacking(error)
-    return DeployOptions(operator="tester@host", golden_timeout_s=60, system=str(tmp_path))
+    return DeployOptions(
+        operator="tester@host", golden_timeout_s=60, allow_simulator=True, system=str(tmp_path)
+    )
 
 
 @pytest.fixture

@@ -112,11 +112,30 @@ def test_a_failed_golden_run_leaves_the_old_release_and_no_trace(board, make_bun
     assert tree(board.root / "releases") == before
 
 
-def test_a_golden_run_without_an_accelerator_is_reported(board, make_bundle, options):
+def test_a_golden_run_without_an_accelerator_fails_unless_the_simulator_is_allowed(
+    board, make_bundle, options
+):
+    deploy(board, make_bundle(), options)
+    before = tree(board.root / "releases")
+    with pytest.raises(GoldenError) as caught:
+        deploy(board, make_bundle(verdict="simulated"), options)
+    assert str(caught.value) == (
+        "board: golden run failed: VTA stages ran on the simulator, expected the accelerator; "
+        "release 1 is still current"
+    )
+    assert caught.value.hint == (
+        "`edgepipe doctor` says what is missing; to run them on the board's cores all the same, "
+        "allow the simulator"
+    )
+    assert current(board) == "releases/1"
+    assert tree(board.root / "releases") == before
+
     notices = []
     progress = Silent()
     progress.notice = notices.append
-    assert deploy(board, make_bundle(verdict="simulated"), options, progress).result == "deployed"
+    bundle = make_bundle(verdict="simulated")
+    allowed = deploy(board, bundle, options, progress, allow_simulator=True)
+    assert allowed.result == "deployed"
     assert notices == ["board: there is no accelerator; the golden run was on the simulator"]
 
 
