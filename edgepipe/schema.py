@@ -24,7 +24,7 @@ def read_toml(path: Path, error: type[EdgepipeError]) -> dict[str, Any]:
         raise error(
             f"{path}: cannot be read ({cause.strerror})", hint="name a readable TOML file"
         ) from cause
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as cause:
         raise error(f"{path}: not valid TOML: {cause}") from cause
 
 
@@ -70,7 +70,10 @@ def _convert(hint: Any, value: object, where: str, error: type[EdgepipeError]) -
         element = typing.get_args(hint)[0]
         return tuple(_convert(element, v, f"{where}[{i}]", error) for i, v in enumerate(value))
     if hint is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise error(f"{where}: found an integer that is too large for a float") from None
     if type(value) is not hint:
         raise error(f"{where}: found {_kind(value)} {value!r}, expected {_kind(hint())}")
     return value

@@ -36,7 +36,7 @@ def parse(text: str, where: str) -> BitstreamRecord:
     """Parse a record; raise ``BitstreamError`` if it is damaged or from another version."""
     try:
         return schema.from_table(BitstreamRecord, json.loads(text), where, BitstreamError)
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise BitstreamError(
             f"{where}: the record of the bitstream is damaged: {cause}",
             hint="program the FPGA again with `edgepipe bitstream install`",

@@ -275,9 +275,14 @@ def _find_member(path: Path, member: str) -> bytes | None:
         if path.is_dir():
             return (path / member).read_bytes()
         with tarfile.open(path, mode="r:") as archive:
-            stream = archive.extractfile(member)
+            info = archive.getmember(member)
+            # tarfile would follow a link, endlessly if it is one to itself.
+            stream = archive.extractfile(info) if info.isreg() else None
             if stream is None:
-                raise KeyError(member)
+                raise BundleError(
+                    f"{path}: {member} is not a regular file",
+                    hint="do not use this bundle: it is not from `edgepipe build`",
+                )
             return stream.read()
     except (FileNotFoundError, KeyError):
         return None

@@ -159,7 +159,7 @@ def parse_record(text: str, where: str) -> ReleaseRecord | None:
     """Return the record in ``text``, or None if it is not a valid record."""
     try:
         return schema.from_table(ReleaseRecord, json.loads(text), where, DeployError)
-    except (ValueError, DeployError):
+    except (ValueError, RecursionError, DeployError):
         return None
 
 

@@ -12,7 +12,8 @@ from edgepipe.errors import DeployError
 # `uname -m`, by edgepipe's names of the architectures.
 MACHINES = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
 _SPARE_BYTES = 4 << 20
-_DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
+_NUMBER = re.compile(r"[0-9]{1,18}")  # int() refuses thousands of digits
+_DF = re.compile(rf"\s\d+\s+\d+\s+({_NUMBER.pattern})\s+\d+%\s")
 _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
 
 
@@ -106,11 +107,11 @@ def parse_inventory(text: str) -> Inventory:
     files = []
     for line in text.splitlines():
         key, _, rest = line.partition(" ")
-        if key == "current" and rest.isdecimal():
+        if key == "current" and _NUMBER.fullmatch(rest):
             current = int(rest)
         elif key == "release":
             number, _, record = rest.partition(" ")
-            if number.isdecimal():
+            if _NUMBER.fullmatch(number):
                 where = f"release {number}"
                 releases.append(Release(number=int(number), record=parse_record(record, where)))
         elif match := _SUM.fullmatch(line):

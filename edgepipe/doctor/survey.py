@@ -10,7 +10,8 @@ from typing import TypeVar
 from edgepipe.errors import DeployError
 
 _Value = TypeVar("_Value")
-_DF = re.compile(r"\s\d+\s+\d+\s+(\d+)\s+\d+%\s")
+_NUMBER = re.compile(r"[0-9]{1,18}")  # int() refuses thousands of digits
+_DF = re.compile(rf"\s\d+\s+\d+\s+({_NUMBER.pattern})\s+\d+%\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ def parse(text: str, host: str) -> Survey:
         logic_clocks=lines.each("logicclock", 1, _reading),
         temperatures=lines.each("temperature", 1, _reading),
         powers=lines.each("power", 1, _reading),
-        release=int(number) if number.isdecimal() else None,
+        release=int(number) if _NUMBER.fullmatch(number) else None,
         release_record=record,
         free_disk_bytes=int(free[1]) * 1024 if free else 0,
     )

@@ -242,3 +242,26 @@ def test_tensor_bytes_count_padding_lanes_of_the_accelerators_layout():
     assert tensor_bytes((1, 124, 13, 13), "int8", "vta", accelerator) == 8 * 13 * 13 * 16
     assert tensor_bytes((1, 124, 13, 13), "int8", "nchw", accelerator) == 124 * 13 * 13
     assert tensor_bytes((1, 9, 44), "float32", "nchw", accelerator) == 9 * 44 * 4
+
+
+@pytest.mark.parametrize("target", ["manifest.json", "manifest.digest"])
+def test_a_link_in_the_place_of_a_file_is_refused_and_not_followed(tmp_path, target):
+    path = tmp_path / "net.edgepipe"
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in ("manifest.json", "manifest.digest"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    with pytest.raises(BundleError, match=r"manifest\.json is not a regular file") as caught:
+        storage.check(path)
+    assert caught.value.hint.startswith("do not use this bundle")
+
+
+def test_an_integer_beyond_every_float_is_refused_with_its_key():
+    table = json.loads(to_json(manifest(())))
+    table["postprocess"]["unclip"] = 10**400
+    with pytest.raises(BundleError) as caught:
+        from_json(json.dumps(table), "net")
+    assert str(caught.value) == (
+        "net: manifest.json: postprocess: unclip: found an integer that is too large for a float"
+    )

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgepipe.bitstream import record
 from edgepipe.deploy import deployment, payload, plan
 from edgepipe.deploy.connection import Target
 from edgepipe.deploy.deployment import DeployOptions
 from edgepipe.deploy.payload import make_file
 from edgepipe.deploy.plan import Inventory, Release, StoredFile
-from edgepipe.errors import DeployError
+from edgepipe.doctor import survey
+from edgepipe.errors import BitstreamError, DeployError
 
 contents = st.sampled_from([b"a", b"b", b"c", b"longer"])
 wanted = st.dictionaries(st.sampled_from(["bundle/x", "bundle/y", "bundle/z"]), contents).map(
@@ -130,3 +132,28 @@ def test_missing_programs_are_reported_before_the_board_is_contacted(make_bundle
             deployment.deploy(target, source, options)
         payload.check_runtime(("aarch64", "x86_64"), (program,))
         payload.check_runtime(("unknown",), ())  # the board's architecture is compared later
+
+
+DIGITS = "9" * 5000
+NESTED = "[" * 100_000
+
+
+def test_a_number_of_thousands_of_digits_is_not_one_of_a_release():
+    found = plan.parse_inventory(f"current {DIGITS}\nrelease {DIGITS} x\n")
+    assert found == plan.Inventory(current=None, releases=(), files=())
+    assert survey.parse(f"machine a\nkernel b\nrelease {DIGITS} x", "board").release is None
+
+
+def test_free_space_of_thousands_of_digits_is_not_an_answer():
+    df = f"df /dev/root 1 1 {DIGITS} 5% /"
+    with pytest.raises(DeployError, match="^board: unexpected answer to the pre-flight check"):
+        plan.parse_facts(f"machine aarch64\n{df}", "board")
+    assert survey.parse(f"machine a\nkernel b\n{df}", "board").free_disk_bytes == 0
+
+
+def test_deeply_nested_records_are_damaged():
+    (release,) = plan.parse_inventory(f"release 3 {NESTED}").releases
+    assert release.record is None
+    with pytest.raises(BitstreamError, match="^board: the record of the bitstream is damaged") as e:
+        record.parse(NESTED, "board")
+    assert e.value.hint.startswith("program the FPGA again")

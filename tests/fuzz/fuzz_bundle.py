@@ -1,0 +1,38 @@
+"""A bundle of arbitrary bytes is refused in one line, or read: `make fuzz` runs this.
+
+`edgepipe inspect`, `sign`, `verify` and `deploy` read a bundle of another here.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports():
+    from edgepipe.bundle import manifest, storage
+    from edgepipe.errors import BundleError, EdgepipeError
+
+_FILE = Path(tempfile.mkdtemp(prefix="edgepipe-fuzz-")) / "net.edgepipe"
+
+
+def test_one_input(data: bytes) -> None:
+    """Read an archive, or a manifest for which no digest has to be right."""
+    if data[:1] == b"{":
+        try:
+            manifest.from_json(data, "net.edgepipe")
+        except EdgepipeError as error:
+            assert "\n" not in str(error)
+        return
+    _FILE.write_bytes(data)
+    try:
+        storage.read_all(_FILE)
+    except BundleError as error:
+        assert str(error).startswith(str(_FILE))
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, test_one_input)
+    atheris.Fuzz()
