@@ -23,7 +23,7 @@ help:
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
-	@echo "make fuzz            libFuzzer and atheris on everything that parses untrusted input; FUZZ_SECONDS=60 for each target"
+	@echo "make fuzz            libFuzzer and atheris on readers of untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST, NanoDet's boxes, networks of packages beside onnxruntime's int8"
@@ -115,10 +115,10 @@ test-tsan test-asan: test-%: $(VENV)/.created
 	TSAN_OPTIONS=suppressions=cpp_runtime/tests/tsan_suppressions.txt \
 	    build/$*/bin/edgepipe-tests --gtest_brief=1
 
-# Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests.
+# Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests and tests/edgepipe.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := archive manifest arm-plan program pipeline-description http-request picture rpc-greeting v4l2-answers
-PYTHON_FUZZ_TARGETS := bit-header top
+FUZZ_TARGETS := archive manifest arm-plan program pipeline-description http-request picture png-rows rpc-greeting v4l2-answers
+PYTHON_FUZZ_TARGETS := bit-header top bundle board-answers
 
 fuzz: $(VENV)/.installed
 	cross/packages.sh fuzz
@@ -141,12 +141,18 @@ fuzz: $(VENV)/.installed
 	    echo "$$target: $$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$target.log) inputs, nothing found"; \
 	done
 
+# `make test` does not build the fuzz targets and benchmarks, so that lint checks that they would compile, except the
+# two sources that need the headers of Boost and GStreamer.
+ON_REQUEST = $(filter-out %/handover.cc %/gstreamer_queue.cc,$(wildcard cpp_runtime/fuzz/*.cc cpp_runtime/bench/*.cc))
+
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	for example in examples/*.py examples/*/*.py; do $(VENV)/bin/mypy $$example || exit 1; done
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
+	printf '%s\n' $(ON_REQUEST) | xargs -P 2 -n 1 $(CXX) -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
+	    -Werror -Icpp_runtime/include -Icpp_runtime/src
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
 	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe-rpcd)\.dir/|cpp_runtime/(src|programs)/' \

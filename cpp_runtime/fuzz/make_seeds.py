@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 import tarfile
+import zlib
 from pathlib import Path
 
 import cv2
@@ -26,6 +27,20 @@ Content-Length: 0\r
 """
 RPC_KEY = b"client:key -timeout=5"
 RPC_GREETING = struct.pack("<ii", 0xFF271, len(RPC_KEY)) + RPC_KEY
+PICTURE_FITTINGS = 5  # of fuzz_picture.cc
+# PNG specification, 8.2 (first column and row, steps), 6.1 (values of a pixel by colour type) and
+# 11.2.2 (their depths).
+ADAM7 = (
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+)
+PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 PROGRAM_PARTS = ("program.json", "insns.bin", "relocs.bin", "consts.bin")
 
 
@@ -55,12 +70,81 @@ def pipeline_seed() -> bytes:
     ).encode()
 
 
+def png_rows(colour: int, depth: int, interlaced: bool) -> bytes:
+    """Return a PNG's header, palette and rows in the format of fuzz_png_rows.cc: 11x9 pixels.
+
+    The rows have random values and every filter in turn.
+    """
+    generator = np.random.default_rng(colour * 32 + depth)
+    width, height = 11, 9
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    palette = generator.bytes(3 << depth) if colour == 3 and depth < 8 else b""
+    if colour == 3 and depth == 8:
+        palette = generator.bytes(255)  # 85 colours
+    rows = b""
+    for column, row, column_step, row_step in ADAM7 if interlaced else ((0, 0, 1, 1),):
+        columns = len(range(column, width, column_step))
+        row_bytes = (columns * PNG_CHANNELS[colour] * depth + 7) // 8
+        for number in range(len(range(row, height, row_step))):
+            values = generator.bytes(row_bytes)
+            if colour == 3 and depth == 8:
+                values = bytes(value % 85 for value in values)
+            filter_ = 0 if colour == 3 else number % 5
+            rows += bytes([filter_]) + values
+    return header + bytes([len(palette)]) + palette + rows
+
+
+def png(rows: bytes) -> bytes:
+    """Return the PNG file of what ``png_rows`` gives."""
+    header, palette_bytes = rows[:13], rows[13]
+    palette, values = rows[14 : 14 + palette_bytes], rows[14 + palette_bytes :]
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checked = kind + content
+        return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    chunks = [chunk(b"IHDR", header), *([chunk(b"PLTE", palette)] if palette else [])]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        [*chunks, chunk(b"IDAT", zlib.compress(values)), chunk(b"IEND", b"")]
+    )
+
+
+def exif(orientation: int, order: str) -> bytes:
+    """Return the segment of a JPEG that gives its orientation; ``order`` is that of struct."""
+    tiff = struct.pack(f"{order}2sHIHHHIHHI", b"II" if order == "<" else b"MM", 42, 8, 1, 0x0112,
+                       3, 1, orientation, 0, 0)  # fmt: skip
+    content = b"Exif\0\0" + tiff
+    return b"\xff\xe1" + struct.pack(">H", 2 + len(content)) + content
+
+
+PNG_ROWS = {
+    f"{colour}-{depth}-{'adam7' if interlaced else 'plain'}": png_rows(colour, depth, interlaced)
+    for colour, depths in PNG_DEPTHS.items()
+    for depth in depths
+    for interlaced in (False, True)
+}
+
+
 def picture_seeds() -> dict[str, bytes]:
-    """Return a small picture of each kind of file."""
+    """Return a small picture of each kind of file, in the format of fuzz_picture.cc."""
     picture = np.random.default_rng(1).integers(0, 256, (32, 40, 3), np.uint8)
     gray = np.ascontiguousarray(picture[:, :, 0])
-    files = {"ppm": picture, "pgm": gray, "jpg": picture, "gray.jpg": gray}
-    return {name: cv2.imencode(f".{name[-3:]}", file)[1].tobytes() for name, file in files.items()}
+    files = {
+        name: cv2.imencode(f".{name[-3:]}", pixels)[1].tobytes()
+        for name, pixels in {
+            "ppm": picture, "pgm": gray, "jpg": picture, "gray.jpg": gray, "png": picture
+        }.items()
+    }  # fmt: skip
+    for orientation in range(1, 9):
+        order = "<" if orientation % 2 else ">"
+        turned = files["jpg"][:2] + exif(orientation, order) + files["jpg"][2:]
+        files[f"turned{orientation}.jpg"] = turned
+    files |= {f"{name}.png": png(rows) for name, rows in PNG_ROWS.items()}
+    return {
+        f"{fitting}-{name}": bytes([fitting]) + content
+        for name, content in files.items()
+        for fitting in range(PICTURE_FITTINGS)
+    }
 
 
 def v4l2_seed() -> bytes:
@@ -117,7 +201,9 @@ def main(folder: Path) -> None:
         ("v4l2-answers", "camera"): v4l2_seed(),
         ("rpc-greeting", "client"): RPC_GREETING,
         ("bit-header", "zynq"): bit_files.make_bit(bit_files.make_stream()),
-    } | {("picture", name): content for name, content in picture_seeds().items()}
+    }
+    seeds |= {("picture", name): content for name, content in picture_seeds().items()}
+    seeds |= {("png-rows", name): content for name, content in PNG_ROWS.items()}
     for (target, name), content in seeds.items():
         path = folder / target / name
         path.parent.mkdir(exist_ok=True)
