@@ -146,7 +146,7 @@ def test_a_number_of_thousands_of_digits_is_not_one_of_a_release():
 
 def test_free_space_of_thousands_of_digits_is_not_an_answer():
     df = f"df /dev/root 1 1 {DIGITS} 5% /"
-    with pytest.raises(DeployError, match="^board: unexpected answer to the pre-flight check"):
+    with pytest.raises(DeployError, match=r"^board: unexpected answer to the pre-flight check"):
         plan.parse_facts(f"machine aarch64\n{df}", "board")
     assert survey.parse(f"machine a\nkernel b\n{df}", "board").free_disk_bytes == 0
 
@@ -154,6 +154,6 @@ def test_free_space_of_thousands_of_digits_is_not_an_answer():
 def test_deeply_nested_records_are_damaged():
     (release,) = plan.parse_inventory(f"release 3 {NESTED}").releases
     assert release.record is None
-    with pytest.raises(BitstreamError, match="^board: the record of the bitstream is damaged") as e:
+    with pytest.raises(BitstreamError, match=r"^board: the record of the bitstream is damaged") as e:
         record.parse(NESTED, "board")
     assert e.value.hint.startswith("program the FPGA again")
