@@ -154,6 +154,6 @@ def test_free_space_of_thousands_of_digits_is_not_an_answer():
 def test_deeply_nested_records_are_damaged():
     (release,) = plan.parse_inventory(f"release 3 {NESTED}").releases
     assert release.record is None
-    with pytest.raises(BitstreamError, match=r"^board: the record of the bitstream is damaged") as e:
+    with pytest.raises(BitstreamError, match=r"^board: the record .* is damaged") as e:
         record.parse(NESTED, "board")
     assert e.value.hint.startswith("program the FPGA again")
