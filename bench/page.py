@@ -8,7 +8,6 @@ Each of them takes all events, and one in ten also the picture of each result.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import statistics
 import sys
@@ -43,17 +42,11 @@ def read_events(url: str, count: int, connected: Event, ending: Event) -> None:
         assert readers.pictures_bytes > 0, "no reader got a picture"
 
 
-def delivered(pid: int) -> tuple[int, float]:
-    """Return a running pipeline's delivered frames, and its age in seconds."""
-    published = json.loads(Path(f"/dev/shm/edgepipe-{pid}-0.json").read_text())
-    return published["live"]["pipeline"]["delivered"], published["uptime_s"]
-
-
 def frames_per_second(pid: int) -> float:
     """Count a running pipeline's frames for a while."""
-    frames, since = delivered(pid)
+    frames, since = cam.delivered(pid)
     time.sleep(SECONDS)
-    more_frames, until = delivered(pid)
+    more_frames, until = cam.delivered(pid)
     return (more_frames - frames) / (until - since)
 
 

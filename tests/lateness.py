@@ -27,3 +27,28 @@ def in_time_at_least_once(test: Callable[P, None]) -> Callable[P, None]:
         return test(*arguments, **named)
 
     return repeated
+
+
+def in_time_half_of(attempts: int) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Repeat a test until half of an even number of attempts have not ended with LateError.
+
+    More late attempts than that fail: what is late more often than not is not the machine's fault.
+    """
+    half = attempts // 2
+
+    def decorate(test: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(test)
+        def repeated(*arguments: P.args, **named: P.kwargs) -> None:
+            in_time = late = 0
+            while in_time < half:
+                try:
+                    test(*arguments, **named)
+                    in_time += 1
+                except LateError:
+                    late += 1
+                    if late > half:
+                        raise
+
+        return repeated
+
+    return decorate

@@ -296,8 +296,23 @@ def test_the_units_are_what_systemd_accepts(board):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("unit", ["edgepipe.service", "edgepipe-overlay.service"])
-def test_the_units_are_not_exposed_beyond_3(board, unit):
+@pytest.mark.parametrize(
+    ("unit", "documented"),
+    [
+        (
+            "edgepipe.service",
+            {
+                "security.md": r"exposure ([\d.]+) by `systemd-analyze security` \(\[the unit\]",
+                "guides/board.md": r"`systemd-analyze security edgepipe` rates this ([\d.]+) ",
+            },
+        ),
+        (
+            "edgepipe-overlay.service",
+            {"security.md": r"`apply-overlay`, at boot .*: exposure ([\d.]+) \|"},
+        ),
+    ],
+)
+def test_the_units_are_not_exposed_beyond_3_and_as_the_documents_say(board, unit, documented):
     board()
     command = [needs.installed("systemd-analyze", "systemd"), "security", "--no-pager"]
     path = board.system / "etc/systemd/system" / unit
@@ -305,7 +320,10 @@ def test_the_units_are_not_exposed_beyond_3(board, unit):
         [*command, "--offline=true", "--threshold=30", path], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"Overall exposure level for {unit}: " in done.stdout
+    found = re.search(rf"Overall exposure level for {unit}: ([\d.]+) ", done.stdout)
+    for page, pattern in documented.items():
+        said = re.findall(pattern, (BOARD.parent / "docs" / page).read_text())
+        assert said == [found[1]], page
 
 
 def test_an_overlay_is_applied_once_and_a_kernel_without_overlays_is_distinguished(board):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,12 @@ def run(
         env=environment,
         preexec_fn=start,
     )
+
+
+def delivered(pid: int) -> tuple[int, float]:
+    """Return the frames that a running pipeline has delivered, and its age in seconds."""
+    published = json.loads(Path(f"/dev/shm/edgepipe-{pid}-0.json").read_text())
+    return published["live"]["pipeline"]["delivered"], published["uptime_s"]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import stat
+import subprocess
 import urllib.request
 
 import cam_programs
@@ -21,6 +22,15 @@ pytestmark = pytest.mark.sim
 
 # As setup.sh leaves them to the user who deploys.
 HIGHEST = ("/var/lib/edgepipe", "/var/lib/edgepipe/highest_version")
+# Without BPF, systemd ignores SocketBindDeny=, as the unit says. The filter of addresses, the last
+# probe, then keeps the network away from a port that it should not have.
+HAS_BPF = (
+    "+BPF_FRAMEWORK"
+    in subprocess.run(["systemctl", "--version"], capture_output=True, text=True).stdout
+)
+BIND_ANOTHER_PORT = (
+    '$PYTHON -c \'import socket; socket.socket().bind(("127.0.0.1", 50123)); print("bound")\''
+)
 # What the unit tries, and the result. Each line runs separately.
 PROBES = {
     "id -un": "edgepipe",
@@ -45,6 +55,7 @@ PROBES = {
         "Address family not supported"
     ),
     "$PYTHON -c 'import mmap; mmap.mmap(-1, 4096, prot=7)'": "Operation not permitted",
+    BIND_ANOTHER_PORT: "Operation not permitted" if HAS_BPF else "bound",
     '$PYTHON -c \'import socket; s = socket.socket(type=2); s.sendto(b"", ("192.0.2.1", 9))\'': (
         "Operation not permitted"
     ),

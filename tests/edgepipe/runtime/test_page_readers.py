@@ -1,12 +1,15 @@
 """The live page with many readers, and with readers that do not read."""
 
+import fcntl
 import itertools
 import json
 import os
 import re
 import resource
 import socket
+import struct
 import subprocess
+import termios
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +17,12 @@ from pathlib import Path
 import cam_programs as cam
 import page_readers as readers
 import pytest
+from lateness import LateError, in_time_half_of
 from live_page import open_browser, shown_frame, text_of, wait_until
 from needs import built
 
 SYNTHETIC = ["--source", "synthetic"]
+DROPPED_S, LATEST_DROPPED_S = 5, 20  # of a reader that takes nothing
 PAGE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -48,23 +53,38 @@ def test_three_hundred_readers_are_served_by_one_thread(bundle):
             assert threads_of(process) == before
 
 
-def test_fifty_readers_and_a_browser_follow_the_frames(bundle):
-    with (
-        open_browser() as browser,
-        cam.serving(bundle, SYNTHETIC) as (url, _),
-        readers.reading(url, 49) as raw,
-    ):
-        browser.get(url)
-        wait_until(browser, lambda: shown_frame(browser) >= 0)
-        first = shown_frame(browser)
-        before = list(raw.results)
-        raw.read_until(
-            lambda: min(raw.results) > max(before) + 20 and shown_frame(browser) > first + 20
-        )
-        assert text_of(browser, "connection") == "live"
-        assert text_of(browser, "dropped") == "0"
-        assert "+ 0 dropped + 0 failed" in text_of(browser, "accounting")
-        assert browser.get_log("browser") == []
+def test_fifty_tabs_follow_the_frames_and_leave_the_pipeline_at_its_rate(bundle):
+    with open_browser() as browser, cam.serving(bundle, SYNTHETIC) as (url, process):
+        until(lambda: cam.delivered(process.pid)[0] > 30)  # it has warmed up
+        alone = cam.delivered(process.pid)
+        time.sleep(3)
+        alone_hz = rate_since(alone, process.pid)
+        # Like the browser, the others take the picture of each result.
+        with readers.reading(url, 49, pictures=range(49)) as raw:
+            browser.get(url)
+            wait_until(browser, lambda: shown_frame(browser) >= 0)
+            first = shown_frame(browser)
+            before, pictures_bytes = list(raw.results), raw.pictures_bytes
+            followed = cam.delivered(process.pid)
+            raw.read_until(
+                lambda: min(raw.results) > max(before) + 20 and shown_frame(browser) > first + 20
+            )
+            assert rate_since(followed, process.pid) >= alone_hz / 2
+            assert raw.pictures_bytes > pictures_bytes
+            assert_all_is_well(browser)
+
+
+def rate_since(earlier, pid):
+    """Return a pipeline's delivered frames per second since an earlier ``cam.delivered``."""
+    frames, age_s = cam.delivered(pid)
+    return (frames - earlier[0]) / (age_s - earlier[1])
+
+
+def assert_all_is_well(browser):
+    assert text_of(browser, "connection") == "live"
+    assert text_of(browser, "dropped") == "0"
+    assert "+ 0 dropped + 0 failed" in text_of(browser, "accounting")
+    assert browser.get_log("browser") == []
 
 
 def test_one_reader_too_many_is_told_to_come_back(bundle):
@@ -92,6 +112,7 @@ def test_a_browser_that_is_one_reader_too_many_says_so_and_tries_again(bundle):
         wait_until(browser, lambda: text_of(browser, "connection") == "live")
 
 
+@in_time_half_of(2)
 def test_readers_that_stop_reading_are_dropped_and_do_not_block_others(bundle):
     options = [*SYNTHETIC, "--http-readers", "12"]
     with cam.serving(bundle, options) as (url, _), ExitStack() as stack:
@@ -100,12 +121,36 @@ def test_readers_that_stop_reading_are_dropped_and_do_not_block_others(bundle):
             for _ in range(12)
         ]
         assert readers.status_of(url, PAGE) == 200
+        waits_s = seconds_until_cut(stalled)  # reading would keep a connection
         until(lambda: readers.status_of(url, readers.EVENTS) == 200)
-        until(lambda: all(is_cut(made) for made in stalled))  # reading would keep a connection
         for made in stalled:
             with pytest.raises(ConnectionResetError):
                 while made.recv(65536):
                     pass
+    assert min(waits_s) > DROPPED_S - 1
+    if max(waits_s) > LATEST_DROPPED_S:
+        raise LateError(f"dropped after {max(waits_s):.0f} s, expected {LATEST_DROPPED_S} s")
+
+
+def seconds_until_cut(stalled):
+    """Wait until all connections are cut; return the time of each since its last byte came."""
+    held, since = [0] * len(stalled), [time.monotonic()] * len(stalled)
+    waits_s = {}
+
+    def look():
+        for index, made in enumerate(stalled):
+            if index in waits_s:
+                continue
+            (found,) = struct.unpack("i", fcntl.ioctl(made, termios.FIONREAD, bytes(4)))
+            now = time.monotonic()
+            if is_cut(made):
+                waits_s[index] = now - since[index]
+            elif found > held[index]:
+                held[index], since[index] = found, now
+        return len(waits_s) == len(stalled)
+
+    until(look, limit_s=120)
+    return list(waits_s.values())
 
 
 def test_a_slow_reader_skips_frames_and_is_kept(bundle):

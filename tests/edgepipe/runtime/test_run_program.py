@@ -89,23 +89,28 @@ def test_an_interrupt_loses_no_line_when_the_reader_is_slow(bundle):
     assert f"{len(lines)} submitted = {len(lines)} delivered".encode() in said
 
 
+@pytest.mark.parametrize("left", [0, 0.5], ids=["empty", "half"])
+@pytest.mark.parametrize("name", ["folder", "archive.edgepipe"])
 def test_a_bundle_that_is_truncated_while_it_runs_still_gives_the_golden_output(
-    tmp_path, network, files
+    tmp_path, network, files, name, left
 ):
     golden = {"frame": FRAME, "scores": network.run(FRAME)}
-    path = bundles.write_bundle(tmp_path / "truncated", files, golden)
+    path = bundles.write_bundle(tmp_path / name, files, golden)
+    assert path.is_dir() == (name == "folder")
     process = subprocess.Popen(
-        [built("edgepipe-run"), path, "--golden", "--frames", "200", "--no-pin"],
+        [built("edgepipe-run"), path, "--golden", "--frames", "1000", "--no-pin"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pipesize=4096,  # it cannot end before its output is read
     )
     process.stdout.readline()  # it runs
-    for file in path.rglob("*"):
-        if file.is_file():
-            os.truncate(file, 0)
-    _, said = process.communicate(timeout=60)
+    for file in [file for file in (path, *path.rglob("*")) if file.is_file()]:
+        os.truncate(file, int(file.stat().st_size * left))
+    assert process.poll() is None
+    out, said = process.communicate(timeout=120)
     assert process.returncode == 0, said.decode()
-    assert b"golden: 200 frames x 1 outputs are bit-equal" in said
+    assert len(out.splitlines()) == 999
+    assert b"golden: 1000 frames x 1 outputs are bit-equal" in said
 
 
 def test_a_wrong_golden_output_says_where(tmp_path, network, files):
