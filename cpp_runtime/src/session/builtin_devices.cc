@@ -1,6 +1,7 @@
 #include "session/builtin_devices.h"
 
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "device/foreign_device.h"
@@ -38,21 +39,7 @@ Result<DeviceGroup> open_timed(const DeviceRequest& request) {
 
 constexpr const char* kExamine = "examine the board with `edgepipe doctor`";
 
-Result<DeviceGroup> open_uio(const DeviceRequest& request) {
-  Result<std::unique_ptr<DeviceMemory>> memory =
-      open_uio_memory({.memory = {.name = "udmabuf" + std::to_string(request.indices.front())}});
-  if (!memory.ok()) return memory.status().advised(kExamine);
-  DeviceGroup group{.own_memory = *std::move(memory), .devices = {}};
-  for (const std::size_t index : request.indices) {
-    Result<std::unique_ptr<HardwareDevice>> device =
-        open_uio_device(request.accelerator, *group.own_memory, {.index = index});
-    if (!device.ok()) return device.status().advised(kExamine);
-    group.devices.push_back(*std::move(device));
-  }
-  // The virtual board's accelerator is a simulator.
-  if (!uio_device_is_emulated({})) group.least_time_limit = std::chrono::seconds(1);
-  return group;
-}
+Result<DeviceGroup> open_uio(const DeviceRequest& request) { return open_board(request, {}); }
 
 Result<DeviceGroup> open_models(const DeviceRequest& request) {
   FpgaModel::Options model;
@@ -88,6 +75,24 @@ Result<DeviceGroup> open_driver(const DeviceRequest& request) {
 }
 
 }  // namespace
+
+Result<DeviceGroup> open_board(const DeviceRequest& request, UioOptions board) {
+  board.memory.name = "udmabuf" + std::to_string(request.indices.front());
+  Result<std::unique_ptr<DeviceMemory>> memory = open_uio_memory(board);
+  if (!memory.ok()) return memory.status().advised(kExamine);
+  DeviceGroup group{.own_memory = *std::move(memory), .devices = {}};
+  for (const std::size_t index : request.indices) {
+    board.index = index;
+    Result<std::unique_ptr<HardwareDevice>> device =
+        open_uio_device(request.accelerator, *group.own_memory, board);
+    if (!device.ok()) return device.status().advised(kExamine);
+    group.devices.push_back(*std::move(device));
+  }
+  // The virtual board's accelerator is a simulator.
+  board.index = 0;
+  if (!uio_device_is_emulated(board)) group.least_time_limit = std::chrono::seconds(1);
+  return group;
+}
 
 std::vector<DeviceKind> builtin_devices() {
   return {

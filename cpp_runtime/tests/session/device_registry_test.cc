@@ -8,10 +8,10 @@
 namespace edgepipe {
 namespace {
 
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Result<DeviceGroup> open_nothing(const DeviceRequest&) { return DeviceGroup(); }
 
