@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import statistics
 import subprocess
 import tempfile
 import time
@@ -21,12 +22,21 @@ from pathlib import Path
 from bench import models
 from bench.figures import Figure, publish
 from bench.soak.ground import Ground, Here, OnBoard
-from bench.soak.life import MOST_GROWTH_KIB, MOST_MORE, MOST_STALL_S, Life, Total, wait
+from bench.soak.life import (
+    MOST_GROWTH_KIB,
+    MOST_MEAN_GROWTH_KIB,
+    MOST_MORE,
+    MOST_STALL_S,
+    Life,
+    Total,
+    wait,
+)
 from edgepipe.errors import EdgepipeError
 
 LONGEST_LIFE_S = 300.0  # between a start of the program and the next
 FEWEST_LIVES = 3  # where there are deploys: before one, after it, and after a rollback
 CALM_S, UNPLUGGED_S = 15.0, 5.0
+LONG_MIN = 5.0  # a run in which everything must have happened
 
 
 def soak(ground: Ground, seconds: float, folder: Path, total: Total) -> None:
@@ -92,6 +102,8 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
     ) -> Figure:
         return Figure(name=name, value=value, unit=unit, at_least=at_least, at_most=at_most)
 
+    is_long = minutes >= LONG_MIN
+    growths_kib = total.growths_kib or [0]
     found = [
         figure("time", minutes, "min"),
         figure("lives of the program", total.lives, at_least=1),
@@ -102,7 +114,9 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
         figure("frames unaccounted for", total.unaccounted, at_most=0),
         figure("hangs, the frame run again", total.run_again, at_least=1),
         figure("frames on the fallback", total.on_fallback),
-        figure("camera unplugged", total.unplugged),
+        figure("hangs that the model injected", total.injected_hangs, at_least=1),
+        figure("injected hangs that went unnoticed", total.unnoticed_hangs, at_most=0),
+        figure("camera unplugged", total.unplugged, at_least=1 if is_long else None),
         figure("camera opened again", total.reconnects, at_least=total.unplugged),
         figure("events that readers of the page got", total.events, at_least=1),
         figure("pictures that readers of the page got", total.pictures, at_least=1),
@@ -113,7 +127,13 @@ def figures(total: Total, minutes: float, ground: Ground) -> list[Figure]:
         ),
         figure("samples of the process", total.samples, at_least=1),
         figure(
-            "growth of resident memory in a life", total.growth_kib, "KiB", at_most=MOST_GROWTH_KIB
+            "growth of resident memory in a life", max(growths_kib), "KiB", at_most=MOST_GROWTH_KIB
+        ),
+        figure(
+            "growth of resident memory, mean of all lives",
+            statistics.mean(growths_kib),
+            "KiB",
+            at_most=MOST_MEAN_GROWTH_KIB if is_long else None,
         ),
         figure("more descriptors in a life", total.more_descriptors, at_most=MOST_MORE),
         figure("more threads in a life", total.more_threads, at_most=MOST_MORE),

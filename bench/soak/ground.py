@@ -65,6 +65,13 @@ class Ground(ABC):
         """Start edgepipe-cam and wait for its page."""
 
     @abstractmethod
+    def injected_hangs(self, frames: int, run_again: int) -> int:
+        """Return how many runs the model of the FPGA has hung since ``start``.
+
+        The program has delivered that many ``frames``, and run a stage again that often.
+        """
+
+    @abstractmethod
     def unplug(self) -> None:
         """Unplug the camera."""
 
@@ -135,6 +142,7 @@ class Here(Ground):
         manifest = storage.read_manifest(bundle)
         shape = manifest.preprocess
         self._bundle = bundle
+        self._vta_stages = sum(stage.kind == "vta" for stage in manifest.stages)
         self._fifo = folder / "camera"
         self._picture = bytes(shape.width * shape.height * (1 if shape.order == "GRAY" else 3))
         self._lines = folder / "results.jsonl"
@@ -172,6 +180,10 @@ class Here(Ground):
         process, number = _popen(["sh", "-c", command], errors)
         port = _wait_for_page(process, errors)
         return Program(process=process, number=number, port=port, page_port=port)
+
+    def injected_hangs(self, frames: int, run_again: int) -> int:
+        """Return how many runs have hung: the model is in the program, and counts its runs."""
+        return (frames * self._vta_stages + run_again) // HANG_EVERY
 
     def unplug(self) -> None:
         """Close the FIFO."""
@@ -226,6 +238,7 @@ class OnBoard(Ground):
         self._board.up(fpga=_HEALTHY, progress=progress)
         progress.finish()
         self._target = Target(host=SSH_HOST, root="soak", ssh_config=self._board.ssh_config)
+        self._hangs_before = 0
         self._options_of_deploy = DeployOptions(operator="soak", unit="", golden_timeout_s=300)
         self._set_up_camera()
         self.deploy(0)
@@ -250,9 +263,14 @@ class OnBoard(Ground):
             f"--http 127.0.0.1:8080 --device uio {self._options()}"
         )
         tunnel = ["-L", f"{port}:127.0.0.1:8080", "-o", "ExitOnForwardFailure=yes"]
+        self._hangs_before = self._hangs()
         process, number = _popen([*command[:-1], *tunnel, command[-1], script], errors)
         page_port = _wait_for_page(process, errors)
         return Program(process=process, number=number, port=port, page_port=page_port)
+
+    def injected_hangs(self, frames: int, run_again: int) -> int:
+        """Return how many runs have hung, as the model's process has written down."""
+        return self._hangs() - self._hangs_before
 
     def unplug(self) -> None:
         """Unbind the driver of the camera."""
@@ -281,6 +299,10 @@ class OnBoard(Ground):
     def close(self) -> None:
         """Stop the board."""
         self._board.down()
+
+    def _hangs(self) -> int:
+        log = self._board.run_folder / "fpga-model.log"  # begins again with each FPGA
+        return log.read_text(errors="replace").count(": injected hang")
 
     def _set_up_camera(self) -> None:
         """Ask for ten pictures a second, without the text that vivid draws."""

@@ -18,7 +18,8 @@ from edgepipe.errors import EdgepipeError
 
 READERS, STALLED = 6, 4
 STOP_S = 60.0
-MOST_GROWTH_KIB = 4096
+MOST_GROWTH_KIB = 4096  # of one life
+MOST_MEAN_GROWTH_KIB = 512  # of all lives of a long run, where what differs by chance evens out
 MOST_STALL_S = 20  # 5 s without progress, and what a busy machine adds
 MOST_MORE = 2  # descriptors or threads, because readers connect and leave
 
@@ -72,6 +73,8 @@ class Total:
     captured: int = 0
     reconnects: int = 0
     run_again: int = 0
+    injected_hangs: int = 0
+    unnoticed_hangs: int = 0
     on_fallback: int = 0
     events: int = 0
     pictures: int = 0
@@ -81,7 +84,7 @@ class Total:
     unplugged: int = 0
     deploys: int = 0
     rollbacks: int = 0
-    growth_kib: int = 0
+    growths_kib: list[int] = field(default_factory=list)  # of each life with enough samples
     more_descriptors: int = 0
     more_threads: int = 0
     samples: int = 0
@@ -162,9 +165,13 @@ class Life:
         total.failed += failed
         total.captured += captured
         total.reconnects += reconnects
-        for again, fallback in _RETRIED.findall(said):
-            total.run_again += int(again)
-            total.on_fallback += int(fallback)
+        retried = [(int(again), int(fallback)) for again, fallback in _RETRIED.findall(said)]
+        run_again, on_fallback = (sum(one) for one in zip((0, 0), *retried, strict=True))
+        total.run_again += run_again
+        total.on_fallback += on_fallback
+        injected = self._ground.injected_hangs(delivered, run_again)
+        total.injected_hangs += injected
+        total.unnoticed_hangs += max(0, injected - run_again - on_fallback)
 
     def _growth(self) -> None:
         """Compare the second quarter of the samples with the last: the first one warms up."""
@@ -178,7 +185,7 @@ class Life:
             before, after = ([getattr(one, name) for one in part] for part in (early, late))
             return int(statistics.median(after) - statistics.median(before))
 
-        total.growth_kib = max(total.growth_kib, more("resident_kib"))
+        total.growths_kib.append(more("resident_kib"))
         total.more_descriptors = max(total.more_descriptors, more("descriptors"))
         total.more_threads = max(total.more_threads, more("threads"))
 
