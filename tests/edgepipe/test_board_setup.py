@@ -302,7 +302,7 @@ def test_the_units_are_what_systemd_accepts(board):
         (
             "edgepipe.service",
             {
-                "security.md": r"exposure ([\d.]+) by `systemd-analyze security` \(\[the unit\]",
+                "security.md": r"Exposure ([\d.]+) by `systemd-analyze security` \(\[the unit\]",
                 "guides/board.md": r"`systemd-analyze security edgepipe` rates this ([\d.]+) ",
             },
         ),
