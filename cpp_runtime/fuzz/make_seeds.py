@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import sys
 import tarfile
@@ -48,6 +49,41 @@ def program_seed(parts: dict[str, bytes]) -> bytes:
     """Join a program's files in the format of fuzz_program.cc."""
     *first, last = (parts[name] for name in PROGRAM_PARTS)
     return b"".join(struct.pack("<I", len(part)) + part for part in first) + last
+
+
+def results_seed(manifest_text: bytes, kind: str, **shapes: tuple[int, ...]) -> bytes:
+    """Return a manifest and numbers in the format of fuzz_results.cc.
+
+    ``shapes`` are those of the network's outputs, by the key of the postprocessing.
+    """
+    table = json.loads(manifest_text)
+    *others, scores = table["tensors"]
+    outputs = [
+        scores | {"name": key, "shape": shape, "bytes": 4 * math.prod(shape)}
+        for key, shape in shapes.items()
+    ]
+    table["tensors"] = others + outputs
+    table["outputs"] = table["stages"][-1]["outputs"] = list(shapes)
+    table["golden"]["outputs"] = []
+    post = table["postprocess"] | {"kind": kind} | {key: [key] for key in shapes}
+    if "distances" in shapes:
+        post |= {"strides": [8], "bins": 8 if kind == "nanodet" else 1}
+        post |= {"anchors": [[4, 4]] if kind == "ssd" else []}
+    table["postprocess"] = post
+    text = json.dumps(table).encode()
+    numbers = (0.9, 0.1, 2, 3, 0.6, -1, math.nan, 8, 0.5)
+    return struct.pack("<I", len(text)) + text + struct.pack("<9f", *numbers)
+
+
+RESULTS: dict[str, dict[str, tuple[int, ...]]] = {
+    "segmentation": {"outputs": (1, 3, 4, 4)},
+    "keypoints": {"outputs": (1, 3, 4, 4)},
+    "ctc": {"outputs": (1, 5, 4)},
+    "db": {"outputs": (1, 1, 8, 8)},
+    "boxes": {"outputs": (1, 6, 7)},
+    "nanodet": {"scores": (1, 4, 2), "distances": (1, 4, 32)},
+    "ssd": {"scores": (1, 4, 3), "distances": (1, 4, 4)},
+}
 
 
 def pipeline_seed() -> bytes:
@@ -203,6 +239,10 @@ def main(folder: Path) -> None:
         ("bit-header", "zynq"): bit_files.make_bit(bit_files.make_stream()),
     }
     seeds |= {("picture", name): content for name, content in picture_seeds().items()}
+    seeds |= {
+        ("results", kind): results_seed(manifest_text, kind, **shapes)
+        for kind, shapes in RESULTS.items()
+    }
     seeds |= {("png-rows", name): content for name, content in PNG_ROWS.items()}
     for (target, name), content in seeds.items():
         path = folder / target / name
