@@ -5,7 +5,7 @@ const kHistory = 240;  // most frames in the latency graph
 const kLeastHistory = 40;  // minimum width of the graph in frames, so that the first few do not jump
 const kRetryMs = 5000;  // after a refusal, e.g. if there are too many readers
 
-const kMicroseconds = 0.1;  // shorter times are shown in microseconds, in milliseconds
+const kMicroseconds = 0.1;  // in milliseconds: shorter times are shown in microseconds
 
 let before = null;   // statistics of the last two seconds
 const latencies = [];

@@ -25,17 +25,27 @@ async function drawNewest() {
   while (pending && !paused) {
     const result = pending;
     pending = null;
-    try {
-      const reply = await fetch(address(`picture/${result.frame}`));
-      if (!reply.ok) continue;
-      const picture = await createImageBitmap(await reply.blob());
-      if (paused) picture.close();  // since the fetch began
-      else draw(picture, result);
-    } catch {
-      // The server is gone; the event stream reports it.
+    const picture = await fetchPicture(result.frame);
+    if (!picture) continue;
+    if (!paused) {
+      draw(picture, result);
+    } else {  // since the fetch began: drawn when the reader goes on
+      picture.close();
+      pending ??= result;
     }
   }
   fetching = false;
+}
+
+// The picture of a frame; null if it is no longer available or the server is gone, which the event
+// stream reports.
+async function fetchPicture(frame) {
+  try {
+    const reply = await fetch(address(`picture/${frame}`));
+    return reply.ok ? await createImageBitmap(await reply.blob()) : null;
+  } catch {
+    return null;
+  }
 }
 
 // ---- drawing
@@ -43,8 +53,8 @@ async function drawNewest() {
 function draw(picture, result) {
   if (drawn && drawn.picture !== picture) drawn.picture.close();
   drawn = { picture, result };
-  const least = element("threshold").value / 100;
-  const confident = (found) => (found ?? []).filter(({ score }) => score >= least);
+  const least = element("threshold").value / 100;  // 0 hides nothing, not even a negative score
+  const confident = (found) => (found ?? []).filter(({ score }) => least === 0 || score >= least);
   const detections = confident(result.detections);
   const canvas = element("picture");
   const scale = Math.max(1, Math.ceil(kSharpWidth / picture.width));
@@ -135,7 +145,6 @@ function list(detections, result) {
 
 function setPaused(on) {
   paused = on;
-  element("pause").setAttribute("aria-pressed", String(on));
   element("pause").textContent = on ? "Continue" : "Pause";
   if (!on) drawNewest();
 }
@@ -149,11 +158,12 @@ function saveSnapshot() {
   if (!drawn) return;
   const { frame } = drawn.result;
   element("picture").toBlob((blob) => {
+    if (!blob) return;
     const link = document.createElement("a");
     link.download = `${element("network").textContent || "edgepipe"}-frame-${frame}.png`;
     link.href = URL.createObjectURL(blob);
     link.click();
-    URL.revokeObjectURL(link.href);
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);  // some browsers read it after click()
   });
 }
 
@@ -162,7 +172,8 @@ element("snapshot").addEventListener("click", saveSnapshot);
 element("threshold").addEventListener("input", setThreshold);
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
-  if (event.key === "p") setPaused(!paused);
-  if (event.key === "s") saveSnapshot();
+  const key = event.key.toLowerCase();
+  if (key === "p") setPaused(!paused);
+  if (key === "s") saveSnapshot();
 });
 setThreshold();

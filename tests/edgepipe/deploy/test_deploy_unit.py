@@ -74,12 +74,13 @@ def done(board):
     """Return the actions on the unit since the last call."""
     file = board.home / "done"
     lines = file.read_text().splitlines() if file.exists() else []
-    file.unlink(missing_ok=True)
+    if lines:  # otherwise its first line may be about to be written
+        file.unlink()
     return lines
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

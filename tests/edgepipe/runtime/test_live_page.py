@@ -29,7 +29,7 @@ createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400))
   draw(black, {frame: 7, detections: [
     {box: [100, 100, 300, 200], label: "cat", label_index: 2, score: 0.9},
     {box: [400, 100, 600, 200], label: "dog", label_index: 3, score: 0.4}],
-    points: [{label: "nose", label_index: 1, score: 0.3, point: [700, 300]}]});
+    points: [{label: "nose", label_index: 1, score: -0.3, point: [700, 300]}]});
   done();
 });
 """
@@ -40,6 +40,25 @@ slider.dispatchEvent(new Event("input"));
 """
 KEEP_DOWNLOAD = """
 HTMLAnchorElement.prototype.click = function() { window.saved = [this.download, this.href]; };
+"""
+# The colours of a saved picture at the left side of the first box, and inside it.
+READ_SAVED = """
+const done = arguments[arguments.length - 1];
+const saved = new Image();
+saved.onload = () => {
+  const canvas = document.createElement("canvas");
+  canvas.width = saved.width;
+  canvas.height = saved.height;
+  const context = canvas.getContext("2d");
+  context.drawImage(saved, 0, 0);
+  const colours = [100, 200].map((x) => [...context.getImageData(x, 150, 1, 1).data]);
+  done(colours.map((colour) => colour.slice(0, 3)));
+};
+element("picture").toBlob((blob) => {
+  const reader = new FileReader();
+  reader.onload = () => { saved.src = reader.result; };  // the page may not load blob: pictures
+  reader.readAsDataURL(blob);
+});
 """
 
 
@@ -152,6 +171,7 @@ def test_labels_neither_overlap_nor_leave_the_picture(quiet_page):
 
 def test_the_threshold_hides_what_is_less_certain(quiet_page):
     quiet_page.execute_async_script(DRAW_TWO)
+    quiet_page.execute_script(SET_THRESHOLD, 0)
     for threshold, shown in ((0, "cat × 1dog × 1"), (50, "cat × 1"), (95, "")):  # noqa: RUF001
         quiet_page.execute_script(SET_THRESHOLD, threshold)
         assert text_of(quiet_page, "found") == shown
@@ -167,12 +187,16 @@ def test_a_snapshot_is_the_picture_with_its_boxes(quiet_page):
     name, address = quiet_page.execute_script("return window.saved")
     assert name == "tiny-frame-7.png"
     assert address.startswith("blob:")
+    side, inside = quiet_page.execute_async_script(READ_SAVED)
+    assert max(side) > 150
+    assert inside == [0, 0, 0]
 
 
 def test_a_paused_picture_stays_while_the_numbers_go_on(browser, tmp_path):
     bundle = cam.make_bundle(tmp_path)
     with cam.serving(bundle, ["--source", "synthetic"]) as (url, _):
         browser.get(url)
+        browser.get_log("browser")  # discards messages about the previous test's server
         wait_until(browser, lambda: shown_frame(browser) >= 0)
         browser.find_element("tag name", "body").send_keys("p")
         assert text_of(browser, "pause") == "Continue"
