@@ -19,7 +19,7 @@ def build(
     model: PathLike,
     *,
     board: str | Board,
-    calibration: PathLike,
+    calibration: PathLike | None = None,
     output: PathLike,
     cuts: Sequence[str] = (),
     placement: Mapping[str, str] | None = None,
@@ -30,6 +30,8 @@ def build(
     version: int = 0,
     sign: PathLike | None = None,
     most_pixels: int = MOST_PIXELS,
+    scheme: PathLike | None = None,
+    export_scheme: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -48,7 +50,8 @@ def build(
     the TOML file next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator
     fails. ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows
     with every release, for boards that refuse older ones. Calibration pictures of more than
-    ``most_pixels`` are refused before they are decoded.
+    ``most_pixels`` are refused before they are decoded. ``export_scheme`` is a file to which the
+    quantisation scheme is written; a build with such a ``scheme`` needs no ``calibration``.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -57,7 +60,7 @@ def build(
     options = BuildOptions(
         model=Path(model),
         board=board if isinstance(board, Board) else boards.load(board),
-        calibration=Path(calibration),
+        calibration=Path(calibration) if calibration is not None else None,
         output=bundle,
         cuts=tuple(cuts),
         placement=dict(placement or {}),
@@ -68,6 +71,8 @@ def build(
         version=version,
         sign=Path(sign) if sign is not None else None,
         most_pixels=most_pixels,
+        scheme=Path(scheme) if scheme is not None else None,
+        export_scheme=Path(export_scheme) if export_scheme is not None else None,
     )
     build_bundle(options, progress)
     return bundle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,9 @@ from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.split import StageModule, split_by_groups
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
+from edgepipe.quantize import scheme_file
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
+from edgepipe.quantize.scheme import Scheme
 from edgepipe.tvm_adapter import IRModule, read_main, run_module
 
 Array = NDArray[np.generic]
@@ -54,12 +57,15 @@ class BuildOptions:
     ``depthwise`` is one of ``partition.choices.DEPTHWISE``; ``placement`` takes precedence over it.
     ``fallback`` adds ARM kernels for the VTA stages, in case the accelerator fails. ``sign`` is
     the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
-    ``most_pixels`` limits the size of a calibration picture.
+    ``most_pixels`` limits the size of a calibration picture. ``scheme`` is the file of a
+    quantisation scheme, which takes the place of calibration; then ``calibration`` may be None, and
+    only gives the picture of the golden output. ``export_scheme`` is the file to which the scheme
+    is written.
     """
 
     model: Path
     board: Board
-    calibration: Path
+    calibration: Path | None
     output: Path
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
@@ -70,8 +76,11 @@ class BuildOptions:
     version: int = 0
     sign: Path | None = None
     most_pixels: int = MOST_PIXELS
+    scheme: Path | None = None
+    export_scheme: Path | None = None
 
     def __post_init__(self) -> None:
+        scheme_file.require_ranges(self.calibration, self.scheme)
         if not 0 <= self.version <= MOST_VERSION:
             raise BundleError(
                 f"version {self.version}: expected 0 (none) to {MOST_VERSION}",
@@ -118,14 +127,18 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         progress.step(step)
 
     storage.check_replaceable(options.output)
+    if options.export_scheme is not None:
+        scheme_file.check_target(options.export_scheme, options.output)
     if options.sign is not None:
         signature.check_key(options.sign)
+    scheme = None if options.scheme is None else scheme_file.read(options.scheme)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
     frames = calibration_frames(described, options)
-    notice_few_pictures(len(frames), progress)
-    quantized = quantized_network(described, frames, options, progress)
+    if scheme is None:
+        notice_few_pictures(len(frames), progress)
+    quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
     segments = partition(quantized, described.network, options, progress)
     stages = plan_stages(quantized, segments, options.board)
@@ -136,14 +149,29 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     compiled = compile_stages(stages, tensors, options, progress)
     slots = slots_that_fit(compiled, tensors, options.board, progress)
     begin("writing the bundle")
-    return storage.write(
-        options.output,
-        {**bundle_files(compiled, golden, described.labels), **described.decoder.files},
-        lambda entries: make_manifest(
-            described, quantized, stages, tensors, compiled, slots, options, entries
-        ),
-        None if options.sign is None else partial(signature.make_signature, key=options.sign),
-    )
+    with exported_scheme(quantized, options):
+        return storage.write(
+            options.output,
+            {**bundle_files(compiled, golden, described.labels), **described.decoder.files},
+            lambda entries: make_manifest(
+                described, quantized, stages, tensors, compiled, slots, options, entries
+            ),
+            None if options.sign is None else partial(signature.make_signature, key=options.sign),
+        )
+
+
+def exported_scheme(
+    quantized: QuantizedNetwork, options: BuildOptions
+) -> contextlib.AbstractContextManager[None]:
+    """Return a block in which the bundle is written: the scheme is placed before, if asked for.
+
+    If the block fails, the scheme's file is what it was. Raises ``QuantizeError`` if it cannot be
+    written.
+    """
+    if options.export_scheme is None:
+        return contextlib.nullcontext()
+    text = scheme_file.to_toml(quantized.scheme, quantized.scales, quantized.zeros)
+    return scheme_file.placed(options.export_scheme, text)
 
 
 def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
@@ -172,10 +200,17 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
 def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> list[Frame]:
     """Return the calibration frames, uint8[1, h, w, c], as many as ``options`` allow.
 
-    Raises ``MediaError`` if they cannot be read.
+    The first is that of the golden output. A scheme needs no others; without pictures it is noise,
+    always the same. Raises ``MediaError`` if they cannot be read.
     """
-    frames = frames_from(options.calibration, described.description.preprocess, options.most_pixels)
-    return list(itertools.islice(frames, options.calibration_frames))
+    preprocess = described.description.preprocess
+    if options.calibration is None:
+        shape = preprocess.frame_shape
+        noise = np.random.PCG64(0).random_raw(int(np.prod(shape)))
+        return [noise.astype(np.uint8).reshape(shape)]
+    frames = frames_from(options.calibration, preprocess, options.most_pixels)
+    most = options.calibration_frames if options.scheme is None else 1
+    return list(itertools.islice(frames, most))
 
 
 def notice_few_pictures(count: int, progress: Progress) -> None:
@@ -192,8 +227,9 @@ def quantized_network(
     frames: Sequence[Frame],
     options: BuildOptions,
     progress: Progress,
+    scheme: Scheme | None = None,
 ) -> QuantizedNetwork:
-    """Return the network in integer Relax, with the ranges that it shows on ``frames``.
+    """Return the network in integer Relax, with the ranges of ``scheme``, or those on ``frames``.
 
     Each frame is uint8[1, height, width, channels].
     """
@@ -202,6 +238,7 @@ def quantized_network(
         frames,
         described.description.preprocess,
         QuantizeOptions(frames=options.calibration_frames),
+        scheme,
     )
     for notice in quantized.notices:
         progress.notice(notice)

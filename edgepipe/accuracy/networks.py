@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import AccuracyError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import Network, load_network
+from edgepipe.frontend.preprocess import Frame
 from edgepipe.picture_size import MOST_PIXELS
+from edgepipe.quantize import scheme_file
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
 from edgepipe.tvm_adapter import run_module
@@ -30,13 +33,18 @@ class Origin:
     """What a bundle was built from: the network, and its calibration pictures.
 
     ``calibration`` is a folder of pictures or an ``.npz`` file of frames, of which the build used
-    at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused.
+    at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused. If the build
+    had the file of a ``scheme``, calibration is not used and may be None.
     """
 
     network: Path
-    calibration: Path
+    calibration: Path | None
     calibration_frames: int = CALIBRATION_FRAMES
     most_pixels: int = MOST_PIXELS
+    scheme: Path | None = None
+
+    def __post_init__(self) -> None:
+        scheme_file.require_ranges(self.calibration, self.scheme)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +69,15 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     network = load_network(
         origin.network, (preprocess.channels, preprocess.height, preprocess.width)
     )
-    frames = list(
-        itertools.islice(
+    scheme = None if origin.scheme is None else scheme_file.read(origin.scheme)
+    frames: Iterable[Frame] = ()
+    if scheme is None and origin.calibration is not None:
+        frames = itertools.islice(
             frames_from(origin.calibration, preprocess, origin.most_pixels),
             origin.calibration_frames,
         )
-    )
-    quantized = quantize(
-        network, frames, preprocess, QuantizeOptions(frames=origin.calibration_frames)
-    )
+    options = QuantizeOptions(frames=origin.calibration_frames)
+    quantized = quantize(network, frames, preprocess, options, scheme)
     _require_same(bundle, manifest, origin, quantized)
     return NetworkPair(manifest=manifest, network=network, quantized=quantized)
 
@@ -97,8 +105,8 @@ def _require_same(
     for output in manifest.outputs:
         if outputs[output].tobytes() != golden[output]:
             raise AccuracyError(
-                f"{origin.network}: quantised with {origin.calibration}, its output {output} is "
-                f"not the golden output of {bundle.name}",
-                hint="give the network and the calibration pictures that the bundle was built "
-                "from, and as many of them, or build the bundle again",
+                f"{origin.network}: quantised with {origin.scheme or origin.calibration}, its "
+                f"output {output} is not the golden output of {bundle.name}",
+                hint="give the network and the calibration pictures, as many of them, or the "
+                "scheme that the bundle was built from, or build the bundle again",
             )

@@ -47,10 +47,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--calib",
-        required=True,
         type=Path,
         metavar="DIR",
-        help="the calibration pictures of the build: a folder, or an .npz file of frames",
+        help="the calibration pictures of the build: a folder, or an .npz file of frames; needed "
+        "unless --scheme is given",
     )
     parser.add_argument(
         "--calib-frames",
@@ -102,6 +102,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--chart", type=Path, metavar="FILE", help="write a chart of all layers, as SVG"
     )
+    arguments.add_scheme(parser)
     arguments.add_max_pixels(parser)
     parser.add_argument(
         "--device",
@@ -135,6 +136,7 @@ def run(options: argparse.Namespace) -> int:
                     calibration=options.calib,
                     calibration_frames=options.calib_frames,
                     most_pixels=options.max_pixels,
+                    scheme=options.scheme,
                 ),
                 data=options.data,
                 pictures=options.pictures,

@@ -46,6 +46,16 @@ def add_max_pixels(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_scheme(parser: argparse.ArgumentParser) -> None:
+    """Add the quantisation scheme to a command that quantises a network."""
+    parser.add_argument(
+        "--scheme",
+        type=Path,
+        metavar="FILE",
+        help="quantise with this scheme of `edgepipe build --export-scheme`, without calibration",
+    )
+
+
 def size(text: str) -> tuple[int, int]:
     """Return the height and the width of a size, such as (240, 320) for ``320x240``."""
     found = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)

@@ -22,6 +22,8 @@ or a single archive if it ends in .edgepipe. It appears only when it is complete
 examples:
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net.edgepipe
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --cut layer3_out --place pool=arm
+  edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --export-scheme net.scheme.toml
+  edgepipe build net.onnx --board ultra96 --scheme net.scheme.toml -o net
 """
 
 
@@ -37,10 +39,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--calib",
-        required=True,
         type=Path,
         metavar="DIR",
-        help="calibration: a folder of pictures, or an .npz file of frames uint8[n, h, w, c]",
+        help="calibration: a folder of pictures, or an .npz file of frames uint8[n, h, w, c]; "
+        "needed unless --scheme is given",
     )
     parser.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="bundle to write"
@@ -68,6 +70,13 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help="use at most N calibration pictures (default: %(default)s)",
     )
+    arguments.add_scheme(parser)
+    parser.add_argument(
+        "--export-scheme",
+        type=Path,
+        metavar="FILE",
+        help="also write the quantisation scheme, TOML that can be edited, for --scheme",
+    )
     arguments.add_max_pixels(parser)
     parser.set_defaults(run=run)
 
@@ -90,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
             version=options.bundle_version,
             sign=options.sign,
             most_pixels=options.max_pixels,
+            scheme=options.scheme,
+            export_scheme=options.export_scheme,
         ),
         progress=progress,
     )

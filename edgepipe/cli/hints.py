@@ -13,6 +13,7 @@ FLAGS = {
     "bundle": "--bundle",
     "calibration": "--calib",
     "description": "--description",
+    "export_scheme": "--export-scheme",
     "fpga_model": "--fpga-model",
     "host": "--host",
     "keep": "--keep",
@@ -27,6 +28,7 @@ FLAGS = {
     "rebuild": "--rebuild",
     "root": "--root",
     "runtime": "--runtime",
+    "scheme": "--scheme",
     "server": "--server",
     "unit": "--unit",
 }

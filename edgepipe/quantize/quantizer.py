@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,13 @@ from edgepipe.quantize.picks import ComposePicks
 from edgepipe.quantize.ranges import made_float, measured_tensors, result_products, unmeasurable
 from edgepipe.quantize.read_relax import ReadRelax
 from edgepipe.quantize.recognise import Recognise
+from edgepipe.quantize.scheme import (
+    Scheme,
+    TensorRange,
+    check_fits,
+    network_digest,
+    preprocess_digest,
+)
 from edgepipe.quantize.to_integers import ToIntegers
 from edgepipe.quantize.unread import RemoveUnread
 from edgepipe.quantize.write_relax import WriteRelax
@@ -39,7 +46,7 @@ class QuantizedNetwork:
     ``zeros`` the int8 value that stands for 0 if that is not 0; ``reasons`` says why an operator
     runs on the CPU, by its float tensor. ``fidelities`` compare the layers of a network that was
     quantised already with what it gave, and ``notices`` say that in sentences; both are empty for
-    others.
+    others. ``scheme`` is all that calibration contributed.
     """
 
     name: str
@@ -50,6 +57,7 @@ class QuantizedNetwork:
     scales: Mapping[str, Float] = field(repr=False)
     reasons: Mapping[str, str] = field(repr=False)
     calibration_frames: int
+    scheme: Scheme = field(repr=False)
     zeros: Mapping[str, int] = field(default_factory=dict, repr=False)
     fidelities: tuple[LayerFidelity, ...] = ()
     notices: tuple[str, ...] = ()
@@ -60,21 +68,25 @@ def quantize(
     frames: Iterable[Frame],
     preprocess: Preprocess,
     options: QuantizeOptions | None = None,
+    scheme: Scheme | None = None,
 ) -> QuantizedNetwork:
     """Quantise ``network`` with the ranges that it shows on ``frames`` (uint8[1, h, w, c]).
 
-    Given ranges of a network that was quantised already count in place of those. Raises
-    ``QuantizeError`` if there are no frames, if frames or preprocess do not fit the network, or if
-    a tensor's range is not finite.
+    Given ranges of a network that was quantised already count in place of those. With a ``scheme``,
+    its ranges and options count, and no frame is read. Raises ``QuantizeError`` if there are no
+    frames, if frames, preprocess or scheme do not fit the network, or if a tensor's range is not
+    finite.
     """
-    options = options or QuantizeOptions()
     graph = understand(network)
     measured = [tensor for tensor in measured_tensors(graph) if tensor in network.values]
-    statistics, count = collect_statistics(
-        network, measured, frames, preprocess, limit=options.frames
-    )
+    if scheme is None:
+        scheme = calibrate(network, measured, frames, preprocess, options or QuantizeOptions())
+    else:
+        channels = {tensor: graph.channels(tensor) for tensor in measured}
+        check_fits(scheme, network, preprocess, channels)
+    options = scheme.options
     to_integers = ToIntegers(
-        statistics=statistics, preprocess=preprocess, options=options, given=network.given
+        measured=scheme.tensors, preprocess=preprocess, options=options, given=network.given
     )
     integers = run(to_integers, graph)
     fidelities: tuple[LayerFidelity, ...] = ()
@@ -90,9 +102,35 @@ def quantize(
         scales=integers.scales,
         zeros=integers.zeros,
         reasons=reasons(graph),
-        calibration_frames=count,
+        calibration_frames=scheme.frames,
+        scheme=scheme,
         fidelities=fidelities,
         notices=fidelity.notices(fidelities, network.given.get(network.input_name), preprocess),
+    )
+
+
+def calibrate(
+    network: Network,
+    tensors: Sequence[str],
+    frames: Iterable[Frame],
+    preprocess: Preprocess,
+    options: QuantizeOptions,
+) -> Scheme:
+    """Return the scheme that the ranges of ``tensors`` on ``frames`` (uint8[1, h, w, c]) give.
+
+    Raises as ``collect_statistics`` does.
+    """
+    statistics, count = collect_statistics(
+        network, tensors, frames, preprocess, limit=options.frames
+    )
+    return Scheme(
+        network=network_digest(network),
+        preprocess=preprocess_digest(preprocess),
+        frames=count,
+        options=options,
+        tensors={
+            name: TensorRange.of(found, options.threshold) for name, found in statistics.items()
+        },
     )
 
 

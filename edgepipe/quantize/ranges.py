@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.given_ranges import GivenRange
-from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConvNode,
@@ -26,7 +25,7 @@ from edgepipe.quantize.graph import (
     is_integer,
 )
 from edgepipe.quantize.options import QuantizeOptions
-from edgepipe.quantize.thresholds import RULES
+from edgepipe.quantize.scheme import TensorRange
 from edgepipe.quantize.zero_points import MOST_ASYMMETRIC, may_have_zero
 
 Float = NDArray[np.float64]
@@ -136,7 +135,7 @@ class Ranges:
     def __init__(
         self,
         graph: Graph,
-        statistics: Mapping[str, TensorStatistics],
+        measured: Mapping[str, TensorRange],
         options: QuantizeOptions,
         given: Mapping[str, GivenRange] = MappingProxyType({}),
         fixed: Mapping[str, float] = MappingProxyType({}),
@@ -145,7 +144,7 @@ class Ranges:
         self._given = given
         self._graph = graph
         self._users = graph.users()
-        self._statistics = statistics
+        self._measured = measured
         self._options = options
         self._may_have_zero = may_have_zero(graph, fixed)
 
@@ -192,7 +191,7 @@ class Ranges:
     def _extent(self, tensor: str, values: Float, covered: float) -> tuple[float, float]:
         """Return what int8 covers of a function's results: from zero or below, to zero or above."""
         low, high = float(values.min()), float(values.max())
-        found = self._statistics.get(tensor)
+        found = self._measured.get(tensor)
         if found is not None:
             low, high = max(low, float(found.low.min())), min(high, float(found.high.max()))
         return max(min(low, 0.0), -covered), max(min(max(high, 0.0), covered), TINY)
@@ -208,7 +207,7 @@ class Ranges:
         Nagel et al., Data-Free Quantization, 2019). The result is float64[channels]. Raises
         QuantizeError for a tensor that was not measured.
         """
-        found = self._statistics.get(tensor)
+        found = self._measured.get(tensor)
         if found is None:
             raise QuantizeError(
                 f"{tensor}: its range is unknown, because it is not a value of the ONNX network",
@@ -217,7 +216,7 @@ class Ranges:
         channels = self._graph.channels(tensor)
         given = self._given.get(tensor)
         if given is None:
-            whole = max(RULES[self._options.threshold](found), TINY)
+            whole = max(found.threshold, TINY)
         else:
             whole = min(given.largest, given.int8_step * 127)
         result = np.full(channels, whole)
@@ -243,7 +242,7 @@ class Ranges:
         and the result is a value of the ONNX network.
         """
         largest = max(float(np.abs(values).max()), TINY)
-        if tensor not in self._statistics:
+        if tensor not in self._measured:
             return largest
         return min(float(self.covered(tensor).max()), largest)
 
@@ -252,5 +251,5 @@ class Ranges:
 
         The result is float64[channels].
         """
-        found = self._statistics.get(tensor)
+        found = self._measured.get(tensor)
         return None if found is None else found.mean

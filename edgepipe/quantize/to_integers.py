@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from edgepipe.errors import FAULT, QuantizeError
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.given_steps import exact_steps
 from edgepipe.quantize.graph import (
@@ -53,6 +52,7 @@ from edgepipe.quantize.integers import (
 )
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
+from edgepipe.quantize.scheme import TensorRange
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.records import Concat, Layer, MaxPool, Pick, Resize, Table, TensorSpec
 
@@ -67,11 +67,11 @@ class ToIntegers:
     after    Conv y: int8 weight, bias, shift, clip; ToFloat y.float; Copied s = softmax(y.float)
 
     A tensor is int8, float or both; each form is created when an operator first reads it.
-    ``statistics`` are those of the float tensors, by name, and ``given`` the ranges of a network
-    that was quantised already.
+    ``measured`` has the ranges of the float tensors, by name, and ``given`` those of a network that
+    was quantised already.
     """
 
-    statistics: Mapping[str, TensorStatistics] = field(repr=False)
+    measured: Mapping[str, TensorRange] = field(repr=False)
     preprocess: Preprocess
     options: QuantizeOptions
     given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
@@ -85,7 +85,7 @@ class ToIntegers:
                 f"expected {[1, channels, height, width]}"
             )
         for tensor in needed_ranges(before):
-            if tensor not in self.statistics:
+            if tensor not in self.measured:
                 yield f"the range of {tensor} was not measured"
 
     def apply(self, before: Graph) -> IntegerNetwork:
@@ -126,7 +126,7 @@ class _Lowering:
         self._graph = graph
         self._ranges = Ranges(
             graph,
-            choices.statistics,
+            choices.measured,
             choices.options,
             choices.given,
             exact_steps(graph, choices.given, choices.options),

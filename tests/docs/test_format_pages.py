@@ -13,6 +13,7 @@ from needs import lacking
 from edgepipe import boards, description
 from edgepipe.bundle import manifest
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.quantize import scheme_file
 from vta_stages.accelerator import Accelerator
 from vta_stages.timing.cost_model import CostModel
 
@@ -40,6 +41,8 @@ def table(page: str, heading: str) -> list[str]:
         ("bundle.md", "stages", manifest.Stage),
         ("bundle.md", "placement", manifest.Placement),
         ("bundle.md", "fingerprint", manifest.Fingerprint),
+        ("scheme.md", "Scheme files", scheme_file.File),
+        ("scheme.md", "tensors", scheme_file.Tensor),
         ("description.md", "preprocess", Preprocess),
         ("description.md", "postprocess", description.Postprocess),
     ],

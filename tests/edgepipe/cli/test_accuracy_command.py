@@ -193,8 +193,8 @@ def test_other_calibration_pictures(
         accuracy(built, calib=tmp_path / "other.npz"),
         f"net.onnx: quantised with {tmp_path}/other.npz, its output logits is not the golden "
         "output of net.edgepipe",
-        "give the network and the calibration pictures that the bundle was built from, and as "
-        "many of them, or build the bundle again",
+        "give the network and the calibration pictures, as many of them, or the scheme that the "
+        "bundle was built from, or build the bundle again",
     )
 
 

@@ -14,7 +14,7 @@ import small_networks
 
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.network import load_network
-from edgepipe.quantize.calibrate import TensorStatistics, collect_statistics
+from edgepipe.quantize.calibrate import collect_statistics
 from edgepipe.quantize.fusion import Fuse
 from edgepipe.quantize.graph import ConvNode, FloatNode, Graph, SumNode
 from edgepipe.quantize.integers import IntegerNetwork
@@ -24,6 +24,7 @@ from edgepipe.quantize.quantizer import understand
 from edgepipe.quantize.ranges import measured_tensors
 from edgepipe.quantize.read_relax import ReadRelax
 from edgepipe.quantize.recognise import Recognise
+from edgepipe.quantize.scheme import TensorRange
 from edgepipe.quantize.to_integers import ToIntegers
 from edgepipe.quantize.unread import RemoveUnread
 from edgepipe.quantize.write_relax import WriteRelax
@@ -39,7 +40,7 @@ class Values:
     recognised: Graph
     fused: Graph
     understood: Graph
-    statistics: dict[str, TensorStatistics]
+    measured: dict[str, TensorRange]
     to_integers: ToIntegers
     integers: IntegerNetwork
     write_relax: WriteRelax
@@ -62,8 +63,9 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
         small_networks.PREPROCESS,
         limit=2,
     )
+    measured = {name: TensorRange.of(found, "mse") for name, found in statistics.items()}
     to_integers = ToIntegers(
-        statistics=statistics, preprocess=small_networks.PREPROCESS, options=QuantizeOptions()
+        measured=measured, preprocess=small_networks.PREPROCESS, options=QuantizeOptions()
     )
     return Values(
         main=main,
@@ -71,7 +73,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
         recognised=recognised,
         fused=fused,
         understood=understood,
-        statistics=statistics,
+        measured=measured,
         to_integers=to_integers,
         integers=run(to_integers, understood),
         write_relax=WriteRelax(network.module),
@@ -145,8 +147,8 @@ def test_remove_unread_removes_what_no_output_needs(values: Values) -> None:
 
 
 def test_to_integers_requires_a_range_for_every_scale(values: Values) -> None:
-    left = {name: found for name, found in values.statistics.items() if name != "down_conv"}
-    assert refused(replace(values.to_integers, statistics=left), values.understood) == (
+    left = {name: found for name, found in values.measured.items() if name != "down_conv"}
+    assert refused(replace(values.to_integers, measured=left), values.understood) == (
         "pass ToIntegers cannot run: the range of down_conv was not measured"
     )
 

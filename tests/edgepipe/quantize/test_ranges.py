@@ -11,6 +11,7 @@ from edgepipe.quantize.calibrate import TensorStatistics
 from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, PickNode
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import LEAST_SHARE, Ranges, measured_tensors
+from edgepipe.quantize.scheme import TensorRange
 
 SEEN = np.array([4.0, 1.0, 0.01, 2.0])  # of the four channels of "x"
 
@@ -26,7 +27,8 @@ def covered(*readers: Node, equalise: float = 0.5) -> np.ndarray:
         shapes={"x": (1, 4, 1, 1)} | {node.name: (1, 4, 1, 1) for node in readers},
     )
     options = QuantizeOptions(threshold="max", equalise=equalise)
-    return Ranges(graph, {"x": statistics}, options).covered("x")
+    measured = {"x": TensorRange.of(statistics, options.threshold)}
+    return Ranges(graph, measured, options).covered("x")
 
 
 def conv(name: str, groups: int = 1) -> ConvNode:

@@ -1,0 +1,297 @@
+"""Schemes as TOML files (docs/reference/scheme.md): their text, strict reading, safe replacing."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe import schema, scratch
+from edgepipe.errors import EdgepipeError, QuantizeError
+from edgepipe.names import printable
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.scheme import Scheme, TensorRange
+
+Float = NDArray[np.float64]
+
+FORMAT = 1
+# A tensor is float32.
+_MOST = float(np.finfo(np.float32).max)
+# Of the largest magnitude: a mean is rounded, and may lie this much outside the values' range.
+_ROUNDING = 1e-6
+_TEMPORARY = ".edgepipe."
+_HEADER = """\
+# Quantisation scheme of edgepipe. A build with it needs no calibration pictures.
+# Edit thresholds, ranges and options; network and preprocess say what it belongs to.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """The keys of the file outside its tables."""
+
+    format: int
+    network: str
+    preprocess: str
+    frames: int
+    threshold_rule: str
+    equalise: float
+    leaky_steps: int
+    bias_correction: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """The keys of a tensor's table."""
+
+    threshold: float
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    mean: tuple[float, ...]
+
+
+def to_toml(
+    scheme: Scheme,
+    scales: Mapping[str, Float] | None = None,
+    zeros: Mapping[str, int] | None = None,
+) -> str:
+    """Return the text of a scheme's file; numbers keep all of their digits.
+
+    Steps (``scales``, each float64[channels]) and zero points (``zeros``) of int8 tensors become
+    comments. Raises ``QuantizeError`` for a name that TOML cannot hold.
+    """
+    options = scheme.options
+    lines = [
+        f"{_HEADER}format = {FORMAT}",
+        f"network = {toml_string(scheme.network)}",
+        f"preprocess = {toml_string(scheme.preprocess)}",
+        f"frames = {scheme.frames}",
+        f"threshold_rule = {toml_string(options.threshold)}",
+        f"equalise = {float(options.equalise)!r}",
+        f"leaky_steps = {options.leaky_steps}",
+        f"bias_correction = {'true' if options.bias_correction else 'false'}",
+    ]
+    for name, found in scheme.tensors.items():
+        lines += ["", f"[tensors.{toml_string(name)}]"]
+        lines += _chosen(name, scales or {}, zeros or {})
+        lines.append(f"threshold = {float(found.threshold)!r}")
+        lines += [f"{key} = {_array(getattr(found, key))}" for key in ("low", "high", "mean")]
+    return "\n".join(lines) + "\n"
+
+
+def toml_string(text: str) -> str:
+    """Return ``text`` as a basic string of TOML, with escapes for all that does not print.
+
+    Raises ``QuantizeError`` for half a surrogate pair, for which TOML has no escape.
+    """
+    parts = ['"']
+    for character in text:
+        code = ord(character)
+        if 0xD800 <= code <= 0xDFFF:
+            raise QuantizeError(
+                f"{text!a}: has a surrogate (U+{code:04X}), which TOML cannot hold",
+                hint="rename the tensor in the ONNX file",
+            )
+        if character in '"\\':
+            parts.append(f"\\{character}")
+        elif character.isprintable():
+            parts.append(character)
+        else:
+            parts.append(f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}")
+    return "".join([*parts, '"'])
+
+
+def _array(values: Float) -> str:
+    return f"[{', '.join(repr(float(value)) for value in values)}]"
+
+
+def _chosen(name: str, scales: Mapping[str, Float], zeros: Mapping[str, int]) -> list[str]:
+    """Return a comment with the steps that the quantiser chose for a tensor."""
+    for form in (name, f"{name}.int8"):
+        if form in scales:
+            least, most = float(scales[form].min()), float(scales[form].max())
+            steps = f"step {least:.6g}" if least == most else f"steps {least:.6g} to {most:.6g}"
+            return [f"# int8: {steps}, zero point {zeros.get(form, 0)}"]
+    return []
+
+
+def read(path: Path) -> Scheme:
+    """Read a scheme; raise ``QuantizeError`` for any key or value that does not belong there.
+
+    Whether it fits a network is checked by ``scheme.check_fits``.
+    """
+    where = str(path)
+    document = schema.read_toml(path, QuantizeError)
+    if document.get("format") != FORMAT:
+        raise QuantizeError(
+            f"{where}: format: found {document.get('format', 'none')}, expected {FORMAT}",
+            hint="export the scheme with this version of edgepipe",
+        )
+    tables = document.pop("tensors", {})
+    if not isinstance(tables, dict):
+        raise QuantizeError(
+            f"{where}: tensors: expected a table for each tensor",
+            hint='write [tensors."NAME"] above its values',
+        )
+    try:
+        found = schema.from_table(File, document, where, QuantizeError)
+        tensors = {name: _range(name, table, where) for name, table in tables.items()}
+    except OverflowError as cause:  # an integer of more than 308 digits for a float
+        raise QuantizeError(
+            f"{where}: has a number that is not finite as float64",
+            hint="restore the exported number",
+        ) from cause
+    if found.frames < 1:
+        raise QuantizeError(
+            f"{where}: frames: found {found.frames}, expected at least 1",
+            hint="restore the exported number",
+        )
+    return Scheme(
+        network=found.network,
+        preprocess=found.preprocess,
+        frames=found.frames,
+        options=_options(found, where),
+        tensors=tensors,
+        where=where,
+    )
+
+
+def _options(found: File, where: str) -> QuantizeOptions:
+    try:
+        return QuantizeOptions(
+            threshold=found.threshold_rule,
+            frames=found.frames,
+            equalise=found.equalise,
+            leaky_steps=found.leaky_steps,
+            bias_correction=found.bias_correction,
+        )
+    except EdgepipeError as cause:
+        raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause
+
+
+def _range(name: str, table: object, where: str) -> TensorRange:
+    """Return the range in a tensor's table, if its values are possible."""
+    where = f"{where}: tensor {printable(name)}"
+    found = schema.from_table(Tensor, table, where, QuantizeError)
+    if not 0 <= found.threshold <= _MOST:
+        raise QuantizeError(
+            f"{where}: threshold: found {found.threshold}, expected 0 to {_MOST:.7g}",
+            hint="give the largest magnitude that int8 should cover",
+        )
+    sizes = {len(found.low), len(found.high), len(found.mean)}
+    if len(sizes) > 1 or 0 in sizes:
+        raise QuantizeError(
+            f"{where}: found {len(found.low)} values in low, {len(found.high)} in high and "
+            f"{len(found.mean)} in mean, expected one for each channel",
+            hint="restore the exported values",
+        )
+    for channel, (low, high, mean) in enumerate(
+        zip(found.low, found.high, found.mean, strict=True)
+    ):
+        _check_channel(f"{where}: channel {channel}", low, high, mean)
+    return TensorRange(
+        low=np.array(found.low),
+        high=np.array(found.high),
+        mean=np.array(found.mean),
+        threshold=found.threshold,
+    )
+
+
+def _check_channel(where: str, low: float, high: float, mean: float) -> None:
+    for key, value in (("low", low), ("high", high), ("mean", mean)):
+        if not math.isfinite(value) or abs(value) > _MOST:
+            raise QuantizeError(
+                f"{where}: {key}: found {value}, expected {-_MOST:.7g} to {_MOST:.7g}",
+                hint="give a finite float32 number",
+            )
+    slack = _ROUNDING * max(abs(low), abs(high))
+    if low > high:
+        raise QuantizeError(
+            f"{where}: low: found {low}, expected at most high, which is {high}",
+            hint="exchange the two, or restore the exported values",
+        )
+    if not low - slack <= mean <= high + slack:
+        raise QuantizeError(
+            f"{where}: mean: found {mean}, expected {low} to {high}, as low and high say",
+            hint="change low, high and mean together",
+        )
+
+
+def require_ranges(calibration: Path | None, scheme: Path | None) -> None:
+    """Raise ``QuantizeError`` if there are neither calibration pictures nor a scheme."""
+    if calibration is None and scheme is None:
+        raise QuantizeError(
+            "neither calibration pictures nor a scheme, expected one of them for the ranges",
+            hint="give a folder of typical pictures",
+            option="calibration",
+            value="DIR",
+        )
+
+
+def check_target(path: Path, bundle: Path) -> None:
+    """Raise ``QuantizeError`` if a scheme cannot be written to ``path``.
+
+    Its folder must exist, ``path`` must be new or an older scheme, and not be in ``bundle``.
+    """
+    target = path.resolve()
+    if target.is_relative_to(bundle.resolve()):
+        raise _refused(path, "is the bundle that is built, or in it")
+    if not target.parent.is_dir():
+        raise _refused(path, "its folder does not exist")
+    if target.exists() and not _is_scheme(target):
+        raise _refused(path, "exists and is not a scheme, expected one or nothing")
+
+
+def _refused(path: Path, what: str) -> QuantizeError:
+    return QuantizeError(
+        f"{path}: {what}",
+        hint="choose another file for the scheme",
+        option="export_scheme",
+        value="FILE",
+    )
+
+
+def _is_scheme(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # tomllib's and UTF-8's errors are ValueErrors
+        return False
+    return {"format", "threshold_rule"} <= document.keys()
+
+
+@contextlib.contextmanager
+def placed(path: Path, text: str) -> Iterator[None]:
+    """Place ``text`` at ``path`` before the block; if the block fails, what was there returns.
+
+    So a bundle that the block writes never lacks its scheme, and no new scheme stays without its
+    bundle. Raises ``QuantizeError`` if the file cannot be written.
+    """
+    target = path.resolve()
+    with contextlib.ExitStack() as stack:
+        try:
+            waiting = stack.enter_context(scratch.folder_beside(target, _TEMPORARY))
+            (waiting / "new").write_text(text, encoding="utf-8")
+            old = waiting / "old"
+            if target.exists():
+                target.rename(old)
+            stack.push(lambda kind, *_: _restore(target, old) if kind is not None else None)
+            (waiting / "new").rename(target)
+        except OSError as cause:
+            raise _refused(path, f"cannot be written ({cause.strerror})") from cause
+        yield
+
+
+def _restore(target: Path, old: Path) -> None:
+    """Undo ``placed``: return the older file, or remove the new one."""
+    if old.exists():
+        old.replace(target)
+    else:
+        target.unlink(missing_ok=True)

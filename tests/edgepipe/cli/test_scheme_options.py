@@ -1,0 +1,122 @@
+"""``--export-scheme`` and ``--scheme``: the same bundle again, and errors that leave no files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import assert_fails, assert_nothing_half_written, build, run
+
+from edgepipe.quantize import scheme_file
+
+GIVE = (
+    "give the network and the calibration pictures, as many of them, or the scheme that the bundle "
+    "was built from, or build the bundle again"
+)
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def contents(bundle: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(bundle)): path.read_bytes()
+        for path in sorted(bundle.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_real_network_from_its_scheme_is_the_same_bundle(tmp_path: Path) -> None:
+    model, pictures = EXAMPLES / "fmnist_resnet8.onnx", EXAMPLES / "calibration"
+    start = ("build", model, "--board", "host")
+    scheme, again = tmp_path / "scheme.toml", tmp_path / "again.toml"
+    made, same, without = (tmp_path / name for name in ("made", "same", "without"))
+    assert run(*start, "--calib", pictures, "-o", made, "--export-scheme", scheme) == 0
+    assert run(*start, "--calib", pictures, "-o", same, "--scheme", scheme) == 0
+    options = ("--scheme", scheme, "--export-scheme", again)
+    assert run(*start, "-o", without, *options) == 0
+    assert contents(same) == contents(made)
+    assert again.read_bytes() == scheme.read_bytes()
+    found, expected = contents(without), contents(made)
+    assert found.keys() == expected.keys()
+    differing = {name for name in found if found[name] != expected[name]}
+    # Without pictures, the golden frame is another one; programs and weights are the same.
+    assert differing == {
+        *("golden/input.bin", "golden/logits.bin", "manifest.digest", "manifest.json")
+    }
+
+
+def test_accuracy_of_a_bundle_from_a_scheme(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("net.onnx", "net.toml", "calib.npz"):
+        shutil.copy(built.parent / name, tmp_path)
+    scheme, bundle = tmp_path / "net.scheme.toml", tmp_path / "net.edgepipe"
+    model, pictures = tmp_path / "net.onnx", tmp_path / "calib.npz"
+    start = ("build", model, "--board", "host", "-o", bundle)
+    assert run(*start, "--calib", pictures, "--export-scheme", scheme) == 0
+    text = scheme.read_text()
+    edited = text.replace("equalise = 0.5", "equalise = 0.0")
+    assert edited != text
+    scheme.write_text(edited)
+    assert run(*start, "--scheme", scheme) == 0
+    accuracy = ("accuracy", bundle, "--network", model, "--data", pictures)
+    accuracy = (*accuracy, "--layer-pictures", "0")
+    assert run(*accuracy, "--scheme", scheme) == 0
+    scheme.write_text(text)
+    capsys.readouterr()
+    code = run(*accuracy, "--scheme", scheme)
+    assert_fails(capsys, code, f"quantised with {scheme}, its output logits is not the", GIVE)
+    code = run(*accuracy)
+    assert_fails(capsys, code, "neither calibration pictures nor a scheme", "typical pictures: --c")
+
+
+def test_neither_pictures_nor_a_scheme_is_an_error(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run("build", project / "net.onnx", "--board", "host", "-o", project / "out")
+    assert_fails(
+        capsys,
+        code,
+        "neither calibration pictures nor a scheme, expected one of them for the ranges",
+        "give a folder of typical pictures: --calib DIR",
+    )
+    assert_nothing_half_written(project)
+
+
+def test_a_scheme_never_replaces_the_description(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (project / "net.toml").read_bytes()
+    code = build(project, "--export-scheme", project / "net.toml", board="host")
+    assert_fails(
+        capsys,
+        code,
+        "net.toml: exists and is not a scheme, expected one or nothing",
+        "choose another file for the scheme: --export-scheme FILE",
+    )
+    assert (project / "net.toml").read_bytes() == before
+    assert_nothing_half_written(project)
+
+
+def test_a_scheme_that_is_not_one_is_an_error(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = build(project, "--scheme", project / "net.toml", board="host")
+    assert_fails(capsys, code, "net.toml: format: found none, expected 1", "export the scheme with")
+    assert_nothing_half_written(project)
+
+
+def test_a_bundle_that_cannot_be_written_leaves_no_scheme(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def full(path: Path, contents: object) -> None:
+        written.append((project / "scheme.toml").read_text())
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("edgepipe.bundle.storage._write_folder", full)
+    code = build(project, "--export-scheme", project / "scheme.toml", board="host")
+    assert_fails(capsys, code, "out: cannot be written (No space left on device)")
+    assert written[0].startswith(scheme_file._HEADER)
+    assert_nothing_half_written(project)
