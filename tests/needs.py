@@ -19,10 +19,9 @@ EMULATORS = {
     "armhf": ("qemu-arm-static", "-cpu", "cortex-a9", "-L", "/usr/arm-linux-gnueabihf"),
 }
 # Parameters of the fixture `architecture`, with the marker that each one has.
-ARCHITECTURES = (
-    pytest.param("aarch64", marks=pytest.mark.cross),
-    pytest.param("armhf", marks=pytest.mark.armhf),
-)
+AARCH64 = pytest.param("aarch64", marks=pytest.mark.cross)
+ARMHF = pytest.param("armhf", marks=pytest.mark.armhf)
+ARCHITECTURES = (AARCH64, ARMHF)
 
 
 def lacking(what: object) -> NoReturn:

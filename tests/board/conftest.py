@@ -61,9 +61,9 @@ class Board:
             self.ssh_command(command), input=stdin, capture_output=True, timeout=deadline_s
         )
 
-    def ssh_command(self, command: Sequence[str]) -> list[str]:
+    def ssh_command(self, command: Sequence[str], options: Sequence[str] = ()) -> list[str]:
         config = ["-F", str(self.ssh_config)] if self.ssh_config else []
-        return ["ssh", *config, "-o", "BatchMode=yes", self.host, *command]
+        return ["ssh", *config, "-o", "BatchMode=yes", *options, self.host, *command]
 
     @property
     def options(self) -> list[str]:

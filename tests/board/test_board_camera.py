@@ -16,13 +16,10 @@ from needs import built
 from small_networks import build_small_bundle
 
 from edgepipe import boards
-from edgepipe.virtual_board.board import SSH_HOST
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 pytestmark = pytest.mark.board
 
-BUNDLE = "/root/small.edgepipe"
-CAM = f"edgepipe-cam {BUNDLE} --camera /dev/video0"
 # vivid's pattern: eight bars at 75 %, from the left, in BGR.
 BARS = 191 * np.array(
     [
@@ -39,15 +36,11 @@ BARS = 191 * np.array(
 
 
 @pytest.fixture(scope="module")
-def camera(virtual_board, tmp_path_factory):
-    """Return the board with edgepipe-cam, a small bundle and a camera at ten pictures a second."""
+def camera(virtual_board):
+    """Return the board with edgepipe-cam and a camera that gives ten pictures a second."""
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("ultra96").accelerator))
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        tar.add(built("edgepipe-cam", "aarch64"), "usr/local/bin/edgepipe-cam")
-        bundle = build_small_bundle(tmp_path_factory.mktemp("camera"), board="ultra96")
-        tar.add(bundle, "root/small.edgepipe")
-    must(virtual_board, "tar -x -C /", stdin=content.getvalue())
+    script = "cat > /usr/local/bin/edgepipe-cam && chmod +x /usr/local/bin/edgepipe-cam"
+    must(virtual_board, script, stdin=built("edgepipe-cam", "aarch64").read_bytes())
     prepare_camera(virtual_board)
     return virtual_board
 
@@ -77,22 +70,19 @@ def account(text):
 
 
 @pytest.fixture(scope="module")
-def camera_program(architecture, camera, machine, board_file, tmp_path_factory):
-    """Return the board with the camera, and edgepipe-cam's command, for ``architecture``."""
-    if architecture == "aarch64":
-        return camera, CAM
+def program(architecture, camera, machine, board_file, tmp_path_factory):
+    """Return the command of edgepipe-cam for ``architecture``, with a small bundle."""
     folder = tmp_path_factory.mktemp("camera")
     bundle = build_small_bundle(folder, board=str(board_file(architecture)))
-    path = BUNDLE.replace("small", f"small-{architecture}")
+    path = f"/root/small-{architecture}.edgepipe"
     must(machine, f"cat > {path}", stdin=bundle.read_bytes())
-    return machine, CAM.replace(BUNDLE, path)
+    return f"edgepipe-cam {path} --camera /dev/video0"
 
 
 @pytest.mark.parametrize("name", ["yuyv", "nv12", "rgb", "bgr"])
-def test_every_format_gives_the_cameras_colours(camera_program, name):
-    board, program = camera_program
+def test_every_format_gives_the_cameras_colours(machine, program, name):
     done = must(
-        board,
+        machine,
         f"rm -rf /tmp/record; {program} --format {name} --resolution 640x360 --frames 3 --headless"
         " --record /tmp/record --jsonl /tmp/lines && tar -c -C /tmp/record .",
     )
@@ -110,18 +100,17 @@ def test_every_format_gives_the_cameras_colours(camera_program, name):
     assert np.abs(bars - BARS).max() <= 12
 
 
-def test_a_format_that_the_camera_lacks_is_an_error(camera):
-    done = camera.run([f"{CAM} --format jpeg --headless"])
+def test_a_format_that_the_camera_lacks_is_an_error(machine, program):
+    done = machine.run([f"{program} --format jpeg --headless"])
     assert done.returncode == 1
     assert re.search(r"/dev/video0: none of its \d+ formats is jpeg", done.stderr.decode())
 
 
 @contextmanager
-def running(board, options, port=None):
+def running(board, command, port=None):
     """Run edgepipe-cam on the board; yield its remote and local process; kill it afterwards."""
     forward = ["-L", f"{port}:127.0.0.1:8080", "-o", "ExitOnForwardFailure=yes"] if port else []
-    command = board.ssh_command()
-    command[-1:] = [*forward, SSH_HOST, f"echo $$; exec {CAM} {options}"]
+    command = board.ssh_command([f"echo $$; exec {command}"], forward)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -159,41 +148,41 @@ def wait_for_lines(board, more_than):
     return found
 
 
-def test_the_drivers_buffers_are_exported_as_dma_bufs_and_returned(camera):
-    with running(camera, "--headless --jsonl /tmp/lines") as (number, process):
-        links = must(camera, f"ls -l /proc/{number}/fd").stdout.decode()
+def test_the_drivers_buffers_are_exported_as_dma_bufs_and_returned(machine, program):
+    with running(machine, f"{program} --headless --jsonl /tmp/lines") as (number, process):
+        links = must(machine, f"ls -l /proc/{number}/fd").stdout.decode()
         assert links.count("dmabuf") >= 3
-        (submitted, delivered, dropped, failed), _ = ends_cleanly(camera, number, process)
+        (submitted, delivered, dropped, failed), _ = ends_cleanly(machine, number, process)
         assert submitted == delivered + dropped + failed
     # A stream that was not closed would block the next one.
-    must(camera, "v4l2-ctl --stream-mmap --stream-count=1")
+    must(machine, "v4l2-ctl --stream-mmap --stream-count=1")
 
 
-def test_an_unplugged_camera_is_used_again_when_it_returns(camera):
+def test_an_unplugged_camera_is_used_again_when_it_returns(machine, program):
     driver = "/sys/bus/platform/drivers/vivid"
     try:
-        with running(camera, "--headless --jsonl /tmp/lines") as (number, process):
-            wait_for_lines(camera, 0)
-            must(camera, f"echo vivid.0 > {driver}/unbind; sleep 1; test ! -e /dev/video0")
-            stalled = lines_of(camera)
-            must(camera, f"kill -0 {number}; echo vivid.0 > {driver}/bind; test -e /dev/video0")
-            wait_for_lines(camera, stalled + 1)
+        with running(machine, f"{program} --headless --jsonl /tmp/lines") as (number, process):
+            wait_for_lines(machine, 0)
+            must(machine, f"echo vivid.0 > {driver}/unbind; sleep 1; test ! -e /dev/video0")
+            stalled = lines_of(machine)
+            must(machine, f"kill -0 {number}; echo vivid.0 > {driver}/bind; test -e /dev/video0")
+            wait_for_lines(machine, stalled + 1)
             (submitted, delivered, dropped, failed), counters = ends_cleanly(
-                camera, number, process
+                machine, number, process
             )
             assert submitted == delivered + dropped + failed
             assert counters[4] == 1
     finally:
-        camera.run([f"test -e /dev/video0 || echo vivid.0 > {driver}/bind"])
-        prepare_camera(camera)
+        machine.run([f"test -e /dev/video0 || echo vivid.0 > {driver}/bind"])
+        prepare_camera(machine)
 
 
-def test_the_page_is_live_through_a_tunnel(camera):
+def test_the_page_is_live_through_a_tunnel(machine, program):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with (
         open_browser() as browser,
-        running(camera, "--resolution 640x360", port) as (number, process),
+        running(machine, f"{program} --resolution 640x360", port) as (number, process),
     ):
         browser.get(f"http://127.0.0.1:{port}/")
         wait_until(browser, lambda: shown_frame(browser) >= 0, 60)
@@ -213,7 +202,7 @@ def test_the_page_is_live_through_a_tunnel(camera):
         )
         assert min(left) > 150
         assert max(right) < 60
-        (_, delivered, _, failed), _ = ends_cleanly(camera, number, process)
+        (_, delivered, _, failed), _ = ends_cleanly(machine, number, process)
         assert delivered > 3
         assert failed == 0
         wait_until(browser, lambda: text_of(browser, "connection") == "no connection")

@@ -56,17 +56,25 @@ def test_deployed_network_gives_this_machines_result_on_the_accelerator(
         }
 
 
-def test_an_unchanged_bundle_sends_nothing(board, resnet8):
-    board.deploy(resnet8, "again")
-    outcome = board.deploy(resnet8, "again")
+@pytest.fixture(scope="module")
+def resnet8(bundle_of, architecture):
+    return bundle_of("resnet8", architecture)
+
+
+def test_an_unchanged_bundle_sends_nothing(machine, architecture, resnet8):
+    name = f"again-{architecture}"
+    machine.deploy(resnet8, name)
+    outcome = machine.deploy(resnet8, name)
     assert (outcome.result, outcome.release, outcome.sent_bytes) == ("unchanged", 1, 0)
 
 
-def test_accelerator_has_one_user_at_a_time(board, resnet8):
-    board.deploy(resnet8, "shared")
-    run = "edgepipe-test/shared/current/bin/edgepipe-run edgepipe-test/shared/current/bundle"
+def test_accelerator_has_one_user_at_a_time(machine, architecture, resnet8):
+    name = f"shared-{architecture}"
+    machine.deploy(resnet8, name)
+    current = f"edgepipe-test/{name}/current"
+    run = f"{current}/bin/edgepipe-run {current}/bundle"
     first = subprocess.Popen(
-        board.ssh_command([f"echo $$; exec {run} --golden --frames 100000 --quiet > /dev/null"]),
+        machine.ssh_command([f"echo $$; exec {run} --golden --frames 100000 --quiet > /dev/null"]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -76,15 +84,15 @@ def test_accelerator_has_one_user_at_a_time(board, resnet8):
         held = (
             "for i in $(seq 100); do grep -q FLOCK /proc/locks && exit 0; sleep 0.1; done; exit 1"
         )
-        assert board.run([held]).returncode == 0
-        second = board.run([f"{run} --golden --device uio --quiet > /dev/null"])
+        assert machine.run([held]).returncode == 0
+        second = machine.run([f"{run} --golden --device uio --quiet > /dev/null"])
         assert second.returncode == 1
         assert b"/dev/uio0: another process uses it" in second.stderr
         with pytest.raises(DeployError, match="another process uses it") as caught:
-            board.deploy(resnet8, "shared")
+            machine.deploy(resnet8, name)
         assert "stop the process that uses the accelerator" in caught.value.hint
     finally:
-        board.run([f"kill {process}"])
+        machine.run([f"kill {process}"])
         first.wait(timeout=60)
         first.stdout.close()
 
@@ -95,8 +103,8 @@ def altered(source, content):
     return dataclasses.replace(source, files=(*source.files, more))
 
 
-def must(virtual_board, command):
-    done = virtual_board.run([command], deadline_s=120)
+def must(board, command):
+    done = board.run([command], deadline_s=120)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -113,12 +121,12 @@ class FillAt(Silent):
             self._board.run(["dd if=/dev/zero of=/mnt/fill bs=4k; true"])
 
 
-def test_a_disk_that_is_full_at_any_step_leaves_a_complete_release(board, virtual_board, resnet8):
+def test_a_disk_that_is_full_at_any_step_leaves_a_complete_release(machine, virtual_board, resnet8):
     def run(command):
-        return must(virtual_board, command)
+        return must(machine, command)
 
     def deploy(source, progress=None):
-        target = Target(host=board.host, root="/mnt/edgepipe", ssh_config=board.ssh_config)
+        target = Target(host=machine.host, root="/mnt/edgepipe", ssh_config=machine.ssh_config)
         options = deployment.DeployOptions(operator="t", unit="", keep=2, golden_timeout_s=300)
         return deployment.deploy(target, source, options, progress)
 
@@ -157,9 +165,12 @@ class CutPowerIn(Silent):
         self._reset.join()
 
 
-def test_a_power_cut_in_any_step_leaves_a_complete_release(board, virtual_board, resnet8):
+def test_a_power_cut_in_any_step_leaves_a_complete_release(
+    machine, architecture, virtual_board, resnet8
+):
     source = deployment.open_source(resnet8)
-    target = Target(host=board.host, root="edgepipe-test/cut", ssh_config=board.ssh_config)
+    root = f"edgepipe-test/cut-{architecture}"
+    target = Target(host=machine.host, root=root, ssh_config=machine.ssh_config)
     options = deployment.DeployOptions(operator="t", unit="", golden_timeout_s=300)
     assert deployment.deploy(target, source, options).release == 1
     current = 1
@@ -182,7 +193,7 @@ def test_a_power_cut_in_any_step_leaves_a_complete_release(board, virtual_board,
         check = (
             f"cd {target.root} && readlink current && cd current && sha256sum --quiet -c SHA256SUMS"
         )
-        there = int(must(virtual_board, check).removeprefix("releases/"))
+        there = int(must(machine, check).removeprefix("releases/"))
         if step == "switch":
             assert there in (current, current + 1)
         elif step == "remove old":
@@ -192,24 +203,27 @@ def test_a_power_cut_in_any_step_leaves_a_complete_release(board, virtual_board,
         else:
             assert (there, f"release {current} is still current" in said) == (current, True), said
         run = f"cd {target.root}/current && bin/edgepipe-run bundle --golden --device uio --quiet"
-        must(virtual_board, f"{run} > /dev/null")
+        must(machine, f"{run} > /dev/null")
         current = there
     assert deployment.deploy(target, altered(source, b"last"), options).result == "deployed"
-    assert must(virtual_board, f"ls -A {target.root}/releases | grep -v ^[0-9] || true") == ""
+    assert must(machine, f"ls -A {target.root}/releases | grep -v ^[0-9] || true") == ""
 
 
-def test_a_hanging_fpga_is_reported_with_the_drivers_message(board, virtual_board, resnet8):
+def test_a_hanging_fpga_is_reported_with_the_drivers_message(
+    machine, architecture, virtual_board, resnet8
+):
     accelerator = boards.load("ultra96").accelerator
-    board.deploy(resnet8, "hanging")
+    name = f"hanging-{architecture}"
+    machine.deploy(resnet8, name)
     virtual_board.load_fpga(FpgaOptions(accelerator=accelerator, faults=("hang=1",)))
     try:
-        run = "edgepipe-test/hanging/current"
+        run = f"edgepipe-test/{name}/current"
         command = f"{run}/bin/edgepipe-run {run}/bundle --golden --quiet"
-        done = virtual_board.run([command], deadline_s=120)
+        done = machine.run([command], deadline_s=120)
         assert done.returncode == 1
         assert b"vta: hangs: deadline passed in run 1 of" in done.stderr
         assert b"running the frame again" in done.stderr
         with pytest.raises(DeployError, match=r"golden run failed: .*deadline passed in run 2 of"):
-            board.deploy(resnet8, "hanging")
+            machine.deploy(resnet8, name)
     finally:
         virtual_board.load_fpga(FpgaOptions(accelerator=accelerator))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needs import ARMHF
 
 from edgepipe import boards
 from edgepipe.cli.main import main
@@ -52,8 +53,8 @@ def test_a_command_over_ssh_gives_its_exit_code(virtual_board):
     assert main(["virtual-board", "status", *folder]) == 0
 
 
-def test_cross_built_programs_run(virtual_board):
-    done = virtual_board.run(["edgepipe-vta-run"])
+def test_cross_built_programs_run(machine):
+    done = machine.run(["edgepipe-vta-run"])
     assert done.returncode == 2
     assert done.stderr.startswith(b"usage: edgepipe-vta-run")
 
@@ -149,20 +150,20 @@ def interrupts(board):
     return sum(map(int, output_of(board, "grep ' vta$' /proc/interrupts").split()[1:5]))
 
 
-def test_vectors_run_by_polling_too(virtual_board):
+def test_vectors_run_by_polling_too(machine, virtual_board):
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96))
     file = VECTORS / "0.0.1" / "34_conv.npz"
-    report, after = run_vectors(virtual_board, ULTRA96, [file], "--poll --runs=20")[file.stem]
+    report, after = run_vectors(machine, ULTRA96, [file], "--poll --runs=20")[file.stem]
     assert (report["ended"], report["different"]) == (20, 0)
     assert after == np.load(file)["dram_after"].tobytes()
 
 
-def test_a_thousand_runs_with_faults_are_recovered_or_reported(virtual_board):
+def test_a_thousand_runs_with_faults_are_recovered_or_reported(machine, virtual_board):
     faults = ("hang=200", "stale-done=7", "lost-interrupt=11")
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=faults))
     file = VECTORS / "0.0.1" / "35_conv.npz"
     options = "--runs=1000 --deadline-ms=3000"  # a busy machine may delay the others
-    report, after = run_vectors(virtual_board, ULTRA96, [file], options)[file.stem]
+    report, after = run_vectors(machine, ULTRA96, [file], options)[file.stem]
     assert (report["ended"], report["late"], report["resets"]) == (995, 5, 5)
     assert report["different"] == 0
     assert report["lost_interrupts"] >= 80
@@ -199,6 +200,20 @@ def test_a_dma_heap_is_useless_to_a_process_that_sees_no_addresses(
     assert done.returncode == 1
     assert b"hides physical addresses from this process" in done.stderr
     assert b"or run the program as root or with CAP_SYS_ADMIN" in done.stderr
+
+
+@pytest.mark.parametrize("architecture", [ARMHF], indirect=True)
+def test_a_dma_heap_is_useless_to_32_bit_programs(machine, virtual_board, without_u_dma_buf):
+    script = (
+        "cd $(mktemp -d) && cat > accelerator.json && : > insns && : > memory &&"
+        " edgepipe-vta-run --accelerator=accelerator.json --insns=insns --memory=memory"
+        " --output=none"
+    )
+    accelerator = json.dumps(dataclasses.asdict(ULTRA96)).encode()
+    done = machine.run([script], stdin=accelerator)
+    assert done.returncode == 1
+    assert b"user programs cannot maintain the caches of this processor" in done.stderr
+    assert b"load the kernel module u-dma-buf" in done.stderr
 
 
 def test_status_reports_a_dead_fpga(virtual_board):
