@@ -2,7 +2,8 @@
 
 The board is a machine whose process 1 is systemd (``systemd_machine``); its unit is the one that
 ``setup.sh`` installs. The board's half of a deploy is stopped before each of its commands in turn
-and gets each signal there.
+and gets each signal there: its shell, and at every step also its whole process group. So do a
+rollback, at every step, and the start of a unit that was not running.
 """
 
 import contextlib
@@ -31,6 +32,8 @@ AT_ONCE = 16  # parallel deploys, each on its own folder and unit; most of the t
 GATE = "$(echo >{folder}/arrived; read -r go <{folder}/go)"
 # The functions that adopt() calls, in order: the steps of the board's half.
 STEPS = ("adopt", "pause", "golden", "point", "start", "prune")
+STEPS_OF_LAUNCH = ("launch", "start")
+ATTEMPTS = 20  # a deploy that happens to poll less often makes fewer commands
 
 
 class Traced(Place):
@@ -41,19 +44,39 @@ class Traced(Place):
         for fifo in ("arrived", "go"):
             os.mkfifo(self.folder / fifo)
 
-    def adopt(self, name, number):
-        """Start the board's half of a deploy, its input open; return the process of nsenter."""
+    def deploy(self):
+        """Start the board's half of a deploy of a new release; return its process and number."""
+        number = next(self.numbers)
+        self.make_release(f".incoming-{number}")
+        return self._adopt(f".incoming-{number}", number, KEPT), number
+
+    def roll_back(self):
+        """Start the board's half of a return to another release, as ``deploy``."""
+        there = {int(path.name) for path in (self.root / "releases").glob("[0-9]*")}
+        number = max(there - {self.current})
+        return self._adopt(number, number, len(there)), number
+
+    def launch(self):
+        """Start the board's half of a deploy of an unchanged release to a stopped unit."""
+        return self._begin("launch", self.unit)
+
+    def _adopt(self, name, number, keep):
+        return self._begin("adopt", name, number, keep, 20, self.unit, "")
+
+    def _begin(self, step, *arguments):
+        """Start a traced step, its input open; return the process of nsenter."""
         script, begun = self.folder / "script", self.folder / "begun"
         begun.write_text("")
         text = board_script.read(BOARD_SIDE)
-        for step in STEPS:  # the trace does not tell: two shells may write to one line of it
-            text = text.replace(f"\n{step}() {{\n", f"\n{step}() {{\n    echo {step} >>{begun}\n")
+        # The trace does not tell: two shells may write to one line of it.
+        for name in {*STEPS, *STEPS_OF_LAUNCH}:
+            text = text.replace(f"\n{name}() {{\n", f"\n{name}() {{\n    echo {name} >>{begun}\n")
         script.write_text(f"set -x\n{text}\n")
         gate = f"PS4={GATE.format(folder=self.folder)}"
-        arguments = (self.root, name, number, KEPT, 20, self.unit, "")
+        command = ("env", gate, "sh", script, step, self.root, *arguments)
         with (self.folder / "trace").open("wb") as trace:
             return subprocess.Popen(
-                self.machine.command("env", gate, "sh", script, "adopt", *map(str, arguments)),
+                self.machine.command(*map(str, command)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=trace,
@@ -125,14 +148,18 @@ def signal_shell(process, sent):
             os.kill(int(child), sent)
 
 
+def signal_group(process, sent):
+    """Send a signal to nsenter, the shell, its subshells and their commands."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, sent)
+
+
 @contextlib.contextmanager
-def deploy_stopped_at(place, number, stop_at, act):
-    """Deploy a release; ``act(process)`` before command ``stop_at``. Yields the gate, exit code.
+def stopped_at(place, process, stop_at, act):
+    """Call ``act(process)`` before command ``stop_at`` of a step. Yields the gate, exit code.
 
     Until the block ends, processes that the shell leaves behind may run their commands.
     """
-    place.make_release(f".incoming-{number}")
-    process = place.adopt(f".incoming-{number}", number)
     gate = Gate(place, stop_at, lambda: act(process))
     limit = threading.Timer(180, lambda: os.killpg(process.pid, signal.SIGKILL))
     limit.start()
@@ -165,50 +192,108 @@ def places(machine, program):
     return found
 
 
-def deploy_undisturbed(place):
-    """Deploy; return the step of every command."""
-    number = next(place.numbers)
-    with deploy_stopped_at(place, number, 0, None) as (gate, code):
+def undisturbed(place, begin):
+    """Deploy, or what else ``begin`` does; return the step of every command."""
+    process, number = begin(place)
+    with stopped_at(place, process, 0, None) as (gate, code):
         assert (code, place.current) == (0, number)
         assert place.runs_the_current_release()
     assert set(STEPS) <= set(gate.steps)
     return gate.steps
 
 
-@pytest.mark.parametrize("kind", UNITS)
-def test_every_signal_before_every_command_of_the_boards_half(places, kind):
-    free = list(places[kind])
-    for place in free:  # as many releases as there are after some deploys
+def prepared(places):
+    """Return folders with as many releases as there are after some deploys."""
+    for place in places:
         for _ in range(KEPT):
             place.make_release(str(next(place.numbers)))
-    with ThreadPoolExecutor(3) as pool:  # one that was delayed has polled more often
-        steps = min(pool.map(deploy_undisturbed, free[:3]), key=len)
-    cases = list(itertools.product(range(1, len(steps)), SIGNALS))
+    return list(places)
 
-    def one(stop_at, sent):
-        place = free.pop()
-        before, number = place.current, next(place.numbers)
 
-        def act(process):
-            signal_shell(process, sent)
-
-        what = f"{sent.name} before command {stop_at}"
-        with deploy_stopped_at(place, number, stop_at, act) as (gate, _):
+def signalled(place, begin, stop_at, sent, send):
+    """Send a signal before a command; return whether the release was switched nevertheless."""
+    what = f"{sent.name} before command {stop_at}"
+    for _ in range(ATTEMPTS):
+        before = place.current
+        process, number = begin(place)
+        with stopped_at(place, process, stop_at, lambda p: send(p, sent)) as (gate, _):
             place.comes_back(what)
             place.becomes_free(what)
         assert place.current in (before, number), what
-        free.append(place)
-        return gate.has_acted(), place.current == number
+        if gate.has_acted():
+            return place.current == number
+    raise AssertionError(f"{what}: not reached in {ATTEMPTS} deploys")
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        started = [pool.submit(one, *case) for case in cases]
+
+def each(free, cases, one):
+    """Return the results of ``one(place, *case)``, on as many folders at once as there are."""
+
+    def on_a_free_place(case):
+        place = free.pop()
+        result = one(place, *case)
+        free.append(place)
+        return result
+
+    with ThreadPoolExecutor(len(free)) as pool:
+        started = [pool.submit(on_a_free_place, case) for case in cases]
         try:
-            acted, switched = zip(*(case.result() for case in started), strict=True)
+            return [case.result() for case in started]
         finally:
             pool.shutdown(cancel_futures=True)
-    assert set(switched) == {False, True}
-    # A deploy that happens to poll less often makes fewer commands.
-    assert sum(acted) > 0.95 * len(cases)
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_every_signal_before_every_command_of_the_boards_half(places, kind):
+    free = prepared(places[kind])
+    with ThreadPoolExecutor(3) as pool:  # one that was delayed has polled more often
+        steps = min(pool.map(lambda p: undisturbed(p, Traced.deploy), free[:3]), key=len)
+    cases = itertools.product(range(1, len(steps)), SIGNALS)
+
+    def one(place, stop_at, sent):
+        return signalled(place, Traced.deploy, stop_at, sent, signal_shell)
+
+    assert set(each(free, cases, one)) == {False, True}
+
+
+@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize(
+    ("begin", "send"),
+    [(Traced.deploy, signal_group), (Traced.roll_back, signal_shell)],
+    ids=["deploy, process group", "rollback, shell"],
+)
+def test_every_signal_at_every_step(places, kind, begin, send):
+    free = prepared(places[kind])
+    steps = undisturbed(free[0], begin)
+    cases = itertools.product((steps.index(step) + 2 for step in STEPS), SIGNALS)
+
+    def one(place, stop_at, sent):
+        return signalled(place, begin, stop_at, sent, send)
+
+    assert set(each(free, cases, one)) == {False, True}
+
+
+def test_a_start_of_an_unchanged_release_that_gets_a_signal_can_be_repeated(places):
+    free = list(places["waiting"])
+    for place in free:
+        place.machine.must("systemctl", "stop", place.unit)
+    with stopped_at(free[0], free[0].launch(), 0, None) as (gate, code):
+        assert code == 0
+    assert set(STEPS_OF_LAUNCH) <= set(gate.steps)
+    cases = itertools.product(range(1, len(gate.steps)), SIGNALS, (signal_shell, signal_group))
+
+    def one(place, stop_at, sent, send):
+        before = place.current
+        place.machine.must("systemctl", "stop", place.unit)
+        process = place.launch()
+        with stopped_at(place, process, stop_at, lambda p: send(p, sent)) as (gate, code):
+            assert gate.has_acted()
+            assert code != 0
+        with stopped_at(place, place.launch(), 0, None) as (_, code):
+            assert code == 0
+        assert place.runs_the_current_release()
+        assert place.current == before
+
+    each(free, cases, one)
 
 
 def test_a_reboot_at_every_step_of_the_boards_half(program, machine):
@@ -216,11 +301,11 @@ def test_a_reboot_at_every_step_of_the_boards_half(program, machine):
     try:
         place = Traced(mine, program, "rebooted", "waiting")
         supervised_place.start(place)
-        steps = deploy_undisturbed(place)
+        steps = undisturbed(place, Traced.deploy)
         for step in STEPS:
-            before, number = place.current, next(place.numbers)
-            third = steps.index(step) + 3
-            with deploy_stopped_at(place, number, third, lambda _: mine.cut_power()) as (gate, _):
+            before, third = place.current, steps.index(step) + 3
+            process, number = place.deploy()
+            with stopped_at(place, process, third, lambda _: mine.cut_power()) as (gate, _):
                 assert gate.has_acted(), step
                 mine.boot()
                 place.comes_back(f"a reboot during {step}")
