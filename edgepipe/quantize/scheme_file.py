@@ -139,14 +139,8 @@ def read(path: Path) -> Scheme:
             f"{where}: tensors: expected a table for each tensor",
             hint='write [tensors."NAME"] above its values',
         )
-    try:
-        found = schema.from_table(File, document, where, QuantizeError)
-        tensors = {name: _range(name, table, where) for name, table in tables.items()}
-    except OverflowError as cause:  # an integer of more than 308 digits for a float
-        raise QuantizeError(
-            f"{where}: has a number that is not finite as float64",
-            hint="restore the exported number",
-        ) from cause
+    found = schema.from_table(File, document, where, QuantizeError)
+    tensors = {name: _range(name, table, where) for name, table in tables.items()}
     if found.frames < 1:
         raise QuantizeError(
             f"{where}: frames: found {found.frames}, expected at least 1",

@@ -151,7 +151,7 @@ def test_chosen_steps_are_comments() -> None:
             "give the largest magnitude that int8 should cover",
         ),
         ("= 1.25", "= nan", "tensor x: threshold: found nan", "magnitude that int8 should cover"),
-        ("= 1.25", f"= 1{'0' * 400}", "a number that is not finite as float64", RESTORE),
+        ("= 1.25", f"= 1{'0' * 400}", "found an integer that is too large for a float", None),
         (
             "low = [-1.5, 0.0]",
             "low = [-1.5]",
