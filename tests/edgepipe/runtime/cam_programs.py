@@ -41,9 +41,18 @@ def run(
     )
 
 
+def has_published(pid: int) -> bool:
+    """Return whether a pipeline has published its statistics for the first time."""
+    return _statistics(pid).exists()
+
+
+def _statistics(pid: int) -> Path:
+    return Path(f"/dev/shm/edgepipe-{pid}-0.json")
+
+
 def delivered(pid: int) -> tuple[int, float]:
     """Return the frames that a running pipeline has delivered, and its age in seconds."""
-    published = json.loads(Path(f"/dev/shm/edgepipe-{pid}-0.json").read_text())
+    published = json.loads(_statistics(pid).read_text())
     return published["live"]["pipeline"]["delivered"], published["uptime_s"]
 
 

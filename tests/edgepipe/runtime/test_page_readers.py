@@ -55,6 +55,7 @@ def test_three_hundred_readers_are_served_by_one_thread(bundle):
 
 def test_fifty_tabs_follow_the_frames_and_leave_the_pipeline_at_its_rate(bundle):
     with open_browser() as browser, cam.serving(bundle, SYNTHETIC) as (url, process):
+        until(lambda: cam.has_published(process.pid))
         until(lambda: cam.delivered(process.pid)[0] > 30)  # it has warmed up
         alone = cam.delivered(process.pid)
         time.sleep(3)
