@@ -29,32 +29,56 @@ INSTALL = f"""
     find / -xdev ! -uid 0 -exec chown -h 0:0 {{}} +
     chmod 4755 /usr/bin/sudo
     chmod 0440 /etc/sudoers
-    useradd -m -p '*' -s /bin/bash {USER}
+    id -u {USER} > /dev/null 2>&1 || useradd -m -p '*' {USER}
     mkdir -p /home/{USER}/.ssh
     cp /root/.ssh/authorized_keys /home/{USER}/.ssh/
     chown -R {USER}: /home/{USER}
     ln -sfn /lib/systemd/systemd /usr/sbin/init
     echo '{RESET_RULE}' > /etc/udev/rules.d/71-virtual-board.rules
 """
+# systemd is a 64-bit program here, so its native architecture is not that of programs for armhf.
+# The unit's other restrictions, such as its filter of system calls, hold for both.
+DROP_INS = "/etc/systemd/system/edgepipe.service.d"
+INSTALL_ARMHF = f"""
+    usermod -s /usr/local/bin/armhf-shell {USER}
+    mkdir -p {DROP_INS}
+    printf '[Service]\\nSystemCallArchitectures=native arm\\n' > {DROP_INS}/armhf.conf
+"""
+# What the next architecture's tests do not expect.
+REMOVE = f"""
+    mv /usr/sbin/init.before /usr/sbin/init
+    usermod -s /bin/bash {USER}
+    rm -rf /etc/udev/rules.d/* {DROP_INS} /home/{USER}/edgepipe
+    sync
+"""
 
 
 @pytest.fixture(scope="module")
-def board(virtual_board, tmp_path_factory):
+def board(virtual_board, architecture, board_file, request, tmp_path_factory):
     """Yield the virtual board, set up by setup.sh and restarted with systemd as process 1."""
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96.accelerator))
-    setup = make_setup_folder(tmp_path_factory.mktemp("setup"))
-    must(virtual_board, f"cp -p /usr/sbin/init /usr/sbin/init.before; set -e; {INSTALL}")
+    install = INSTALL + f"usermod -s /bin/bash {USER}\n"
+    command = f"sh /root/board/setup.sh --board ultra96 --user {USER} && sync"
+    if architecture == "armhf":
+        request.getfixturevalue("armhf_login")
+        install = INSTALL + INSTALL_ARMHF
+        command = f"setarch linux32 {command}"
+    setup = make_setup_folder(tmp_path_factory.mktemp("setup"), board_file(architecture))
+    must(virtual_board, f"cp -p /usr/sbin/init /usr/sbin/init.before; set -e; {install}")
     must(virtual_board, "tar -x -C /root", stdin=setup)
-    said = must(virtual_board, f"sh /root/board/setup.sh --board ultra96 --user {USER} && sync")
+    said = must(virtual_board, command)
     assert f"reboot the board, then run: edgepipe doctor --host {USER}@BOARD" in said
     virtual_board.reset()
     yield virtual_board
-    must(virtual_board, "mv /usr/sbin/init.before /usr/sbin/init; rm -rf /etc/udev/rules.d/*; sync")
+    must(virtual_board, REMOVE)
     virtual_board.reset()
 
 
-def make_setup_folder(folder):
-    """Return board/ as written by `make board`, with the compiled overlay, as a tar archive."""
+def make_setup_folder(folder, description):
+    """Return board/ as written by `make board`, as a tar archive.
+
+    It has the compiled overlay, and the board's file from ``description``.
+    """
     source = resources.folder("board")
     overlay = folder / "ultra96-overlay.dtbo"
     dtc = installed("dtc", "device-tree-compiler")
@@ -62,8 +86,9 @@ def make_setup_folder(folder):
     subprocess.run([*command, source / "ultra96-overlay.dts"], check=True)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        for file in [*sorted(source.iterdir()), overlay]:
-            tar.add(file, f"board/{file.name}")
+        files = {file.name: file for file in [*sorted(source.iterdir()), overlay, description]}
+        for name, file in files.items():
+            tar.add(file, f"board/{name}")
     return archive.getvalue()
 
 
@@ -93,7 +118,9 @@ def test_the_board_starts_with_what_setup_installed(board):
     assert rights == "crw-rw---- edgepipe\n" * 2
 
 
-def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(board, tmp_path):
+def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(
+    board, architecture, board_file, tmp_path
+):
     accelerator = ULTRA96.accelerator
     programmed = BitstreamRecord(
         path="",
@@ -110,7 +137,7 @@ def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(board, 
         "mkdir -p /run/edgepipe; cat > /run/edgepipe/bitstream.json",
         stdin=record.to_json(programmed).encode(),
     )
-    bundle = build_small_bundle(tmp_path, board="ultra96")
+    bundle = build_small_bundle(tmp_path, board=str(board_file(architecture)))
     target = Target(host=f"{USER}@{SSH_HOST}", root="edgepipe", ssh_config=board.ssh_config)
     options = deployment.DeployOptions(operator="tester@host", golden_timeout_s=120)
     outcome = deployment.deploy(target, deployment.open_source(bundle), options)
@@ -118,6 +145,8 @@ def test_a_user_deploys_and_the_unit_runs_the_release_on_the_accelerator(board, 
     assert unit(board, "ActiveState") == "active"
     process = unit(board, "MainPID")
     assert must(board, f"ps -o user= -p {process}").strip() == "edgepipe"
+    elf_class = must(board, f"od -An -tu1 -j4 -N1 /proc/{process}/exe").strip()
+    assert elf_class == {"aarch64": "2", "armhf": "1"}[architecture]
     assert "\nSeccomp:\t2\n" in must(board, f"cat /proc/{process}/status")
     assert "Cpus_allowed_list:\t0-3\n" in must(board, f"cat /proc/{process}/status")
     assert "/dev/uio" in must(board, f"ls -l /proc/{process}/fd")
