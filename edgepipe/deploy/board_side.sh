@@ -225,10 +225,14 @@ pause() {
         done
         return 0
     fi
-    # For other units, a process in its own session waits.
+    # For other units, a process in its own session waits. It says when it is there: until then, a
+    # signal to our process group would end it, too, and the unit must not be stopped yet.
     [ "$(id -u)" = 0 ] && sudo='' || sudo='sudo -n'
-    setsid sh -c "flock -s \"\$0\" true; $sudo systemctl start \"\$1\"" "$root/paused" "$1" \
-        </dev/null >/dev/null 2>&1 7>&- 8>&- &
+    waiting=$(
+        setsid sh -c "echo yes; exec >/dev/null; flock -s \"\$0\" true; $sudo systemctl start \"\$1\"" \
+            "$root/paused" "$1" </dev/null 2>/dev/null 7>&- 8>&- &
+    )
+    [ "$waiting" = yes ] || return 1
     # Until `systemctl stop` has done its work, this holds the lock, even without its parent.
     (as_root systemctl stop "$1" || exit 1)
 }

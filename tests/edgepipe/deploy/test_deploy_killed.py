@@ -258,13 +258,19 @@ def test_every_signal_before_every_command_of_the_boards_half(places, kind):
 @pytest.mark.parametrize("kind", UNITS)
 @pytest.mark.parametrize(
     ("begin", "send"),
-    [(Traced.deploy, signal_group), (Traced.roll_back, signal_shell)],
-    ids=["deploy, process group", "rollback, shell"],
+    [
+        (Traced.deploy, signal_group),
+        (Traced.roll_back, signal_shell),
+        (Traced.roll_back, signal_group),
+    ],
+    ids=["deploy, process group", "rollback, shell", "rollback, process group"],
 )
 def test_every_signal_at_every_step(places, kind, begin, send):
     free = prepared(places[kind])
     steps = undisturbed(free[0], begin)
-    cases = itertools.product((steps.index(step) + 2 for step in STEPS), SIGNALS)
+    # While the unit is being stopped, every command counts: part of it runs beside the shell.
+    commands = {n for n, step in enumerate(steps, 1) if step == "pause" and n < len(steps)}
+    cases = itertools.product(sorted(commands | {steps.index(step) + 2 for step in STEPS}), SIGNALS)
 
     def one(place, stop_at, sent):
         return signalled(place, begin, stop_at, sent, send)
