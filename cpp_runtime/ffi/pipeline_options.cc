@@ -75,7 +75,7 @@ Status read(const std::string& key, const Json& value, Session::Options& options
   } else if (key == "device_trial") {
     return read_count(key, value, options.pipeline.faults.trial_frames);
   } else if (key == "leaves_python") {
-    options.leaves_python = value.get<bool>();
+    options.results.leaves_python = value.get<bool>();
   } else {
     return wrong("found '" + key +
                  "', expected device, serial, pinning, slots, cores, trace_spans, "

@@ -65,7 +65,7 @@ Status RunningPipeline::open_bundle(const std::filesystem::path& path,
   Result<std::unique_ptr<Session>> session = Session::open(path, options);
   if (!session.ok()) return session.status();
   bundle_ = *std::move(session);
-  leaves_python_ = options.leaves_python;
+  leaves_python_ = options.results.leaves_python;
   pipeline_ = &bundle_->pipeline();
   name_ = bundle_->bundle().manifest().name;
   device_ = bundle_->device_name();

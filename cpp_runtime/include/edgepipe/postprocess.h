@@ -1,7 +1,7 @@
 // Postprocessor: turns a finished frame's output tensors into what they mean: boxes, classes,
 // points, a map of classes, or text.
 //
-//   Result<Postprocessor> postprocessor = Postprocessor::create(bundle);
+//   Result<Postprocessor> postprocessor = Postprocessor::create(bundle, {});
 //   Result<FrameResult> result = postprocessor->run(frame);
 //   std::string line = postprocessor->json_line(frame, *result, "dog.jpg");
 //
@@ -72,23 +72,35 @@ struct FrameResult {
   float text_score = 0;  // mean probability of the characters, from 0 to 1
 };
 
+/// Which boxes or classes a user wants to see. The default is all.
+struct ResultSelection {
+  double least_score = 0;           // of a box; of a class, its probability
+  std::vector<std::string> labels;  // names of classes, or their numbers without names; empty: all
+};
+
 class Decoder;
+class ResultSelector;
 
 /// Movable, not copyable.
 class Postprocessor {
  public:
+  struct Options {
+    bool leaves_python = false;  // a decoder that is also there in Python is left to the caller
+    ResultSelection selection = {};
+  };
+
   /// Checks the tensors' shapes against the manifest's postprocessing; kCorrupt if they disagree.
   /// Loads the library of a user's own decoder: kUnsupported if the bundle has none for this
-  /// machine, kNotFound without its function. If `leaves_python`, a decoder that is also there in
-  /// Python is left to the caller; run() then gives no results.
-  static Result<Postprocessor> create(const Bundle& bundle, bool leaves_python = false);
+  /// machine, kNotFound without its function. If the decoder is left to the caller, run() gives no
+  /// results. kInvalidArgument if the bundle's results cannot be selected as wanted.
+  static Result<Postprocessor> create(const Bundle& bundle, const Options& options);
   Postprocessor(Postprocessor&&) noexcept;
   Postprocessor& operator=(Postprocessor&&) noexcept;
   ~Postprocessor();
 
-  /// Computes a frame's results, boxes and points in pixels of the network's input. Fails only if a
-  /// user's own decoder does; names the frame. Allocates nothing unless it fails. One thread at a
-  /// time.
+  /// Computes a frame's selected results, boxes and points in pixels of the network's input. Fails
+  /// only if a user's own decoder does; names the frame. Allocates nothing unless it fails. One
+  /// thread at a time.
   Result<FrameResult> run(const OutputFrame& frame);
 
   /// The same results with boxes and points in pixels of the picture, which boxes do not exceed,
@@ -110,6 +122,7 @@ class Postprocessor {
 
   std::vector<std::string> labels_;
   std::unique_ptr<Decoder> decoder_;             // null: plain tensors
+  std::unique_ptr<ResultSelector> selector_;     // the same
   std::vector<std::span<const float>> tensors_;  // of decoder_
   int width_ = 0;                                // of the network's input, pixels
   int height_ = 0;

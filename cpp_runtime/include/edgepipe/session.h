@@ -46,7 +46,7 @@ class Session {
     std::filesystem::path policy = {};  // empty: the machine's; see Bundle::open
     bool takes_pictures = false;        // frames are filled through pictures(); see picture_input.h
     std::uint64_t most_pixels = kMostPixels;  // of a picture
-    bool leaves_python = false;               // see Postprocessor::create
+    Postprocessor::Options results = {};
   };
 
   /// Opens and checks the bundle, loads its stages and starts the pipeline. Blocks meanwhile.

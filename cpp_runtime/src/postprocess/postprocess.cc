@@ -12,6 +12,7 @@
 #include "postprocess/class_map.h"
 #include "postprocess/decoder.h"
 #include "postprocess/own_decoder.h"
+#include "postprocess/result_selector.h"
 
 namespace edgepipe {
 namespace {
@@ -31,14 +32,14 @@ Postprocessor::Postprocessor(Postprocessor&&) noexcept = default;
 Postprocessor& Postprocessor::operator=(Postprocessor&&) noexcept = default;
 Postprocessor::~Postprocessor() = default;
 
-Result<Postprocessor> Postprocessor::create(const Bundle& bundle, bool leaves_python) {
+Result<Postprocessor> Postprocessor::create(const Bundle& bundle, const Options& options) {
   Postprocessor made;
   Result<std::vector<std::string>> labels = bundle.labels();
   if (!labels.ok()) return labels.status();
   made.labels_ = std::move(*labels);
   const Manifest& manifest = bundle.manifest();
   const bool is_own = manifest.postprocess.kind == "own";
-  if (is_own && leaves_python && !manifest.postprocess.function.empty()) return made;
+  if (is_own && options.leaves_python && !manifest.postprocess.function.empty()) return made;
   Result<std::unique_ptr<Decoder>> decoder =
       is_own ? open_own_decoder(bundle) : make_decoder(manifest, made.labels_);
   if (!decoder.ok()) return decoder.status();
@@ -50,6 +51,11 @@ Result<Postprocessor> Postprocessor::create(const Bundle& bundle, bool leaves_py
     made.in_picture_.reserve(made.decoder_->most_detections());
     made.points_in_picture_.reserve(made.decoder_->most_points());
   }
+  Result<ResultSelector> selector =
+      ResultSelector::create(options.selection, manifest.postprocess, made.labels_,
+                             made.in_picture_.capacity(), made.points_in_picture_.capacity());
+  if (!selector.ok()) return selector.status();
+  made.selector_ = std::make_unique<ResultSelector>(*std::move(selector));
   return made;
 }
 
@@ -59,7 +65,7 @@ Result<FrameResult> Postprocessor::run(const OutputFrame& frame) {
     tensors_[index] = floats(frame.tensor(decoder_->tensors()[index]));
   }
   Result<FrameResult> result = decoder_->decode(tensors_);
-  if (result.ok()) return result;
+  if (result.ok()) return selector_->select(*result);
   return result.status().with_context("postprocessing of frame " + std::to_string(frame.id()));
 }
 

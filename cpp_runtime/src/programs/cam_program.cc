@@ -93,9 +93,8 @@ OptionTable option_table(Options& options) {
              to_text(options.camera))
       .value("--source", "SOURCE",
              "synthetic, a video file (decoded by ffmpeg), a folder of PPM, PGM, JPEG or PNG "
-             "pictures or "
-             "one of them, a FIFO of raw pictures, or - for raw pictures from standard input. All "
-             "of these wait for the pipeline and drop nothing",
+             "pictures or one of them, a FIFO of raw pictures, or - for raw pictures from standard "
+             "input. All of these wait for the pipeline and drop nothing",
              to_text(options.source))
       .value("--format", "F",
              "rgb, bgr, gray, yuyv, nv12 or jpeg (default: the camera's first format; for "
@@ -124,7 +123,9 @@ OptionTable option_table(Options& options) {
           "end the run when a camera or a FIFO has delivered no picture for S seconds, even after "
           "it was opened again (default: 0, never)",
           to_number(options.give_up_s, 0.0, 1e6, "seconds, or 0"));
-  table.section("where results go")
+  table.section("where results go");
+  add_selection_options(table, options);
+  table
       .value("--http", "ADDR:PORT",
              "address of the page (default: 127.0.0.1:8080; port 0: any free one). 0.0.0.0 shows "
              "it to the whole network: give it a password with --http-token-file",

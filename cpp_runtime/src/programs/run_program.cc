@@ -98,8 +98,6 @@ OptionTable option_table(Options& options) {
             "run all stages on one thread, one frame at a time. An ARM stage with several threads "
             "keeps the others",
             [&pipeline] { pipeline.mode = Pipeline::Mode::kSerial; })
-      .value("--slots", "N", "number of frames in flight (default: the bundle's setting)",
-             to_number<std::size_t>(pipeline.slots, 1, 1024, "a number from 1 to 1024"))
       .value("--spin", "US",
              "a stage's thread polls for its next frame for US microseconds before it sleeps. "
              "Handovers are faster, but the core is busy (default: 0)",
@@ -110,7 +108,9 @@ OptionTable option_table(Options& options) {
              "time limit for the input to deliver a frame, in seconds (default: 30). 0: no limit",
              to_number(options.input_timeout_s, 0.0, 1e6, "seconds, or 0"));
   add_session_options(table, options);
-  table.section("results")
+  table.section("results");
+  add_selection_options(table, options);
+  table
       .value("--output", "FILE", "write the lines of JSON to FILE (default: -, standard output)",
              to_text(options.output))
       .value("--tensors", "DIR", "also write every output tensor, as DIR/FRAME_TENSOR.bin",

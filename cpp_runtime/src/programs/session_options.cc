@@ -36,6 +36,18 @@ bool parse_cores(std::string_view text, std::vector<Pipeline::StageThread>& thre
   }
 }
 
+/// Reads names between commas; none may be empty.
+bool parse_names(std::string_view text, std::vector<std::string>& names) {
+  names.clear();
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (comma == 0) return false;
+    names.emplace_back(text.substr(0, comma));
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 constexpr std::size_t kNameColumn = 13;  // characters of a device's name in the help
 
 /// The help of --device: a line for each registered kind.
@@ -107,6 +119,10 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                session.faults.push_back(value);
                return "";
              })
+      .value("--slots", "N",
+             "number of frames in flight (default: the bundle's setting). With fewer, results of a "
+             "camera are newer; with more, a stage waits less for the others",
+             to_number<std::size_t>(session.pipeline.slots, 1, 1024, "a number from 1 to 1024"))
       .value("--cores", "LIST",
              "run stage k on the k-th entry of LIST, starting over at its end. An entry is a core "
              "or a range of cores, as in 0,1-3, and gives a stage one thread (default: the board's "
@@ -128,6 +144,21 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
              })
       .flag("--no-pin", "let the scheduler place the threads",
             [&session] { session.pipeline.pinning = Pipeline::Pinning::kOff; });
+}
+
+void add_selection_options(OptionTable& table, SessionOptions& options) {
+  ResultSelection& selection = options.session.results.selection;
+  table
+      .value("--score", "S",
+             "leave out boxes with a score below S, or classes with a probability below S "
+             "(default: the bundle's setting)",
+             to_number(selection.least_score, 0.0, 1.0, "a number from 0 to 1"))
+      .value("--labels", "LIST",
+             "leave out all other classes than these, e.g. person,car (default: none)",
+             [&selection](const std::string& value) -> std::string {
+               return parse_names(value, selection.labels) ? ""
+                                                           : "names of classes, e.g. person,car";
+             });
 }
 
 void add_trace_option(OptionTable& table, SessionOptions& options) {

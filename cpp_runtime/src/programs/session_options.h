@@ -20,6 +20,9 @@ struct SessionOptions {
 /// Adds the bundle and the options of a session to the current section. `options` is borrowed.
 void add_session_options(OptionTable& table, SessionOptions& options);
 
+/// Adds --score and --labels to the current section.
+void add_selection_options(OptionTable& table, SessionOptions& options);
+
 /// Adds --trace to the current section.
 void add_trace_option(OptionTable& table, SessionOptions& options);
 

@@ -17,7 +17,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
                                                const Options& options) {
   Result<std::unique_ptr<Bundle>> bundle = Bundle::open(path, options.policy);
   if (!bundle.ok()) return bundle.status();
-  Result<Postprocessor> postprocessor = Postprocessor::create(**bundle, options.leaves_python);
+  Result<Postprocessor> postprocessor = Postprocessor::create(**bundle, options.results);
   if (!postprocessor.ok()) return postprocessor.status();
   Result<Hardware> hardware = open_hardware(**bundle, options);
   if (!hardware.ok()) return hardware.status();

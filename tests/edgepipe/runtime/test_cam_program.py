@@ -52,6 +52,39 @@ def test_the_account_adds_up_and_every_frame_has_a_line(bundle):
     assert "source: 9 captured, 9 taken (0 of them damaged), 0 dropped" in account
 
 
+@pytest.mark.parametrize("program", ["edgepipe-cam", "edgepipe-run"])
+def test_results_are_selected_by_score_and_label(bundle, program):
+    frames = np.random.default_rng(3).integers(0, 256, (4, 16, 16, 3)).astype(np.uint8).tobytes()
+    source = ["--source", "-", "--headless"] if program == "edgepipe-cam" else ["--input", "-"]
+
+    def classes(*options):
+        command = [str(needs.built(program)), str(bundle), "--no-pin", *source, *options]
+        done = subprocess.run(command, input=frames, capture_output=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return [json.loads(line)["classes"] for line in done.stdout.splitlines()]
+
+    every = classes()
+    label = every[0][1]["label"]
+    assert classes("--labels", label) == [
+        [found for found in some if found["label"] == label] for some in every
+    ]
+    assert classes("--score", "0.5") == [
+        [found for found in some if found["probability"] >= 0.5] for some in every
+    ]
+
+
+def test_the_number_of_frames_in_flight_can_be_given(bundle):
+    options = ["--source", "synthetic", "--slots", "7"]
+    with (
+        cam.serving(bundle, options) as (url, _),
+        urllib.request.urlopen(f"{url}events", timeout=60) as events,
+    ):
+        while not events.readline().startswith(b"event: statistics"):
+            pass
+        statistics = json.loads(events.readline().removeprefix(b"data: "))
+    assert statistics["pipeline"]["slots"] == 7
+
+
 def test_pictures_of_a_folder_become_frames_as_opencv_shrinks_them(bundle, tmp_path):
     pictures = [smooth_picture(48, 64, seed) for seed in range(3)]
     for number, picture in enumerate(pictures):
@@ -352,6 +385,18 @@ def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):
         ),
         (["--source", "/no/such"], 1, "/no/such: no such folder or picture"),
         (["--source", "x" * 300], 1, "xxx: File name too long"),
+        (
+            ["--source", "synthetic", "--labels", "car,"],
+            2,
+            "expected names of classes, e.g. person",
+        ),
+        (
+            ["--source", "synthetic", "--labels", "zebra"],
+            1,
+            "has no class 'zebra', expected one of",
+        ),
+        (["--source", "synthetic", "--score", "2"], 2, "expected a number from 0 to 1"),
+        (["--source", "synthetic", "--slots", "0"], 2, "expected a number from 1 to 1024"),
         (["--source", "-"], 1, "frame 0: the input ends after 5 of 768 bytes"),
     ],
 )
