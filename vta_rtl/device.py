@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,9 +22,10 @@ class VtaDevice(wiring.Component):
     """An accelerator that runs one program at a time.
 
     Members: ``start`` In(1), for one cycle, with ``insn_address`` In, the byte address of the
-    instructions, a multiple of 16, and ``insn_count`` In; ``done`` Out(1), 0 from the cycle after
-    ``start`` until a FINISH; ``fetch_bus``, ``load_bus`` and ``compute_bus``, masters that read;
-    ``store_bus``, a master that writes (:mod:`vta_rtl.dram.axi`).
+    instructions, a multiple of 16, and ``insn_count`` In; ``idle`` Out(1), without which a
+    ``start`` is ignored; ``done`` Out(1), 0 from the cycle after ``start`` until a FINISH;
+    ``fetch_bus``, ``load_bus`` and ``compute_bus``, masters that read; ``store_bus``, a master that
+    writes (:mod:`vta_rtl.dram.axi`).
 
     A program must push and pop as many tokens on each queue, as the verifier demands: what is left
     stays for the next one. Addresses in instructions count from DRAM address 0.
@@ -41,6 +42,7 @@ class VtaDevice(wiring.Component):
                 "start": In(1),
                 "insn_address": In(ADDRESS_BITS),
                 "insn_count": In(COUNT_BITS),
+                "idle": Out(1),
                 "done": Out(1),
                 "fetch_bus": Out(read_bus(bus_bytes)),
                 "load_bus": Out(read_bus(bus_bytes)),
@@ -57,8 +59,11 @@ class VtaDevice(wiring.Component):
         m.submodules.load = load = LoadModule(a, bus_bytes=bus_bytes)
         m.submodules.compute = compute = ComputeModule(a, bus_bytes=bus_bytes)
         m.submodules.store = store = StoreModule(a, bus_bytes=bus_bytes)
+        running, begins = Signal(), Signal()
         m.d.comb += [
-            fetch.start.eq(self.start),
+            self.idle.eq(~running & ~fetch.busy),
+            begins.eq(self.start & self.idle),
+            fetch.start.eq(begins),
             fetch.address.eq(self.insn_address),
             fetch.count.eq(self.insn_count),
         ]
@@ -92,8 +97,8 @@ class VtaDevice(wiring.Component):
             wiring.connect(m, writer, buffer.write)
             wiring.connect(m, reader, buffer.read_0)
 
-        with m.If(self.start):
-            m.d.sync += self.done.eq(0)
+        with m.If(begins):
+            m.d.sync += [running.eq(1), self.done.eq(0)]
         with m.Elif(compute.finished):
-            m.d.sync += self.done.eq(1)
+            m.d.sync += [running.eq(0), self.done.eq(1)]
         return m

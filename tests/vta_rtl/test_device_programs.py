@@ -66,7 +66,8 @@ def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int]
 
 
 @pytest.mark.sim
-def test_two_convolutions_give_their_reference() -> None:
+@pytest.mark.parametrize("shared_port", [False, True], ids=["a port each", "one port"])
+def test_two_convolutions_give_their_reference(shared_port: bool) -> None:
     a = ACCELERATOR
     draw = np.random.default_rng(20)
     picture = TensorSpec(name="picture", channels=16, height=10, width=10)
@@ -89,15 +90,19 @@ def test_two_convolutions_give_their_reference() -> None:
         ctx.set(device.insn_count, len(program.instructions))
         ctx.set(device.start, 1)
         await ctx.tick()
-        ctx.set(device.start, 0)
+        ctx.set(device.insn_address, 0)  # a start while the device is not idle does nothing
+        assert not ctx.get(device.idle)
         cycles = 0
         while not ctx.get(device.done):
             await ctx.tick()
             cycles += 1
             assert cycles < MOST_CYCLES, "the program does not end"
+            ctx.set(device.start, cycles % 100 == 50)
+        assert ctx.get(device.idle)
 
     readers = (device.fetch_bus, device.load_bus, device.compute_bus)
-    masters = [*(model.reads_of(bus) for bus in readers), model.writes_of(device.store_bus)]
+    groups = [readers] if shared_port else [(bus,) for bus in readers]
+    masters = [*(model.reads_of(*some) for some in groups), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)
 
     spec = layers[-1].output

@@ -1,8 +1,9 @@
 """The AXI channels of the accelerator's masters, as streams.
 
 Each channel of AXI4 is a stream of its payload. What never changes is left to the board's wrapper:
-bursts increment (``AxBURST`` 1), beats are as wide as the bus (``AxSIZE``), all of a master's
-transfers have the same ID, so they are answered in order.
+bursts increment (``AxBURST`` 1), beats are as wide as the bus (``AxSIZE``) and written whole
+(``WSTRB``), all of a master's transfers have the same ID, so they are answered in order, and
+``AxCACHE``, ``AxPROT``, ``AxLOCK``, ``AxQOS`` and ``AxUSER`` say what the board's port needs.
 
 Source: AMBA AXI and ACE Protocol Specification, ARM IHI 0022, A3.
 """
@@ -36,10 +37,15 @@ def check_bus(accelerator: Accelerator, bus_bytes: int) -> None:
             f"accelerator {accelerator.configuration}: a bus of {bus_bytes} bytes, expected "
             f"{' or '.join(str(known) for known in BUS_BYTES)}"
         )
-    smallest = min(accelerator.inp_bytes, accelerator.out_bytes)
-    if smallest < bus_bytes:
+    sizes = {
+        "inp": accelerator.inp_bytes,
+        "wgt": accelerator.wgt_bytes,
+        "out": accelerator.out_bytes,
+    }
+    name = min(sizes, key=sizes.__getitem__)
+    if sizes[name] < bus_bytes:
         raise AcceleratorError(
-            f"accelerator {accelerator.configuration}: inp and out elements of {smallest} bytes, "
+            f"accelerator {accelerator.configuration}: {name} elements of {sizes[name]} bytes, "
             f"expected at least the bus's {bus_bytes}",
             hint="choose larger blocks or a narrower bus",
         )

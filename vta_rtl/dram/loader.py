@@ -105,7 +105,8 @@ class Loader(wiring.Component):
                     elements.beat.valid.eq(self.bus.r.valid),
                     elements.beat.payload.eq(self.bus.r.payload.data),
                     self.bus.r.ready.eq(elements.beat.ready),
-                    elements.element.ready.eq(taken & is_data),
+                    # Not `taken`: a port's ready must not wait for its own valid in this cycle.
+                    elements.element.ready.eq(running & is_data),
                     has_element.eq(elements.element.valid),
                 ]
                 if kind is MemoryType.UOP:

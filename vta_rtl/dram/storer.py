@@ -8,7 +8,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.ports import READ_CYCLES, read_port
-from vta_rtl.dram.axi import check_bus, write_bus
+from vta_rtl.dram.axi import burst_layout, check_bus, write_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator
@@ -16,6 +16,7 @@ from vta_stages.isa.instructions import Opcode
 
 _BUFFERED_ELEMENTS = 8
 _BURSTS_IN_FLIGHT = 16
+_WAITING_ADDRESSES = 2
 
 
 class Storer(wiring.Component):
@@ -26,7 +27,8 @@ class Storer(wiring.Component):
     port of the out buffer.
 
     Addresses of bursts do not wait for their data or for answers, up to ``_BURSTS_IN_FLIGHT`` of
-    them. ``busy`` stays 1 until every burst is answered, so what is in DRAM then includes it.
+    them, and data do not wait for their address: a slave may take either first (A3.3.1). ``busy``
+    stays 1 until every burst is answered, so what is in DRAM then includes it.
 
     Raises AcceleratorError if the bus is wider than an out element.
     """
@@ -87,20 +89,27 @@ class Storer(wiring.Component):
     def _addresses(self, m: Module, planner: BurstPlanner) -> tuple[SyncFIFOBuffered, Signal]:
         """Send planned bursts; return their lengths, and how many bursts have no answer yet."""
         m.submodules.lengths = lengths = SyncFIFOBuffered(width=8, depth=_BURSTS_IN_FLIGHT)
+        m.submodules.addresses = addresses = SyncFIFOBuffered(
+            width=burst_layout().size, depth=_WAITING_ADDRESSES
+        )
         unanswered = Signal(range(_BURSTS_IN_FLIGHT + 1))
-        may_send = lengths.w_rdy & (unanswered != _BURSTS_IN_FLIGHT)
-        sent, answered = Signal(), Signal()
+        planned, answered = Signal(), Signal()
         m.d.comb += [
-            self.bus.aw.valid.eq(planner.bursts.valid & may_send),
-            self.bus.aw.payload.eq(planner.bursts.payload),
-            planner.bursts.ready.eq(self.bus.aw.ready & may_send),
-            sent.eq(self.bus.aw.valid & self.bus.aw.ready),
-            lengths.w_en.eq(sent),
+            planner.bursts.ready.eq(
+                lengths.w_rdy & addresses.w_rdy & (unanswered != _BURSTS_IN_FLIGHT)
+            ),
+            planned.eq(planner.bursts.valid & planner.bursts.ready),
+            lengths.w_en.eq(planned),
             lengths.w_data.eq(planner.bursts.payload.len),
+            addresses.w_en.eq(planned),
+            addresses.w_data.eq(planner.bursts.payload),
+            self.bus.aw.valid.eq(addresses.r_rdy),
+            self.bus.aw.payload.eq(addresses.r_data),
+            addresses.r_en.eq(self.bus.aw.ready),
             self.bus.b.ready.eq(1),
             answered.eq(self.bus.b.valid),
         ]
-        m.d.sync += unanswered.eq(unanswered + sent - answered)
+        m.d.sync += unanswered.eq(unanswered + planned - answered)
         return lengths, unanswered
 
     def _elements(self, m: Module, store: data.View) -> tuple[SyncFIFOBuffered, Signal]:

@@ -25,7 +25,13 @@ def test_a_bus_that_no_board_has_is_refused() -> None:
 
 def test_elements_that_are_narrower_than_the_bus_are_refused() -> None:
     check_bus(ONE_BY_EIGHT, 8)
-    text = "inp and out elements of 8 bytes, expected at least the bus's 16"
+    text = "inp elements of 8 bytes, expected at least the bus's 16"
     with pytest.raises(AcceleratorError, match=text) as caught:
         check_bus(ONE_BY_EIGHT, 16)
     assert caught.value.hint == "choose larger blocks or a narrower bus"
+
+
+def test_weights_that_are_narrower_than_the_bus_are_refused() -> None:
+    eight_by_two = Accelerator(batch=8, block_in=2, block_out=2)
+    with pytest.raises(AcceleratorError, match="wgt elements of 4 bytes, expected at least"):
+        check_bus(eight_by_two, 8)

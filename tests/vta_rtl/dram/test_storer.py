@@ -20,6 +20,7 @@ from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import MemoryType, Store
 
 DRAM_BYTES = 1 << 16
+MOST_CYCLES = 10_000
 
 
 class StorerOnBuffer(wiring.Component):
@@ -61,6 +62,7 @@ def check_stores(accelerator: Accelerator, stores: list[Store], model: DramModel
             while ctx.get(storer.busy):
                 await ctx.tick()
                 cycles[-1] += 1
+                assert cycles[-1] < MOST_CYCLES, "the store does not end"
             np.testing.assert_array_equal(model.contents, after, err_msg=str(store))
 
     simulate(circuit, run, background=[model.writes_of(storer.bus)])
@@ -93,6 +95,15 @@ def test_random_stores_write_their_rows_and_nothing_else(
     contents = np.zeros(DRAM_BYTES, np.uint8)
     model = DramModel(contents=contents, bus_bytes=bus_bytes, stall_percent=stall_percent)
     check_stores(accelerator, stores, model)
+
+
+def test_an_address_may_be_taken_after_its_data_are_offered() -> None:
+    store = Store(sram_base=3, dram_base=5, x_size=20, y_size=3, x_stride=30)
+    model = DramModel(
+        contents=np.zeros(DRAM_BYTES, np.uint8), bus_bytes=16, address_waits_for_data=True
+    )
+    (cycles,) = check_stores(Accelerator(), [store], model)
+    assert cycles < 500
 
 
 def test_rows_follow_each_other_without_their_answers() -> None:
