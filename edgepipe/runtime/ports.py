@@ -155,7 +155,7 @@ def _number_type(dtype: object) -> np.dtype[np.generic] | None:
         return None
     try:
         found: np.dtype[np.generic] = np.dtype(dtype)  # type: ignore[call-overload]
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy evaluates a text with brackets as Python
         return None
     return found if found.kind in _KINDS and found.isnative else None
 

@@ -260,6 +260,7 @@ def test_a_name_is_text(name: Any) -> None:
         (("int32", "18"), "found shape '18', expected a sequence of whole numbers"),
         (("int32", 8), "found shape 8, expected a sequence of whole numbers"),
         ((None, (8,)), "found dtype None, expected one of NumPy's numbers"),
+        (("(1,", (8,)), "found dtype '(1,', expected one of NumPy's numbers"),
         (("O", (8,)), "found dtype 'O', expected one of NumPy's numbers"),
         (("int32",), "found ('int32',), expected a pair of dtype and shape"),
         ("int32", "found 'int32', expected a pair of dtype and shape"),
