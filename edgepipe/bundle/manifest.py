@@ -201,7 +201,7 @@ def _check_format(table: Any, where: str) -> None:
     found = table.get("format") if isinstance(table, dict) else None
     if found != FORMAT:
         raise BundleError(
-            f"{where}: bundle format {found}, this edgepipe reads format {FORMAT}",
+            f"{where}: bundle format {found!r}, this edgepipe reads format {FORMAT}",
             hint="build the bundle with this version of edgepipe",
         )
 

@@ -214,6 +214,13 @@ def test_a_damaged_manifest_and_another_format_are_errors():
         from_json(text.replace('"name": "net"', '"colour": 1, "name": "net"', 1), "net")
 
 
+@pytest.mark.parametrize("format_version", ["2\n", ["\n"]])
+def test_another_format_is_named_in_one_line(format_version):
+    with pytest.raises(BundleError, match=r"bundle format .*, this edgepipe reads") as caught:
+        from_json(json.dumps({"format": format_version}), "net")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("format_version", [1, 7])
 def test_another_format_is_named_regardless_of_its_digests(tmp_path, format_version):
     path = tmp_path / "net"
