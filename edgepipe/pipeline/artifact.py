@@ -4,7 +4,8 @@
     built.export("exported")
     with load("exported").start() as pipeline: ...
 
-``cpp_runtime/src/session/pipeline_description.cc`` reads pipeline.json; its paths are relative.
+``exported_description.py`` and ``cpp_runtime/src/session/pipeline_description.cc`` read
+pipeline.json; its paths are relative.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from edgepipe import scratch
 from edgepipe.bundle.storage import digest
 from edgepipe.errors import PipelineError
 from edgepipe.integers import slot_count
+from edgepipe.pipeline import exported_description
+from edgepipe.pipeline.exported_description import DESCRIPTION_FILE, FORMAT
 from edgepipe.pipeline.hosted import HostedStage, PythonRunner, Runner, TvmRunner
 from edgepipe.pipeline.python_stages import PythonStage, export_function, load_function
 from edgepipe.pipeline.remote import RemoteHost, RemoteRunner
@@ -30,9 +33,6 @@ from edgepipe.runtime.device_options import device_options
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import TRACE_SPANS, Pinning, Pipeline
 from edgepipe.runtime.ports import Port
-
-FORMAT = 4
-DESCRIPTION_FILE = "pipeline.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,15 @@ class BuiltPipeline:
     ``folder``.
     """
 
-    def __init__(self, folder: Path, functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        description: dict[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
         self.folder = folder
         self._functions = dict(functions)
-        self._description: dict[str, Any] = json.loads((folder / DESCRIPTION_FILE).read_bytes())
+        self._description = description
 
     @property
     def input_map(self) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -172,7 +177,7 @@ class BuiltPipeline:
         return target
 
     def _export_functions(self, root: Path) -> None:
-        description = json.loads((root / DESCRIPTION_FILE).read_bytes())
+        description = _read_description(root)
         for entry in description["stages"]:
             if entry["kind"] == "python":
                 function, folder = self._functions[entry["name"]], entry["folder"]
@@ -186,40 +191,36 @@ def load(folder: str | Path) -> BuiltPipeline:
     """Open an exported folder and check its files.
 
     Loading imports modules and unpickles functions, which runs code from the folder's author: load
-    only what you trust. The digests detect damage, not malice. Raises PipelineError for a missing
-    or modified file, another format, and a function that cannot be imported or was exported by
-    another version of Python.
+    only what you trust. The digests detect damage, not malice. Raises PipelineError for a damaged
+    ``pipeline.json``, a missing or modified file, another format, and a function that cannot be
+    imported or was exported by another version of Python.
     """
     root = Path(folder)
     try:
-        found = json.loads((root / DESCRIPTION_FILE).read_bytes())
-        if found["format"] != FORMAT:
-            raise PipelineError(
-                f"{root}: format {found['format']}, this edgepipe reads format {FORMAT}",
-                hint="export the pipeline again with this edgepipe",
-            )
+        found = _read_description(root)
         for entry in found["files"]:
-            if digest((root / entry["path"]).read_bytes()) != entry["sha256"]:
+            path = root / entry["path"]
+            # Opening a pipe would wait for its writer.
+            if not path.is_file() and path.exists():
                 raise PipelineError(
-                    f"{root / entry['path']}: is not the file that was exported",
+                    f"{path}: is not a regular file", hint="export the pipeline again"
+                )
+            if digest(path.read_bytes()) != entry["sha256"]:
+                raise PipelineError(
+                    f"{path}: is not the file that was exported",
                     hint="export the pipeline again",
                 )
-        stages = found["stages"]
     except OSError as cause:
         raise PipelineError(
             f"{cause.filename}: cannot be read ({cause.strerror})",
             hint="name the folder of an exported pipeline, with all its files",
         ) from cause
-    except (ValueError, KeyError, TypeError) as cause:
-        raise PipelineError(
-            f"{root / DESCRIPTION_FILE}: is damaged: {cause!r}", hint="export the pipeline again"
-        ) from cause
     functions = {
         entry["name"]: load_function(entry["name"], entry, root)
-        for entry in stages
+        for entry in found["stages"]
         if entry["kind"] == "python"
     }
-    return BuiltPipeline(root, functions)
+    return BuiltPipeline(root, found, functions)
 
 
 def build_wiring(wiring: Wiring) -> BuiltPipeline:
@@ -230,11 +231,12 @@ def build_wiring(wiring: Wiring) -> BuiltPipeline:
     root = scratch.new_folder("pipeline")
     try:
         _write(wiring, root)
+        description = _read_description(root)
     except BaseException:
         scratch.remove(root)
         raise
     functions = {s.name: s.function for s in wiring.stages if isinstance(s, PythonStage)}
-    built = BuiltPipeline(root, functions)
+    built = BuiltPipeline(root, description, functions)
     scratch.remove_after(built, root)
     return built
 
@@ -269,6 +271,10 @@ def _write(wiring: Wiring, root: Path) -> None:
             "parameter_groups": dict(wiring.parameter_groups),
         },
     )
+
+
+def _read_description(root: Path) -> dict[str, Any]:
+    return exported_description.parse((root / DESCRIPTION_FILE).read_bytes(), str(root))
 
 
 def _write_description(root: Path, description: dict[str, Any]) -> None:

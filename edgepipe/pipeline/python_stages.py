@@ -100,10 +100,15 @@ def export_function(stage: str, function: Function, root: Path, folder: str) -> 
 def load_function(stage: str, entry: Mapping[str, Any], root: Path) -> Function:
     """Return the function of an exported stage; runs its module or pickled code.
 
-    Raises PipelineError if it cannot be imported, or was exported by another version of Python.
+    Raises PipelineError if there is none, if it cannot be imported, or if it was exported by
+    another version of Python.
     """
     if name := entry.get("function"):
         return _imported(stage, name)
+    if "pickle" not in entry:
+        raise PipelineError(
+            f"stage {stage!r}: its function was not exported", hint="export the pipeline again"
+        )
     if entry["python"] != PYTHON_VERSION:
         raise PipelineError(
             f"stage {stage!r}: its function was exported by Python {entry['python']}, "

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from edgepipe import tvm_adapter
 from edgepipe.errors import EdgepipeError
 from edgepipe.integers import slot_count
-from edgepipe.pipeline.artifact import DESCRIPTION_FILE
+from edgepipe.pipeline.exported_description import DESCRIPTION_FILE
 from edgepipe.rpc.failures import rpc_error
 from edgepipe.rpc.session import Session
 from edgepipe.runtime.frames import read_frames

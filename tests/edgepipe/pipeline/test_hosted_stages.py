@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from pipeline_stages import vector
 
 from edgepipe.pipeline import PipelineConfig
-from edgepipe.pipeline.artifact import DESCRIPTION_FILE
+from edgepipe.pipeline.exported_description import DESCRIPTION_FILE
 from edgepipe.pipeline.hosted import HostedStage, TvmRunner
 from edgepipe.runtime.library import call
 from edgepipe.runtime.pipeline import Pipeline

@@ -17,7 +17,7 @@ from edgepipe import rpc
 from edgepipe.errors import RuntimeFailure
 from edgepipe.loading import load
 from edgepipe.pipeline import PipelineConfig, python_stage
-from edgepipe.pipeline.artifact import DESCRIPTION_FILE
+from edgepipe.pipeline.exported_description import DESCRIPTION_FILE
 from edgepipe.runtime import library
 from edgepipe.runtime.frames import read_frames
 
