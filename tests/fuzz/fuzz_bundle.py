@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 
 import atheris
 
 with atheris.instrument_imports():
+    from edgepipe import scratch
     from edgepipe.bundle import manifest, storage
     from edgepipe.errors import BundleError, EdgepipeError
 
-_FILE = Path(tempfile.mkdtemp(prefix="edgepipe-fuzz-")) / "net.edgepipe"
+# libFuzzer ends the process without Python's exit, also after Ctrl-C. The folder's watcher remains.
+_FILE = scratch.new_folder("fuzz-bundle") / "net.edgepipe"
 
 
 def test_one_input(data: bytes) -> None:
