@@ -118,7 +118,7 @@ test-tsan test-asan: test-%: $(VENV)/.created
 # Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests and tests/edgepipe.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := archive manifest arm-plan program results pipeline-description http-request picture png-rows rpc-greeting v4l2-answers
-PYTHON_FUZZ_TARGETS := bit-header top bundle board-answers
+PYTHON_FUZZ_TARGETS := bit-header top bundle board-answers exported-pipeline
 
 fuzz: $(VENV)/.installed
 	cross/packages.sh fuzz

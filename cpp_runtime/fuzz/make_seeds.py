@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "edgepipe" / "bitstream")]
 
 import bit_files  # noqa: E402
+import board_answers  # noqa: E402
 import pipeline_bundles as bundles  # noqa: E402
 
 HTTP_REQUEST = b"""GET /picture/7?x=1 HTTP/1.1\r
@@ -87,21 +88,40 @@ RESULTS: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 def pipeline_seed() -> bytes:
-    """Return a pipeline.json with a stage of each kind that needs a path."""
+    """Return a pipeline.json with a stage of each kind, as an export writes it."""
     tensor = {"dtype": "int8", "shape": [1, 4], "layout": "nchw", "bytes": 4}
-    stage = {"cores": [1, 2], "inputs": ["a"], "outputs": ["b"]}
+    server = {"port": 9190, "host": "board", "key": "k", "tracker": False, "timeout_s": 10.0}
+    parameter = {"name": "factor", "dtype": "float32", "shape": [2]}
+    relax = {"kind": "tvm", "folder": "stages/0_a", "device_kind": "cpu", "device_index": 0}
+    relax |= {"order": ["x", "factor"], "parameters": [parameter], "build": {"target": "llvm"}}
+    bundle = {"kind": "bundle", "bundle": "bundles/net.edgepipe", "stage": "arm0"}
+    kinds: list[dict[str, object]] = [
+        relax,
+        {"kind": "arm", "folder": "stages/1_b"},
+        bundle,
+        {"kind": "library", "library": "stages/3_d/f.so", "symbol": "f"},
+        {"kind": "python", "folder": "stages/4_e", "function": "stages:f"},
+        {"kind": "python", "folder": "stages/5_f", "pickle": "stages/5_f/p", "python": "3.11"},
+        {"kind": "remote", "server": server, "stage": relax},
+        {"kind": "remote", "server": server, "stage": bundle},
+    ]
+    names = "abcdefgh"
+    tensors = ["in", *(f"{name}.y" for name in names)]
+    stages = [
+        {"name": name, "inputs": [read], "input_names": ["x"], "outputs": [written], "cores": [1]}
+        | kind
+        for name, read, written, kind in zip(names, tensors, tensors[1:], kinds, strict=False)
+    ]
     return json.dumps(
         {
             "format": 4,
             "name": "graph",
-            "tensors": [tensor | {"name": name} for name in "abc"],
-            "inputs": ["a"],
-            "outputs": ["c"],
-            "stages": [
-                stage | {"name": "one", "kind": "bundle", "bundle": "net", "stage": "arm0"},
-                stage | {"name": "two", "kind": "arm", "folder": "1", "outputs": ["c"]},
-                stage | {"name": "three", "kind": "library", "library": "f.so", "symbol": "f"},
-            ],
+            "tensors": [tensor | {"name": name} for name in tensors],
+            "inputs": tensors[:1],
+            "outputs": tensors[-1:],
+            "stages": stages,
+            "parameter_groups": {"weights": "a"},
+            "files": [{"path": "stages/3_d/f.so", "sha256": "0" * 64}],
         }
     ).encode()
 
@@ -227,16 +247,23 @@ def main(folder: Path) -> None:
         ("archive", "small"): small.read_bytes(),
         ("archive", "bundle"): bundle.read_bytes(),
         ("manifest", "bundle"): manifest_text,
+        ("bundle", "small"): small.read_bytes(),
+        ("bundle", "archive"): bundle.read_bytes(),
+        ("bundle", "manifest"): manifest_text,
         ("arm-plan", "first"): files["stages/0_arm/plan.json"],
         ("arm-plan", "last"): files["stages/2_arm/plan.json"],
         ("program", "body"): program_seed(
             {name: files[f"stages/1_vta/{name}"] for name in PROGRAM_PARTS}
         ),
         ("pipeline-description", "graph"): pipeline_seed(),
+        ("exported-pipeline", "graph"): pipeline_seed(),
         ("http-request", "page"): HTTP_REQUEST,
         ("v4l2-answers", "camera"): v4l2_seed(),
         ("rpc-greeting", "client"): RPC_GREETING,
         ("bit-header", "zynq"): bit_files.make_bit(bit_files.make_stream()),
+    }
+    seeds |= {
+        ("board-answers", name): answer.encode() for name, answer in board_answers.ANSWERS.items()
     }
     seeds |= {("picture", name): content for name, content in picture_seeds().items()}
     seeds |= {

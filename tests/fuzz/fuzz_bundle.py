@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import atheris
+import json_mutator
 
 with atheris.instrument_imports():
     from edgepipe import scratch
@@ -34,5 +35,5 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
+    atheris.Setup(sys.argv, test_one_input, custom_mutator=json_mutator.mutate)
     atheris.Fuzz()
