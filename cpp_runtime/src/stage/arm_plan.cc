@@ -89,12 +89,16 @@ void read_borders(JsonReader& reader, const char* key, std::vector<ArmPlan::Bord
   });
 }
 
-/// Checks that a tensor is inside the input or output that it is a view of.
-void check_view(JsonReader& item, const std::vector<ArmPlan::Border>& borders, std::size_t index,
-                std::size_t bytes) {
+/// Checks that a tensor is all of the input or output that it is a view of.
+void check_view(JsonReader& item, const std::vector<ArmPlan::Border>& borders,
+                const ArmPlan::Tensor& tensor, std::size_t bytes) {
+  const std::size_t index = tensor.index;
   if (index >= borders.size()) {
     item.fail("index", "found " + std::to_string(index) + ", expected below " +
                            std::to_string(borders.size()));
+  } else if (tensor.offset != 0) {
+    item.fail("offset",
+              "found " + std::to_string(tensor.offset) + ", expected 0 in an input or output");
   } else if (bytes != borders[index].bytes) {
     item.fail("shape", "found " + std::to_string(bytes) + " bytes, expected the " +
                            std::to_string(borders[index].bytes) + " of '" + borders[index].name +
@@ -127,10 +131,10 @@ void read_tensor(JsonReader& item, ArmPlan& plan) {
   if (!item.status().ok()) return;
   switch (tensor.storage) {
     case ArmPlan::Storage::kInput:
-      check_view(item, plan.inputs, tensor.index, extent.bytes);
+      check_view(item, plan.inputs, tensor, extent.bytes);
       break;
     case ArmPlan::Storage::kOutput:
-      check_view(item, plan.outputs, tensor.index, extent.bytes);
+      check_view(item, plan.outputs, tensor, extent.bytes);
       break;
     case ArmPlan::Storage::kConstant:
       check_range(item, tensor.offset, extent.bytes, plan.weights_bytes);

@@ -34,7 +34,8 @@ struct ArmPlan {
 
   enum class Storage { kInput, kOutput, kConstant, kTemporary };
 
-  /// A tensor as kernels see it: `index` of an input or output, `offset` into weights or workspace.
+  /// A tensor as kernels see it: `index` of an input or output, whose `offset` is 0, or `offset`
+  /// into weights or workspace.
   struct Tensor {
     Storage storage = Storage::kTemporary;
     std::size_t index = 0;

@@ -123,6 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                  p["tensors"][0]["shape"] = {4, 13};
                },
                Code::kCorrupt, "tensors[0].shape: found 52 bytes, expected the 48 of 'x'"},
+        Damage{"input_offset", [](json& p) { p["tensors"][0]["offset"] = 64; }, Code::kCorrupt,
+               "tensors[0].offset: found 64, expected 0 in an input or output"},
+        Damage{"output_offset", [](json& p) { p["tensors"][3]["offset"] = 1; }, Code::kCorrupt,
+               "tensors[3].offset: found 1, expected 0 in an input or output"},
         Damage{"constant_end", [](json& p) { p["tensors"][1]["shape"] = {10}; }, Code::kCorrupt,
                "tensors[1].offset: found 64 + 40 bytes, expected them within 100"},
         Damage{"temporary_end", [](json& p) { p["workspace_bytes"] = 255; }, Code::kCorrupt,

@@ -5,8 +5,8 @@ plan.json (format 2):
 * ``inputs``, ``outputs``: {name, dtype, shape} of the slot's buffers, in order;
 * ``tensors``: the arguments of kernels, {storage, index, offset, dtype, shape}. ``storage`` is
   ``input`` or ``output`` (the index-th of those), ``constant`` (in weights.bin) or ``temporary``
-  (in the stage's workspace); offset in bytes, a multiple of 64. Tensors at the same place are
-  views;
+  (in the stage's workspace); offset in bytes, a multiple of 64, 0 in an input or output. Tensors
+  at the same place are views;
 * ``weights_bytes``, ``workspace_bytes``, ``scratch_bytes`` (the most that one kernel allocates);
 * ``architectures``: {name: [{kernels: file name, cpu_features}, ...]}, the best first: the runtime
   takes the first one whose features the processor has;
