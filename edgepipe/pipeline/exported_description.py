@@ -114,6 +114,7 @@ _REMOTE_KINDS: dict[str, type] = {
     "bundle": _Bundle,
 }  # kinds that can run on a server
 _KINDS = _REMOTE_KINDS | {"library": _Library, "python": _Python}
+_LAYOUTS = ("nchw", "nhwc", "vta")
 _PATHS = ("folder", "bundle", "library", "pickle")
 
 
@@ -243,6 +244,16 @@ def _check_kind(what: str, kind: str, own: dict[str, Any], kinds: Mapping[str, t
 
 def _check_tensor(tensor: Port) -> None:
     dense = dense_port(tensor.name, tensor.dtype, tensor.shape)
+    if tensor.dtype != dense.dtype:  # NumPy takes many, even the character whose code is its number
+        raise PipelineError(
+            f"tensor {tensor.name!r}: found dtype {tensor.dtype!r}, "
+            f"expected its usual name {dense.dtype}"
+        )
+    if tensor.layout not in _LAYOUTS:
+        raise PipelineError(
+            f"tensor {tensor.name!r}: layout is {tensor.layout!r}, "
+            f"expected one of {', '.join(_LAYOUTS)}"
+        )
     # In the VTA's layout, channels are padded to whole blocks, whose size is the accelerator's.
     if tensor.bytes != dense.bytes and not (tensor.layout == "vta" and tensor.bytes > dense.bytes):
         raise PipelineError(

@@ -121,6 +121,14 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda t: t["tensors"][0].update(dtype="\ud800"),
         r"tensor 'data': found dtype '\ud800', expected one of NumPy's numbers",
     ),
+    "a dtype by NumPy's number": (
+        lambda t: t["tensors"][0].update(dtype="\n"),
+        r"tensor 'data': found dtype '\n', expected its usual name uint64",
+    ),
+    "an unknown layout": (
+        lambda t: t["tensors"][0].update(layout="\n"),
+        r"tensor 'data': layout is '\n', expected one of nchw, nhwc, vta",
+    ),
     "no stages": (lambda t: t.pop("stages"), "stages: expected an array"),
     "a stage that is a number": (
         lambda t: t["stages"].append(1),
