@@ -90,6 +90,17 @@ class Storm:
             if returned:
                 return result
 
+    def rounds(self, fewest: int, *, interrupts: int) -> Iterator[int]:
+        """Count from 0 for ``fewest`` rounds, and on until ``interrupts`` calls were interrupted.
+
+        How many calls a storm hits depends on how fast the machine is.
+        """
+        for number in range(1000 * fewest):
+            if number >= fewest and self.count >= interrupts:
+                return
+            yield number
+        raise AssertionError(f"found {self.count} interrupted calls, expected {interrupts}")
+
     def after(self, delay_s: float) -> float:
         """Interrupt the running code in ``delay_s``; return the time of the interrupt."""
         self._armed = True
