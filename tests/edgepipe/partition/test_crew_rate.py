@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgepipe.partition.crew_rate import StageTime, frame_interval_ms
+from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms, simulate
 
 ONE_EACH = {"arm": 1, "vta": 1}
 
@@ -70,3 +70,31 @@ def test_the_interval_is_between_the_busiest_crews_work_and_the_sum(
     # A steady interval is measured over whole frames.
     assert interval >= 0.98 * max(work[crew] / threads[crew] for crew in threads)
     assert interval <= 1.02 * sum(work.values())
+
+
+def test_every_stage_runs_every_frame_once_after_what_it_reads() -> None:
+    stages = chain(("arm", 2), ("vta", 5), ("arm", 1))
+    runs = simulate(stages, ONE_EACH, slots=3, hop_ms=0.5, frames=7)
+    assert sorted((run.frame, run.stage) for run in runs) == [
+        (frame, stage) for frame in range(7) for stage in range(3)
+    ]
+    at = {(run.frame, run.stage): run for run in runs}
+    for (frame, stage), run in at.items():
+        assert run.end_ms - run.begin_ms == pytest.approx(stages[stage].ms + 0.5)
+        if stage:
+            assert run.begin_ms >= at[frame, stage - 1].end_ms
+    assert [run.end_ms for run in runs] == sorted(run.end_ms for run in runs)
+
+
+def test_fewer_frames_than_slots_are_all_run() -> None:
+    runs = simulate(chain(("arm", 2), ("vta", 5)), ONE_EACH, slots=8, frames=2)
+    assert {run.frame for run in runs} == {0, 1}
+
+
+def test_arm_stages_have_crews_of_their_own_while_there_are_cores() -> None:
+    own = crews(["a", "b", "c"], ["arm", "vta", "arm"], 2)
+    assert own.of_stages == ("a", "vta", "c")
+    assert own.threads == {"a": 1, "c": 1, "vta": 1}
+    shared = crews(["a", "b", "c"], ["arm", "vta", "arm"], 1)
+    assert shared.of_stages == ("arm", "vta", "arm")
+    assert shared.threads == {"arm": 1, "vta": 1}
