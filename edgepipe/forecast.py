@@ -28,14 +28,13 @@ from edgepipe.errors import (
     QuantizeError,
     UnbuildableError,
 )
-from edgepipe.frontend.network import Network, import_network, read_model
+from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.partition import depthwise
 from edgepipe.partition.arm_cost import operator_ms
-from edgepipe.partition.crew_rate import StageTime, frame_interval_ms
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
+from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import PlacedOperator
-from edgepipe.partition.reasons import VtaCheck
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions, PlannedStage
@@ -200,9 +199,10 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
             placement=options.placement,
             depthwise=options.depthwise,
         )
-        segments = recipe.partition(quantized, network, build, notes)
+        check = recipe.vta_check(quantized, network, options.board)
+        segments = recipe.partition(quantized, check, build, notes)
         stages = recipe.plan_stages(quantized, segments, options.board)
-        return _summed_up(options, network, quantized, stages, where, guesses, notes)
+        return _summed_up(options, quantized, stages, check.cycles, where, guesses, notes)
 
 
 def made_up_frames(preprocess: Preprocess) -> list[Frame]:
@@ -268,16 +268,14 @@ def _unbuildable(
 
 def _summed_up(
     options: ForecastOptions,
-    network: Network,
     quantized: QuantizedNetwork,
     stages: Sequence[PlannedStage],
+    cycles: Mapping[str, float],
     where: Path | None,
     guesses: tuple[str, ...],
     notes: _Notes,
 ) -> Forecast:
     board = options.board
-    operators = match_operators(quantized.module)
-    cycles = _cycles(board, network, quantized, operators, stages)
     tensors = recipe.border_tensors(quantized, stages, board)
     forecasts, memories = [], []
     for stage in stages:
@@ -324,26 +322,19 @@ def _summed_up(
 
 
 def _interval_ms(stages: Sequence[StageForecast], slots: int, board: Board) -> float:
-    """Return the time between frames, in ms, by a simulation of the runtime's threads.
-
-    ARM stages have threads of their own while there are cores for all of them, and are otherwise
-    run by one crew.
-    """
-    arm = [stage.name for stage in stages if stage.device == "arm"]
-    threads = {"arm": board.arm_cores, "vta": 1}
-    own = len(arm) <= board.arm_cores
-    if own:
-        threads = dict.fromkeys(arm, 1) | {"vta": 1}
+    """Return the time between frames, in ms, by a simulation of the runtime's threads."""
+    names, devices = [stage.name for stage in stages], [stage.device for stage in stages]
+    who = crews(names, devices, board.arm_cores)
     made_by = {tensor: number for number, s in enumerate(stages) for tensor in s.outputs}
     times = [
         StageTime(
-            crew=stage.name if own and stage.device == "arm" else stage.device,
+            crew=crew,
             ms=stage.ms,
             reads=tuple({made_by[tensor] for tensor in stage.inputs if tensor in made_by}),
         )
-        for stage in stages
+        for stage, crew in zip(stages, who.of_stages, strict=True)
     ]
-    return frame_interval_ms(times, threads, slots, board.arm_timing.handover_us / 1e3)
+    return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
 
 
 def _memory(memory: Contiguous, stages: Sequence[StageForecast], board: Board) -> Memory:
@@ -353,22 +344,6 @@ def _memory(memory: Contiguous, stages: Sequence[StageForecast], board: Board) -
         slots=fitting_slots(memory, stages, board),
         board_bytes=board.dma_bytes,
     )
-
-
-def _cycles(
-    board: Board,
-    network: Network,
-    quantized: QuantizedNetwork,
-    operators: Sequence[Operator],
-    stages: Sequence[PlannedStage],
-) -> Mapping[str, float]:
-    """Return the expected cycles of every operator that is on the VTA, each compiled alone."""
-    check = VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
-    for stage in stages:
-        for placed in stage.segment.operators:
-            if placed.device == "vta":
-                check(placed.operator)
-    return check.cycles
 
 
 def _operator(

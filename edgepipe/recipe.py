@@ -18,8 +18,10 @@ from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
 from edgepipe.bundle import decoder_files, signature, storage
 from edgepipe.bundle import manifest as bundle
+from edgepipe.bundle import network as network_file
 from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
+from edgepipe.bundle.network import NetworkRecord
 from edgepipe.codegen.contiguous import fitting_slots, pipeline_memory
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
@@ -33,6 +35,7 @@ from edgepipe.interrupts import Interrupts, remembered
 from edgepipe.names import suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
+from edgepipe.partition.network_record import network_record
 from edgepipe.partition.operators import Operator, match_operators
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
@@ -140,8 +143,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         notice_few_pictures(len(frames), progress)
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
-    segments = partition(quantized, described.network, options, progress)
+    check = vta_check(quantized, described.network, options.board)
+    segments = partition(quantized, check, options, progress)
     stages = plan_stages(quantized, segments, options.board)
+    record = network_record(check, options.board)
     tensors = border_tensors(quantized, stages, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
@@ -152,7 +157,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     with exported_scheme(quantized, options):
         return storage.write(
             options.output,
-            {**bundle_files(compiled, golden, described.labels), **described.decoder.files},
+            bundle_files(compiled, golden, described, record),
             lambda entries: make_manifest(
                 described, quantized, stages, tensors, compiled, slots, options, entries
             ),
@@ -245,14 +250,18 @@ def quantized_network(
     return quantized
 
 
-def partition(
-    quantized: QuantizedNetwork, network: Network, options: BuildOptions, progress: Progress
-) -> tuple[Segment, ...]:
-    """Place the operators and group them into segments; each segment becomes a stage."""
+def vta_check(quantized: QuantizedNetwork, network: Network, board: Board) -> VtaCheck:
+    """Return the check of which operators the VTA can run, and in how many cycles."""
     operators = match_operators(quantized.module)
+    return VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
+
+
+def partition(
+    quantized: QuantizedNetwork, check: VtaCheck, options: BuildOptions, progress: Progress
+) -> tuple[Segment, ...]:
+    """Place the operators of ``check`` and group them into segments, which become stages."""
+    operators, board = check.operators, options.board
     border, cuts = _border_and_cuts(operators, options.cuts)
-    board = options.board
-    check = VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
 
     def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         placed = place(operators, check, border=border, overrides=options.placement, on_arm=on_arm)
@@ -382,7 +391,10 @@ def slots_that_fit(
 
 
 def bundle_files(
-    compiled: Sequence[CompiledStage], golden: Mapping[str, Array], labels: Sequence[str]
+    compiled: Sequence[CompiledStage],
+    golden: Mapping[str, Array],
+    described: DescribedNetwork,
+    record: NetworkRecord,
 ) -> dict[str, bytes]:
     """Return the bundle's files except the manifest, by their paths in the bundle.
 
@@ -391,9 +403,10 @@ def bundle_files(
     files = {path: content for stage in compiled for path, content in stage.files.items()}
     for name, array in golden.items():
         files[_golden(name).file] = np.ascontiguousarray(array).tobytes()
-    if labels:
-        files[description.BUNDLED_LABELS] = ("\n".join(labels) + "\n").encode()
-    return files
+    if described.labels:
+        files[description.BUNDLED_LABELS] = ("\n".join(described.labels) + "\n").encode()
+    files[network_file.FILE] = network_file.to_json(record).encode()
+    return {**files, **described.decoder.files}
 
 
 def make_manifest(

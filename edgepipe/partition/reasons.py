@@ -55,7 +55,7 @@ class VtaCheck:
         self._accelerator, self._cost = accelerator, cost
         self._types = _onnx_types(network)
         self._reasons = reasons
-        self._operators = operators
+        self.operators = operators
         self._before_layers = _before_layers(operators)
 
     def __call__(self, operator: Operator) -> None:
@@ -84,9 +84,9 @@ class VtaCheck:
     def _conversion(self, operator: Operator) -> str:
         """Say between which operators the values are converted, which no ONNX node requests."""
         if operator.bindings[-1].dtype == "int8":
-            sources = [o for o in self._operators if o.output in operator.inputs]
+            sources = [o for o in self.operators if o.output in operator.inputs]
             return f"conversion to int8 after {self._named(sources)}"
-        readers = [o for o in self._operators if operator.output in o.inputs]
+        readers = [o for o in self.operators if operator.output in o.inputs]
         return f"conversion to float for {self._named(readers)}"
 
     def _named(self, operators: Sequence[Operator]) -> str:

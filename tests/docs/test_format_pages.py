@@ -11,7 +11,7 @@ import pytest
 from needs import lacking
 
 from edgepipe import boards, description
-from edgepipe.bundle import manifest
+from edgepipe.bundle import manifest, network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize import scheme_file
 from vta_stages.accelerator import Accelerator
@@ -41,6 +41,8 @@ def table(page: str, heading: str) -> list[str]:
         ("bundle.md", "stages", manifest.Stage),
         ("bundle.md", "placement", manifest.Placement),
         ("bundle.md", "fingerprint", manifest.Fingerprint),
+        ("bundle.md", "network.json", network.NetworkRecord),
+        ("bundle.md", "operators", network.OperatorRecord),
         ("scheme.md", "Scheme files", scheme_file.File),
         ("scheme.md", "tensors", scheme_file.Tensor),
         ("description.md", "preprocess", Preprocess),
