@@ -12,7 +12,7 @@ from edgepipe.partition.depthwise import MEBIBYTE
 from vta_stages.program import Program, RegionKind
 
 ALIGNMENT_BYTES = 4096  # DeviceMemory::kAlignment of the C++ runtime
-_INSTRUCTION_BYTES = 16
+INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,8 @@ def program_memory(program: Program) -> Contiguous:
     """Return what a VTA stage needs: constants and scratch once, and instructions in every slot."""
     shared = (RegionKind.CONST, RegionKind.SCRATCH)
     return Contiguous(
-        shared_bytes=sum(_aligned(r.bytes) for r in program.regions if r.kind in shared),
-        slot_bytes=_aligned(len(program.instructions) * _INSTRUCTION_BYTES),
+        shared_bytes=sum(aligned(r.bytes) for r in program.regions if r.kind in shared),
+        slot_bytes=aligned(len(program.instructions) * INSTRUCTION_BYTES),
     )
 
 
@@ -42,7 +42,7 @@ def pipeline_memory(stages: Iterable[Contiguous], tensors: Mapping[str, Tensor])
     return Contiguous(
         shared_bytes=sum(part.shared_bytes for part in parts),
         slot_bytes=sum(part.slot_bytes for part in parts)
-        + sum(_aligned(tensor.bytes) for tensor in tensors.values()),
+        + sum(aligned(tensor.bytes) for tensor in tensors.values()),
     )
 
 
@@ -66,5 +66,6 @@ def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) ->
     return min(usual, fitting)
 
 
-def _aligned(size_bytes: int) -> int:
+def aligned(size_bytes: int) -> int:
+    """Return the bytes that a buffer of ``size_bytes`` takes: whole pages, at least one."""
     return -(-max(size_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

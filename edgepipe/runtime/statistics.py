@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+import typing
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from typing import Any
+
+_MOST = 2**63  # no counter is larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +76,26 @@ def statistics_from_json(text: str | bytes) -> Statistics:
         for stage in found["stages"]
     )
     return Statistics(**(found | {"latency": Durations(**found["latency"]), "stages": stages}))
+
+
+def check_types(value: object, hint: Any) -> None:
+    """Raise TypeError unless a value read from JSON is what its field's type ``hint`` says."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for name, inner in _types(type(value)).items():
+            check_types(getattr(value, name), inner)
+    elif isinstance(value, tuple):
+        for element in value:
+            check_types(element, typing.get_args(hint)[0])
+    elif hint is float:
+        if type(value) not in (int, float) or not math.isfinite(typing.cast(float, value)):
+            raise TypeError(value)
+    elif hint is int:
+        if type(value) is not int or abs(value) >= _MOST:
+            raise TypeError(value)
+    elif hint is str and not isinstance(value, str):
+        raise TypeError(value)
+
+
+@cache
+def _types(cls: type[object]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)

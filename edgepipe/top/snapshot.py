@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
-import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgepipe.deploy import board_script
 from edgepipe.deploy.connection import Connection
 from edgepipe.deploy.session import BEGIN
-from edgepipe.runtime.statistics import Statistics, statistics_from_json
+from edgepipe.runtime.statistics import Statistics, check_types, statistics_from_json
 
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
 FOLDER = "/dev/shm"
 VERSION = 1
 _STALLED_S = 2.0  # published four times a second
-_MOST = 2**63  # no counter is larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,28 +172,5 @@ def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
         ),
         record=record,
     )
-    _check(found, Snapshot)
+    check_types(found, Snapshot)
     return found
-
-
-def _check(value: object, hint: Any) -> None:
-    """Raise TypeError or ValueError unless a value read from JSON is what its field's type says."""
-    if is_dataclass(value) and not isinstance(value, type):
-        for name, inner in _types(type(value)).items():
-            _check(getattr(value, name), inner)
-    elif isinstance(value, tuple):
-        for element in value:
-            _check(element, typing.get_args(hint)[0])
-    elif hint is float:
-        if type(value) not in (int, float) or not math.isfinite(typing.cast(float, value)):
-            raise TypeError(value)
-    elif hint is int:
-        if type(value) is not int or abs(value) >= _MOST:
-            raise TypeError(value)
-    elif hint is str and not isinstance(value, str):
-        raise TypeError(value)
-
-
-@cache
-def _types(cls: type[object]) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
