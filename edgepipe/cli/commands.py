@@ -10,6 +10,7 @@ COMMANDS = {
     "sign": "sign a bundle",
     "verify": "check who signed a bundle",
     "inspect": "show what a bundle contains, or what a network would become",
+    "report": "show a bundle's network, costs and timing on one page",
     "run": "run a bundle on a video, a picture or a folder of pictures",
     "accuracy": "compare a bundle with its float network, layer by layer and in the task's measure",
     "top": "watch running pipelines",

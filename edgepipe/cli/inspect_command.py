@@ -10,17 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgepipe import schema
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.cli.network_inspection import DEFAULT_BOARD, inspect_network, is_network
-from edgepipe.errors import BundleError, advise
+from edgepipe.errors import BundleError
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
-from vta_stages.timing.cost_model import CostModel
 
 DESCRIPTION = """\
 Check a bundle's digests and show its stages and where each operator runs; or say, before a build,
@@ -181,13 +179,11 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
 def print_timing(path: Path, manifest: Manifest) -> None:
     """Print the modelled cycles of every VTA stage, by layer and module.
 
-    Only verified programs are timed, because others may never end or move data that does not exist.
     The costs are those that a program was compiled with. Raises BundleError for a bundle without
     VTA stages, or with costs that this version does not know.
     """
-    from edgepipe.bundle.stages import read_program
-    from vta_stages.timing.timing_model import ModuleTiming, time_program
-    from vta_stages.verification.verifier import verify
+    from edgepipe.bundle_report.programs import timed
+    from vta_stages.timing.timing_model import ModuleTiming
 
     vta = [stage for stage in manifest.stages if stage.kind == "vta"]
     if not vta:
@@ -196,13 +192,7 @@ def print_timing(path: Path, manifest: Manifest) -> None:
             hint="`edgepipe inspect --operators` shows why its operators are on arm",
         )
     for stage in vta:
-        program = read_program(path, manifest, stage)
-        with advise("the program is damaged: build or copy the bundle again"):
-            verify(program)
-        with advise("build the bundle again with this version of edgepipe"):
-            where = f"{path}: {stage.folder}/program.json: costs"
-            cost = schema.from_table(CostModel, dict(program.costs), where, BundleError)
-        timing = time_program(program, cost)
+        _, timing = timed(path, manifest, stage)
         milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
         busy = 100 * timing.gemm_steps / max(timing.cycles, 1)
         print_line(

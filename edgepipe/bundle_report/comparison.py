@@ -1,0 +1,101 @@
+"""Compare two bundles: their figures, and every operator that runs elsewhere or takes longer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgepipe.bundle_report.model import Operator, Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of two reports, ``this`` and the ``other``."""
+
+    name: str
+    unit: str
+    this: float
+    other: float
+
+    @property
+    def change(self) -> float | None:
+        """How much larger this is than the other, as a share; None if the other is 0."""
+        return self.this / self.other - 1 if self.other else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorChange:
+    """An operator in two reports; a device is "" and a time None where it does not exist."""
+
+    name: str
+    kind: str
+    this_device: str
+    other_device: str
+    this_ms: float | None
+    other_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """This bundle against another one; ``operators`` are those of either, in order."""
+
+    other: str
+    other_board: str
+    figures: tuple[Figure, ...]
+    operators: tuple[OperatorChange, ...]
+
+    @property
+    def moved(self) -> tuple[OperatorChange, ...]:
+        """The operators that are in both, on different devices."""
+        return tuple(
+            each
+            for each in self.operators
+            if each.this_device and each.other_device and each.this_device != each.other_device
+        )
+
+
+def compare(this: Report, other: Report) -> Comparison:
+    """Return the comparison of two reports; operators with the same name are the same."""
+    known = {operator.name: operator for operator in other.operators}
+    pairs: list[tuple[Operator | None, Operator | None]] = [
+        (operator, known.pop(operator.name, None)) for operator in this.operators
+    ]
+    pairs += [(None, operator) for operator in known.values()]
+    return Comparison(
+        other=other.name,
+        other_board=other.board,
+        figures=tuple(
+            Figure(name=name, unit=unit, this=one, other=two)
+            for (name, unit, one), (_, _, two) in zip(_figures(this), _figures(other), strict=True)
+        ),
+        operators=tuple(_change(one, two) for one, two in pairs),
+    )
+
+
+def _figures(report: Report) -> list[tuple[str, str, float]]:
+    prediction, memory = report.prediction, report.memory
+    on_vta = sum(operator.device == "vta" for operator in report.operators)
+    return [
+        ("frames per second", "1/s", prediction.frames_per_second),
+        ("time between frames", "ms", prediction.interval_ms),
+        ("a frame alone", "ms", prediction.serial_ms),
+        ("work on the VTA", "ms", prediction.vta_ms),
+        ("work on ARM, on one core", "ms", prediction.arm_ms),
+        ("stages", "", len(report.stages)),
+        ("operators", "", len(report.operators)),
+        ("operators on the VTA", "", on_vta),
+        ("contiguous memory", "MiB", memory.used_bytes / (1 << 20)),
+        ("slots", "", memory.slots),
+    ]
+
+
+def _change(this: Operator | None, other: Operator | None) -> OperatorChange:
+    known = this or other
+    assert known is not None
+    return OperatorChange(
+        name=known.name,
+        kind=known.kind,
+        this_device=this.device if this else "",
+        other_device=other.device if other else "",
+        this_ms=this.ms if this else None,
+        other_ms=other.ms if other else None,
+    )

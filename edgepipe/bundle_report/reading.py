@@ -1,0 +1,190 @@
+"""Read a bundle as a report: its operators, stages and memory, and what the model predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgepipe.bundle import network, storage
+from edgepipe.bundle.manifest import Manifest
+from edgepipe.bundle.manifest import Stage as StageEntry
+from edgepipe.bundle.network import NetworkRecord, OperatorRecord
+from edgepipe.bundle_report.memory import memory_map
+from edgepipe.bundle_report.model import Operator, Prediction, Report, Stage
+from edgepipe.bundle_report.programs import StageWork, stage_work
+from edgepipe.bundle_report.schedule import timeline
+from edgepipe.bundle_report.what_if import what_if
+from edgepipe.errors import BundleError
+from edgepipe.partition.crew_rate import Crews, StageTime, crews, frame_interval_ms
+
+MOST_SLOTS = 4096
+"""More frames in flight than any pipeline needs; the simulation takes time for each."""
+
+
+def read_report(path: Path) -> Report:
+    """Return the report of the bundle at ``path``, without a measurement.
+
+    The same bundle always gives the same report. Raises BundleError for a bundle that is damaged,
+    or from before bundles recorded the costs of their operators, and VerificationError for a
+    damaged program.
+    """
+    manifest = storage.check(path)
+    record = network.read(path, manifest)
+    if not 0 <= manifest.slots <= MOST_SLOTS:
+        raise BundleError(
+            f"{path}: slots is {manifest.slots}, expected 0 to {MOST_SLOTS}",
+            hint="build the bundle again",
+        )
+    records = {operator.name: operator for operator in record.operators}
+    work = {
+        stage.name: stage_work(path, manifest, stage, _of_stage(manifest, stage, records))
+        for stage in manifest.stages
+        if stage.kind == "vta"
+    }
+    operators = _operators(manifest, record, work)
+    stages = _stages(manifest, record, work, operators)
+    memory = memory_map(manifest, {name: each.program for name, each in work.items()}, record.board)
+    accelerator = manifest.accelerator
+    return Report(
+        name=manifest.name,
+        version=manifest.version,
+        board=manifest.board,
+        board_description=record.board.description,
+        accelerator=accelerator.configuration,
+        clock_hz=accelerator.clock_hz,
+        macs_per_cycle=accelerator.macs_per_cycle,
+        inputs=_in_words(manifest, manifest.inputs),
+        outputs=_in_words(manifest, manifest.outputs),
+        operators=operators,
+        stages=stages,
+        memory=memory,
+        prediction=_prediction(stages, record, memory.slots),
+        what_if=what_if(manifest, record),
+    )
+
+
+def stage_times(stages: Sequence[Stage], ms: Sequence[float] | None = None) -> list[StageTime]:
+    """Return the stages for a simulation, with their predicted times or with ``ms``."""
+    times = [stage.ms for stage in stages] if ms is None else ms
+    return [
+        StageTime(crew=stage.crew, ms=each, reads=stage.reads)
+        for stage, each in zip(stages, times, strict=True)
+    ]
+
+
+def threads_of(stages: Sequence[Stage], arm_cores: int) -> Mapping[str, int]:
+    """Return the number of threads of each crew of these stages."""
+    return _crews(stages, arm_cores).threads
+
+
+def _crews(stages: Sequence[Stage] | Sequence[StageEntry], arm_cores: int) -> Crews:
+    devices = [each.device if isinstance(each, Stage) else each.kind for each in stages]
+    return crews([each.name for each in stages], devices, arm_cores)
+
+
+def _of_stage(
+    manifest: Manifest, stage: StageEntry, records: Mapping[str, OperatorRecord]
+) -> list[OperatorRecord]:
+    return [records[p.operator] for p in manifest.placement if p.stage == stage.name]
+
+
+def _operators(
+    manifest: Manifest, record: NetworkRecord, work: Mapping[str, StageWork]
+) -> tuple[Operator, ...]:
+    """Return the operators in the order in which the stages run them."""
+    clock_hz = manifest.accelerator.clock_hz
+    records = {operator.name: operator for operator in record.operators}
+    threads = {stage.name: stage.threads for stage in manifest.stages}
+    made = []
+    for placed in manifest.placement:
+        known = records[placed.operator]
+        found = work[placed.stage].operators[known.name] if placed.stage in work else None
+        ms = known.arm_ms / threads[placed.stage]
+        if found is not None:
+            ms = 1e3 * found.layer.cycles / clock_hz
+        made.append(
+            Operator(
+                name=known.name,
+                kind=placed.kind,
+                device=placed.device,
+                stage=placed.stage,
+                reason=placed.reason,
+                inputs=known.inputs,
+                dtype=known.dtype,
+                shape=known.shape,
+                products=known.products,
+                constant_bytes=known.constant_bytes,
+                ms=ms,
+                arm_ms=known.arm_ms,
+                vta_ms=None if known.refusal else 1e3 * known.vta_cycles / clock_hz,
+                refusal=known.refusal,
+                layer=None if found is None else found.layer,
+                computed_with="" if found is None else found.computed_with,
+            )
+        )
+    return tuple(made)
+
+
+def _stages(
+    manifest: Manifest,
+    record: NetworkRecord,
+    work: Mapping[str, StageWork],
+    operators: Sequence[Operator],
+) -> tuple[Stage, ...]:
+    who = _crews(manifest.stages, record.board.arm_cores)
+    made_by = {name: n for n, stage in enumerate(manifest.stages) for name in stage.outputs}
+    bytes_of = {tensor.name: tensor.bytes for tensor in manifest.tensors}
+    stages = []
+    for entry, crew in zip(manifest.stages, who.of_stages, strict=True):
+        own = [operator for operator in operators if operator.stage == entry.name]
+        timing = work[entry.name].timing if entry.name in work else None
+        cycles = timing.cycles if timing is not None else 0
+        ms = sum(operator.ms for operator in own)
+        share = None
+        if timing is not None and cycles:
+            ms = 1e3 * cycles / manifest.accelerator.clock_hz
+            products = sum(operator.products for operator in own)
+            share = products / manifest.accelerator.macs_per_cycle / cycles
+        folders = tuple(f"{folder}/" for folder in (entry.folder, entry.fallback) if folder)
+        stages.append(
+            Stage(
+                name=entry.name,
+                device=entry.kind,
+                crew=crew,
+                operators=len(own),
+                ms=ms,
+                threads=entry.threads,
+                cores=entry.cores,
+                has_fallback=bool(entry.fallback),
+                bytes=sum(file.bytes for file in manifest.files if file.path.startswith(folders)),
+                written_bytes=sum(bytes_of[name] for name in entry.outputs),
+                reads=tuple(sorted({made_by[name] for name in entry.inputs if name in made_by})),
+                cycles=cycles,
+                launch_cycles=timing.launch_cycles if timing is not None else 0,
+                ideal_share=share,
+            )
+        )
+    return tuple(stages)
+
+
+def _prediction(stages: Sequence[Stage], record: NetworkRecord, slots: int) -> Prediction:
+    board = record.board
+    hop_ms = board.arm_timing.handover_us / 1e3
+    threads = threads_of(stages, board.arm_cores)
+    vta = sum(stage.ms for stage in stages if stage.device == "vta")
+    arm = sum(stage.ms * stage.threads for stage in stages if stage.device == "arm")
+    return Prediction(
+        interval_ms=frame_interval_ms(stage_times(stages), threads, slots, hop_ms),
+        serial_ms=sum(stage.ms + hop_ms for stage in stages),
+        bound_ms=max(vta, arm / board.arm_cores),
+        vta_ms=vta,
+        arm_ms=arm,
+        arm_cores=board.arm_cores,
+        hop_ms=hop_ms,
+        timeline=timeline(stage_times(stages), threads, slots, hop_ms),
+    )
+
+
+def _in_words(manifest: Manifest, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    tensors = [manifest.tensor(name) for name in names]
+    return tuple((t.name, f"{t.dtype}[{', '.join(map(str, t.shape))}]") for t in tensors)

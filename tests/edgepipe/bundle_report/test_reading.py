@@ -1,0 +1,127 @@
+"""Reports of bundles: operators, stages, memory and predictions fit each other and the bundle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from report_bundles import changed
+
+from edgepipe import boards
+from edgepipe.bundle import storage
+from edgepipe.bundle_report.model import Report
+from edgepipe.bundle_report.reading import read_report
+from edgepipe.codegen.contiguous import ALIGNMENT_BYTES
+from edgepipe.errors import BundleError
+
+ULTRA96 = boards.load("ultra96")
+
+
+def test_every_operator_has_its_place_and_reason(few_stages: Path, report: Report) -> None:
+    manifest = storage.read_manifest(few_stages)
+    placed = [(o.name, o.kind, o.device, o.stage, o.reason) for o in report.operators]
+    assert placed == [(p.operator, p.kind, p.device, p.stage, p.reason) for p in manifest.placement]
+    assert report.board_description == ULTRA96.description
+    assert report.inputs == (("image", "uint8[1, 16, 16, 3]"),)
+    assert [name for name, _ in report.outputs] == ["boxes", "scores"]
+
+
+def test_the_operators_of_a_vta_stage_take_the_programs_cycles(
+    few_stages: Path, report: Report
+) -> None:
+    program = json.loads(storage.read_member(few_stages, "stages/1_vta/program.json"))
+    (stage,) = (stage for stage in report.stages if stage.device == "vta")
+    assert stage.cycles == program["modelled_cycles"]
+    assert stage.launch_cycles == ULTRA96.timing.launch_cycles
+    layers = [o.layer for o in report.operators if o.layer is not None]
+    # FINISH belongs to no layer.
+    rest = stage.cycles - stage.launch_cycles - sum(layer.cycles for layer in layers)
+    assert 0 <= rest < 500
+    assert stage.ms == pytest.approx(1e3 * stage.cycles / ULTRA96.accelerator.clock_hz)
+
+
+def test_what_is_fused_or_free_says_so(report: Report) -> None:
+    by_name = {operator.name: operator for operator in report.operators}
+    assert by_name["pool"].computed_with == "body_relu"
+    assert by_name["body_relu"].computed_with == ""
+    for name in ("pool", "joined"):
+        layer = by_name[name].layer
+        assert layer is not None
+        assert (layer.cycles, layer.ideal_share) == (0, None)
+    assert by_name["stem_relu"].layer is None
+
+
+def test_the_share_of_ideal_counts_the_products_without_padding(report: Report) -> None:
+    (right,) = (operator for operator in report.operators if operator.name == "right")
+    # 3x3 on 8x8 pixels: the windows at the borders lack a row or column.
+    assert right.products == 16 * 32 * (3 * 8 - 2) ** 2
+    assert right.layer is not None
+    ideal_cycles = right.products / report.macs_per_cycle
+    assert right.layer.ideal_share == pytest.approx(ideal_cycles / right.layer.cycles)
+    (stage,) = (stage for stage in report.stages if stage.device == "vta")
+    products = sum(o.products for o in report.operators if o.stage == stage.name)
+    assert stage.ideal_share == pytest.approx(products / report.macs_per_cycle / stage.cycles)
+
+
+def test_arm_stages_take_the_sum_of_their_operators(report: Report) -> None:
+    for stage in report.stages:
+        if stage.device == "arm":
+            own = [o for o in report.operators if o.stage == stage.name]
+            assert stage.ms == pytest.approx(sum(o.arm_ms for o in own) / stage.threads)
+            assert stage.ms == pytest.approx(sum(o.ms for o in own))
+
+
+def test_an_operator_that_the_vta_refuses_has_no_time_there(report: Report) -> None:
+    table = report.operators[0]
+    assert (table.kind, table.vta_ms) == ("input_table", None)
+    assert table.refusal == "camera bytes become int8 through a table"
+    assert all(o.vta_ms is not None and not o.refusal for o in report.operators if o.kind == "conv")
+
+
+def test_the_memory_is_what_the_runtime_allocates(few_stages: Path, report: Report) -> None:
+    manifest = storage.read_manifest(few_stages)
+    memory = report.memory
+    assert memory.slots == manifest.slots
+    assert memory.board_bytes == ULTRA96.dma_bytes
+    assert {region.name for region in memory.regions if region.kind == "tensor"} == {
+        tensor.name for tensor in manifest.tensors
+    }
+    assert all(region.bytes % ALIGNMENT_BYTES == 0 for region in memory.regions)
+    assert memory.used_bytes == memory.shared_bytes + memory.slots * memory.slot_bytes
+    assert [region.kind for region in memory.regions][:3] == [
+        "constants",
+        "scratch",
+        "instructions",
+    ]
+
+
+def test_the_prediction_lies_between_its_bounds(report: Report) -> None:
+    prediction = report.prediction
+    assert prediction.bound_ms <= prediction.interval_ms <= prediction.serial_ms
+    hops = len(report.stages) * prediction.hop_ms
+    assert prediction.serial_ms == pytest.approx(sum(s.ms for s in report.stages) + hops)
+    assert prediction.frames_per_second == pytest.approx(1e3 / prediction.interval_ms)
+
+
+def test_the_same_bundle_gives_the_same_report(few_stages: Path, report: Report) -> None:
+    assert read_report(few_stages) == report
+
+
+def test_crews_share_many_stages(many_stages: Path) -> None:
+    found = read_report(many_stages)
+    arm = [stage for stage in found.stages if stage.device == "arm"]
+    assert len(arm) > ULTRA96.arm_cores
+    assert {stage.crew for stage in found.stages} == {"arm", "vta"}
+    assert found.prediction.timeline.lanes == ("arm 1", "arm 2", "arm 3", "vta")
+
+
+def test_too_many_slots_are_refused(few_stages: Path, tmp_path: Path) -> None:
+    def more(manifest):
+        return dataclasses.replace(manifest, slots=10**9)
+
+    path = changed(few_stages, tmp_path / "more", manifest=more)
+    with pytest.raises(BundleError, match="slots is 1000000000, expected 0 to 4096") as error:
+        read_report(path)
+    assert error.value.hint == "build the bundle again"
