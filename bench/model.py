@@ -100,7 +100,7 @@ def fitted_figures(name: str, cost: CostModel) -> list[Figure]:
     indices = range(len(board.layers))
     ratios = [board.ratio(index, cost) for index in indices]
     left_out = leave_one_out(board, cost)
-    by_source = CostModel(bus_bytes=cost.bus_bytes)
+    by_default = CostModel(bus_bytes=cost.bus_bytes)
     figures = [
         Figure(
             name=f"{name} {layer.name}: modelled",
@@ -108,7 +108,7 @@ def fitted_figures(name: str, cost: CostModel) -> list[Figure]:
             unit="ms",
             source=f"measured {layer.milliseconds:.3f} ms; measured / modelled "
             f"{ratios[index]:.2f}, left out {left_out[index]:.2f}, "
-            f"by the HLS source {board.ratio(index, by_source):.2f}",
+            f"by the default costs {board.ratio(index, by_default):.2f}",
         )
         for index, layer in enumerate(board.layers)
     ]

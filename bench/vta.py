@@ -335,7 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--layers", action="store_true", help="print a table of every layer")
     options = parser.parse_args(arguments)
-    # These figures compare schedules, so they use the costs by the HLS source for every board.
+    # These figures compare schedules, so they use the default costs for every board.
     board = dataclasses.replace(boards.load(options.board), timing=CostModel())
     accelerator, cost = board.accelerator, board.timing
     print(f"{board.name}: {accelerator.configuration}, {accelerator.clock_hz / 1e6:.0f} MHz")

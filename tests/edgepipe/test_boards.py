@@ -54,7 +54,7 @@ def test_a_board_may_have_its_own_timing(tmp_path):
                 launch_cycles=5_000,
             ),
         ),
-        ("zcu104", CostModel()),  # not measured: by the HLS source
+        ("zcu104", CostModel()),  # not measured: the default costs
     ],
 )
 def test_measured_boards_have_fitted_costs(name, cost):

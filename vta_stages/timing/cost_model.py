@@ -1,6 +1,6 @@
 """The cost of instructions: the parameters of the timing model, one set per board.
 
-The defaults are the costs by the HLS source, with estimates for an Ultra96's memory;
+The default costs are those of the HLS source, with estimates for an Ultra96's memory;
 ``docs/reference/timing-model.md`` says where each comes from. The ``[timing]`` table of a board's
 file replaces them with values that were measured, or fitted to measurements.
 """
