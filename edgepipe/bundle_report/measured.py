@@ -14,7 +14,7 @@ from typing import Any
 
 from edgepipe.bundle_report.model import MeasuredStage, Measurement, Report
 from edgepipe.bundle_report.reading import MOST_SLOTS, stage_times, threads_of
-from edgepipe.bundle_report.schedule import timeline
+from edgepipe.bundle_report.timeline import timeline
 from edgepipe.errors import BundleError
 from edgepipe.runtime.statistics import Statistics, check_types, statistics_from_json
 

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from edgepipe.bundle_report.comparison import Comparison
-from edgepipe.bundle_report.layout import layout
+from edgepipe.bundle_report.graph_layout import layout
 from edgepipe.bundle_report.model import Report
 from edgepipe.bundle_report.text import as_table
 

@@ -12,7 +12,7 @@ from edgepipe.bundle.network import NetworkRecord, OperatorRecord
 from edgepipe.bundle_report.memory import memory_map
 from edgepipe.bundle_report.model import Operator, Prediction, Report, Stage
 from edgepipe.bundle_report.programs import StageWork, stage_work
-from edgepipe.bundle_report.schedule import timeline
+from edgepipe.bundle_report.timeline import timeline
 from edgepipe.bundle_report.what_if import what_if
 from edgepipe.errors import BundleError
 from edgepipe.partition.crew_rate import Crews, StageTime, crews, frame_interval_ms

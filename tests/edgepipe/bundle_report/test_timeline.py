@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from edgepipe.bundle_report.model import Timeline
-from edgepipe.bundle_report.schedule import timeline
+from edgepipe.bundle_report.timeline import timeline
 from edgepipe.partition.crew_rate import StageTime
 
 STAGES = [

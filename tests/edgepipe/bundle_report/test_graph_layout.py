@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepipe.bundle_report.layout import Layout, layout
+from edgepipe.bundle_report.graph_layout import Layout, layout
 from edgepipe.bundle_report.model import Report
 from edgepipe.bundle_report.reading import read_report
 
