@@ -24,6 +24,7 @@ from edgepipe.recipe import partition, vta_check
 # The most stages that each network may fall into. More than three: operators without an integer
 # form that the accelerator runs stand between convolutions.
 QUICK = {
+    "centernet": 3,
     "efficientnet_lite0": 3,
     # A gate of squeeze-and-excitation is one stage with its neighbours.
     "efficientnet_b0": 35,

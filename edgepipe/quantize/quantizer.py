@@ -19,6 +19,7 @@ from edgepipe.quantize.graph import Graph, TableNode
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
 from edgepipe.quantize.picks import ComposePicks
+from edgepipe.quantize.pooling_order import PoolFirst
 from edgepipe.quantize.ranges import made_float, measured_tensors, result_products, unmeasurable
 from edgepipe.quantize.read_relax import ReadRelax
 from edgepipe.quantize.recognise import Recognise
@@ -152,7 +153,8 @@ def understand(network: Network) -> Graph:
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
     into one node again, those calls stay float, and the network is read again. So do products that
-    no integer operator needs, such as that of two scores.
+    no integer operator needs, such as that of two scores. A network that was quantised already
+    keeps its order of functions and pools, because it says what is rounded between them.
     """
     main = read_main(network.module)
     keep_float: dict[str, str] = {}
@@ -162,6 +164,8 @@ def understand(network: Network) -> Graph:
         graph = run(Recognise(keep_float=keep_float), graph)
         graph = run(Fuse(), graph)
         graph = run(ComposePicks(), graph)
+        if not network.was_quantised:
+            graph = run(PoolFirst(), graph)
         graph = run(RemoveUnread(), graph)
         unknown = dict.fromkeys(result_products(graph), "only results depend on it")
         for name in unmeasurable(graph, network.values):
