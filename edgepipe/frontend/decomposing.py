@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes, shapes_of
+from edgepipe.frontend.onnx_graph import (
+    array_of,
+    constants_of,
+    opset_of,
+    set_nodes,
+    shapes_of,
+)
 
 MAX_POOL_WINDOW = 4096
 """The most pixels of a window whose mean one layer computes."""
+
+SLICE_WITH_INPUTS = 10
+"""The opset since which a ``Slice`` has its bounds as inputs; before, they are attributes."""
 
 Nodes = list[onnx.NodeProto]
 
@@ -23,6 +32,7 @@ class Rewriting:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.shapes = shapes_of(model)
+        self.opset = opset_of(model)
         self._graph = model.graph
         self._constants: Mapping[str, TensorProto] = constants_of(model.graph)
 
@@ -37,9 +47,14 @@ class Rewriting:
         self._graph.initializer.append(tensor)
         return name
 
+    def integers(self, name: str, values: Sequence[int]) -> str:
+        """Add an int64 constant of one axis and return its name."""
+        self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
 
 def decompose(model: onnx.ModelProto) -> None:
-    """Replace normalisations and activations that the rules below know.
+    """Replace normalisations, activations and moves that the rules below know.
 
     before   BatchNormalization(x, ...); PRelu(y, slope)
     after    x * factor + constant;      y * slope + Relu(y) * (1 - slope)
@@ -172,8 +187,45 @@ def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return [helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1)]
 
 
+def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a slice for one element of an axis, or for neighbours, and a reshape if needed.
+
+    before   Gather(x, 2, axis=0)
+    after    Reshape(Slice(x, [2], [3], [0]), the shape without that axis)
+
+    Exporters write the queries, keys and values of attention so. TVM's kernel for ``Gather`` reads
+    from indices without a check, and prints a warning for each; a slice has no indices, and moves
+    whole blocks. Indices that are not neighbours in ascending order stay.
+    """
+    indices = rewriting.array(node.input[1]) if len(node.input) == 2 else None
+    before = rewriting.shapes.get(node.input[0], ())
+    after = rewriting.shapes.get(node.output[0], ())
+    if indices is None or not indices.size or not before or not after:
+        return None
+    if rewriting.opset < SLICE_WITH_INPUTS:
+        return None
+    axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0) % len(before)
+    taken = [int(index) for index in indices.reshape(-1)]
+    taken = [index + before[axis] if index < 0 else index for index in taken]
+    first, end = taken[0], taken[0] + len(taken)
+    if taken != list(range(first, end)) or first < 0 or end > before[axis]:
+        return None
+    name = node.output[0]
+    part = name if indices.ndim == 1 else f"{name}/part"
+    bounds = [
+        rewriting.integers(f"{name}/{what}", [value])
+        for what, value in (("first", first), ("end", end), ("axis", axis))
+    ]
+    nodes = [helper.make_node("Slice", [node.input[0], *bounds], [part])]
+    if part != name:
+        shape = rewriting.integers(f"{name}/shape", after)
+        nodes.append(helper.make_node("Reshape", [part, shape], [name]))
+    return nodes
+
+
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "BatchNormalization": _batch_norm,
+    "Gather": _gather,
     "GlobalAveragePool": _global_pool,
     "PRelu": _prelu,
     "ReduceMean": _global_pool,

@@ -31,6 +31,12 @@ def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     return tuple(int(d.dim_value) for d in tensor.shape.dim)
 
 
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of ONNX's own operators that a model uses, 0 if it uses none."""
+    versions = (int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    return max(versions, default=0)
+
+
 def set_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
     """Replace all nodes; ``nodes`` may contain nodes of the graph."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]

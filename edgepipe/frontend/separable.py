@@ -14,6 +14,7 @@ from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.onnx_graph import (
     array_of,
     constants_of,
+    opset_of,
     set_nodes,
     shapes_of,
     text_of,
@@ -67,17 +68,13 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
             nodes.append(node)
             continue
         given = tuple(array_of(constants[v]) if v else None for v in node.input[1:])
-        operator = _Operator(node, (shape[2], shape[3]), given, _opset(model))
+        operator = _Operator(node, (shape[2], shape[3]), given, opset_of(model))
         found = find(operator)
         if found is None or not _is_equal(model, node, shape, found):
             nodes.append(node)
         else:
             nodes += _products(model.graph, node, found)
     set_nodes(model.graph, nodes)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return max(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
 
 
 def _before_layers(graph: onnx.GraphProto) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,7 +13,9 @@ import pytest
 from onnx import TensorProto, helper
 from small_networks import Builder
 
+from edgepipe.frontend.network import load_network
 from edgepipe.frontend.onnx_passes import simplify
+from edgepipe.tvm_adapter import run_module
 
 SHAPE = (1, 3, 9, 12)
 
@@ -130,6 +133,16 @@ def squeezed() -> onnx.ModelProto:
     return b.model([*SHAPE], {"y": 2})
 
 
+def gathered(index: object, axis: int, shape: list[int], *, opset: int = 13) -> onnx.ModelProto:
+    """Take parts of a picture along an axis, and read what is left as channels of a picture."""
+    b = Builder()
+    wanted = b.constant("wanted", np.array(index, np.int64))
+    b.node("Gather", [relu_first(b), wanted], "part", axis=axis)
+    b.node("Reshape", ["part", b.constant("shape", np.array(shape, np.int64))], "x")
+    b.conv("x", "y", (4, shape[1], 1, 1))
+    return b.model([*SHAPE], {"y": 4}, opset=opset)
+
+
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "upper": (lambda: padded_by_a_rule("Conv", "SAME_UPPER", 2), "Conv Conv"),
     "lower": (lambda: padded_by_a_rule("Conv", "SAME_LOWER", 2), "Conv Conv"),
@@ -186,6 +199,37 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "one slope": (lambda: prelu(0.25), "LeakyRelu Conv"),
     "slopes": (lambda: prelu(0.25, -0.5, 2), "Relu Mul Mul Add Conv"),
     "shuffled": (shuffled, "Conv Gather Conv"),
+    "one taken": (lambda: gathered(2, 1, [1, 9, 12, 1]), "Conv Relu Slice Reshape Reshape Conv"),
+    "the last taken": (
+        lambda: gathered(-1, -3, [1, 9, 12, 1]),
+        "Conv Relu Slice Reshape Reshape Conv",
+    ),
+    "the batch taken": (
+        lambda: gathered(0, 0, [1, 3, 9, 12]),
+        "Conv Relu Slice Reshape Reshape Conv",
+    ),
+    "one taken as a list": (
+        lambda: gathered([1], 1, [1, 1, 9, 12]),
+        "Conv Relu Slice Reshape Conv",
+    ),
+    "neighbours taken": (
+        lambda: gathered([1, -1], 1, [1, 2, 9, 12]),
+        "Conv Relu Slice Reshape Conv",
+    ),
+    "a table of neighbours taken": (
+        lambda: gathered([[0, 1], [2, 3]], 3, [1, 12, 9, 1]),
+        "Conv Relu MatMul Reshape Reshape Conv",
+    ),
+    "rows taken": (lambda: gathered([3, 4, 5], 2, [1, 3, 3, 12]), "Conv Relu MatMul Reshape Conv"),
+    "others taken": (lambda: gathered([2, 0], 1, [1, 2, 9, 12]), "Conv Relu Gather Reshape Conv"),
+    "neighbours taken backwards": (
+        lambda: gathered([2, 1], 1, [1, 2, 9, 12]),
+        "Conv Relu Gather Reshape Conv",
+    ),
+    "taken in opset 9": (
+        lambda: gathered(2, 1, [1, 9, 12, 1], opset=9),
+        "Conv Relu Gather Reshape Conv",
+    ),
     "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
 }
@@ -208,6 +252,28 @@ def run(model: onnx.ModelProto, picture: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     (result,) = session.run(None, {"image": picture})
     return np.asarray(result)
+
+
+def test_attention_is_imported_and_run_without_a_word_of_tvm(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exporters write queries, keys and values as ``Gather(x, 0)``, ``Gather(x, 1)``, ..."""
+    b = Builder()
+    tokens = b.constant("tokens", np.array([3, 1, 9, 12], np.int64))
+    b.node("Reshape", [b.conv("image", "wide", (3, 3, 1, 1)), tokens], "three")
+    parts = [
+        b.node("Gather", ["three", b.constant(f"i{n}", np.array(n, np.int64))], f"part{n}", axis=0)
+        for n in range(3)
+    ]
+    turned = b.node("Transpose", [parts[1]], "turned", perm=[0, 2, 1])
+    b.node("Softmax", [b.node("MatMul", [parts[0], turned], "scores")], "weights", axis=-1)
+    b.node("MatMul", ["weights", parts[2]], "y")
+    onnx.save(b.model([*SHAPE], {"y": 3}), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    picture = np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)
+    found = run_module(network.module, {network.input_name: picture})
+    np.testing.assert_allclose(found["y"], run(network.onnx_model, picture), rtol=1e-4, atol=1e-5)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_what_decodes_results_stays() -> None:
