@@ -32,6 +32,7 @@ def build(
     most_pixels: int = MOST_PIXELS,
     scheme: PathLike | None = None,
     export_scheme: PathLike | None = None,
+    float_layers: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -52,6 +53,7 @@ def build(
     with every release, for boards that refuse older ones. Calibration pictures of more than
     ``most_pixels`` are refused before they are decoded. ``export_scheme`` is a file to which the
     quantisation scheme is written; a build with such a ``scheme`` needs no ``calibration``.
+    ``float_layers`` are not quantised, but computed in floating point on ARM.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -73,6 +75,7 @@ def build(
         most_pixels=most_pixels,
         scheme=Path(scheme) if scheme is not None else None,
         export_scheme=Path(export_scheme) if export_scheme is not None else None,
+        float_layers=tuple(float_layers),
     )
     build_bundle(options, progress)
     return bundle

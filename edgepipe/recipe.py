@@ -26,13 +26,13 @@ from edgepipe.codegen.contiguous import fitting_slots, pipeline_memory
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
-from edgepipe.errors import BundleError, FrontendError, PartitionError
+from edgepipe.errors import BundleError, FrontendError, PartitionError, QuantizeError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.makers import gives_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
-from edgepipe.names import suggest
+from edgepipe.names import printable, suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.network_record import network_record
@@ -63,7 +63,7 @@ class BuildOptions:
     ``most_pixels`` limits the size of a calibration picture. ``scheme`` is the file of a
     quantisation scheme, which takes the place of calibration; then ``calibration`` may be None, and
     only gives the picture of the golden output. ``export_scheme`` is the file to which the scheme
-    is written.
+    is written. ``float_layers`` are computed in floating point on ARM, as are those of ``scheme``.
     """
 
     model: Path
@@ -81,6 +81,7 @@ class BuildOptions:
     most_pixels: int = MOST_PIXELS
     scheme: Path | None = None
     export_scheme: Path | None = None
+    float_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -135,6 +136,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     if options.sign is not None:
         signature.check_key(options.sign)
     scheme = None if options.scheme is None else scheme_file.read(options.scheme)
+    check_float_layers(options, scheme)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -162,6 +164,21 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
                 described, quantized, stages, tensors, compiled, slots, options, entries
             ),
             None if options.sign is None else partial(signature.make_signature, key=options.sign),
+        )
+
+
+def check_float_layers(options: BuildOptions, scheme: Scheme | None) -> None:
+    """Raise ``QuantizeError`` if the board computes layers that stay float with other bits.
+
+    A Cortex-A9 has no fused multiply-add, so it rounds the products of a convolution.
+    """
+    layers = (*options.float_layers, *(scheme.options.float_layers if scheme else ()))
+    if layers and options.board.architecture == "armhf":
+        raise QuantizeError(
+            f"layer {printable(layers[0])}: in floating point it has other bits on armhf "
+            f"({options.board.name}) than on this machine, expected a board of another "
+            "architecture",
+            hint="change the layer's threshold in a scheme instead, or build for aarch64",
         )
 
 
@@ -242,7 +259,7 @@ def quantized_network(
         described.network,
         frames,
         described.description.preprocess,
-        QuantizeOptions(frames=options.calibration_frames),
+        QuantizeOptions(frames=options.calibration_frames, float_layers=options.float_layers),
         scheme,
     )
     for notice in quantized.notices:

@@ -34,7 +34,8 @@ class Origin:
 
     ``calibration`` is a folder of pictures or an ``.npz`` file of frames, of which the build used
     at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused. If the build
-    had the file of a ``scheme``, calibration is not used and may be None.
+    had the file of a ``scheme``, calibration is not used and may be None. ``float_layers`` are
+    those that the build left in floating point, apart from those of the scheme.
     """
 
     network: Path
@@ -42,6 +43,7 @@ class Origin:
     calibration_frames: int = CALIBRATION_FRAMES
     most_pixels: int = MOST_PIXELS
     scheme: Path | None = None
+    float_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -76,7 +78,7 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
             frames_from(origin.calibration, preprocess, origin.most_pixels),
             origin.calibration_frames,
         )
-    options = QuantizeOptions(frames=origin.calibration_frames)
+    options = QuantizeOptions(frames=origin.calibration_frames, float_layers=origin.float_layers)
     quantized = quantize(network, frames, preprocess, options, scheme)
     _require_same(bundle, manifest, origin, quantized)
     return NetworkPair(manifest=manifest, network=network, quantized=quantized)
@@ -108,5 +110,5 @@ def _require_same(
                 f"{origin.network}: quantised with {origin.scheme or origin.calibration}, its "
                 f"output {output} is not the golden output of {bundle.name}",
                 hint="give the network and the calibration pictures, as many of them, or the "
-                "scheme that the bundle was built from, or build the bundle again",
+                "scheme that the bundle was built from, and its float layers, or build it again",
             )

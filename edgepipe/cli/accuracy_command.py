@@ -103,6 +103,7 @@ def add_parser(commands: Any) -> None:
         "--chart", type=Path, metavar="FILE", help="write a chart of all layers, as SVG"
     )
     arguments.add_scheme(parser)
+    arguments.add_float(parser)
     arguments.add_max_pixels(parser)
     parser.add_argument(
         "--device",
@@ -137,6 +138,7 @@ def run(options: argparse.Namespace) -> int:
                     calibration_frames=options.calib_frames,
                     most_pixels=options.max_pixels,
                     scheme=options.scheme,
+                    float_layers=tuple(options.float),
                 ),
                 data=options.data,
                 pictures=options.pictures,

@@ -56,6 +56,17 @@ def add_scheme(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_float(parser: argparse.ArgumentParser) -> None:
+    """Add the layers that stay in floating point to a command that quantises a network."""
+    parser.add_argument(
+        "--float",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="compute this layer in floating point on ARM instead of in int8 (repeatable)",
+    )
+
+
 def size(text: str) -> tuple[int, int]:
     """Return the height and the width of a size, such as (240, 320) for ``320x240``."""
     found = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)

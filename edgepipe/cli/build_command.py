@@ -77,6 +77,7 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="also write the quantisation scheme, TOML that can be edited, for --scheme",
     )
+    arguments.add_float(parser)
     arguments.add_max_pixels(parser)
     parser.set_defaults(run=run)
 
@@ -101,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
             most_pixels=options.max_pixels,
             scheme=options.scheme,
             export_scheme=options.export_scheme,
+            float_layers=tuple(options.float),
         ),
         progress=progress,
     )

@@ -17,7 +17,8 @@ class QuantizeOptions:
     many calibration frames to use at most; ``leaky_steps`` how many shifts a leaky slope may take
     (0.1 is exact with two or more and becomes 1/9 with one); ``bias_correction`` adds to each bias
     what rounding the weights removes from the mean; ``equalise`` is how much the scales of a
-    tensor's channels may differ, from 0 (one for all) to 1.
+    tensor's channels may differ, from 0 (one for all) to 1; ``float_layers`` are computed in
+    floating point on ARM.
     """
 
     threshold: str = "mse"
@@ -25,6 +26,7 @@ class QuantizeOptions:
     leaky_steps: int = MAX_STEPS
     bias_correction: bool = True
     equalise: float = 0.5
+    float_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.threshold not in RULES:

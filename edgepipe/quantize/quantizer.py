@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
-from edgepipe.quantize import fidelity
+from edgepipe.quantize import fidelity, float_layers
 from edgepipe.quantize.calibrate import collect_statistics
 from edgepipe.quantize.fidelity import LayerFidelity
 from edgepipe.quantize.functions import GatherFunctions
@@ -74,18 +74,25 @@ def quantize(
     """Quantise ``network`` with the ranges that it shows on ``frames`` (uint8[1, h, w, c]).
 
     Given ranges of a network that was quantised already count in place of those. With a ``scheme``,
-    its ranges and options count, and no frame is read. Raises ``QuantizeError`` if there are no
-    frames, if frames, preprocess or scheme do not fit the network, or if a tensor's range is not
-    finite.
+    its ranges and options count, and no frame is read; the layers that stay float are those of the
+    scheme and those of ``options``. Raises ``QuantizeError`` if there are no frames, if frames,
+    preprocess, scheme or layers do not fit the network, or if a tensor's range is not finite.
     """
-    graph = understand(network)
-    measured = [tensor for tensor in measured_tensors(graph) if tensor in network.values]
+    options = options or QuantizeOptions()
+    if scheme is not None:
+        layers = dict.fromkeys((*scheme.options.float_layers, *options.float_layers))
+        options = replace(scheme.options, float_layers=tuple(layers))
+    in_int8 = understand(network)
+    graph = understand(network, options.float_layers) if options.float_layers else in_int8
+    # A layer that becomes float keeps its range, so a scheme fits whichever layers it names.
+    needed = dict.fromkeys((*measured_tensors(in_int8), *measured_tensors(graph)))
+    measured = [tensor for tensor in needed if tensor in network.values]
     if scheme is None:
-        scheme = calibrate(network, measured, frames, preprocess, options or QuantizeOptions())
+        scheme = calibrate(network, measured, frames, preprocess, options)
     else:
         channels = {tensor: graph.channels(tensor) for tensor in measured}
         check_fits(scheme, network, preprocess, channels)
-    options = scheme.options
+        scheme = replace(scheme, options=options)
     to_integers = ToIntegers(
         measured=scheme.tensors, preprocess=preprocess, options=options, given=network.given
     )
@@ -147,8 +154,11 @@ def reasons(graph: Graph) -> dict[str, str]:
     }
 
 
-def understand(network: Network) -> Graph:
+def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
     """Return ``network`` as recognised, fused nodes; unrecognised ones have a reason.
+
+    ``layers`` stay float on request; raises ``QuantizeError`` for one that the network does not
+    have.
 
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
@@ -158,6 +168,8 @@ def understand(network: Network) -> Graph:
     """
     main = read_main(network.module)
     keep_float: dict[str, str] = {}
+    if layers:
+        keep_float = float_layers.calls_of(layers, understand(network), main)
     while True:
         graph = run(ReadRelax(), main)
         graph = run(GatherFunctions(keep_float=keep_float), graph)
@@ -172,7 +184,7 @@ def understand(network: Network) -> Graph:
             unknown[name] = "calibration cannot measure a range inside it"
         if unknown.keys() <= keep_float.keys():
             return graph
-        keep_float |= unknown
+        keep_float = unknown | keep_float
 
 
 __all__ = ["QuantizeOptions", "QuantizedNetwork", "quantize"]

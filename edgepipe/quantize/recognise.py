@@ -64,13 +64,13 @@ class Recognise:
 
     def _recognised(self, call: Call) -> Node | str:
         """Return the call's node, or the reason why there is none."""
+        if call.name in self.keep_float:
+            return self.keep_float[call.name]
         rule = RULES.get(call.op)
         if rule is None:
             return "it has no integer form"
         if not _computes_float(call.binding):
             return f"its output is {call.binding.dtype}"
-        if call.name in self.keep_float:
-            return self.keep_float[call.name]
         return rule(call)
 
 

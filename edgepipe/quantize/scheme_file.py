@@ -44,6 +44,7 @@ class File:
     equalise: float
     leaky_steps: int
     bias_correction: bool
+    float_layers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ def to_toml(
         f"equalise = {float(options.equalise)!r}",
         f"leaky_steps = {options.leaky_steps}",
         f"bias_correction = {'true' if options.bias_correction else 'false'}",
+        f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
     ]
     for name, found in scheme.tensors.items():
         lines += ["", f"[tensors.{toml_string(name)}]"]
@@ -164,6 +166,7 @@ def _options(found: File, where: str) -> QuantizeOptions:
             equalise=found.equalise,
             leaky_steps=found.leaky_steps,
             bias_correction=found.bias_correction,
+            float_layers=found.float_layers,
         )
     except EdgepipeError as cause:
         raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause

@@ -12,7 +12,7 @@ from edgepipe.quantize import scheme_file
 
 GIVE = (
     "give the network and the calibration pictures, as many of them, or the scheme that the bundle "
-    "was built from, or build the bundle again"
+    "was built from, and its float layers, or build it again"
 )
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -68,6 +68,49 @@ def test_accuracy_of_a_bundle_from_a_scheme(
     assert_fails(capsys, code, f"quantised with {scheme}, its output logits is not the", GIVE)
     code = run(*accuracy)
     assert_fails(capsys, code, "neither calibration pictures nor a scheme", "typical pictures: --c")
+
+
+def test_accuracy_of_a_bundle_with_a_float_layer(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("net.onnx", "net.toml", "calib.npz"):
+        shutil.copy(built.parent / name, tmp_path)
+    scheme, bundle = tmp_path / "net.scheme.toml", tmp_path / "net.edgepipe"
+    model, pictures = tmp_path / "net.onnx", tmp_path / "calib.npz"
+    start = ("build", model, "--board", "host", "--calib", pictures, "-o", bundle)
+    assert run(*start, "--float", "block_Relu", "--export-scheme", scheme) == 0
+    assert 'float_layers = ["block_Relu"]' in scheme.read_text()
+    assert run("inspect", bundle, "--operators") == 0
+    assert "Relu: stays float: requested" in capsys.readouterr().out
+    accuracy = ("accuracy", bundle, "--network", model, "--data", pictures)
+    accuracy = (*accuracy, "--layer-pictures", "0")
+    assert run(*accuracy, "--calib", pictures, "--float", "block_Relu") == 0
+    assert run(*accuracy, "--scheme", scheme) == 0
+    capsys.readouterr()
+    code = run(*accuracy, "--calib", pictures)
+    assert_fails(capsys, code, "its output logits is not the golden output", GIVE)
+
+
+def test_a_float_layer_on_armhf_is_an_error(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = build(project, "--float", "block_Relu", board="pynq-z2")
+    assert_fails(
+        capsys,
+        code,
+        "layer block_Relu: in floating point it has other bits on armhf (pynq-z2) than on this "
+        "machine, expected a board of another architecture",
+        "change the layer's threshold in a scheme instead, or build for aarch64",
+    )
+    assert_nothing_half_written(project)
+
+
+def test_an_unknown_float_layer_is_an_error(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = build(project, "--float", "block_Rel", board="host")
+    assert_fails(capsys, code, "layer block_Rel: is unknown, so it cannot stay float", "block_Relu")
+    assert_nothing_half_written(project)
 
 
 def test_neither_pictures_nor_a_scheme_is_an_error(

@@ -65,6 +65,7 @@ options = st.builds(
     equalise=st.floats(0, 1),
     leaky_steps=st.just(1),
     bias_correction=st.booleans(),
+    float_layers=st.lists(names, max_size=2).map(tuple),
 )
 
 

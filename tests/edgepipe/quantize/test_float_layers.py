@@ -1,0 +1,159 @@
+"""Layers that stay float on request: their calls, their bits on every level, and their scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import small_networks
+from small_networks import PREPROCESS, frames
+
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.errors import QuantizeError
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.quantize import scheme_file
+from edgepipe.quantize.graph import is_integer
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import read_main, run_module
+
+FRAME = next(iter(frames(1, seed=9)))
+
+
+def loaded(folder: Path, make: Callable[[], onnx.ModelProto]) -> Network:
+    onnx.save(make(), folder / "net.onnx")
+    return load_network(folder / "net.onnx")
+
+
+def quantised(network: Network, *layers: str) -> QuantizedNetwork:
+    return quantize(network, frames(4), PREPROCESS, QuantizeOptions(float_layers=layers))
+
+
+def outputs(made: QuantizedNetwork) -> dict[str, np.ndarray]:
+    return run_module(made.module, {made.input_name: FRAME})
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return loaded(tmp_path_factory.mktemp("float"), small_networks.classifier)
+
+
+@pytest.fixture(scope="module")
+def in_int8(network: Network) -> QuantizedNetwork:
+    return quantised(network)
+
+
+CASES = {
+    # A convolution, its bias and its activation are three calls of the importer and one layer.
+    "a convolution with a clip": (
+        small_networks.classifier,
+        "block_depth_Clip",
+        {"block_depth_Conv", "block_depth_Clip"},
+    ),
+    "a convolution with a residual": (
+        small_networks.classifier,
+        "block_Relu",
+        {"block_Conv", "block_Add", "block_Relu"},
+    ),
+    "a function of several calls": (
+        small_networks.silu_block,
+        "stem_mul",
+        {"stem_sigmoid", "stem_mul"},
+    ),
+    "a resize": (small_networks.detector, "up_resize", {"up_resize"}),
+}
+
+
+@pytest.mark.parametrize(("make", "layer", "calls"), CASES.values(), ids=CASES)
+def test_all_calls_of_a_layer_stay_float_and_no_others(
+    make: Callable[[], onnx.ModelProto], layer: str, calls: set[str], tmp_path: Path
+) -> None:
+    network = loaded(tmp_path, make)
+    graph = understand(network, [layer])
+    requested = {n.name for n in graph.nodes if n.reason == "stays float: requested"}
+    assert {name for name in requested if "__" not in name} == calls
+    plain = {node.name for node in understand(network).nodes if is_integer(node)}
+    assert {node.name for node in graph.nodes if is_integer(node)} == plain - {layer}
+
+
+@pytest.mark.parametrize(("make", "layer", "calls"), CASES.values(), ids=CASES)
+def test_the_kernels_of_a_float_layer_have_the_bits_of_integer_relax(
+    make: Callable[[], onnx.ModelProto], layer: str, calls: set[str], tmp_path: Path
+) -> None:
+    made = quantised(loaded(tmp_path, make), layer)
+    compile_arm_stage(made.module, arches=("x86_64",)).write(tmp_path / "stage")
+    found = ArmStage(tmp_path / "stage").run({made.input_name: FRAME})
+    for name, expected in outputs(made).items():
+        assert np.asarray(found[name]).tobytes() == expected.tobytes()
+
+
+def test_a_float_layer_is_nearer_to_the_float_network(tmp_path: Path) -> None:
+    """With every layer float, only the picture is rounded."""
+    network = loaded(tmp_path, small_networks.classifier)
+    layers = [node.name for node in understand(network).nodes if is_integer(node)]
+    session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
+    (exact,) = session.run(None, {network.onnx_input: PREPROCESS.normalise(FRAME)})
+    whole, none = quantised(network, *layers), quantised(network)
+    errors = [np.abs(outputs(made)["logits"] - exact).max() for made in (whole, none)]
+    assert errors[0] < errors[1] / 2
+
+
+def test_the_other_layers_keep_their_steps(network: Network, in_int8: QuantizedNetwork) -> None:
+    made = quantised(network, "block_depth_Clip")
+    assert "block_depth_Clip.int8" in made.scales  # its reader is integer
+    for name in ("stem_Clip", "block_Relu", "pool_Pool"):
+        np.testing.assert_array_equal(made.scales[name], in_int8.scales[name])
+
+
+def test_a_layer_is_also_known_by_its_int8_form(network: Network) -> None:
+    by_form, by_name = quantised(network, "logits.int8"), quantised(network, "logits")
+    assert outputs(by_form)["logits"].tobytes() == outputs(by_name)["logits"].tobytes()
+    ops = {b.name: b.op for b in read_main(by_form.module).bindings}
+    assert "logits.int8" not in ops
+
+
+def test_a_scheme_names_float_layers_and_fits_with_any_of_them(
+    network: Network, in_int8: QuantizedNetwork, tmp_path: Path
+) -> None:
+    made = quantised(network, "logits")
+    path = tmp_path / "net.scheme.toml"
+    path.write_text(scheme_file.to_toml(made.scheme, made.scales, made.zeros))
+    read = scheme_file.read(path)
+    assert read.options.float_layers == ("logits",)
+    assert read.tensors.keys() == in_int8.scheme.tensors.keys()
+    again = quantize(network, (), PREPROCESS, None, read)
+    assert outputs(again)["logits"].tobytes() == outputs(made)["logits"].tobytes()
+    without = replace(read, options=replace(read.options, float_layers=()))
+    edited = quantize(network, (), PREPROCESS, None, without)
+    assert outputs(edited)["logits"].tobytes() == outputs(in_int8)["logits"].tobytes()
+
+
+def test_layers_of_the_options_add_to_those_of_the_scheme(
+    network: Network, in_int8: QuantizedNetwork
+) -> None:
+    scheme = replace(
+        in_int8.scheme, options=replace(in_int8.scheme.options, float_layers=("logits",))
+    )
+    more = QuantizeOptions(float_layers=("stem_Clip", "logits"))
+    made = quantize(network, (), PREPROCESS, more, scheme)
+    assert made.scheme.options.float_layers == ("logits", "stem_Clip")
+
+
+def test_an_unknown_layer_is_refused_with_the_nearest_names(network: Network) -> None:
+    with pytest.raises(QuantizeError, match=r"^layer block_Rel: is unknown") as caught:
+        quantised(network, "block_Rel")
+    assert str(caught.value.hint).startswith("did you mean: block_Relu")
+
+
+def test_what_computes_nothing_in_int8_is_refused(tmp_path: Path) -> None:
+    network = loaded(tmp_path, small_networks.detector)
+    message = "^layer scores: bytes are moved on arm, expected one that computes in int8$"
+    with pytest.raises(QuantizeError, match=message) as caught:
+        quantised(network, "scores")
+    assert caught.value.hint == "leave it out of the layers that stay float"
