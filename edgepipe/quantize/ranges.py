@@ -172,40 +172,47 @@ class Ranges:
         return Target(step=np.full(channels, self.covered(tensor).max() / 127))
 
     def table_target(self, tensor: str, values: Float) -> Target:
-        """Return the step and the zero point for a function's results ``values``.
+        """Return the steps and the zero point for a function's results ``values``.
 
-        ``values`` is float64[rows, 256].
+        ``values`` is float64[rows, 256]. Channels whose readers allow it have steps of their own.
         """
         channels = self._graph.channels(tensor)
         if tensor in self.fixed:
             return Target(step=np.full(channels, self.fixed[tensor]), is_fixed=True)
         covered = self.covered_by(tensor, values)
-        step, zero = covered / 127, 0
-        if tensor in self._may_have_zero:
-            low, high = self._extent(tensor, values, covered)
-            if (high - low) / 255 < step * MOST_ASYMMETRIC:
-                step = (high - low) / 255
-                zero = int(np.clip(np.rint(-128 - low / step), -128, 127))
-        return Target(step=np.full(channels, step), zero=zero)
+        low, high = self._extents(tensor, values, covered)
+        zero = _best_zero(low, high) if tensor in self._may_have_zero else 0
+        step = covered / 127 if zero == 0 else _steps(low, high, zero)
+        return Target(step=np.broadcast_to(step, channels).copy(), zero=zero)
 
-    def _extent(self, tensor: str, values: Float, covered: float) -> tuple[float, float]:
-        """Return what int8 covers of a function's results: from zero or below, to zero or above."""
-        low, high = float(values.min()), float(values.max())
+    def _extents(self, tensor: str, values: Float, covered: Float) -> tuple[Float, Float]:
+        """Return what int8 covers of a function's results: from zero or below, to zero or above.
+
+        Both are float64[channels] if ``covered`` is.
+        """
+        low, high = values.min(axis=1), values.max(axis=1)
         found = self._measured.get(tensor)
         if found is not None:
-            low, high = max(low, float(found.low.min())), min(high, float(found.high.max()))
-        return max(min(low, 0.0), -covered), max(min(max(high, 0.0), covered), TINY)
+            low, high = np.maximum(low, found.low.min()), np.minimum(high, found.high.max())
+        return (
+            np.maximum(np.minimum(low, 0.0), -covered),
+            np.maximum(np.minimum(np.maximum(high, 0.0), covered), TINY),
+        )
 
     def covered(self, tensor: str) -> Float:
         """Return the magnitude to cover for each channel.
 
         A given range counts in place of the measured one. All channels share one if the tensor's
-        readers need that. Slices that are read separately get one each. If only convolutions read
-        the tensor, their weights can absorb a scale per channel: fully before a depthwise
-        convolution, which has a separate weight step for each channel, and before others by a
-        channel's share to the power ``equalise`` (0 gives coarser activations, 1 coarser weights;
-        Nagel et al., Data-Free Quantization, 2019). The result is float64[channels]. Raises
-        QuantizeError for a tensor that was not measured.
+        readers need that. Slices that are read separately get one each. If only convolutions and
+        functions read the tensor, their weights and tables can absorb a scale per channel: fully
+        before a function, which has a row for each channel, and before a depthwise convolution,
+        which has a separate weight step for each; before others by a channel's share to the power
+        ``equalise`` (0 gives coarser activations, 1 coarser weights; Nagel et al., Data-Free
+        Quantization, 2019). The result is float64[channels]. Raises QuantizeError for a tensor
+        that was not measured.
+
+        Mean logit cosine, 2026-11, one scale for all of a function's channels and one each:
+        PP-LCNet 0.984 and 0.9996; the map of PP-OCR det 0.938 and 0.959.
         """
         found = self._measured.get(tensor)
         if found is None:
@@ -226,25 +233,24 @@ class Ranges:
                 assert isinstance(user, PickNode)
                 part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif users and all(
-            isinstance(user, ConvNode) and tensor in user.weighted_inputs for user in users
-        ):
-            depthwise = all(isinstance(user, ConvNode) and user.is_depthwise for user in users)
-            strength = 1.0 if depthwise else self._options.equalise
+        elif users and all(_absorbs_scales(user, tensor) for user in users):
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
+            shared = any(isinstance(user, ConvNode) and not user.is_depthwise for user in users)
+            strength = self._options.equalise if shared else 1.0
             result = whole ** (1 - strength) * own**strength
         return result
 
-    def covered_by(self, tensor: str, values: Float) -> float:
+    def covered_by(self, tensor: str, values: Float) -> Float:
         """Return the magnitude that a function's result has to cover.
 
         ``values`` are its results, float64[rows, 256]. What calibration saw counts if it is less
-        and the result is a value of the ONNX network.
+        and the result is a value of the ONNX network. The result is float64[channels] or [1].
         """
-        largest = max(float(np.abs(values).max()), TINY)
+        largest: Float = np.maximum(np.abs(values).max(axis=1), TINY)
         if tensor not in self._measured:
-            return largest
-        return min(float(self.covered(tensor).max()), largest)
+            return largest.max(keepdims=True)
+        covered: Float = np.minimum(self.covered(tensor), largest.max())
+        return covered
 
     def mean(self, tensor: str) -> Float | None:
         """Return the mean of every channel of a float tensor, if it was measured.
@@ -253,3 +259,35 @@ class Ranges:
         """
         found = self._measured.get(tensor)
         return None if found is None else found.mean
+
+
+def _absorbs_scales(reader: Node, tensor: str) -> bool:
+    """Return whether a channel's scale becomes part of its weights in ``reader``, or of its row.
+
+    Weights and rows of a table are a channel's own, so this costs no time.
+    """
+    if isinstance(reader, ConvNode):
+        return tensor in reader.weighted_inputs
+    return isinstance(reader, TableNode)
+
+
+def _steps(low: Float, high: Float, zero: int) -> Float:
+    """Return the least steps at which int8 with a zero point covers ``low`` to ``high``."""
+    below, above = 128 + zero, 127 - zero
+    steps: Float = np.maximum(
+        -low / below if below else np.where(low < 0, np.inf, 0.0),
+        high / above if above else np.where(high > 0, np.inf, 0.0),
+    )
+    return steps
+
+
+def _best_zero(low: Float, high: Float) -> int:
+    """Return the zero point at which the squares of all channels' steps are least.
+
+    It is 0 if another one gains little.
+    """
+    zeros = range(-128, 128)
+    errors = [float(np.square(_steps(low, high, zero)).sum()) for zero in zeros]
+    best = int(np.argmin(errors))
+    plain = np.square(np.maximum(-low, high) / 127).sum()
+    return zeros[best] if errors[best] < plain * MOST_ASYMMETRIC**2 else 0

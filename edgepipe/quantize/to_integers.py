@@ -318,7 +318,7 @@ class _Lowering:
             return
         output = self._spec(node.name)
         target = self._ranges.table_target(node.name, values)
-        steps = np.rint(values / target.step[:1]) + target.zero
+        steps = np.rint(values / target.step[:, None]) + target.zero
         steps = np.clip(steps, -128, 127).astype(np.int8)
         rows = steps[:1] if (steps == steps[0]).all() else steps
         layer = Table(name=output.name, input=source.spec, output=output, table=rows)

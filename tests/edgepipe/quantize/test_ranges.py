@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from edgepipe.errors import QuantizeError
 from edgepipe.quantize.calibrate import TensorStatistics
-from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, PickNode
+from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, PickNode, TableNode
 from edgepipe.quantize.options import QuantizeOptions
-from edgepipe.quantize.ranges import LEAST_SHARE, Ranges, measured_tensors
+from edgepipe.quantize.ranges import LEAST_SHARE, Ranges, Target, measured_tensors
 from edgepipe.quantize.scheme import TensorRange
 
 SEEN = np.array([4.0, 1.0, 0.01, 2.0])  # of the four channels of "x"
@@ -66,6 +68,57 @@ def test_a_depthwise_convolution_allows_every_channel_its_own() -> None:
 def test_other_convolutions_share_by_a_power(equalise: float) -> None:
     share = np.maximum(SEEN / 4, LEAST_SHARE)
     assert_allclose(covered(conv("conv"), equalise=equalise), 4 * share**equalise)
+
+
+def test_a_function_allows_every_channel_its_own() -> None:
+    table = TableNode(name="table", input="x", bindings=())
+    assert_allclose(covered(table), [4, 1, 4 * LEAST_SHARE, 2])
+    assert_allclose(covered(table, conv("depthwise", groups=4)), [4, 1, 4 * LEAST_SHARE, 2])
+    assert_allclose(covered(table, conv("conv"), equalise=0.0), [4, 4, 4, 4])
+    assert_allclose(covered(table, pool()), [4, 4, 4, 4])
+
+
+def results(low: float, high: float, *readers: Node) -> Target:
+    """Return the target of "x", a function with results from ``low`` to ``high``."""
+    statistics = TensorStatistics(4)
+    statistics.add(
+        np.float32(
+            np.stack([np.minimum(SEEN, 0) + low, SEEN]).reshape(1, 2, 4, 1).transpose(0, 2, 1, 3)
+        )
+    )
+    table = TableNode(name="x", input="image", bindings=())
+    shapes = dict.fromkeys(("image", "x", *(r.name for r in readers)), (1, 4, 2, 1))
+    graph = Graph(
+        input="image",
+        nodes=(table, *readers),
+        outputs=tuple(node.name for node in readers),
+        shapes=shapes,
+    )
+    measured = {"x": TensorRange.of(statistics, "max")}
+    values = np.linspace(low, high, 256)[None]
+    return Ranges(graph, measured, QuantizeOptions(threshold="max")).table_target("x", values)
+
+
+@given(
+    st.floats(-8, 0),
+    st.floats(0.125, 8),
+    st.sampled_from([(), (conv("conv"),), (conv("depthwise", groups=4),), (pool(),)]),
+)
+def test_results_of_a_function_are_covered(low: float, high: float, readers: tuple[Node]) -> None:
+    target = results(low, high, *readers)
+    least, most = (-128 - target.zero) * target.step, (127 - target.zero) * target.step
+    assert (most >= np.minimum(high, np.clip(SEEN, SEEN.max() * LEAST_SHARE, None)) - 1e-6).all()
+    if not readers or isinstance(readers[0], MaxPoolNode):
+        assert target.zero == 0
+        assert (target.step == target.step[0]).all()
+        assert (least <= max(low, -8) + 1e-6).all()
+
+
+def test_channels_of_one_function_share_a_zero_point() -> None:
+    target = results(-0.375, 4.0, conv("conv"))
+    assert target.zero < -60
+    assert target.step[0] > target.step[3] > target.step[1]
+    assert ((-128 - target.zero) * target.step <= -0.375 * (1 - 1e-6)).all()
 
 
 def test_a_tensor_that_was_not_measured_is_an_error() -> None:
