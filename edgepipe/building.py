@@ -33,6 +33,7 @@ def build(
     scheme: PathLike | None = None,
     export_scheme: PathLike | None = None,
     float_layers: Sequence[str] = (),
+    rounding: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -54,6 +55,9 @@ def build(
     ``most_pixels`` are refused before they are decoded. ``export_scheme`` is a file to which the
     quantisation scheme is written; a build with such a ``scheme`` needs no ``calibration``.
     ``float_layers`` are not quantised, but computed in floating point on ARM.
+    ``rounding`` is how weights are rounded: each to the ``"nearest"`` integer, which is the
+    default without a scheme, or ``"reconstruct"``, so that results on the calibration pictures
+    change least.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -76,6 +80,7 @@ def build(
         scheme=Path(scheme) if scheme is not None else None,
         export_scheme=Path(export_scheme) if export_scheme is not None else None,
         float_layers=tuple(float_layers),
+        rounding=rounding,
     )
     build_bundle(options, progress)
     return bundle

@@ -64,6 +64,8 @@ class BuildOptions:
     quantisation scheme, which takes the place of calibration; then ``calibration`` may be None, and
     only gives the picture of the golden output. ``export_scheme`` is the file to which the scheme
     is written. ``float_layers`` are computed in floating point on ARM, as are those of ``scheme``.
+    ``rounding`` is the rule by which weights are rounded, one of ``quantize.rounding.RULES``; None
+    is the scheme's, or ``"nearest"``.
     """
 
     model: Path
@@ -82,6 +84,7 @@ class BuildOptions:
     scheme: Path | None = None
     export_scheme: Path | None = None
     float_layers: tuple[str, ...] = ()
+    rounding: str | None = None
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -135,12 +138,14 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         scheme_file.check_target(options.export_scheme, options.output)
     if options.sign is not None:
         signature.check_key(options.sign)
-    scheme = None if options.scheme is None else scheme_file.read(options.scheme)
+    scheme = None
+    if options.scheme is not None:
+        scheme = scheme_file.read(options.scheme).rounded_by(options.rounding)
     check_float_layers(options, scheme)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
-    frames = calibration_frames(described, options)
+    frames = calibration_frames(described, options, scheme)
     if scheme is None:
         notice_few_pictures(len(frames), progress)
     quantized = quantized_network(described, frames, options, progress, scheme)
@@ -219,19 +224,24 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     return DescribedNetwork(network=network, description=described, labels=labels, decoder=decoder)
 
 
-def calibration_frames(described: DescribedNetwork, options: BuildOptions) -> list[Frame]:
+def calibration_frames(
+    described: DescribedNetwork, options: BuildOptions, scheme: Scheme | None = None
+) -> list[Frame]:
     """Return the calibration frames, uint8[1, h, w, c], as many as ``options`` allow.
 
-    The first is that of the golden output. A scheme needs no others; without pictures it is noise,
-    always the same. Raises ``MediaError`` if they cannot be read.
+    The first is that of the golden output. A ``scheme`` needs others only if its rounding does;
+    without pictures the first is noise, always the same. Raises ``MediaError`` if they cannot be
+    read, and ``QuantizeError`` if pictures are needed and there is no folder of them.
     """
     preprocess = described.description.preprocess
     if options.calibration is None:
+        if scheme is not None:
+            scheme.require_frames(0)
         shape = preprocess.frame_shape
         noise = np.random.PCG64(0).random_raw(int(np.prod(shape)))
         return [noise.astype(np.uint8).reshape(shape)]
     frames = frames_from(options.calibration, preprocess, options.most_pixels)
-    most = options.calibration_frames if options.scheme is None else 1
+    most = options.calibration_frames if scheme is None else max(scheme.frames_read, 1)
     return list(itertools.islice(frames, most))
 
 
@@ -259,7 +269,11 @@ def quantized_network(
         described.network,
         frames,
         described.description.preprocess,
-        QuantizeOptions(frames=options.calibration_frames, float_layers=options.float_layers),
+        QuantizeOptions(
+            frames=options.calibration_frames,
+            float_layers=options.float_layers,
+            rounding=options.rounding or "nearest",
+        ),
         scheme,
     )
     for notice in quantized.notices:

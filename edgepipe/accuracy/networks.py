@@ -34,8 +34,9 @@ class Origin:
 
     ``calibration`` is a folder of pictures or an ``.npz`` file of frames, of which the build used
     at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused. If the build
-    had the file of a ``scheme``, calibration is not used and may be None. ``float_layers`` are
-    those that the build left in floating point, apart from those of the scheme.
+    had the file of a ``scheme``, calibration is only used if its rounding needs it, and else may be
+    None. ``float_layers`` are those that the build left in floating point, apart from those of the
+    scheme. ``rounding`` is the build's, None if it was not given.
     """
 
     network: Path
@@ -44,6 +45,7 @@ class Origin:
     most_pixels: int = MOST_PIXELS
     scheme: Path | None = None
     float_layers: tuple[str, ...] = ()
+    rounding: str | None = None
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -71,14 +73,19 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     network = load_network(
         origin.network, (preprocess.channels, preprocess.height, preprocess.width)
     )
-    scheme = None if origin.scheme is None else scheme_file.read(origin.scheme)
+    scheme = None
+    if origin.scheme is not None:
+        scheme = scheme_file.read(origin.scheme).rounded_by(origin.rounding)
     frames: Iterable[Frame] = ()
-    if scheme is None and origin.calibration is not None:
-        frames = itertools.islice(
-            frames_from(origin.calibration, preprocess, origin.most_pixels),
-            origin.calibration_frames,
-        )
-    options = QuantizeOptions(frames=origin.calibration_frames, float_layers=origin.float_layers)
+    most = origin.calibration_frames if scheme is None else scheme.frames_read
+    if most and origin.calibration is not None:
+        pictures = frames_from(origin.calibration, preprocess, origin.most_pixels)
+        frames = itertools.islice(pictures, most)
+    options = QuantizeOptions(
+        frames=origin.calibration_frames,
+        float_layers=origin.float_layers,
+        rounding=origin.rounding or "nearest",
+    )
     quantized = quantize(network, frames, preprocess, options, scheme)
     _require_same(bundle, manifest, origin, quantized)
     return NetworkPair(manifest=manifest, network=network, quantized=quantized)

@@ -139,6 +139,7 @@ def run(options: argparse.Namespace) -> int:
                     most_pixels=options.max_pixels,
                     scheme=options.scheme,
                     float_layers=tuple(options.float),
+                    rounding=options.rounding,
                 ),
                 data=options.data,
                 pictures=options.pictures,

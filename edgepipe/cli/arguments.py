@@ -54,6 +54,13 @@ def add_scheme(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="quantise with this scheme of `edgepipe build --export-scheme`, without calibration",
     )
+    parser.add_argument(
+        "--rounding",
+        choices=("nearest", "reconstruct"),
+        help="how weights are rounded: each to the nearest integer, or so that the layer's results "
+        "on the calibration pictures change least, which takes longer (default: that of the "
+        "scheme, or nearest)",
+    )
 
 
 def add_float(parser: argparse.ArgumentParser) -> None:

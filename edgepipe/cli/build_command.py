@@ -103,6 +103,7 @@ def run(options: argparse.Namespace) -> int:
             scheme=options.scheme,
             export_scheme=options.export_scheme,
             float_layers=tuple(options.float),
+            rounding=options.rounding,
         ),
         progress=progress,
     )

@@ -6,7 +6,7 @@ have, and returns the record with the scale of its output, float64[channels].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,7 @@ from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_for, leaky
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Target
+from edgepipe.quantize.rounding import reconstruct
 from edgepipe.quantize.weights import (
     MAX_PRODUCT_SHIFT,
     MAX_SHIFT,
@@ -46,6 +47,8 @@ Float = NDArray[np.float64]
 Scaled = tuple[Layer, Float]
 Mean = Callable[[str], Float | None]
 """The mean of every channel of a float tensor, float64[channels], if calibration measured it."""
+Moments = Callable[[ConvNode], Sequence[Float]]
+"""The second moments of a node's weighted inputs, float64[groups, n, n] each, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,7 @@ def integer_conv(
     output: TensorSpec,
     target: Target,
     mean: Mean,
+    moments: Moments,
     options: QuantizeOptions,
 ) -> Scaled:
     """Return a convolution or transposed convolution in integers.
@@ -95,9 +99,12 @@ def integer_conv(
     unit = gain * scale * 2.0**-shift
     terms = _terms(inputs.residuals, factors, unit)
     borders = np.cumsum([own.shape[1], *(part.shape[1] for part in projected)])[:-1]
+    scaled = real / unit[:, None]
+    if options.rounding == "reconstruct":
+        rows = _reconstructed(scaled, rows, _in_steps(inputs, moments(node)))
     bias = node.bias / unit
     if options.bias_correction:
-        errors = np.split(real / unit[:, None] - rows, borders, axis=1)
+        errors = np.split(scaled - rows, borders, axis=1)
         bias = bias + _expected_error(node, inputs, errors, mean)
     own_rows, *projected_rows = np.split(rows, borders, axis=1)
     weighted = zip((inputs.source, *inputs.projections), (own_rows, *projected_rows), strict=True)
@@ -226,6 +233,36 @@ def integer_average_pool(
         groups=channels,
     )
     return layer, scale
+
+
+def _in_steps(inputs: ConvInputs, moments: Sequence[Float]) -> Iterator[Float]:
+    """Yield second moments, float64[groups, n, n], in steps of the int8 inputs."""
+    forms = (inputs.source, *inputs.projections)
+    for form, found in zip(forms, moments, strict=bool(moments)):
+        groups, weights, _ = found.shape
+        by_channel = np.broadcast_to(form.scale, form.shape[1:2])
+        scale = np.repeat(by_channel, groups * weights // by_channel.size).reshape(groups, weights)
+        yield found / (scale[:, :, None] * scale[:, None, :])
+
+
+def _reconstructed(
+    scaled: Float, nearest: NDArray[np.int64], moments: Iterable[Float]
+) -> NDArray[np.int64]:
+    """Return rows rounded by the second moments of each weighted input, each for itself.
+
+    ``scaled: float64[out, n]`` are the weights in their steps, ``nearest`` int64 of the same shape.
+    """
+    result = nearest.copy()
+    begin = 0
+    for found in moments:
+        groups, weights, _ = found.shape
+        columns = slice(begin, begin + weights)
+        for group, rows in enumerate(np.split(np.arange(len(scaled)), groups)):
+            result[rows, columns] = reconstruct(
+                scaled[rows, columns], nearest[rows, columns], found[group]
+            )
+        begin += weights
+    return result
 
 
 def _largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float | float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgepipe.errors import QuantizeError
+from edgepipe.names import suggest
 from edgepipe.quantize.leaky import MAX_STEPS
+from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.thresholds import RULES
 
 
@@ -18,7 +20,8 @@ class QuantizeOptions:
     (0.1 is exact with two or more and becomes 1/9 with one); ``bias_correction`` adds to each bias
     what rounding the weights removes from the mean; ``equalise`` is how much the scales of a
     tensor's channels may differ, from 0 (one for all) to 1; ``float_layers`` are computed in
-    floating point on ARM.
+    floating point on ARM; ``rounding`` names the rule by which weights are rounded (see
+    ``rounding.RULES``).
     """
 
     threshold: str = "mse"
@@ -27,12 +30,18 @@ class QuantizeOptions:
     bias_correction: bool = True
     equalise: float = 0.5
     float_layers: tuple[str, ...] = ()
+    rounding: str = "nearest"
 
     def __post_init__(self) -> None:
         if self.threshold not in RULES:
             raise QuantizeError(
                 f"threshold rule {self.threshold!r} is unknown",
                 hint=f"known rules: {', '.join(RULES)}",
+            )
+        if self.rounding not in ROUNDINGS:
+            raise QuantizeError(
+                f"rounding {self.rounding!r} is unknown, expected {' or '.join(ROUNDINGS)}",
+                hint=suggest(self.rounding, list(ROUNDINGS)),
             )
         if not 0.0 <= self.equalise <= 1.0:
             raise QuantizeError(f"equalise is {self.equalise}, expected 0 to 1")

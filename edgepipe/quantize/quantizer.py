@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +31,7 @@ from edgepipe.quantize.scheme import (
     network_digest,
     preprocess_digest,
 )
+from edgepipe.quantize.second_moments import SecondMoments
 from edgepipe.quantize.to_integers import ToIntegers
 from edgepipe.quantize.unread import RemoveUnread
 from edgepipe.quantize.write_relax import WriteRelax
@@ -74,9 +76,10 @@ def quantize(
     """Quantise ``network`` with the ranges that it shows on ``frames`` (uint8[1, h, w, c]).
 
     Given ranges of a network that was quantised already count in place of those. With a ``scheme``,
-    its ranges and options count, and no frame is read; the layers that stay float are those of the
-    scheme and those of ``options``. Raises ``QuantizeError`` if there are no frames, if frames,
-    preprocess, scheme or layers do not fit the network, or if a tensor's range is not finite.
+    its ranges and options count, and frames are read only if its rounding needs them; the layers
+    that stay float are those of the scheme and those of ``options``. Raises ``QuantizeError`` if
+    there are no frames, if frames, preprocess, scheme or layers do not fit the network, or if a
+    tensor's range is not finite.
     """
     options = options or QuantizeOptions()
     if scheme is not None:
@@ -88,13 +91,23 @@ def quantize(
     needed = dict.fromkeys((*measured_tensors(in_int8), *measured_tensors(graph)))
     measured = [tensor for tensor in needed if tensor in network.values]
     if scheme is None:
+        frames = list(itertools.islice(frames, options.frames))
         scheme = calibrate(network, measured, frames, preprocess, options)
     else:
         channels = {tensor: graph.channels(tensor) for tensor in measured}
         check_fits(scheme, network, preprocess, channels)
         scheme = replace(scheme, options=options)
+    moments = None
+    if options.rounding == "reconstruct":
+        seen = list(itertools.islice(frames, scheme.frames))
+        scheme.require_frames(len(seen))
+        moments = SecondMoments(network=network, graph=graph, frames=seen, preprocess=preprocess)
     to_integers = ToIntegers(
-        measured=scheme.tensors, preprocess=preprocess, options=options, given=network.given
+        measured=scheme.tensors,
+        preprocess=preprocess,
+        options=options,
+        given=network.given,
+        moments=moments,
     )
     integers = run(to_integers, graph)
     fidelities: tuple[LayerFidelity, ...] = ()

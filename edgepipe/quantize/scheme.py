@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,31 @@ class Scheme:
     options: QuantizeOptions
     tensors: Mapping[str, TensorRange] = field(repr=False)
     where: str = "scheme"
+
+    @property
+    def frames_read(self) -> int:
+        """How many calibration frames a build with this scheme reads."""
+        return self.frames if self.options.rounding == "reconstruct" else 0
+
+    def rounded_by(self, rounding: str | None) -> Scheme:
+        """Return the scheme with another rule for rounding weights, or as it is for None.
+
+        Raises ``QuantizeError`` for an unknown rule.
+        """
+        if rounding is None:
+            return self
+        return replace(self, options=replace(self.options, rounding=rounding))
+
+    def require_frames(self, count: int) -> None:
+        """Raise ``QuantizeError`` if ``count`` calibration frames are fewer than are read."""
+        if count < self.frames_read:
+            raise QuantizeError(
+                f'{self.where}: rounding "reconstruct" reads the {self.frames} calibration '
+                f"pictures, found {count}",
+                hint='give the same pictures, or set rounding = "nearest" in the scheme',
+                option="calibration",
+                value="DIR",
+            )
 
 
 def network_digest(network: Network) -> str:

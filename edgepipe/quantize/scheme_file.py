@@ -27,7 +27,7 @@ _MOST = float(np.finfo(np.float32).max)
 _ROUNDING = 1e-6
 _TEMPORARY = ".edgepipe."
 _HEADER = """\
-# Quantisation scheme of edgepipe. A build with it needs no calibration pictures.
+# Quantisation scheme of edgepipe. A build with it runs no calibration.
 # Edit thresholds, ranges and options; network and preprocess say what it belongs to.
 """
 
@@ -44,6 +44,7 @@ class File:
     equalise: float
     leaky_steps: int
     bias_correction: bool
+    rounding: str
     float_layers: tuple[str, ...] = ()
 
 
@@ -78,6 +79,7 @@ def to_toml(
         f"leaky_steps = {options.leaky_steps}",
         f"bias_correction = {'true' if options.bias_correction else 'false'}",
         f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
+        f"rounding = {toml_string(options.rounding)}",
     ]
     for name, found in scheme.tensors.items():
         lines += ["", f"[tensors.{toml_string(name)}]"]
@@ -167,6 +169,7 @@ def _options(found: File, where: str) -> QuantizeOptions:
             leaky_steps=found.leaky_steps,
             bias_correction=found.bias_correction,
             float_layers=found.float_layers,
+            rounding=found.rounding,
         )
     except EdgepipeError as cause:
         raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause

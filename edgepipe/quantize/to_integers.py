@@ -53,6 +53,7 @@ from edgepipe.quantize.integers import (
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
+from edgepipe.quantize.second_moments import SecondMoments
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.records import Concat, Layer, MaxPool, Pick, Resize, Table, TensorSpec
 
@@ -68,13 +69,15 @@ class ToIntegers:
 
     A tensor is int8, float or both; each form is created when an operator first reads it.
     ``measured`` has the ranges of the float tensors, by name, and ``given`` those of a network that
-    was quantised already.
+    was quantised already. ``moments`` gives the second moments of a convolution's inputs, about
+    the mean if asked for so; without them, weights are rounded to the nearest integer.
     """
 
     measured: Mapping[str, TensorRange] = field(repr=False)
     preprocess: Preprocess
     options: QuantizeOptions
     given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
+    moments: SecondMoments | None = field(default=None, repr=False)
 
     def requires(self, before: Graph) -> Iterator[str]:
         """Frames fit the input, and every range that will be needed was measured."""
@@ -133,6 +136,7 @@ class _Lowering:
         )
         self._preprocess = choices.preprocess
         self._options = choices.options
+        self._moments = choices.moments
         self._users = graph.users()
         self._ints: dict[str, Int8Form] = {}
         self._floats: dict[str, str] = {}
@@ -226,9 +230,15 @@ class _Lowering:
             self._spec(node.name),
             target,
             self._ranges.mean,
+            self._second_moments,
             self._options,
         )
         self._append(node.name, *made, target.zero)
+
+    def _second_moments(self, node: ConvNode) -> tuple[Float, ...]:
+        if self._moments is None:
+            return ()
+        return self._moments.of(node, central=self._options.bias_correction)
 
     def sum(self, node: SumNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]

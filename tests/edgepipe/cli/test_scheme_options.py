@@ -113,6 +113,33 @@ def test_an_unknown_float_layer_is_an_error(
     assert_nothing_half_written(project)
 
 
+def test_rounding_by_results_reads_the_pictures_whatever_the_scheme(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scheme, model = project / "net.scheme.toml", project / "net.onnx"
+    start = ("build", model, "--board", "host", "-o", project / "out")
+    pictures = ("--calib", project / "pictures")
+    made = (*start, *pictures, "--rounding", "reconstruct", "--export-scheme", scheme)
+    assert run(*made) == 0
+    assert 'rounding = "reconstruct"' in scheme.read_text()
+    first = contents(project / "out")
+    assert run(*start, *pictures, "--scheme", scheme) == 0
+    assert contents(project / "out") == first
+    capsys.readouterr()
+    accuracy = ("accuracy", project / "out", "--network", model, "--data", project / "pictures")
+    assert run(*accuracy, "--layer-pictures", "0", "--scheme", scheme, *pictures) == 0
+    assert run(*accuracy, "--layer-pictures", "0", "--rounding", "reconstruct", *pictures) == 0
+    code = run(*start, "--scheme", scheme)
+    assert_fails(
+        capsys,
+        code,
+        f'{scheme}: rounding "reconstruct" reads the ',
+        'same pictures, or set rounding = "nearest" in the scheme: --calib DIR',
+    )
+    assert contents(project / "out") == first
+    assert run(*start, "--scheme", scheme, "--rounding", "nearest") == 0
+
+
 def test_neither_pictures_nor_a_scheme_is_an_error(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,18 +44,22 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Network]:
     return loaded
 
 
-def quantized(network: Network) -> QuantizedNetwork:
-    return quantize(network, small_networks.frames(16), small_networks.PREPROCESS)
+def quantized(network: Network, rounding: str = "nearest") -> QuantizedNetwork:
+    options = QuantizeOptions(rounding=rounding)
+    return quantize(network, small_networks.frames(16), small_networks.PREPROCESS, options)
 
 
+@pytest.mark.parametrize("rounding", ["nearest", "reconstruct"])
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_integer_network_follows_the_float_one(name: str, networks: dict[str, Network]) -> None:
-    assert_follows_float(networks[name])
+def test_integer_network_follows_the_float_one(
+    name: str, rounding: str, networks: dict[str, Network]
+) -> None:
+    assert_follows_float(networks[name], rounding)
 
 
-def assert_follows_float(network: Network) -> None:
+def assert_follows_float(network: Network, rounding: str = "nearest") -> None:
     """Compare the outputs of the quantised network with those of onnxruntime."""
-    result = quantized(network)
+    result = quantized(network, rounding)
     compiled = CompiledModule(result.module)
     session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
     found: list[list[np.ndarray]] = [[] for _ in result.output_names]

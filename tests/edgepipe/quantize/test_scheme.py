@@ -66,6 +66,30 @@ def test_a_scheme_gives_the_integers_of_its_pictures(
         assert again.scales[name].tobytes() == scale.tobytes()
 
 
+def test_reconstructed_weights_need_the_pictures_again(tmp_path: Path) -> None:
+    network = loaded(tmp_path, small_networks.classifier)
+    frames = list(small_networks.frames(4))
+    options = QuantizeOptions(rounding="reconstruct")
+    original = quantize(network, frames, PREPROCESS, options)
+    assert outputs(original) != outputs(quantize(network, frames, PREPROCESS))
+    assert original.scheme.frames_read == 4
+    assert outputs(quantize(network, frames, PREPROCESS, None, original.scheme)) == outputs(
+        original
+    )
+    with pytest.raises(
+        QuantizeError,
+        match='scheme: rounding "reconstruct" reads the 4 calibration pictures, found 3',
+    ) as caught:
+        quantize(network, frames[:3], PREPROCESS, None, original.scheme)
+    assert caught.value.hint == (
+        'give the same pictures, or set rounding = "nearest" in the scheme'
+    )
+    plain = original.scheme.rounded_by("nearest")
+    assert outputs(quantize(network, (), PREPROCESS, None, plain)) == outputs(
+        quantize(network, frames, PREPROCESS)
+    )
+
+
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
     return loaded(tmp_path_factory.mktemp("scheme"), small_networks.classifier)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgepipe.errors import BundleError, QuantizeError
 from edgepipe.quantize import scheme_file
 from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.scheme import Scheme, TensorRange
 from edgepipe.quantize.thresholds import RULES
 
@@ -66,6 +67,7 @@ options = st.builds(
     leaky_steps=st.just(1),
     bias_correction=st.booleans(),
     float_layers=st.lists(names, max_size=2).map(tuple),
+    rounding=st.sampled_from(sorted(ROUNDINGS)),
 )
 
 
@@ -134,6 +136,7 @@ def test_chosen_steps_are_comments() -> None:
         ("frames = 3\n", "", "key 'frames' is missing", None),
         ("equalise = 0.5", "equalise = 2.0", "equalise is 2.0, expected 0 to 1", None),
         ("equalise = 0.5", 'equalise = "0.5"', "found a string '0.5', expected a float", None),
+        ('"nearest"', '"up"', "rounding 'up' is unknown, expected nearest or reconstruct", None),
         ('"mse"', '"best"', "threshold rule 'best' is unknown", "known rules: max, percentile"),
         ('[tensors."x"]', "[layers]", "unknown key 'layers'", "known keys: format, network"),
         (
