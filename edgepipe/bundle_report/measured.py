@@ -1,7 +1,8 @@
 """Read the statistics of a run of a bundle, in every form in which edgepipe's programs write them.
 
-``edgepipe-run --json`` ends with a line of them, ``edgepipe top --json`` prints lines of them, and
-``PipelineStatistics::json()`` returns them alone. Of several lines, the last one counts.
+``edgepipe-run --json`` ends with a line of them, ``edgepipe top --json`` prints lines of them,
+``edgepipe bench`` writes those of its pipelined run, and ``PipelineStatistics::json()`` returns
+them alone. Of several lines, the last one counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from edgepipe.bundle_report.timeline import timeline
 from edgepipe.errors import BundleError
 from edgepipe.runtime.statistics import Statistics, check_types, statistics_from_json
 
-_REMEDY = "give the statistics that `edgepipe-run` or `edgepipe top` writes as JSON"
+_REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes"
 _MOST_BYTES = 1 << 28
 
 
@@ -124,7 +125,9 @@ def _pipeline(record: Any) -> tuple[Mapping[str, Any], str] | None:
     if isinstance(live, dict):
         figures, device = live.get("pipeline"), live.get("device", "")
     else:
-        figures, device = record.get("statistics", record), ""
+        run = record.get("pipelined", record)  # of `edgepipe bench`
+        run = run if isinstance(run, dict) else {}
+        figures, device = run.get("statistics", run), run.get("device", "")
     if not isinstance(figures, dict) or "stages" not in figures:
         return None
     return figures, device

@@ -1,5 +1,9 @@
 #include "programs/device_account.h"
 
+#include <nlohmann/json.hpp>
+
+#include "base/process_memory.h"
+
 namespace edgepipe::programs {
 
 std::string device_line(std::string_view device, const PipelineStatistics& statistics) {
@@ -12,6 +16,14 @@ std::string device_line(std::string_view device, const PipelineStatistics& stati
     joint = ", '";
   }
   return line;
+}
+
+std::string json_account(std::string_view device, const PipelineStatistics& statistics) {
+  const Result<std::uint64_t> memory = peak_resident_bytes();
+  const nlohmann::json name = std::string(device);
+  return R"({"statistics":)" + statistics.json() + R"(,"device":)" +
+         name.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) +
+         R"(,"peak_memory_bytes":)" + std::to_string(memory.ok() ? *memory : 0) + "}";
 }
 
 Status check_device(std::string_view device, const PipelineStatistics& statistics) {

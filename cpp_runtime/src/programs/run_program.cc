@@ -116,7 +116,9 @@ OptionTable option_table(Options& options) {
       .value("--tensors", "DIR", "also write every output tensor, as DIR/FRAME_TENSOR.bin",
              to_text(options.tensors));
   add_trace_option(table, options);
-  table.flag("--json", "end with one more line: {\"statistics\": ...}", to_true(options.json))
+  table
+      .flag("--json", "end with one more line: statistics, device and memory",
+            to_true(options.json))
       .flag("--quiet", "print no progress and no table", to_true(options.quiet))
       .epilogue(kEpilogue);
   return table;
@@ -331,7 +333,7 @@ int run(const Options& options) {
     print_line(stderr, device_line((*session)->device_name(), statistics));
   }
   if (options.json) {
-    const Status written = results.write_line("{\"statistics\":" + statistics.json() + "}");
+    const Status written = results.write_line(json_account((*session)->device_name(), statistics));
     if (status.ok()) status = written;
   }
   status = write_trace(status, **session, options);

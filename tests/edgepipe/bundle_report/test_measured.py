@@ -14,7 +14,7 @@ from edgepipe.bundle_report.model import Report
 from edgepipe.errors import BundleError
 
 TIMES = {"arm0": 2.0, "vta1": 6.0, "arm2": 1.0}
-REMEDY = "give the statistics that `edgepipe-run` or `edgepipe top` writes as JSON"
+REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes"
 
 
 def line(**changes: Any) -> dict[str, Any]:
@@ -29,9 +29,19 @@ def line(**changes: Any) -> dict[str, Any]:
         (json.dumps(statistics(TIMES), indent=1), ""),
         (json.dumps({"statistics": statistics(TIMES)}), ""),
         ('{"frame": 0}\n' + json.dumps({"statistics": statistics(TIMES)}) + "\n", ""),
+        (json.dumps({"statistics": statistics(TIMES), "device": "uio"}), "uio"),
+        (json.dumps({"pipelined": {"statistics": statistics(TIMES), "device": "uio"}}), "uio"),
         (json.dumps(line(delivered=3)) + "\n" + json.dumps(line()) + "\n{broken", "timed"),
     ],
-    ids=["alone", "indented", "of edgepipe-run", "after results", "of edgepipe top"],
+    ids=[
+        "alone",
+        "indented",
+        "of edgepipe-run",
+        "after results",
+        "with device",
+        "of edgepipe bench",
+        "of edgepipe top",
+    ],
 )
 def test_statistics_are_read_in_every_form(
     report: Report, tmp_path: Path, text: str, device: str
@@ -69,6 +79,7 @@ def refused(report: Report, path: Path) -> tuple[str, str]:
         ("[1, 2]", "found no statistics"),
         ('{"traceEvents": []}', "found no statistics"),
         ("\x00\xff", "found no statistics"),
+        ('{"pipelined": 3}', "found no statistics"),
         ('{"stages": 3}', "the statistics are damaged, or of another version"),
         ('{"stages": []}', "the statistics are damaged"),
         (json.dumps(statistics(TIMES, delivered="many")), "the statistics are damaged"),

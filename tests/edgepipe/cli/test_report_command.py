@@ -38,7 +38,7 @@ def test_a_run_of_the_program_is_shown_beside_the_prediction(built, tmp_path, ca
     (tmp_path / "run.jsonl").write_text(ran.stdout)
     assert run("report", built, "--run", tmp_path / "run.jsonl") == 0
     printed = capsys.readouterr().out
-    assert "measured (run.jsonl): " in printed
+    assert "measured (run.jsonl on simulator): " in printed
     assert "20 frames delivered" in printed
 
 

@@ -57,7 +57,9 @@ def test_the_golden_input_gives_the_golden_output(bundle, mode):
 
 def test_the_simulator_at_the_boards_speed_gives_the_golden_output(bundle):
     ran = run(bundle, "--golden", "--frames", "3", "--json", "--device", "timed")
-    stages = lines_of(ran)[-1]["statistics"]["stages"]
+    last = lines_of(ran)[-1]
+    assert last["device"] == "timed"
+    stages = last["statistics"]["stages"]
     assert next(stage for stage in stages if stage["name"] == "body")["busy"]["min_ms"] >= 10
     assert b"3 frames x 1 outputs are bit-equal" in ran.stderr
     assert b"VTA stages ran on: timed" in ran.stderr
@@ -146,6 +148,8 @@ def test_raw_frames_from_standard_input_give_classes_and_tensors(bundle, network
         best = int(scores.argmax())
         assert result["classes"][0]["label"] == bundles.LABELS[best]
         assert (tmp_path / f"{index}_scores.bin").read_bytes() == scores.tobytes()
+    assert set(last) == {"statistics", "device", "peak_memory_bytes"}
+    assert last["peak_memory_bytes"] > 1 << 20
     assert last["statistics"]["delivered"] == 5
     assert [stage["name"] for stage in last["statistics"]["stages"]] == ["stem", "body", "head"]
 
