@@ -7,7 +7,10 @@ from pathlib import Path
 _EVERY_STEP = Path(__file__).with_name("every_step.sh")
 
 
-def read(functions: Path) -> str:
-    """Return the program for ``sh -c``; its arguments are a name, STEP, ROOT and the step's own."""
-    parts = (_EVERY_STEP.read_text(encoding="utf-8"), functions.read_text(encoding="utf-8"))
+def read(*functions: Path) -> str:
+    """Return the program for ``sh -c`` with the functions of these files.
+
+    Its arguments are a name, STEP, ROOT and the step's own.
+    """
+    parts = [path.read_text(encoding="utf-8") for path in (_EVERY_STEP, *functions)]
     return "\n".join((*parts, '"$step" "$@"'))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -90,14 +91,17 @@ class Target:
 class Connection(Closing):
     """The connection to one board; a context manager. Not thread-safe.
 
-    ``script`` contains the board's half of the steps: deploy's, or another one (``board_script``).
+    ``script`` contains the board's half of the steps: deploy's, or another one (``board_script``),
+    after the functions of the files in ``shared``.
     """
 
-    def __init__(self, target: Target, *, script: Path = _BOARD_SIDE) -> None:
+    def __init__(
+        self, target: Target, *, script: Path = _BOARD_SIDE, shared: Sequence[Path] = ()
+    ) -> None:
         self.target = target
         self._folder = scratch.new_folder("ssh")
         self._control_path = f"{self._folder}/c"
-        self._script = board_script.read(script)
+        self._script = board_script.read(*shared, script)
         self._master: subprocess.Popen[str] | None = None
         self._lock: LockSession | None = None
 

@@ -76,7 +76,7 @@ def make_file(path: str, content: bytes, *, executable: bool = False) -> Payload
 
 def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile, ...]:
     """Return ``edgepipe-run`` for ``architecture``, and ``edgepipe-cam`` if it is next to it."""
-    path = _find_path(RUNTIME, architecture, given)
+    path = find_path(RUNTIME, architecture, given)
     camera = path.with_name(Path(CAMERA).name)
     found = [(RUNTIME, path)]
     if camera.is_file() and architecture_of(camera) == architecture:
@@ -90,7 +90,7 @@ def check_runtime(architectures: Sequence[str], given: Sequence[Path]) -> None:
     missing = []
     for architecture in known:
         try:
-            _find_path(RUNTIME, architecture, given)
+            find_path(RUNTIME, architecture, given)
         except DeployError as error:
             missing.append(error)
     if missing and len(missing) == len(known):
@@ -103,11 +103,12 @@ def find_program(program: str, architecture: str, given: Sequence[Path]) -> Payl
     ``program`` is its path in a release, such as ``RUNTIME``. Raises ``DeployError`` if there is
     none, or if a given file is not a program for a known architecture.
     """
-    path = _find_path(program, architecture, given)
+    path = find_path(program, architecture, given)
     return make_file(program, path.read_bytes(), executable=True)
 
 
-def _find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
+def find_path(program: str, architecture: str, given: Sequence[Path]) -> Path:
+    """Return the file that :func:`find_program` reads; raise ``DeployError`` as it does."""
     by_architecture = {architecture_of(path): path for path in given}
     if architecture in by_architecture:
         return by_architecture[architecture]

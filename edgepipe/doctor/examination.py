@@ -17,6 +17,7 @@ from edgepipe.progress import Progress, Silent
 from vta_stages.accelerator import Accelerator
 
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
+READINGS = Path(__file__).with_name("readings.sh")
 _SELF_TEST_S = 150.0
 
 
@@ -41,7 +42,7 @@ def examine(
     """Return all findings. Raises ``DeployError`` if the board cannot be reached."""
     progress = progress or Silent()
     progress.step("connect")
-    with Connection(target, script=BOARD_SIDE) as connection:
+    with Connection(target, script=BOARD_SIDE, shared=(READINGS,)) as connection:
         progress.step("survey")
         seen = survey.parse(connection.run("survey", examination.system), target.host)
         progress.step("self-test of the accelerator")
