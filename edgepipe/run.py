@@ -55,9 +55,8 @@ class Round:
 
     @property
     def bound(self) -> float:
-        """Return the gain that the stage times allow: their sum over the longest."""
-        times = [stage.busy.mean_ms for stage in self.serial.stages]
-        return sum(times) / max(times)
+        """The gain that the stage times allow: their sum over the longest."""
+        return self.serial.pipelining_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

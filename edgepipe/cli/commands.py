@@ -12,6 +12,7 @@ COMMANDS = {
     "inspect": "show what a bundle contains, or what a network would become",
     "report": "show a bundle's network, costs and timing on one page",
     "run": "run a bundle on a video, a picture or a folder of pictures",
+    "bench": "measure a bundle's rate, latency and stages, here or on a board",
     "accuracy": "compare a bundle with its float network, layer by layer and in the task's measure",
     "top": "watch running pipelines",
     "deploy": "deploy a bundle to boards over SSH",

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgepipe import scratch
 from edgepipe.bundle_report import page_file, text
 from edgepipe.bundle_report.comparison import compare
 from edgepipe.bundle_report.measured import with_measurement
 from edgepipe.bundle_report.reading import read_report
+from edgepipe.cli import output_file
 from edgepipe.cli.arguments import add_command
-from edgepipe.errors import BundleError
 
 DESCRIPTION = """\
 Show a bundle: its network with the device of every operator and the reason, what operators and
@@ -60,7 +59,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print or write the report."""
     if options.output is not None:
-        _check_output(options.output, options)
+        read = (options.bundle, options.measured, options.compare)
+        output_file.check(options.output, [each for each in read if each is not None])
     report = read_report(options.bundle)
     if options.measured is not None:
         report = with_measurement(report, options.measured)
@@ -72,38 +72,6 @@ def run(options: argparse.Namespace) -> int:
     if options.output is None:
         sys.stdout.write(made)
     else:
-        _write(options.output, made)
+        output_file.write(options.output, made)
         print(f"wrote {options.output}", file=sys.stderr)
     return 0
-
-
-def _check_output(path: Path, options: argparse.Namespace) -> None:
-    """Raise BundleError if the report would replace a folder or one of the files it is made of."""
-    read = [each for each in (options.bundle, options.measured, options.compare) if each]
-    if path.is_dir() or any(
-        path.exists() and each.exists() and path.samefile(each) for each in read
-    ):
-        raise BundleError(
-            f"{path}: is a folder or what the report is made from, expected another file",
-            hint="choose another name",
-            option="output",
-            value="FILE",
-        )
-
-
-def _write(path: Path, made: str) -> None:
-    """Write a file completely or not at all."""
-    waiting = scratch.name_beside(path, ".edgepipe.")
-    try:
-        with scratch.removed_if_killed(waiting):
-            waiting.write_text(made, encoding="utf-8")
-            waiting.replace(path)
-    except OSError as cause:
-        raise BundleError(
-            f"{path}: cannot be written ({cause.strerror})",
-            hint="free some space, fix the permissions, or choose another file",
-            option="output",
-            value="FILE",
-        ) from cause
-    finally:
-        waiting.unlink(missing_ok=True)

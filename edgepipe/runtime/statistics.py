@@ -65,6 +65,12 @@ class Statistics:
     frames_per_second: float
     stages: tuple[StageStatistics, ...]
 
+    @property
+    def pipelining_bound(self) -> float:
+        """The gain that stage times allow a pipeline: the sum of their means over the longest."""
+        times = [stage.busy.mean_ms for stage in self.stages]
+        return sum(times) / max(times)
+
 
 def statistics_from_json(text: str | bytes) -> Statistics:
     """Read what a pipeline's ``statistics`` function returns."""

@@ -1,0 +1,118 @@
+"""A benchmark as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from edgepipe.benchmark.record import Benchmark, Run
+from edgepipe.doctor.survey import Reading
+from edgepipe.report.table import format_table
+from edgepipe.runtime.statistics import Durations
+
+_MIB = 1 << 20
+_RUNS = {"alone": "one frame at a time", "serial": "serial", "pipelined": "pipelined"}
+
+
+def to_text(benchmark: Benchmark) -> str:
+    """Return tables of the rates, the stages and the accelerator, each measured and modelled."""
+    parts = [_title(benchmark), _rates(benchmark), _stages(benchmark), _accelerator(benchmark)]
+    return "\n\n".join(part for part in (*parts, "\n".join(_conditions(benchmark))) if part) + "\n"
+
+
+def _title(benchmark: Benchmark) -> str:
+    machine = benchmark.machine
+    where = machine.host or "this machine"
+    model = f", {machine.model}" if machine.model else ""
+    device = benchmark.pipelined.device
+    ran = "" if device == "none" else f"; VTA stages ran on: {device}"
+    return (
+        f"{benchmark.network} for {benchmark.board} on {where} ({machine.machine}{model}), "
+        f"{benchmark.frames} frames in each mode, all outputs bit-equal to the golden ones{ran}"
+    )
+
+
+def _rates(benchmark: Benchmark) -> str:
+    predicted = benchmark.prediction
+    rows = [_rate_row(run) for run in benchmark.runs]
+    rows += [
+        ["serial, by the model", f"{1e3 / predicted.serial_ms:.2f}", *["-"] * 6],
+        ["pipelined, by the model", f"{1e3 / predicted.interval_ms:.2f}", *["-"] * 6],
+    ]
+    table = format_table(
+        ["run", "frames/s", "latency ms p50", "p95", "p99", "dropped", "failed", "memory MiB"], rows
+    )
+    return (
+        f"{table}\ngain {benchmark.gain:.3f}x, bound {benchmark.bound:.3f}x (sum of the stages / "
+        "the longest)"
+    )
+
+
+def _rate_row(run: Run) -> list[str]:
+    found = run.statistics
+    memory = f"{run.peak_memory_bytes / _MIB:.0f}" if run.peak_memory_bytes else "-"
+    return [
+        _RUNS[run.mode],
+        f"{found.frames_per_second:.2f}",
+        *_percentiles(found.latency),
+        str(found.dropped),
+        str(found.failed),
+        memory,
+    ]
+
+
+def _percentiles(times: Durations) -> list[str]:
+    return [f"{ms:.3f}" for ms in (times.median_ms, times.p95_ms, times.p99_ms)]
+
+
+def _stages(benchmark: Benchmark) -> str:
+    modelled = {stage.name: f"{stage.ms:.3f}" for stage in benchmark.prediction.stages}
+    rows = [
+        [
+            serial.name,
+            *_percentiles(serial.busy),
+            *_percentiles(pipelined.busy),
+            f"{100 * pipelined.utilisation:.1f}%",
+            modelled.get(serial.name, "-"),
+        ]
+        for serial, pipelined in zip(
+            benchmark.serial.statistics.stages, benchmark.pipelined.statistics.stages, strict=True
+        )
+    ]
+    header = ["stage (ms)", "serial p50", "p95", "p99", "pipelined p50", "p95", "p99", "busy"]
+    return format_table([*header, "by the model"], rows)
+
+
+def _accelerator(benchmark: Benchmark) -> str:
+    rows = [
+        [stage.name, f"{stage.cycles:,}", f"{stage.launch_cycles:,}", f"{stage.ms:.3f}"]
+        for stage in benchmark.prediction.stages
+        if stage.device == "vta"
+    ]
+    if not rows:
+        return ""
+    return format_table(["accelerator alone, by the model", "cycles", "of launch", "ms"], rows)
+
+
+def _conditions(benchmark: Benchmark) -> Iterator[str]:
+    before, after = benchmark.before, benchmark.after
+    if benchmark.contiguous_bytes:
+        yield f"contiguous memory: {benchmark.contiguous_bytes / _MIB:.1f} MiB"
+    yield from _readings("temperature", "C", 1e3, before.temperatures, after.temperatures)
+    yield from _readings("power", "W", 1e6, before.powers, after.powers)
+    for first, last in zip(before.clocks, after.clocks, strict=False):
+        if first.core == last.core:
+            yield (
+                f"clock of {first.core}: {first.now_khz / 1e3:.0f} MHz before, "
+                f"{last.now_khz / 1e3:.0f} MHz after, at most {last.most_khz / 1e3:.0f} MHz"
+            )
+
+
+def _readings(
+    what: str, unit: str, scale: float, before: Sequence[Reading], after: Sequence[Reading]
+) -> Iterator[str]:
+    for first, last in zip(before, after, strict=False):
+        if first.sensor == last.sensor:
+            yield (
+                f"{what} of {first.sensor or 'a sensor'}: {first.value / scale:.1f} {unit} before, "
+                f"{last.value / scale:.1f} {unit} after"
+            )

@@ -1,0 +1,70 @@
+"""Benchmarks as text: each figure measured beside modelled."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from benchmark_records import benchmark
+
+from edgepipe.benchmark.record import Sensors
+from edgepipe.benchmark.text import to_text
+
+ALL = """\
+net for ultra96 on door (aarch64, Avnet Ultra96), 50 frames in each mode, all outputs bit-equal to \
+the golden ones; VTA stages ran on: uio
+
+run                      frames/s  latency ms p50    p95    p99  dropped  failed  memory MiB
+-----------------------  --------  --------------  -----  -----  -------  ------  ----------
+one frame at a time         90.00           1.000  1.000  1.000        0       0           8
+serial                     100.00           1.000  1.000  1.000        0       0           8
+pipelined                  150.00           1.000  1.000  1.000        2       0           8
+serial, by the model       100.00               -      -      -        -       -           -
+pipelined, by the model    200.00               -      -      -        -       -           -
+gain 1.500x, bound 1.667x (sum of the stages / the longest)
+
+stage (ms)  serial p50    p95    p99  pipelined p50    p95    p99   busy  by the model
+----------  ----------  -----  -----  -------------  -----  -----  -----  ------------
+arm0             1.000  1.000  1.000          1.000  1.000  1.000  50.0%         2.500
+vta1             1.000  1.000  1.000          1.000  1.000  1.000  50.0%         5.000
+arm2             1.000  1.000  1.000          1.000  1.000  1.000  50.0%             -
+
+accelerator alone, by the model     cycles  of launch     ms
+-------------------------------  ---------  ---------  -----
+vta1                             1,665,000     20,000  5.000
+
+contiguous memory: 3.0 MiB
+temperature of ps-thermal: 45.0 C before, 47.3 C after
+power of ina226: 4.0 W before, 4.2 W after
+clock of cpu0: 1200 MHz before, 1100 MHz after, at most 1200 MHz
+"""
+
+
+def test_everything_that_was_measured_is_shown() -> None:
+    assert to_text(benchmark()) == ALL
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    made = benchmark()
+    bare = dataclasses.replace(
+        made,
+        before=Sensors(),
+        after=Sensors(),
+        contiguous_bytes=0,
+        serial=dataclasses.replace(made.serial, peak_memory_bytes=0),
+        prediction=dataclasses.replace(made.prediction, stages=()),
+        machine=dataclasses.replace(made.machine, host="", model=""),
+    )
+    shown = to_text(bare)
+    assert shown.startswith("net for ultra96 on this machine (aarch64), 50 frames")
+    assert "accelerator alone" not in shown
+    assert "temperature" not in shown
+    assert "contiguous" not in shown
+    (serial,) = (line for line in shown.splitlines() if line.startswith("serial  "))
+    assert serial.split()[-1] == "-"
+    assert shown.endswith("-\n")
+
+
+def test_a_bundle_without_vta_stages_names_no_device() -> None:
+    made = benchmark()
+    bare = dataclasses.replace(made, pipelined=dataclasses.replace(made.pipelined, device="none"))
+    assert "VTA stages ran on" not in to_text(bare)
