@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.lowering.kernel import Accumulate, AddBias, FoldWindows, Reset
+from vta_stages.lowering.kernel import Accumulate, AddBias, FoldWindows, Immediate, Reset
 from vta_stages.tiling.kernel_shape import KernelShape, TileSize
 from vta_stages.tiling.loop_nest import LoopNest
 from vta_stages.tiling.loop_split import loop_split
@@ -45,7 +45,11 @@ class CycleEstimate:
         self._accelerator, self._shape, self._cost = accelerator, shape, cost
         self._kernel = kernel = shape.kernel
         self._pass_cycles = sum(
-            cost.gemm_step_cycles if isinstance(s, Reset | AddBias) else cost.alu_step_cycles
+            cost.gemm_step_cycles
+            if isinstance(s, Reset | AddBias)
+            else cost.alu_step_cycles
+            if isinstance(s, Immediate)
+            else cost.vector_step_cycles
             for s in kernel.steps
             if not isinstance(s, Accumulate | FoldWindows)
         )
@@ -53,11 +57,11 @@ class CycleEstimate:
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
         # Transfers before the first product: the input vector of biases, their weights, vectors.
         self._setup = sum(
-            cost.instruction_cycles + cost.dma_row_cycles + count_bytes / bytes_per_cycle
-            for count_bytes, bytes_per_cycle in (
-                (accelerator.inp_bytes, cost.bytes_per_cycle),
-                (biases, cost.weight_bytes_per_cycle),
-                (vectors, cost.bytes_per_cycle),
+            cost.instruction_cycles + more + cost.dma_row_cycles + count_bytes / bytes_per_cycle
+            for count_bytes, bytes_per_cycle, more in (
+                (accelerator.inp_bytes, cost.bytes_per_cycle, cost.tensor_load_cycles),
+                (biases, cost.weight_bytes_per_cycle, cost.tensor_load_cycles),
+                (vectors, cost.bytes_per_cycle, 0),
             )
             if count_bytes
         )
@@ -110,7 +114,7 @@ class CycleEstimate:
         pixels = self._shape.patch(index, size.rows, size.cols).pixels
         folds = self._shape.folds(index, size.rows, size.cols)
         cleared = max(pixels - size.rows * size.cols, 0)
-        return cleared * self._cost.gemm_step_cycles + folds * self._cost.alu_step_cycles
+        return cleared * self._cost.gemm_step_cycles + folds * self._cost.vector_step_cycles
 
     def _store_cycles(self, size: TileSize, loops: LoopNest) -> float:
         """Return the cycles of the store module."""
@@ -118,8 +122,10 @@ class CycleEstimate:
         full_rows = size.cols >= output.width
         whole = full_rows and size.rows >= output.height
         rows = 1 / size.co if whole else 1 if full_rows else size.rows
-        cycles = self._entries * self._accelerator.out_bytes / cost.bytes_per_cycle
-        return cycles + loops.areas * self._kernel.co_blocks * rows * cost.dma_row_cycles
+        count_bytes = self._entries * self._accelerator.out_bytes
+        rows = loops.areas * self._kernel.co_blocks * rows
+        latency = cost.store_row_latency(round(count_bytes / rows))
+        return count_bytes / cost.bytes_per_cycle + rows * latency
 
     def _late_cycles(
         self, tiling: Tiling, loops: LoopNest, compute: float, vectors: float, load: float
@@ -165,12 +171,14 @@ class CycleEstimate:
             inputs = pixels * (kernel.co_blocks / loops.channel_chunks)
         cycles = times * (
             inputs * accelerator.inp_bytes / cost.bytes_per_cycle
-            + rows * cost.dma_row_cycles
-            + instructions * cost.instruction_cycles
+            + cost.load_latency(rows, instructions)
+            + instructions * (cost.instruction_cycles + cost.tensor_load_cycles)
         )
         times = 1 if tiling.keep_wgt else loops.areas * (again if chunks > tiling.wgt_slots else 1)
         pairs = 1 if source.shared else kernel.co_blocks * source.ci_count
         return cycles + times * (
             source.weight_blocks * pairs * accelerator.wgt_bytes / cost.weight_bytes_per_cycle
-            + chunks * loops.channel_chunks * (cost.dma_row_cycles + cost.instruction_cycles)
+            + chunks
+            * loops.channel_chunks
+            * (cost.dma_row_cycles + cost.instruction_cycles + cost.tensor_load_cycles)
         )

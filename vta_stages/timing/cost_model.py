@@ -16,17 +16,25 @@ from vta_stages.errors import AcceleratorError
 class CostModel:
     """Cycles of the accelerator's clock.
 
-    Each (iter_out, iter_in) pair of a GEMM or ALU instruction takes ``loop_cycles`` extra. A row of
-    a transfer takes ``dma_row_cycles``. Then its bytes move over the port that all modules share,
-    at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle, weights at
+    Each (iter_out, iter_in) pair of a GEMM or ALU instruction takes ``loop_cycles`` extra. An ALU
+    step takes ``alu_step_cycles``, with a vector as its second operand ``alu_vector_step_cycles``
+    (0: the same). A row of a transfer takes ``dma_row_cycles``. Then its bytes move over the port
+    that all modules share, at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle, weights at
     ``weight_efficiency_percent`` (0: like everything else). The port serves another module after
     at most ``burst_bytes`` (an AXI4 burst has at most 4096). Each run of a program takes
-    ``launch_cycles`` on the host. Raises AcceleratorError for values out of range.
+    ``launch_cycles`` on the host.
+
+    Accelerators that are not made from the HLS source may differ in the rest. A load requests
+    ``load_rows`` rows at the same time, so that they wait together, and one of inputs or weights
+    takes ``tensor_load_cycles`` extra. A row of a store takes ``store_row_cycles`` (0: as
+    ``dma_row_cycles``), and ``store_burst_cycles`` for each ``store_burst_bytes`` (0: any number)
+    after the first. Raises AcceleratorError for values out of range.
     """
 
     instruction_cycles: int = 12
     gemm_step_cycles: int = 1
     alu_step_cycles: int = 2
+    alu_vector_step_cycles: int = 0
     loop_cycles: int = 6
     dma_row_cycles: int = 80
     bus_bytes: int = 16
@@ -34,10 +42,15 @@ class CostModel:
     weight_efficiency_percent: int = 0
     burst_bytes: int = 4096
     launch_cycles: int = 0
+    load_rows: int = 1
+    tensor_load_cycles: int = 0
+    store_row_cycles: int = 0
+    store_burst_bytes: int = 0
+    store_burst_cycles: int = 0
 
     def __post_init__(self) -> None:
         least = {"gemm_step_cycles": 1, "alu_step_cycles": 1, "bus_bytes": 1, "burst_bytes": 16}
-        least |= {"bus_efficiency_percent": 1}
+        least |= {"bus_efficiency_percent": 1, "load_rows": 1}
         for field in fields(self):
             value, low = getattr(self, field.name), least.get(field.name, 0)
             if value < low:
@@ -62,6 +75,24 @@ class CostModel:
         """Return how many cycles a transfer of ``count_bytes`` occupies the port."""
         percent = self._weight_percent if weights else self.bus_efficiency_percent
         return -(-count_bytes * 100 // (self.bus_bytes * percent))
+
+    @property
+    def vector_step_cycles(self) -> int:
+        """The cycles of an ALU step whose second operand is a vector."""
+        return self.alu_vector_step_cycles or self.alu_step_cycles
+
+    def store_row_latency(self, row_bytes: int) -> int:
+        """Return the latency of a row of a store, all its bursts together."""
+        latency = self.store_row_cycles or self.dma_row_cycles
+        if self.store_burst_bytes and row_bytes:
+            latency += (-(-row_bytes // self.store_burst_bytes) - 1) * self.store_burst_cycles
+        return latency
+
+    def load_latency(self, rows: float, instructions: float) -> float:
+        """Return the latencies of rows that ``instructions`` load, for estimates."""
+        if self.load_rows > 1:
+            rows = instructions + (rows - instructions) / self.load_rows
+        return rows * self.dma_row_cycles
 
     @property
     def _weight_percent(self) -> int:

@@ -4,7 +4,8 @@ The fetch unit reads instructions from DRAM in bursts and pushes them, in order,
 command queues. Each module runs its queue in order: it waits for its instruction, pops tokens,
 works, and pushes tokens. The rows of a transfer run one after the other. Each waits for the latency
 of the memory and then moves its bytes in bursts over the port, which serves one burst at a time in
-order of request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
+order of request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`, by which several
+rows of a load may wait together.
 
     load      |wait fetch|wait token|12| 80 |wait port|bytes| 80 |bytes|
                                     ^busy, except for the waits for the port
@@ -13,6 +14,7 @@ order of request. Costs come from :class:`vta_stages.timing.cost_model.CostModel
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -128,6 +130,7 @@ class _Work:
     cycles: NDArray[np.int64]
     rows: NDArray[np.int64]
     row_bytes: NDArray[np.int64]
+    row_cycles: NDArray[np.int64]
     gemm_steps: NDArray[np.int64]
     loads_weights: NDArray[np.bool_]
 
@@ -143,6 +146,7 @@ class _Work:
         table = program.table
         cycles = np.full(len(table), cost.instruction_cycles, np.int64)
         rows, row_bytes, gemm_steps = (np.zeros(len(table), np.int64) for _ in range(3))
+        row_cycles = np.full(len(table), cost.dma_row_cycles, np.int64)
         loads_weights = np.zeros(len(table), np.bool_)
         sizes = np.array([element_bytes(program.accelerator, memory) for memory in MemoryType])
         for opcode in (Opcode.LOAD, Opcode.STORE):
@@ -151,6 +155,12 @@ class _Work:
             rows[at] = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
             row_bytes[at] = columns["x_size"] * sizes[memory]
             loads_weights[at] = memory == MemoryType.WGT
+            if opcode is Opcode.LOAD:
+                is_tensor = (memory == MemoryType.INP) | (memory == MemoryType.WGT)
+                cycles[at[is_tensor]] += cost.tensor_load_cycles
+            else:
+                latencies = [cost.store_row_latency(count) for count in row_bytes[at].tolist()]
+                row_cycles[at] = np.array(latencies, np.int64)
         for opcode, step_cycles in (
             (Opcode.GEMM, cost.gemm_step_cycles),
             (Opcode.ALU, cost.alu_step_cycles),
@@ -161,7 +171,10 @@ class _Work:
             cycles[at] += loops * cost.loop_cycles + steps * step_cycles
             if opcode is Opcode.GEMM:
                 gemm_steps[at] = steps
-        return _Work(cycles, rows, row_bytes, gemm_steps, loads_weights)
+            else:
+                more = cost.vector_step_cycles - cost.alu_step_cycles
+                cycles[at] += steps * more * (columns["use_imm"] == 0)
+        return _Work(cycles, rows, row_bytes, row_cycles, gemm_steps, loads_weights)
 
 
 @dataclass(slots=True, eq=False)
@@ -207,6 +220,7 @@ class _Machine:
         self._cycles: list[int] = work.cycles.tolist()
         self._rows: list[int] = work.rows.tolist()
         self._row_bytes: list[int] = work.row_bytes.tolist()
+        self._row_cycles: list[int] = work.row_cycles.tolist()
         self._loads_weights: list[bool] = work.loads_weights.tolist()
         self._flags: list[int] = table.tokens.tolist()
         self._modules: list[int] = table.modules.tolist()
@@ -236,6 +250,8 @@ class _Machine:
         self._requests: list[tuple[int, int]] = []
         self._port_free = 0
         self._rows_left, self._bytes_left = [0] * (FETCH + 1), [0] * (FETCH + 1)
+        # The ends of a transfer's last rows, as many as are requested at the same time.
+        self._row_ends: list[deque[int]] = [deque() for _ in Module]
 
     def run(self) -> None:
         """Simulate the program; fill ``begins``, ``ends`` and ``waits``, in cycles."""
@@ -268,16 +284,27 @@ class _Machine:
         if self._bytes_left[user]:
             heapq.heappush(self._requests, (end, user))
         elif self._rows_left[user]:
+            self._row_ends[user].append(end)
             self._start_row(user, end)
         else:
             unit.transferring = False
             unit.ending = end
 
-    def _start_row(self, user: int, at: int) -> None:
+    def _start_transfer(self, user: int, at: int, rows: int) -> None:
+        # Row n is requested when row n - load_rows has ended, the first ones at once.
+        together = 1 if user == Module.STORE else self._cost.load_rows
+        self._rows_left[user] = rows
+        self._row_ends[user] = deque([at] * together, maxlen=together)
+        self._start_row(user, at)
+
+    def _start_row(self, user: int, free: int) -> None:
+        """Request the next row of a transfer, whose bytes cannot move before ``free``."""
         unit = self._units[user]
+        index = unit.queue[unit.at]
         self._rows_left[user] -= 1
-        self._bytes_left[user] = self._row_bytes[unit.queue[unit.at]]
-        heapq.heappush(self._requests, (at + self._cost.dma_row_cycles, user))
+        self._bytes_left[user] = self._row_bytes[index]
+        arrival = self._row_ends[user][0] + self._row_cycles[index]
+        heapq.heappush(self._requests, (max(free, arrival), user))
 
     # The fetch unit.
 
@@ -348,8 +375,7 @@ class _Machine:
         self.begins[index] = at
         if self._rows[index]:
             unit.transferring = True
-            self._rows_left[module] = self._rows[index]
-            self._start_row(module, at + self._cycles[index])
+            self._start_transfer(module, at + self._cycles[index], self._rows[index])
         else:
             unit.ending = at + self._cycles[index]
         return True

@@ -216,6 +216,7 @@ def test_layers_add_up_to_the_program() -> None:
             "timing: weight_efficiency_percent is 101, expected at most 100",
         ),
         ("launch_cycles", -1, "timing: launch_cycles is -1, expected >= 0"),
+        ("load_rows", 0, "timing: load_rows is 0, expected >= 1"),
     ],
 )
 def test_impossible_parameters_are_refused(field: str, value: int, text: str) -> None:
