@@ -1,7 +1,8 @@
 """Fit the timing model's costs to measured layers, by coordinate descent on a grid.
 
-The measure is the root mean square of the errors log(modelled / measured). Costs that the HLS
-source gives (steps, instructions) are not fitted.
+The measure is the root mean square of the errors log(modelled / measured). The costs of a GEMM step
+and of an instruction are not fitted: the first is one cycle, the least possible, and instructions
+are too few to matter.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
+
+import numpy as np
 
 from bench.measured_layers import MeasuredLayer
 from bench.tvm_schedule import rebuild
@@ -20,6 +23,7 @@ from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
 
 STEPS: Mapping[str, int] = {
+    "alu_step_cycles": 1,
     "loop_cycles": 1,
     "dma_row_cycles": 10,
     "bus_efficiency_percent": 5,
@@ -28,8 +32,17 @@ STEPS: Mapping[str, int] = {
 }
 """The fitted costs and the grid of each, no finer than ten layers can tell apart."""
 
+FREE_AT_ZERO = ("loop_cycles", "dma_row_cycles", "launch_cycles")
+"""The fitted costs that may be 0; the others are at least a step of their grid."""
+
 MOST_PERCENT = 90
 """The highest efficiency that is tried: refresh and gaps between bursts take their share."""
+
+DAMPINGS = (0.001, 0.003, 0.01, 0.03)
+"""How much Gauss and Newton's steps are damped: by a deviation per step of the grid."""
+
+NEARLY = 1.5
+"""A fit is nearly as good as the best one up to this multiple of its deviation."""
 
 STARTS_PERCENT = (50, 90)
 """The efficiencies from which :func:`search` starts, for weights and for everything else."""
@@ -75,80 +88,173 @@ def fit(
     chosen: Sequence[int] | None = None,
     fixed: str = "",
 ) -> CostModel:
-    """Return the costs with the least deviation that single and paired steps from ``start`` reach.
+    """Return the costs with the least deviation that steps from ``start`` reach.
 
+    Steps are those of Gauss and Newton, rounded to the grid, and those of one or two costs.
     ``chosen`` are the layers to fit, all by default; ``fixed`` is a cost that keeps its value.
     """
     chosen = range(len(board.layers)) if chosen is None else chosen
     free = [name for name in STEPS if name != fixed]
+    signs = (-1, 1)
+    singles = [{name: sign} for name in free for sign in signs]
+    pairs = [
+        {first: one, second: other}
+        for first, second in combinations(free, 2)
+        for one, other in product(signs, repeat=2)
+    ]
     best, found = start, board.deviation(start, chosen)
     while True:
-        candidates = [
-            cost
-            for first in free
-            for second in free
-            for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1))
-            if (cost := _moved(best, {first: signs[0], second: signs[1]})) is not None
-        ]
-        values = [(board.deviation(cost, chosen), index) for index, cost in enumerate(candidates)]
-        value, index = min(values)
-        if value >= found:
+        # Pairs are many, so only where nothing else helps.
+        for steps in (_newton_steps(board, best, chosen, free), singles, pairs):
+            candidates = [cost for step in steps if (cost := _moved(best, step)) is not None]
+            values = [board.deviation(cost, chosen) for cost in candidates]
+            value = min(values, default=found)
+            if value < found:
+                best, found = candidates[values.index(value)], value
+                break
+        else:
             return best
-        best, found = candidates[index], value
 
 
-def search(board: MeasuredBoard, cost: CostModel) -> CostModel:
+def _newton_steps(
+    board: MeasuredBoard, cost: CostModel, chosen: Sequence[int], free: Sequence[str]
+) -> list[dict[str, int]]:
+    """Return steps of Gauss and Newton, in steps of the grid: damped more and more, and rounded.
+
+    They change several costs at once, as where slow ALU steps and slow loops explain the same time.
+    """
+    residuals = np.array([-math.log(board.ratio(index, cost)) for index in chosen])
+    slopes = np.zeros((len(chosen), len(free)))
+    for column, name in enumerate(free):
+        sign = 1 if _moved(cost, {name: 1}) is not None else -1
+        moved = _moved(cost, {name: sign})
+        assert moved is not None, "a grid has at least two values"
+        after = np.array([-math.log(board.ratio(index, moved)) for index in chosen])
+        slopes[:, column] = sign * (after - residuals)
+    steps = []
+    for damping in DAMPINGS:
+        square = slopes.T @ slopes + damping**2 * np.eye(len(free))
+        step = np.linalg.solve(square, -slopes.T @ residuals)
+        rounded = dict(zip(free, np.rint(step).astype(int).tolist(), strict=True))
+        inside = _clipped(cost, rounded)
+        if any(inside.values()) and inside not in steps:
+            steps.append(inside)
+    return steps
+
+
+def _clipped(cost: CostModel, steps: Mapping[str, int]) -> dict[str, int]:
+    """Return the steps, shortened to end on the grid."""
+    clipped = {}
+    for name, count in steps.items():
+        least, most = _ends(name)
+        value, size = getattr(cost, name), STEPS[name]
+        highest = count if most is None else (most - value) // size
+        clipped[name] = min(max(count, -((value - least) // size)), highest)
+    return clipped
+
+
+def search(
+    board: MeasuredBoard, cost: CostModel, *, chosen: Sequence[int] | None = None
+) -> CostModel:
     """Return the best fit from several efficiencies of the port; other costs start at ``cost``.
 
     Slow loads and slow loops can explain the same layers, so one start may end in a poorer fit.
+    ``chosen`` are the layers to fit, all by default.
     """
+    layers = range(len(board.layers)) if chosen is None else chosen
     starts = [
         dataclasses.replace(cost, bus_efficiency_percent=other, weight_efficiency_percent=weights)
         for other, weights in product(STARTS_PERCENT, repeat=2)
     ]
-    everyone = range(len(board.layers))
     return min(
-        (fit(board, start) for start in starts), key=lambda best: board.deviation(best, everyone)
+        (fit(board, start, chosen=layers) for start in starts),
+        key=lambda best: board.deviation(best, layers),
     )
+
+
+def _ends(name: str) -> tuple[int, int | None]:
+    """Return the least and the greatest value on a cost's grid, None if it has no greatest."""
+    least = 0 if name in FREE_AT_ZERO else STEPS[name]
+    return least, MOST_PERCENT if name.endswith("percent") else None
 
 
 def _moved(cost: CostModel, directions: Mapping[str, int]) -> CostModel | None:
     """Return the costs one step further, None if the grid ends there."""
     changes = {name: getattr(cost, name) + sign * STEPS[name] for name, sign in directions.items()}
     for name, value in changes.items():
-        low = STEPS[name] if name.endswith("percent") else 0
-        if value < low or (name.endswith("percent") and value > MOST_PERCENT):
+        least, most = _ends(name)
+        if value < least or (most is not None and value > most):
             return None
     return dataclasses.replace(cost, **changes)
 
 
 def leave_one_out(board: MeasuredBoard, start: CostModel) -> list[float]:
-    """Return measured / modelled time of each layer by costs that were fitted without it."""
-    everyone = range(len(board.layers))
-    return [
-        board.ratio(left, fit(board, start, chosen=[index for index in everyone if index != left]))
-        for left in everyone
-    ]
+    """Return measured / modelled time of each layer by costs that were fitted without it.
 
-
-def determined(board: MeasuredBoard, best: CostModel) -> dict[str, tuple[int, int]]:
-    """Return for each cost the range that fits nearly as well, the other costs fitted again.
-
-    Nearly as well: with at most 1.5 times the deviation of ``best``. A wide range means that the
-    layers do not determine the cost.
+    Each fit is a :func:`search` from ``start``, so no fit knows the layer that it leaves out.
     """
     everyone = range(len(board.layers))
-    limit = 1.5 * board.deviation(best, everyone)
-    ranges = {}
+    ratios = []
+    for left in everyone:
+        others = [index for index in everyone if index != left]
+        ratios.append(board.ratio(left, search(board, start, chosen=others)))
+    return ratios
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The values of a cost that fit nearly as well as the best one, in ascending order.
+
+    Each of ``fits`` has one of these values, and the other costs fitted again for it; ``ends`` are
+    the least and the greatest value that were tried.
+    """
+
+    name: str
+    fits: tuple[CostModel, ...]
+    ends: tuple[int, int | None]
+
+    @property
+    def low(self) -> int:
+        """The least value that fits nearly as well."""
+        return int(getattr(self.fits[0], self.name))
+
+    @property
+    def high(self) -> int:
+        """The greatest value that fits nearly as well."""
+        return int(getattr(self.fits[-1], self.name))
+
+    @property
+    def verdict(self) -> str:
+        """What the layers say about the cost: determined, a bound, or a range."""
+        if self.high - self.low <= STEPS[self.name] or self.high <= 1.25 * self.low:
+            return "determined"
+        bounds = []
+        if self.low > self.ends[0]:
+            bounds.append(f"at least {self.low}")
+        if self.high != self.ends[1]:
+            bounds.append(f"at most {self.high}")
+        return " and ".join(bounds) or "not determined"
+
+
+def profiles(board: MeasuredBoard, best: CostModel) -> tuple[Profile, ...]:
+    """Return for each cost what fits nearly as well as ``best``, the other costs fitted again.
+
+    Nearly as well: with at most ``NEARLY`` times the deviation of ``best``.
+    """
+    everyone = range(len(board.layers))
+    limit = NEARLY * board.deviation(best, everyone)
+    made = []
     for name in STEPS:
-        ends = []
+        sides = []
         for sign in (-1, 1):
-            edge = best
-            while (moved := _moved(edge, {name: sign})) is not None:
+            side = [best]
+            while (moved := _moved(side[-1], {name: sign})) is not None:
                 moved = fit(board, moved, fixed=name)
                 if board.deviation(moved, everyone) > limit:
                     break
-                edge = moved
-            ends.append(getattr(edge, name))
-        ranges[name] = (ends[0], ends[1])
-    return ranges
+                side.append(moved)
+            sides.append(side[1:])
+        made.append(
+            Profile(name=name, fits=(*reversed(sides[0]), best, *sides[1]), ends=_ends(name))
+        )
+    return tuple(made)

@@ -126,8 +126,51 @@ def test_a_fixed_cost_keeps_its_value_in_a_fit() -> None:
     assert cost_fit.fit(board_of(KNOWN), start, fixed="loop_cycles").loop_cycles == 4
 
 
-def test_a_layer_left_out_is_predicted_from_the_others() -> None:
-    assert cost_fit.leave_one_out(board_of(KNOWN), KNOWN) == pytest.approx([1.0] * 5)
+def test_a_layer_left_out_is_predicted_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layers that are left determine three costs and choose the efficiencies to start from."""
+    few = {
+        name: cost_fit.STEPS[name] for name in ("loop_cycles", "dma_row_cycles", "launch_cycles")
+    }
+    monkeypatch.setattr(cost_fit, "STEPS", few)
+    monkeypatch.setattr(cost_fit, "STARTS_PERCENT", (50, 60))
+    start = CostModel()
+    assert cost_fit.leave_one_out(board_of(KNOWN), start) == pytest.approx([1.0] * 5)
+
+
+def profile(name: str, values: tuple[int, ...], most: int | None = None) -> cost_fit.Profile:
+    fits = tuple(dataclasses.replace(KNOWN, **{name: value}) for value in values)
+    least = 0 if name in cost_fit.FREE_AT_ZERO else cost_fit.STEPS[name]
+    return cost_fit.Profile(name=name, fits=fits, ends=(least, most))
+
+
+@pytest.mark.parametrize(("found", "verdict"), [
+    (profile("loop_cycles", (3,)), "determined"),
+    (profile("loop_cycles", (0, 1)), "determined"),
+    (profile("dma_row_cycles", (80, 90, 100)), "determined"),
+    (profile("dma_row_cycles", (80, 90, 100, 110)), "at least 80 and at most 110"),
+    (profile("launch_cycles", (0, 5000, 10000)), "at most 10000"),
+    (profile("bus_efficiency_percent", (60, 75, 90), most=90), "at least 60"),
+    (profile("bus_efficiency_percent", (5, 45, 90), most=90), "not determined"),
+])  # fmt: skip
+def test_a_range_says_what_the_layers_determine(found: cost_fit.Profile, verdict: str) -> None:
+    assert found.verdict == verdict
+
+
+def test_a_profile_refits_the_other_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slower ALU step is made up for by faster iterations of TVM's loops over single steps."""
+    monkeypatch.setattr(cost_fit, "STEPS", {"alu_step_cycles": 1, "loop_cycles": 1})
+    monkeypatch.setattr(cost_fit, "NEARLY", 30)
+    board = board_of(KNOWN)
+    layers = [
+        dataclasses.replace(layer, milliseconds=layer.milliseconds * factor)
+        for layer, factor in zip(board.layers, (1.001, 0.999, 1.001, 0.999, 1.001), strict=True)
+    ]
+    noisy = cost_fit.MeasuredBoard(board.accelerator, layers)
+    steps, loops = cost_fit.profiles(noisy, KNOWN)
+    assert steps.low < KNOWN.alu_step_cycles < steps.high
+    sums = {fit.alu_step_cycles + fit.loop_cycles for fit in steps.fits}
+    assert sums <= {4, 5, 6}
+    assert (loops.name, loops.fits[0].loop_cycles) == ("loop_cycles", loops.low)
 
 
 def test_errors_are_shares_of_the_measured_time() -> None:
