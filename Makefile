@@ -91,8 +91,9 @@ build/board/.written: $(AARCH64)/.built $(ARMHF)/.built
 
 # edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy and rpc.
 wheel: build/board/.written
-	rm -rf build/wheels
-	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels .
+	rm -rf build/wheels build/untagged-wheel
+	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/untagged-wheel .
+	$(PYTHON) cross/host_wheel.py build/untagged-wheel/edgepipe-*.whl build/wheels
 	$(PYTHON) cross/board_wheel.py $$($(PYTHON) -c "import edgepipe; print(edgepipe.__version__)") build/wheels \
 	    build/board/aarch64 build/board/armhf
 	ls -l build/wheels

@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 NAME = "edgepipe_boards"
+LICENSE = Path(__file__).resolve().parents[1] / "LICENSE"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of a ZIP file, so that equal files give equal wheels
 
 
@@ -32,13 +33,15 @@ def write(version: str, target: Path, folders: list[Path]) -> Path:
             contents[f"{NAME}/{folder.name}/{name}"] = path.read_bytes()
     info = f"{NAME}-{version}.dist-info"
     contents[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: edgepipe-boards\nVersion: {version}\n"
-        "Summary: Programs and set-up of edgepipe for boards\nLicense: Apache-2.0\n"
+        f"Metadata-Version: 2.4\nName: edgepipe-boards\nVersion: {version}\n"
+        "Summary: Programs and set-up of edgepipe for boards\n"
+        "License-Expression: Apache-2.0\nLicense-File: LICENSE\n"
         f"Requires-Dist: edgepipe=={version}\n"
     ).encode()
     contents[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: edgepipe\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
+    contents[f"{info}/licenses/LICENSE"] = LICENSE.read_bytes()
     # RECORD: path, digest in URL-safe base64 without padding, and size (PyPA, "Binary
     # distribution format"); it has no digest of its own.
     record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in contents.items())

@@ -12,6 +12,7 @@ from edgepipe.deploy import payload
 from edgepipe.rpc import shipping
 
 SCRIPT = Path(__file__).resolve().parents[2] / "cross" / "board_wheel.py"
+LICENSE = SCRIPT.parents[1] / "LICENSE"
 PROGRAM = b"\x7fELF\x02\x01" + bytes(12) + b"\xb7\0"  # the start of a header for aarch64
 
 
@@ -32,6 +33,10 @@ def test_deploy_and_rpc_find_the_programs_of_the_installed_wheel(tmp_path, monke
     assert f"{wheel.stat().st_size} bytes" in done.stdout
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", tmp_path / "site", wheel], check=True)
+
+    (info,) = (tmp_path / "site").glob("edgepipe_boards-*.dist-info")
+    assert (info / "licenses" / "LICENSE").read_bytes() == LICENSE.read_bytes()
+    assert "\nLicense-File: LICENSE\n" in (info / "METADATA").read_text()
 
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setattr(resources, "folder", lambda name: tmp_path / "elsewhere" / name)
