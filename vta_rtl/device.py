@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus, write_bus
+from vta_rtl.isa.names import BASES, MODULES, RUNNERS
 from vta_rtl.modules.compute import ComputeModule
 from vta_rtl.modules.fetch import COUNT_BITS, Fetch
 from vta_rtl.modules.load import LoadModule
@@ -27,8 +28,15 @@ class VtaDevice(wiring.Component):
     ``fetch_bus``, ``load_bus`` and ``compute_bus``, masters that read; ``store_bus``, a master that
     writes (:mod:`vta_rtl.dram.axi`).
 
+    For registers: ``bases`` In, by memory type, the byte address that ``dram_base`` counts from;
+    ``enable`` In, by module, 1 if it may take an instruction; ``abort`` In(1), which the caller
+    holds until ``quiet`` Out(1) is 1: fetch stops, instructions in queues and tokens are dropped,
+    LOADs and STOREs that run come to their end; ``ended`` Out, by module, 1 in the cycle in which
+    an instruction leaves; ``busy`` and ``stalled`` Out, by module, fetch included;
+    ``unknown_opcode`` Out(1), 1 for one cycle.
+
     A program must push and pop as many tokens on each queue, as the verifier demands: what is left
-    stays for the next one. Addresses in instructions count from DRAM address 0.
+    stays for the next one, unless there is an abort in between.
 
     Raises AcceleratorError if ``bus_bytes`` is not 8 or 16, or wider than an input or out element.
     """
@@ -37,6 +45,8 @@ class VtaDevice(wiring.Component):
         check_bus(accelerator, bus_bytes)
         self._accelerator = accelerator
         self._bus_bytes = bus_bytes
+        runners = data.StructLayout(dict.fromkeys(RUNNERS, 1))
+        modules = data.StructLayout(dict.fromkeys(MODULES, 1))
         super().__init__(
             {
                 "start": In(1),
@@ -48,6 +58,14 @@ class VtaDevice(wiring.Component):
                 "load_bus": Out(read_bus(bus_bytes)),
                 "compute_bus": Out(read_bus(bus_bytes)),
                 "store_bus": Out(write_bus(bus_bytes)),
+                "bases": In(data.StructLayout(dict.fromkeys(BASES, ADDRESS_BITS))),
+                "enable": In(runners, init=dict.fromkeys(RUNNERS, 1)),
+                "abort": In(1),
+                "quiet": Out(1),
+                "ended": Out(runners),
+                "busy": Out(modules),
+                "stalled": Out(modules),
+                "unknown_opcode": Out(1),
             }
         )
 
@@ -66,11 +84,32 @@ class VtaDevice(wiring.Component):
             fetch.start.eq(begins),
             fetch.address.eq(self.insn_address),
             fetch.count.eq(self.insn_count),
+            fetch.stop.eq(self.abort),
+            self.busy.fetch.eq(fetch.busy),
+            self.stalled.fetch.eq(fetch.stalled),
+            self.unknown_opcode.eq(compute.unknown_opcode),
+            load.inp_base.eq(self.bases.inp),
+            load.wgt_base.eq(self.bases.wgt),
+            compute.uop_base.eq(self.bases.uop),
+            compute.acc_base.eq(self.bases.acc),
+            store.out_base.eq(self.bases.out),
         ]
+        at_rest = [~fetch.busy]
         for name, module in (("load", load), ("compute", compute), ("store", store)):
             m.submodules[f"{name}_commands"] = queue = CommandQueue(a.command_queue_depth)
             wiring.connect(m, getattr(fetch, name), queue.push)
-            wiring.connect(m, queue.pop, module.command)
+            may_take = Signal(name=f"{name}_may_take")
+            m.d.comb += [
+                may_take.eq(self.enable[name] | self.abort),
+                module.command.valid.eq(queue.pop.valid & may_take),
+                module.command.payload.eq(queue.pop.payload),
+                queue.pop.ready.eq(module.command.ready & may_take),
+                module.abort.eq(self.abort),
+                self.ended[name].eq(module.command.valid & module.command.ready),
+                self.busy[name].eq(module.active & ~module.waiting),
+                self.stalled[name].eq(module.waiting),
+            ]
+            at_rest += [queue.empty, ~module.active]
             wiring.connect(m, module.bus, wiring.flipped(getattr(self, f"{name}_bus")))
         wiring.connect(m, fetch.bus, wiring.flipped(self.fetch_bus))
 
@@ -86,6 +125,7 @@ class VtaDevice(wiring.Component):
                 producer.push_ready.eq(tokens.push_ready),
                 consumer.pop_valid.eq(tokens.pop_valid),
                 tokens.pop_ready.eq(consumer.pop_ready),
+                tokens.clear.eq(self.abort & self.quiet),
             ]
 
         for kind, writer, reader in (
@@ -97,8 +137,11 @@ class VtaDevice(wiring.Component):
             wiring.connect(m, writer, buffer.write)
             wiring.connect(m, reader, buffer.read_0)
 
+        m.d.comb += self.quiet.eq(Cat(at_rest).all())
         with m.If(begins):
             m.d.sync += [running.eq(1), self.done.eq(0)]
         with m.Elif(compute.finished):
             m.d.sync += [running.eq(0), self.done.eq(1)]
+        with m.Elif(self.abort & self.quiet):
+            m.d.sync += running.eq(0)
         return m

@@ -32,7 +32,7 @@ class Engine(wiring.Component):
     An instruction of n steps is busy for n + ``latency_cycles(accelerator)``. The next one sees
     all of its results. The low 8 bits of each result also go to the same index of the out buffer.
     Steps of an instruction may use the same accumulators at any distance: they act as if run one
-    by one.
+    by one. ``stop`` In(1) ends an instruction after the steps that have begun.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
@@ -41,6 +41,7 @@ class Engine(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "stop": In(1),
                 "instruction": In(INSTRUCTION_BITS),
                 "busy": Out(1),
                 "uop": Out(read_port(8 * a.uop_bytes, a.uop_depth)),
@@ -67,6 +68,7 @@ class Engine(wiring.Component):
         wiring.connect(m, access.write, wiring.flipped(self.acc))
         m.d.comb += [
             sequencer.start.eq(self.start),
+            sequencer.stop.eq(self.stop),
             sequencer.instruction.eq(self.instruction),
             alu.instruction.eq(self.instruction),
             self.inp.address.eq(sequencer.src),

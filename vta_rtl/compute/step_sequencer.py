@@ -20,7 +20,8 @@ class StepSequencer(wiring.Component):
     Members: ``start`` In(1), for one cycle in which ``busy`` is 0; ``instruction`` In(128), which
     the caller holds until ``busy`` Out(1) is 0 again; ``uop``, a read port; ``valid`` Out(1) and
     the indices ``dst``, ``src`` and ``wgt`` Out of one step a cycle. No cycle is lost between
-    iterations. Loops without iterations or uops give no step.
+    iterations. Loops without iterations or uops give no step. ``stop`` In(1) ends the
+    loops at once.
 
     An index is that of the uop plus ``o * factor_out + i * factor_in``, modulo the size of its
     buffer. ``src`` has enough bits for the input and the accumulator buffer, because the ALU reads
@@ -36,6 +37,7 @@ class StepSequencer(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "stop": In(1),
                 "instruction": In(INSTRUCTION_BITS),
                 "busy": Out(1),
                 "uop": Out(read_port(8 * accelerator.uop_bytes, accelerator.uop_depth)),
@@ -77,6 +79,8 @@ class StepSequencer(wiring.Component):
                         m.d.sync += [row[name].eq(begin), offset[name].eq(begin)]
                     with m.If(outer == loops.iter_out):
                         m.d.sync += running.eq(0)
+        with m.If(self.stop):
+            m.d.sync += running.eq(0)
         m.d.comb += self.uop.address.eq(next_uop)
 
         # The offsets wait for their uop.

@@ -18,7 +18,8 @@ class BurstPlanner(wiring.Component):
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0. In that cycle:
     ``address`` In, the first row's byte address, a multiple of the bus's bytes; ``row_beats`` In;
     ``rows`` In; ``row_step_bytes`` In, from one row to the next. ``bursts`` Out, a stream of
-    :func:`~vta_rtl.dram.axi.burst_layout`. Without rows or beats there is no burst.
+    :func:`~vta_rtl.dram.axi.burst_layout`; ``stop`` In(1), with which the burst that is offered is
+    the last one. Without rows or beats there is no burst.
 
     A burst has at most ``BURST_BEATS`` beats, is part of one row, and does not cross a multiple of
     ``BOUNDARY_BYTES``.
@@ -29,6 +30,7 @@ class BurstPlanner(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "stop": In(1),
                 "busy": Out(1),
                 "address": In(ADDRESS_BITS),
                 "row_beats": In(ROW_BEATS_BITS),
@@ -87,4 +89,6 @@ class BurstPlanner(wiring.Component):
                     rows_left.eq(rows_left - 1),
                     running.eq(rows_left != 1),
                 ]
+            with m.If(self.stop):
+                m.d.sync += running.eq(0)
         return m

@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.ports import write_port
-from vta_rtl.dram.axi import check_bus, read_bus
+from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.dram.elements import ElementGatherer, ElementSplitter
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
@@ -26,7 +26,8 @@ class Loader(wiring.Component):
 
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0; ``instruction`` In(128),
     which the caller holds until ``busy`` is 0 again; ``bus``, a master that reads; a write port for
-    each memory type, called ``uop``, ``wgt``, ``inp`` or ``acc``.
+    each memory type, called ``uop``, ``wgt``, ``inp`` or ``acc``, and ``uop_base`` and so on In,
+    the byte address that its ``dram_base`` counts from, a multiple of its element and of the bus.
 
     Requests of bursts do not wait for data, so the memory's latency shows once in an instruction.
     Elements of pads are written, one a cycle, without a request. Which pads count is in
@@ -49,6 +50,7 @@ class Loader(wiring.Component):
             )
             for kind in kinds
         }
+        bases = {f"{kind.name.lower()}_base": In(ADDRESS_BITS) for kind in kinds}
         super().__init__(
             {
                 "start": In(1),
@@ -56,6 +58,7 @@ class Loader(wiring.Component):
                 "busy": Out(1),
                 "bus": Out(read_bus(bus_bytes)),
                 **ports,
+                **bases,
             }
         )
 
@@ -128,7 +131,7 @@ class Loader(wiring.Component):
     ) -> ElementGatherer | ElementSplitter:
         """Plan a memory type's bursts; return what makes its elements of their beats."""
         size_bytes, bus_bytes = element_bytes(self._accelerator, kind), self._bus_bytes
-        begin = load.dram_base * size_bytes
+        begin = getattr(self, f"{kind.name.lower()}_base") + load.dram_base * size_bytes
         if size_bytes >= bus_bytes:
             elements = ElementGatherer(size_bytes, bus_bytes)
             m.d.comb += planner.row_beats.eq(load.x_size * (size_bytes // bus_bytes))

@@ -8,7 +8,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.ports import READ_CYCLES, read_port
-from vta_rtl.dram.axi import burst_layout, check_bus, write_bus
+from vta_rtl.dram.axi import ADDRESS_BITS, burst_layout, check_bus, write_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator
@@ -24,7 +24,8 @@ class Storer(wiring.Component):
 
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0; ``instruction`` In(128),
     which the caller holds until ``busy`` is 0 again; ``bus``, a master that writes; ``out``, a read
-    port of the out buffer.
+    port of the out buffer; ``out_base`` In, the byte address that ``dram_base`` counts from, a
+    multiple of an element.
 
     Addresses of bursts do not wait for their data or for answers, up to ``_BURSTS_IN_FLIGHT`` of
     them, and data do not wait for their address: a slave may take either first (A3.3.1). ``busy``
@@ -44,6 +45,7 @@ class Storer(wiring.Component):
                 "busy": Out(1),
                 "bus": Out(write_bus(bus_bytes)),
                 "out": Out(read_port(8 * accelerator.out_bytes, accelerator.out_depth)),
+                "out_base": In(ADDRESS_BITS),
             }
         )
 
@@ -55,7 +57,7 @@ class Storer(wiring.Component):
         m.submodules.planner = planner = BurstPlanner(bus_bytes)
         m.d.comb += [
             planner.start.eq(self.start),
-            planner.address.eq(store.dram_base * out_bytes),
+            planner.address.eq(self.out_base + store.dram_base * out_bytes),
             planner.row_beats.eq(store.x_size * (out_bytes // bus_bytes)),
             planner.rows.eq(store.y_size),
             planner.row_step_bytes.eq(store.x_stride * out_bytes),

@@ -9,10 +9,15 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.ports import read_port, write_port
 from vta_rtl.compute.engine import Engine
-from vta_rtl.dram.axi import read_bus
+from vta_rtl.dram.axi import ADDRESS_BITS, read_bus
 from vta_rtl.dram.loader import Loader
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, head_layout
-from vta_rtl.modules.instruction_control import NEIGHBOURS, InstructionControl, token_port
+from vta_rtl.modules.instruction_control import (
+    NEIGHBOURS,
+    InstructionControl,
+    control_members,
+    token_port,
+)
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import MemoryType, Opcode
 
@@ -22,9 +27,13 @@ class ComputeModule(wiring.Component):
 
     Members: ``command`` In, a stream of instructions; ``prev`` and ``next`` Out, the token ports to
     load and store; ``bus``, a master that reads; ``inp`` and ``wgt``, read ports, ``out``, a write
-    port; ``finished`` Out(1), 1 for one cycle in each FINISH, when its tokens have been popped.
+    port; ``uop_base`` and ``acc_base`` In, where ``dram_base`` counts from, in bytes; ``finished``
+    Out(1), 1 for one cycle in each FINISH, when its tokens have been popped; ``active``,
+    ``waiting`` and ``abort``, those of
+    :class:`~vta_rtl.modules.instruction_control.InstructionControl`.
 
-    An instruction with an unknown opcode only moves its tokens.
+    An instruction with an unknown opcode only moves its tokens, and ``unknown_opcode`` Out(1) is 1
+    for one cycle.
 
     Raises AcceleratorError if the bus does not fit the accelerator.
     """
@@ -36,11 +45,15 @@ class ComputeModule(wiring.Component):
             {
                 "command": In(stream.Signature(INSTRUCTION_BITS)),
                 **{neighbour: Out(token_port()) for neighbour in NEIGHBOURS},
+                **control_members(),
                 "bus": Out(read_bus(bus_bytes)),
+                "uop_base": In(ADDRESS_BITS),
+                "acc_base": In(ADDRESS_BITS),
                 "inp": Out(read_port(8 * a.inp_bytes, a.inp_depth)),
                 "wgt": Out(read_port(8 * a.wgt_bytes, a.wgt_depth)),
                 "out": Out(write_port(8 * a.out_bytes, a.out_depth)),
                 "finished": Out(1),
+                "unknown_opcode": Out(1),
             }
         )
 
@@ -49,6 +62,9 @@ class ComputeModule(wiring.Component):
         m = Module()
         a = self._accelerator
         m.submodules.control = control = InstructionControl()
+        for name in ("active", "waiting"):
+            m.d.comb += getattr(self, name).eq(getattr(control, name))
+        m.d.comb += control.abort.eq(self.abort)
         m.submodules.engine = engine = Engine(a)
         m.submodules.loader = loader = Loader(
             a, (MemoryType.UOP, MemoryType.ACC), bus_bytes=self._bus_bytes
@@ -80,6 +96,9 @@ class ComputeModule(wiring.Component):
         m.d.comb += [
             engine.instruction.eq(self.command.payload),
             loader.instruction.eq(self.command.payload),
+            loader.uop_base.eq(self.uop_base),
+            loader.acc_base.eq(self.acc_base),
+            engine.stop.eq(self.abort),
             control.busy.eq(engine.busy | loader.busy),
         ]
         with m.Switch(opcode):
@@ -89,4 +108,6 @@ class ComputeModule(wiring.Component):
                 m.d.comb += loader.start.eq(control.start)
             with m.Case(Opcode.FINISH):
                 m.d.comb += self.finished.eq(control.start)
+            with m.Default():
+                m.d.comb += self.unknown_opcode.eq(control.start)
         return m

@@ -32,7 +32,8 @@ class Fetch(wiring.Component):
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0, with ``address`` In, in
     bytes and a multiple of 16, and ``count`` In; ``bus``, a master that reads; ``load``,
     ``compute`` and ``store`` Out, streams of instructions. A queue that is full delays what follows
-    for the others, too.
+    for the others, too, and ``stalled`` Out(1) is 1. With ``stop`` In(1) it soon asks for no more,
+    and hands out what it has asked for.
 
     Only what finds room here is asked for, so answers never wait for a queue: on a port that
     answers several masters in order, an instruction's data may be behind them.
@@ -49,6 +50,8 @@ class Fetch(wiring.Component):
             {
                 "start": In(1),
                 "busy": Out(1),
+                "stop": In(1),
+                "stalled": Out(1),
                 "address": In(ADDRESS_BITS),
                 "count": In(COUNT_BITS),
                 "bus": Out(read_bus(bus_bytes)),
@@ -76,6 +79,7 @@ class Fetch(wiring.Component):
         m.submodules.router = router = InstructionRouter(self._accelerator)
         m.d.comb += [
             planner.start.eq(self.start),
+            planner.stop.eq(self.stop),
             planner.address.eq(self.address),
             planner.rows.eq(1),
             planner.row_beats.eq(self.count * beats_of_instruction(self._bus_bytes)),
@@ -96,6 +100,7 @@ class Fetch(wiring.Component):
         ]
         with m.If(gatherer.element.valid & ~held):
             m.d.sync += [instruction.eq(gatherer.element.payload), held.eq(1)]
+        m.d.comb += self.stalled.eq(held)
         for module in isa.Module:
             queue = getattr(self, module.name.lower())
             m.d.comb += queue.payload.eq(instruction)
@@ -103,4 +108,5 @@ class Fetch(wiring.Component):
                 m.d.comb += queue.valid.eq(1)
                 with m.If(queue.ready):
                     m.d.sync += held.eq(0)
+                    m.d.comb += self.stalled.eq(0)
         return m

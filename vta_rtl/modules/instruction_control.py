@@ -21,6 +21,14 @@ def token_port() -> wiring.Signature:
     )
 
 
+def control_members() -> dict[str, wiring.Member]:
+    """Return the members that a module passes on from its :class:`InstructionControl`.
+
+    ``active`` and ``waiting`` Out, ``abort`` In, each of one bit.
+    """
+    return {"active": Out(1), "waiting": Out(1), "abort": In(1)}
+
+
 class InstructionControl(wiring.Component):
     """Takes one instruction after the other: pops its tokens, runs it, pushes its tokens.
 
@@ -28,6 +36,10 @@ class InstructionControl(wiring.Component):
     ``start`` Out(1), for one cycle, and ``busy`` In(1), 1 from the cycle after ``start`` on for as
     long as the instruction runs. ``command`` does not move from ``start`` until the instruction has
     pushed its tokens.
+
+    ``active`` Out(1) is 1 from ``start`` until the instruction leaves; ``waiting`` Out(1) is 1
+    while it waits for tokens or for room for them. With ``abort`` In(1), a running instruction ends
+    without pushing tokens, and all others leave without running.
 
     A token that is there is popped even if the other one is not there yet.
     """
@@ -39,6 +51,7 @@ class InstructionControl(wiring.Component):
                 **{neighbour: Out(token_port()) for neighbour in NEIGHBOURS},
                 "start": Out(1),
                 "busy": In(1),
+                **control_members(),
             }
         )
 
@@ -64,18 +77,26 @@ class InstructionControl(wiring.Component):
 
         with m.FSM():
             with m.State("POP"):
-                moved_on = move_tokens("pop", "pop_ready", "pop_valid")
-                with m.If(moved_on):
+                with m.If(self.abort):
+                    m.d.comb += self.command.ready.eq(1)
                     m.d.sync += [signal.eq(0) for signal in moved.values()]
-                    m.next = "START"
+                with m.Else():
+                    moved_on = move_tokens("pop", "pop_ready", "pop_valid")
+                    m.d.comb += self.waiting.eq(self.command.valid & ~moved_on)
+                    with m.If(moved_on):
+                        m.d.sync += [signal.eq(0) for signal in moved.values()]
+                        m.next = "START"
             with m.State("START"):
-                m.d.comb += self.start.eq(1)
+                m.d.comb += [self.start.eq(1), self.active.eq(1)]
                 m.next = "RUN"
-            with m.State("RUN"), m.If(~self.busy):
-                m.next = "PUSH"
+            with m.State("RUN"):
+                m.d.comb += self.active.eq(1)
+                with m.If(~self.busy):
+                    m.next = "PUSH"
             with m.State("PUSH"):
                 moved_on = move_tokens("push", "push_valid", "push_ready")
-                with m.If(moved_on):
+                m.d.comb += [self.active.eq(1), self.waiting.eq(~moved_on)]
+                with m.If(moved_on | self.abort):
                     m.d.sync += [signal.eq(0) for signal in moved.values()]
                     m.d.comb += self.command.ready.eq(1)
                     m.next = "POP"

@@ -78,3 +78,24 @@ def test_a_row_is_cut_at_a_multiple_of_4096_bytes() -> None:
 
 def test_a_row_can_be_repeated() -> None:
     assert planned(8, [(64, 2, 3, 0)]) == [[(64, 2), (64, 2), (64, 2)]]
+
+
+def test_a_stop_ends_after_the_burst_that_is_offered() -> None:
+    planner = BurstPlanner(8)
+
+    async def run(ctx: SimulatorContext) -> None:
+        ctx.set(planner.row_beats, 600)
+        ctx.set(planner.rows, 5)
+        ctx.set(planner.start, 1)
+        await ctx.tick()
+        ctx.set(planner.start, 0)
+        ctx.set(planner.stop, 1)
+        for _ in range(3):
+            assert ctx.get(planner.bursts.valid)
+            await ctx.tick()
+        ctx.set(planner.bursts.ready, 1)
+        await ctx.tick()
+        assert not ctx.get(planner.bursts.valid)
+        assert not ctx.get(planner.busy)
+
+    simulate(planner, run)

@@ -73,3 +73,48 @@ def test_an_instruction_waits_for_its_token() -> None:
         assert ctx.get(control.start)
 
     simulate(control, run)
+
+
+@pytest.mark.parametrize(
+    "token", [Token.POP_PREV, Token.POP_NEXT, Token.PUSH_PREV, Token.PUSH_NEXT]
+)
+def test_waiting_tells_of_tokens_and_active_of_the_run(token: Token) -> None:
+    control = InstructionControl()
+    pops = token in (Token.POP_PREV, Token.POP_NEXT)
+
+    async def run(ctx: SimulatorContext) -> None:
+        assert not ctx.get(control.waiting)
+        ctx.set(control.command.payload, Opcode.GEMM | token << TOKEN_SHIFT)
+        ctx.set(control.command.valid, 1)
+        await ctx.tick().repeat(10)
+        assert ctx.get(control.waiting)
+        assert ctx.get(control.active) == (not pops)
+
+    simulate(control, run)
+
+
+@pytest.mark.parametrize("tokens", range(16))
+def test_an_abort_drops_instructions_wherever_they_wait(tokens: int) -> None:
+    control = InstructionControl()
+
+    async def run(ctx: SimulatorContext) -> None:
+        ctx.set(control.command.payload, Opcode.GEMM | tokens << TOKEN_SHIFT)
+        ctx.set(control.command.valid, 1)
+        ctx.set(control.busy, 1)
+        await ctx.tick().repeat(5)
+        runs = ctx.get(control.active)
+        assert runs == (tokens & (Token.POP_PREV | Token.POP_NEXT) == 0)
+        ctx.set(control.abort, 1)
+        if runs:
+            await ctx.tick().repeat(5)
+            assert ctx.get(control.active), "an abort lets it run to its end"
+            ctx.set(control.busy, 0)
+        left = 0
+        for _ in range(6):
+            left += ctx.get(control.command.ready)
+            assert not ctx.get(control.start)
+            await ctx.tick()
+        assert left == (5 if runs else 6), "one a cycle"
+        assert not ctx.get(control.active)
+
+    simulate(control, run)

@@ -54,3 +54,22 @@ def test_instructions_leave_in_order(depth: int, push_percent: int, pop_percent:
         assert received == sent
 
     simulate(queue, push, pop)
+
+
+def test_an_instruction_counts_from_its_push_until_it_leaves() -> None:
+    queue = CommandQueue(4)
+
+    async def check(ctx: SimulatorContext) -> None:
+        assert ctx.get(queue.empty)
+        ctx.set(queue.push.valid, 1)
+        await ctx.tick()
+        ctx.set(queue.push.valid, 0)
+        for _ in range(5):
+            assert not ctx.get(queue.empty)
+            await ctx.tick()
+        ctx.set(queue.pop.ready, 1)
+        assert ctx.get(queue.pop.valid)
+        await ctx.tick()
+        assert ctx.get(queue.empty)
+
+    simulate(queue, check)

@@ -62,3 +62,17 @@ def test_no_token_is_lost_or_made(depth: int) -> None:
             await ctx.tick()
 
     simulate(queue, check)
+
+
+def test_clear_removes_all_tokens() -> None:
+    queue = TokenQueue(3)
+
+    async def check(ctx: SimulatorContext) -> None:
+        ctx.set(queue.push_valid, 1)
+        await ctx.tick().repeat(3)
+        ctx.set(queue.clear, 1)
+        await ctx.tick()
+        assert not ctx.get(queue.pop_valid)
+        assert ctx.get(queue.push_ready)
+
+    simulate(queue, check)
