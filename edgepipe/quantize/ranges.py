@@ -248,7 +248,8 @@ class Ranges:
         """
         largest: Float = np.maximum(np.abs(values).max(axis=1), TINY)
         if tensor not in self._measured:
-            return largest.max(keepdims=True)
+            every: Float = largest.max(keepdims=True)
+            return every
         covered: Float = np.minimum(self.covered(tensor), largest.max())
         return covered
 

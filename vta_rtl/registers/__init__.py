@@ -1,0 +1,1 @@
+"""The registers that the processor sees, over AXI-Lite."""
