@@ -24,7 +24,7 @@ class QuantizeOptions:
     ``rounding.RULES``).
     """
 
-    threshold: str = "mse"
+    threshold: str = "weighted-mse"
     frames: int = 64
     leaky_steps: int = MAX_STEPS
     bias_correction: bool = True

@@ -137,7 +137,12 @@ def test_chosen_steps_are_comments() -> None:
         ("equalise = 0.5", "equalise = 2.0", "equalise is 2.0, expected 0 to 1", None),
         ("equalise = 0.5", 'equalise = "0.5"', "found a string '0.5', expected a float", None),
         ('"nearest"', '"up"', "rounding 'up' is unknown, expected nearest or reconstruct", None),
-        ('"mse"', '"best"', "threshold rule 'best' is unknown", "known rules: max, percentile"),
+        (
+            '"weighted-mse"',
+            '"best"',
+            "threshold rule 'best' is unknown",
+            "known rules: max, percentile",
+        ),
         ('[tensors."x"]', "[layers]", "unknown key 'layers'", "known keys: format, network"),
         (
             '[tensors."x"]',
