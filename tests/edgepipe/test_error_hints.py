@@ -342,7 +342,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown rule": (
         lambda f: QuantizeOptions(threshold="best"),
-        "known rules: max, percentile, mse",
+        "known rules: max, percentile, mse, weighted-mse",
     ),
     "frames that do not fit": (
         unfit_frames,
