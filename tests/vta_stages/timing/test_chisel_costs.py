@@ -7,41 +7,25 @@ bytes a cycle after 50 cycles, and are those beyond an empty program.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from timed_programs import Emit, timed
 
 from edgepipe import boards
-from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module
-from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.timing_model import time_program
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARD = boards.load(str(ROOT / "examples/own_board/chisel_vta.toml"))
-
-Emit = Callable[[InstructionBuffer], object]
 
 
 def cycles(emit: Emit, module: Module, cost: CostModel = BOARD.timing) -> int:
     """Return the cycles of one instruction in its module, beyond those of an empty program."""
 
     def busy(each: Emit) -> int:
-        accelerator: Accelerator = BOARD.accelerator
-        buffer = InstructionBuffer(accelerator)
-        each(buffer)
-        buffer.finish()
-        program = Program(
-            accelerator=accelerator,
-            instructions=buffer.encode(),
-            relocations=buffer.relocations,
-            regions=(),
-            consts=b"",
-        )
-        return time_program(program, cost).modules[module].busy_cycles
+        timing = timed(each, accelerator=BOARD.accelerator, cost=cost)
+        return timing.modules[module].busy_cycles
 
     return busy(emit) - busy(lambda _: None)
 

@@ -11,31 +11,16 @@ import dataclasses
 import numpy as np
 import pytest
 from compiler_support import STOCK, check_program, conv, tensor
+from timed_programs import timed
 
-from vta_stages.accelerator import Accelerator
 from vta_stages.errors import AcceleratorError
 from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
-from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.timing_model import Timing, time_program
+from vta_stages.timing.timing_model import time_program
 
 FIRST = 80 + 2
 """The time at which the first instruction is in its queue."""
-
-
-def timed(emit, *, cost: CostModel | None = None, accelerator: Accelerator = STOCK) -> Timing:
-    buffer = InstructionBuffer(accelerator)
-    emit(buffer)
-    buffer.finish()
-    program = Program(
-        accelerator=accelerator,
-        instructions=buffer.encode(),
-        relocations=buffer.relocations,
-        regions=(),
-        consts=b"",
-    )
-    return time_program(program, cost)
 
 
 def test_an_empty_program_takes_one_fetch_and_one_instruction() -> None:
