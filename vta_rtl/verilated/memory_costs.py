@@ -1,0 +1,39 @@
+"""What the DRAM behind the Verilated accelerator costs."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import astuple, dataclass, fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCosts:
+    """Costs in cycles of the accelerator's clock. The defaults stand for an Ultra96 at 300 MHz.
+
+    ``read_latency_cycles`` from a burst's address to its first beat and ``write_latency_cycles``
+    from its last beat to the answer: 167 and 100 ns, assumed. ``bytes_per_cycle`` of all ports
+    together: 16, or 4.8 GB/s, assumed; the memory's peak is 8.5 GB/s (LPDDR4, 32 bits, 1066 MHz).
+    Every ``refresh_interval_cycles`` (0: never) nothing moves for ``refresh_cycles``: 3.9 us and
+    280 ns (JESD209-4, 8 Gbit a channel). ``stall_percent`` of the cycles a channel pauses at
+    random, from ``seed``: for tests.
+    """
+
+    read_latency_cycles: int = 50
+    write_latency_cycles: int = 30
+    bytes_per_cycle: int = 16
+    refresh_interval_cycles: int = 1171
+    refresh_cycles: int = 84
+    stall_percent: int = 0
+    seed: int = 0
+
+    def as_c(self) -> ctypes.Structure:
+        """Return the C structure ``MemoryCosts`` of ``axi_memory.h``."""
+        return _CMemoryCosts(*astuple(self))
+
+    def initializer(self) -> str:
+        """Return the C++ initializer of the same structure."""
+        return ", ".join(f".{f.name} = {getattr(self, f.name)}" for f in fields(self))
+
+
+class _CMemoryCosts(ctypes.Structure):
+    _fields_ = [(field.name, ctypes.c_uint32) for field in fields(MemoryCosts)]
