@@ -31,7 +31,7 @@ def fewest_bends(table: NDArray[np.int8]) -> int:
         before = np.arange(start, x)
         required = max(required, float(((low[x] - high[before]) / (x - before)).max()))
         allowed = min(allowed, float(((high[x] - low[before]) / (x - before)).min()))
-        if required > allowed:
+        if required > allowed + 1e-9:  # rounding of the quotients
             bends, start = bends + 1, x
             required, allowed = -np.inf, np.inf
     return bends
