@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tvm import relax
 
 from edgepipe.names import unique_name
+from edgepipe.tvm_legalisation import legalise
 
 if TYPE_CHECKING:
     IRModule: TypeAlias = Any
@@ -495,7 +496,7 @@ class CompiledModule:
     def __init__(self, module: IRModule) -> None:
         main = read_main(module)
         self._params, self._outputs = main.params, main.outputs
-        executable = tvm.compile(module, target=tvm.target.Target(HOST_TARGET))
+        executable = tvm.compile(legalise(module), target=tvm.target.Target(HOST_TARGET))
         self._machine = relax.VirtualMachine(executable, tvm.cpu())
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

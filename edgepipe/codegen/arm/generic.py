@@ -16,6 +16,7 @@ from edgepipe.codegen.arm.tensor_ir import PrimFunc, result, schedule, te
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operators import Operator
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
+from edgepipe.tvm_legalisation import legalise
 
 # Operators that RewriteDataflowReshape leaves: the same bytes in another shape.
 _VIEWS = ("relax.reshape", "relax.memory.view")
@@ -102,7 +103,6 @@ def lower_generic(
 def _lowered(module: IRModule) -> IRModule:
     """Turn ``main`` into a list of kernel calls on allocated tensors."""
     passes = [
-        relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),
@@ -113,7 +113,7 @@ def _lowered(module: IRModule) -> IRModule:
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
     ]
-    return tvm.transform.Sequential(passes)(module)
+    return tvm.transform.Sequential(passes)(legalise(module))
 
 
 class _Reader:

@@ -1,0 +1,101 @@
+"""Float resizes as kernels that give the same bits on every processor.
+
+TVM's own kernel computes positions and weights in floating point for each element. A compiler that
+knows an index at compile time rounds them differently from one that computes them with fused
+multiply-adds at run time, so a network and a stage of it, or two processors, can differ in the last
+bit. Here positions and weights are constants, and no product is fused with a sum.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm import relax, te, tirx, topi
+
+_RESIZE = "relax.image.resize2d"
+
+Taps = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+def legalise(module: tvm.IRModule) -> tvm.IRModule:
+    """Return a module whose operators are calls of TIR functions, as far as TVM has them."""
+    legalised: tvm.IRModule = relax.transform.LegalizeOps({_RESIZE: _resize})(module)
+    return legalised
+
+
+def _resize(builder: Any, call: Any) -> Any:
+    picture, attrs = call.args[0], call.attrs
+    crops = attrs.coordinate_transformation_mode == "tf_crop_and_resize"
+    if crops or attrs.layout != "NCHW" or str(picture.ty.dtype) != "float32":
+        return tvm.ir.Op.get(_RESIZE).get_attr("FLegalize")(builder, call)
+    _, _, height, width = (int(size) for size in picture.ty.shape.values)
+    _, _, to_height, to_width = (int(size) for size in call.ty.shape.values)
+    rows, cols = (
+        _taps(
+            size,
+            wanted,
+            attrs.method,
+            attrs.coordinate_transformation_mode,
+            attrs.rounding_method,
+            float(attrs.cubic_alpha),
+            int(attrs.cubic_exclude),
+        )
+        for size, wanted in ((height, to_height), (width, to_width))
+    )
+    constants = [relax.const(array) for array in (*rows, *cols)]
+
+    def compute(x: Any, row: Any, row_weight: Any, col: Any, col_weight: Any) -> Any:
+        def pixel(n: Any, c: Any, y: Any, z: Any) -> Any:
+            return _sum(
+                (row_weight[y, i], _sum(
+                    (col_weight[z, j], x[n, c, row[y, i], col[z, j]])
+                    for j in range(cols[0].shape[1])
+                ))
+                for i in range(rows[0].shape[1])
+            )  # fmt: skip
+
+        return te.compute((*x.shape[:2], to_height, to_width), pixel, name="resize")
+
+    return builder.call_te(compute, picture, *constants, primfunc_name_hint="resize2d")
+
+
+def _sum(terms: Any) -> Any:
+    """Return the sum of the terms' products, each rounded to float32 before it is added.
+
+    The larger of a product and minus infinity is the product, but hides it from LLVM, which would
+    fuse it with the sum on processors that can.
+    """
+    lowest = -tirx.infinity("float32")
+    total = None
+    for weight, value in terms:
+        term = tirx.max(weight * value, lowest)
+        total = term if total is None else total + term
+    return total
+
+
+@cache
+def _taps(size: int, wanted: int, method: str, mode: str, rounding: str, *cubic: float) -> Taps:
+    """Return what each of ``wanted`` positions takes: positions below ``size``, and weights.
+
+    Both have the shape [wanted, taps]; taps that a position lacks have weight 0. They are what
+    TVM's kernel does to each unit vector, in a picture two columns wide that keep their place.
+    """
+    x = te.placeholder((1, size, size, 2), "float32", "x")
+    alpha, exclude = cubic
+    result = topi.image.resize2d(
+        x, [0.0] * 4, (wanted, 2), "NCHW", method, mode, rounding,
+        bicubic_alpha=alpha, bicubic_exclude=int(exclude),
+    )  # fmt: skip
+    function = te.create_prim_func([x, result]).with_attr("global_symbol", "main")
+    run = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
+    units = np.eye(size, dtype=np.float32)[None, :, :, None].repeat(2, axis=3)
+    found = tvm.runtime.tensor(np.zeros((1, size, wanted, 2), np.float32))
+    run["main"](tvm.runtime.tensor(np.ascontiguousarray(units)), found)
+    weights = found.numpy()[0, :, :, 0].T
+    count = max(int((weights != 0).sum(axis=1).max()), 1)
+    order = np.sort(np.argsort(weights == 0, axis=1, kind="stable")[:, :count], axis=1)
+    return order.astype(np.int32), np.take_along_axis(weights, order, axis=1)

@@ -1,0 +1,78 @@
+"""Float resizes are constants in kernels: close to TVM's own, with the same bits everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from exported_networks import exact
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+from edgepipe.tvm_adapter import HOST_TARGET
+from edgepipe.tvm_legalisation import legalise
+
+SIZES = [((5, 7), (12, 9)), ((16, 2), (19, 5)), ((9, 12), (4, 6)), ((6, 6), (6, 13))]
+METHODS = [
+    *(("linear", mode, "") for mode in ("half_pixel", "pytorch_half_pixel", "align_corners")),
+    ("linear", "asymmetric", ""),
+    ("cubic", "half_pixel", ""),
+    ("nearest_neighbor", "half_pixel", "round_prefer_floor"),
+    ("nearest_neighbor", "asymmetric", "floor"),
+]
+
+
+def run(module: tvm.IRModule, picture: np.ndarray) -> np.ndarray:
+    executable = tvm.compile(module, target=tvm.target.Target(HOST_TARGET))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    return machine["main"](tvm.runtime.tensor(picture)).numpy()
+
+
+def resize(size: tuple[int, int], wanted: tuple[int, int], how: tuple[str, str, str]):
+    method, mode, rounding = how
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 3, *size), "float32"))
+    with builder.function("main", [x]):
+        call = relax.op.image.resize2d(
+            x, wanted, layout="NCHW", method=method,
+            coordinate_transformation_mode=mode, rounding_method=rounding,
+        )  # fmt: skip
+        builder.emit_func_output(builder.emit(call))
+    return builder.get()
+
+
+@pytest.mark.parametrize(("size", "wanted"), SIZES)
+@pytest.mark.parametrize("how", METHODS)
+def test_a_resize_is_what_tvm_computes_but_for_rounding(size, wanted, how) -> None:
+    module = resize(size, wanted, how)
+    picture = np.random.default_rng(0).normal(0, 1, (1, 3, *size)).astype(np.float32)
+    found = run(legalise(module), picture)
+    np.testing.assert_allclose(found, run(module, picture), rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("how", ["linear", "cubic"])
+def test_a_stage_gives_the_bits_of_the_network(how: str, tmp_path: Path) -> None:
+    """The network and its stages are compiled for processors with vectors of other lengths."""
+    rng = np.random.default_rng(1)
+    weight = rng.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32)
+    scales = np.array([1, 1, 1.1875, 2.5], np.float32)
+    nodes = [
+        helper.make_node("Conv", ["image", "weight"], ["made"], pads=[1, 1, 1, 1]),
+        helper.make_node(
+            "Resize", ["made", "", "scales"], ["output"], mode=how,
+            coordinate_transformation_mode="pytorch_half_pixel",
+        ),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 4, 19, 40])],
+        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(scales, "scales")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.checker.check_model(model)
+    assert exact.outcome(model, tmp_path, 16) == "exact"
