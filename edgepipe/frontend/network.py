@@ -311,3 +311,9 @@ def _require_static(path: Path, main: Main) -> None:
                 f"{path}: {binding.name} ({binding.op}) has a dynamic shape",
                 hint="simplify the network with fixed input sizes, for example with onnxsim",
             )
+        if binding.dtype and 0 in binding.shape:
+            raise FrontendError(
+                f"{path}: {binding.name} ({binding.op}) has no elements: its shape is "
+                f"{list(binding.shape)}",
+                hint="check the slice or crop that it depends on, and the size of the input",
+            )

@@ -189,3 +189,25 @@ def test_names_of_real_networks(
     network = load_network(model_path(name))
     names = {binding.name for binding in read_main(network.module).bindings}
     assert set(operators) <= names
+
+
+def test_a_tensor_without_elements_is_refused(tmp_path: Path) -> None:
+    """A slice behind the border leaves nothing; ONNX allows it."""
+    numbers = {"starts": [16], "ends": [20], "axes": [3]}
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 13]>
+        net (float[1, 3, 16, 16] image) => (float[1, 3, 16, 16] y, float[1, 3, 16, 0] z)
+        {
+            y = Relu(image)
+            z = Slice(y, starts, ends, axes)
+        }
+        """
+    )
+    for name, values in numbers.items():
+        tensor = onnx.numpy_helper.from_array(np.array(values, np.int64), name)
+        model.graph.initializer.append(tensor)
+    with pytest.raises(FrontendError, match="has no elements: its shape is") as raised:
+        load_network(saved(model, tmp_path))
+    hint = "check the slice or crop that it depends on, and the size of the input"
+    assert raised.value.hint == hint
