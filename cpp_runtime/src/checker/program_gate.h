@@ -9,6 +9,10 @@
 // instructions in memory with the checked ones. Device::prepare and Device::run go through the gate
 // of their device, so no class derived from Device can run an unchecked program.
 //
+// A pipeline has a program for each of its stages and slots, hundreds with many stages, and runs
+// one after the other. So a program is known as long as its instructions are allocated: it is
+// forgotten when a new one is checked after they were released, or written to the same address.
+//
 // Thread rules: any thread may call admit; the lock is not held during a check. A Pass stays on one
 // thread and ends before its gate.
 #pragma once
@@ -19,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "checker/program_checker.h"
@@ -33,7 +38,8 @@ namespace edgepipe {
 class ProgramGate {
   struct Verdict {
     CheckedProgram program;
-    unsigned users = 0;  // passes; a verdict in use neither moves nor changes
+    unsigned users = 0;      // passes; a verdict in use neither moves nor changes
+    unsigned addresses = 0;  // where its instructions were last seen
   };
 
  public:
@@ -72,17 +78,24 @@ class ProgramGate {
   Result<Pass> admit(const Accelerator& accelerator, const DeviceMemory& memory,
                      const Request& request) EDGEPIPE_EXCLUDES(mutex_);
 
+  /// The number of programs that it knows.
+  [[nodiscard]] std::size_t programs() EDGEPIPE_EXCLUDES(mutex_);
+
  private:
-  static constexpr std::size_t kKept = 64;  // the least recently used one is dropped
+  using Place = std::list<Verdict>::iterator;
 
   std::optional<Pass> find(const Accelerator& accelerator, const DeviceMemory& memory,
-                           std::span<const InstructionWord> words,
-                           std::span<const MemoryRange> ranges) EDGEPIPE_REQUIRES(mutex_);
+                           std::span<const InstructionWord> words, const Request& request)
+      EDGEPIPE_REQUIRES(mutex_);
+  void put(std::uint64_t address, Place verdict) EDGEPIPE_REQUIRES(mutex_);
+  void leave(Place verdict) EDGEPIPE_REQUIRES(mutex_);
+  void forget_released(const DeviceMemory& memory) EDGEPIPE_REQUIRES(mutex_);
   Pass enter(Verdict& verdict) EDGEPIPE_REQUIRES(mutex_);
   void end(Verdict& verdict) EDGEPIPE_EXCLUDES(mutex_);
 
   Mutex mutex_;
-  std::list<Verdict> verdicts_ EDGEPIPE_GUARDED_BY(mutex_);  // most recently used first
+  std::list<Verdict> verdicts_ EDGEPIPE_GUARDED_BY(mutex_);                  // newest first
+  std::unordered_map<std::uint64_t, Place> at_ EDGEPIPE_GUARDED_BY(mutex_);  // by address
 };
 
 }  // namespace edgepipe

@@ -64,7 +64,7 @@ Status HardwareDevice::prove_idle() {
   const Result<std::vector<InstructionWord>> fence =
       fence_alone(codec_, accelerator_, fence_.device_address());
   if (!fence.ok()) return fence.status().with_context("vta");
-  const Result<FencedProgram> program = copy_fenced(*fence, /*number=*/0);
+  const Result<FencedProgram> program = copy_fenced(*fence);
   if (!program.ok()) return program.status();
   const Status stored =
       run_fenced(*program, {.count = program->count, .time_limit = options_.start_patience});
@@ -81,7 +81,7 @@ HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, cons
 
 Status HardwareDevice::prepare_checked(const Submission& submission) {
   const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
-  return turn.ok() ? find(*submission.checked).status() : turn.status();
+  return turn.ok() ? find(submission).status() : turn.status();
 }
 
 Status HardwareDevice::run_checked(const Submission& submission) {
@@ -93,7 +93,7 @@ Status HardwareDevice::run_checked(const Submission& submission) {
             "bitstream again",
             kExamine};
   }
-  Result<const FencedProgram*> program = find(*submission.checked);
+  Result<const FencedProgram*> program = find(submission);
   if (!program.ok()) return program.status();
   ++statistics_.runs;
   Status status = run_fenced(**program, submission);
@@ -118,28 +118,38 @@ HardwareDevice::Statistics HardwareDevice::statistics() {
   return statistics_;
 }
 
-Result<const HardwareDevice::FencedProgram*> HardwareDevice::find(const CheckedProgram& checked) {
-  const auto found = std::ranges::find(programs_, checked.number, &FencedProgram::number);
-  if (found != programs_.end()) {
-    programs_.splice(programs_.begin(), programs_, found);
-    return &programs_.front();
+Result<const HardwareDevice::FencedProgram*> HardwareDevice::find(const Submission& submission) {
+  const CheckedProgram& checked = *submission.checked;
+  auto found = programs_.find(checked.number);
+  if (found == programs_.end()) {
+    forget_released(submission.address);
+    Result<FencedProgram> fresh = make_fenced(checked);
+    if (!fresh.ok()) return fresh.status();
+    found = programs_.emplace(checked.number, *std::move(fresh)).first;
   }
-  Result<FencedProgram> fresh = make_fenced(checked);
-  if (!fresh.ok()) return fresh.status();
-  if (programs_.size() >= std::max<std::size_t>(options_.kept_programs, 1)) programs_.pop_back();
-  programs_.push_front(*std::move(fresh));
-  return &programs_.front();
+  found->second.source = submission.address;
+  found->second.source_bytes = checked.words.size() * sizeof(InstructionWord);
+  return &found->second;
+}
+
+/// Releases the copies of programs that are no longer in memory, or were at the address `replaced`.
+void HardwareDevice::forget_released(std::uint64_t replaced) {
+  std::erase_if(programs_, [&](const auto& entry) {
+    const FencedProgram& program = entry.second;
+    return program.source == replaced ||
+           !parts_.memory->translate(program.source, program.source_bytes).ok();
+  });
 }
 
 Result<HardwareDevice::FencedProgram> HardwareDevice::make_fenced(const CheckedProgram& program) {
   Result<std::vector<InstructionWord>> fenced =
       with_fence(codec_, accelerator_, program.words, fence_.device_address());
   if (!fenced.ok()) return fenced.status().with_context("vta");
-  return copy_fenced(*fenced, program.number);
+  return copy_fenced(*fenced);
 }
 
 Result<HardwareDevice::FencedProgram> HardwareDevice::copy_fenced(
-    std::span<const InstructionWord> fenced, std::uint64_t number) {
+    std::span<const InstructionWord> fenced) {
   const std::size_t bytes = fenced.size_bytes();
   Result<Buffer> copy = parts_.memory->allocate(bytes);
   if (!copy.ok()) return copy.status().with_context("vta: instructions");
@@ -150,8 +160,7 @@ Result<HardwareDevice::FencedProgram> HardwareDevice::copy_fenced(
   }
   std::memcpy(copy->data(), fenced.data(), bytes);
   parts_.memory->flush(copy->view());
-  return FencedProgram{.number = number,
-                       .copy = *std::move(copy),
+  return FencedProgram{.copy = *std::move(copy),
                        .count = static_cast<std::uint32_t>(fenced.size())};
 }
 

@@ -23,9 +23,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "edgepipe/device.h"
@@ -82,7 +82,6 @@ class HardwareDevice final : public Device {
     std::chrono::milliseconds interrupt_patience{20};
     /// How long to wait for a program of an earlier process to end.
     std::chrono::milliseconds start_patience{1000};
-    std::size_t kept_programs = 64;  // copies with a fence; the least recently used is evicted
   };
 
   /// Faults that were handled so far.
@@ -118,15 +117,17 @@ class HardwareDevice final : public Device {
 
  private:
   struct FencedProgram {
-    std::uint64_t number = 0;  // of the checked program
     Buffer copy;
-    std::uint32_t count = 0;
+    std::uint32_t count = 0;   // instructions
+    std::uint64_t source = 0;  // the address of the checked program
+    std::size_t source_bytes = 0;
   };
 
   HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options, Buffer fence);
-  Result<const FencedProgram*> find(const CheckedProgram& checked);
+  Result<const FencedProgram*> find(const Submission& submission);
   Result<FencedProgram> make_fenced(const CheckedProgram& program);
-  Result<FencedProgram> copy_fenced(std::span<const InstructionWord> fenced, std::uint64_t number);
+  Result<FencedProgram> copy_fenced(std::span<const InstructionWord> fenced);
+  void forget_released(std::uint64_t replaced);
   void write_sequence();
   void start(const FencedProgram& program);
   Status wait(const Submission& submission);
@@ -144,8 +145,9 @@ class HardwareDevice final : public Device {
   const Parts parts_;
   Buffer fence_;  // a uop, the number as an acc element, and the destination of the store
 
-  Turns turns_;                        // guards the members below
-  std::list<FencedProgram> programs_;  // most recently used first
+  Turns turns_;  // guards the members below
+  // By number of the checked program, as long as its instructions are allocated.
+  std::unordered_map<std::uint64_t, FencedProgram> programs_;
   std::uint32_t sequence_ = 0;
   bool done_was_stale_ = false;
   bool broken_ = false;

@@ -198,6 +198,34 @@ TEST_F(HardwareDeviceTest, NeverStartsAProgramThatBreaksARule) {
   EXPECT_EQ(rig.events, "reset after run 0\n");
 }
 
+TEST_F(HardwareDeviceTest, CopiesTheProgramsOfAPipelineOnce) {
+  Rig rig;
+  const Buffer source = *rig.memory->allocate(64);
+  const Buffer target = *rig.memory->allocate(64);
+  std::vector<Buffer> instructions;
+  std::vector<Submission> submissions;
+  const auto add = [&](int addend) {
+    instructions.push_back(*rig.memory->allocate(256));
+    submissions.push_back(rig.program(instructions.back(), source, target, addend));
+    ASSERT_TRUE(rig.device->prepare(submissions.back()).ok());
+  };
+  for (int n = 0; n < 80; ++n) add(n);
+  const std::uint64_t generation = rig.memory->generation();
+  for (int round = 0; round < 2; ++round) {
+    for (const Submission& submission : submissions) {
+      ASSERT_TRUE(rig.device->run(submission).ok());
+    }
+  }
+  EXPECT_EQ(rig.memory->generation(), generation) << "no run allocates";
+
+  // What was released makes room: the memory would not hold the copies of all of these.
+  for (int n = 0; n < 400; ++n) {
+    instructions.clear();
+    submissions.clear();
+    add(n);
+  }
+}
+
 TEST_F(HardwareDeviceTest, BeginsWithAReset) {
   Rig rig({{.kind = FaultKind::kHang, .every_runs = 1}});
   EXPECT_EQ(rig.events, "reset after run 0\n");
