@@ -296,7 +296,8 @@ def _summed_up(
                 outputs=stage.module.outputs,
             )
         )
-    memory = _memory(pipeline_memory(memories, tensors), forecasts, board)
+    buffers = recipe.slot_buffers(quantized, stages, tensors)
+    memory = _memory(pipeline_memory(memories, buffers.values()), forecasts, board)
     placed = [(stage, p) for stage in stages for p in stage.segment.operators]
     hop_ms = board.arm_timing.handover_us / 1e3
     vta = [stage.ms for stage in forecasts if stage.device == "vta"]

@@ -16,13 +16,14 @@ from edgepipe import __version__, description
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
-from edgepipe.bundle import decoder_files, signature, storage
+from edgepipe.bundle import buffers, decoder_files, signature, storage
 from edgepipe.bundle import manifest as bundle
 from edgepipe.bundle import network as network_file
+from edgepipe.bundle.buffers import StageTensors
 from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.bundle.network import NetworkRecord
-from edgepipe.codegen.contiguous import fitting_slots, pipeline_memory
+from edgepipe.codegen import contiguous
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
@@ -159,7 +160,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     golden = golden_tensors(quantized, frames[0])
     try_decoder(described.decoder, described.labels, golden, options.board, progress)
     compiled = compile_stages(stages, tensors, options, progress)
-    slots = slots_that_fit(compiled, tensors, options.board, progress)
+    memory = contiguous.pipeline_memory(
+        (stage.memory for stage in compiled), slot_buffers(quantized, stages, tensors).values()
+    )
+    slots = contiguous.slots_that_fit(memory, compiled, options.board, progress)
     begin("writing the bundle")
     with exported_scheme(quantized, options):
         return storage.write(
@@ -399,26 +403,19 @@ def compile_stages(
     return tuple(compiled)
 
 
-def slots_that_fit(
-    compiled: Sequence[CompiledStage],
+def slot_buffers(
+    quantized: QuantizedNetwork,
+    stages: Sequence[PlannedStage],
     tensors: Mapping[str, bundle.Tensor],
-    board: Board,
-    progress: Progress,
-) -> int:
-    """Return the number of frames in flight: the board's usual number, or fewer with a notice.
-
-    Raises ``PartitionError`` if the board's contiguous memory is too small for one frame.
-    """
-    memory = pipeline_memory((stage.memory for stage in compiled), tensors)
-    slots = fitting_slots(memory, compiled, board)
-    usual = board.slots(len(compiled))
-    if slots < usual:
-        progress.notice(
-            f"{slots} frames in flight instead of {usual}, which would need "
-            f"{memory.with_slots(usual) / depthwise.MEBIBYTE:.0f} MiB of contiguous memory; "
-            f"{board.name} has {board.dma_bytes / depthwise.MEBIBYTE:.0f}"
+) -> dict[tuple[str, ...], int]:
+    """Return the buffers of a slot: the tensors that share each, and its bytes in whole pages."""
+    users = [
+        StageTensors(
+            device=stage.segment.device, reads=stage.module.inputs, writes=stage.module.outputs
         )
-    return slots
+        for stage in stages
+    ]
+    return buffers.slot_buffers(users, tensors, {quantized.input_name, *quantized.output_names})
 
 
 def bundle_files(

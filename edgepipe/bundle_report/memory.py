@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgepipe.boards import Board
+from edgepipe.bundle.buffers import aligned, manifest_buffers
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.bundle_report.model import Memory, Region
-from edgepipe.codegen.contiguous import INSTRUCTION_BYTES, aligned
+from edgepipe.codegen.contiguous import INSTRUCTION_BYTES
 from vta_stages.program import Program, RegionKind
 
 _KINDS = {RegionKind.CONST: "constants", RegionKind.SCRATCH: "scratch"}
@@ -38,14 +39,16 @@ def memory_map(manifest: Manifest, programs: Mapping[str, Program], board: Board
             )
         )
     written = {name: stage.name for stage in manifest.stages for name in stage.outputs}
-    for tensor in manifest.tensors:
+    for tensors, size in manifest_buffers(manifest).items():
+        others = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
         regions.append(
             Region(
-                name=tensor.name,
+                name=tensors[0] + others,
                 kind="tensor",
-                stage=written.get(tensor.name, ""),
+                stage=written.get(tensors[0], ""),
                 in_every_slot=True,
-                bytes=aligned(tensor.bytes),
+                bytes=size,
+                tensors=tensors,
             )
         )
     return Memory(

@@ -100,7 +100,8 @@ class Stage:
 class Region:
     """A part of the contiguous memory; ``kind`` is constants, scratch, instructions or tensor.
 
-    Constants and scratch exist once; the others once in every slot.
+    Constants and scratch exist once; the others once in every slot. A region of kind tensor is a
+    buffer: all of its ``tensors`` use it, one after the other, and ``stage`` writes the largest.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Region:
     stage: str
     in_every_slot: bool
     bytes: int
+    tensors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

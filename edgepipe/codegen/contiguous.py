@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from edgepipe.boards import Board
-from edgepipe.bundle.manifest import Tensor
+from edgepipe.bundle.buffers import aligned
 from edgepipe.errors import PartitionError
 from edgepipe.partition.depthwise import MEBIBYTE
+from edgepipe.progress import Progress
 from vta_stages.program import Program, RegionKind
 
-ALIGNMENT_BYTES = 4096  # DeviceMemory::kAlignment of the C++ runtime
 INSTRUCTION_BYTES = 16
 
 
@@ -36,14 +36,31 @@ def program_memory(program: Program) -> Contiguous:
     )
 
 
-def pipeline_memory(stages: Iterable[Contiguous], tensors: Mapping[str, Tensor]) -> Contiguous:
-    """Return what a pipeline needs: its stages, and a buffer for every tensor in every slot."""
-    parts = list(stages)
+def pipeline_memory(programs: Iterable[Contiguous], buffers: Iterable[int]) -> Contiguous:
+    """Return what a pipeline needs: its ``programs``, and in every slot its ``buffers``' bytes."""
+    parts = list(programs)
     return Contiguous(
         shared_bytes=sum(part.shared_bytes for part in parts),
-        slot_bytes=sum(part.slot_bytes for part in parts)
-        + sum(aligned(tensor.bytes) for tensor in tensors.values()),
+        slot_bytes=sum(part.slot_bytes for part in parts) + sum(buffers),
     )
+
+
+def slots_that_fit(
+    memory: Contiguous, stages: Sequence[object], board: Board, progress: Progress
+) -> int:
+    """Return the number of frames in flight: the board's usual number, or fewer with a notice.
+
+    Raises ``PartitionError`` if the board's contiguous memory is too small for one frame.
+    """
+    slots = fitting_slots(memory, stages, board)
+    usual = board.slots(len(stages))
+    if slots < usual:
+        progress.notice(
+            f"{slots} frames in flight instead of {usual}, which would need "
+            f"{memory.with_slots(usual) / MEBIBYTE:.0f} MiB of contiguous memory; "
+            f"{board.name} has {board.dma_bytes / MEBIBYTE:.0f}"
+        )
+    return slots
 
 
 def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) -> int:
@@ -64,8 +81,3 @@ def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) ->
             "use smaller pictures, or place more operators on arm",
         )
     return min(usual, fitting)
-
-
-def aligned(size_bytes: int) -> int:
-    """Return the bytes that a buffer of ``size_bytes`` takes: whole pages, at least one."""
-    return -(-max(size_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe.bundle import storage
+from edgepipe.bundle.buffers import ALIGNMENT_BYTES, aligned, manifest_buffers
 from edgepipe.bundle.manifest import Manifest
 
-_PAGE_BYTES = 4096  # every buffer starts on a page (DeviceMemory::kAlignment)
-_FENCE_BYTES = 3 * _PAGE_BYTES
+_FENCE_BYTES = 3 * ALIGNMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +36,14 @@ def read(bundle: Path) -> Needs:
         description = storage.read_file(bundle, entries[f"{stage.folder}/program.json"])
         # Inputs and outputs are the slots' own buffers.
         programs += sum(
-            _pages(region["bytes"])
+            aligned(region["bytes"])
             for region in json.loads(description)["regions"]
             if region["kind"] in ("const", "scratch")
         )
         # The driver runs a copy of the instructions that ends with its fence.
-        programs += 2 * _pages(entries[f"{stage.folder}/insns.bin"].bytes + _PAGE_BYTES)
+        programs += 2 * aligned(entries[f"{stage.folder}/insns.bin"].bytes + ALIGNMENT_BYTES)
     if programs == 0:
         return Needs(manifest=manifest, memory_bytes=0)
-    slot = sum(_pages(tensor.bytes) for tensor in manifest.tensors)
+    slot = sum(manifest_buffers(manifest).values())
     slots = manifest.slots or len(manifest.stages) + 2
     return Needs(manifest=manifest, memory_bytes=programs + slots * slot + _FENCE_BYTES)
-
-
-def _pages(count: int) -> int:
-    return -(-count // _PAGE_BYTES) * _PAGE_BYTES

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgepipe.boards import Board
+from edgepipe.bundle.buffers import StageTensors, plan_buffers
 from edgepipe.partition.arm_cost import is_depthwise, operators_ms
 from edgepipe.partition.cores import divide
-from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import Segment
 
 MEBIBYTE = 1 << 20
@@ -29,7 +29,7 @@ class Arrangement:
     """A network in segments, with its modelled times.
 
     ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each, including handovers;
-    ``slots_bytes`` the contiguous memory of the board's usual number of slots.
+    ``slots_bytes`` the tensors between stages in the board's usual number of slots.
     """
 
     segments: tuple[Segment, ...]
@@ -111,8 +111,7 @@ def estimate(
         vta_ms=vta,
         arm_ms=arm,
         interval_ms=max(vta, arm / board.arm_cores, longest),
-        slots_bytes=board.slots(len(segments))
-        * sum(tensor_bytes[name] for name in _handed_over(segments)),
+        slots_bytes=board.slots(len(segments)) * _slot_bytes(segments, tensor_bytes),
     )
 
 
@@ -121,16 +120,26 @@ def stage_arm_ms(part: Segment, board: Board) -> float:
     return operators_ms((placed.operator for placed in part.operators), board)
 
 
-def _handed_over(segments: Sequence[Segment]) -> list[str]:
-    """Return the tensors that one segment passes to another."""
-    operators: list[list[Operator]] = [[p.operator for p in part.operators] for part in segments]
-    made = {op.output: number for number, part in enumerate(operators) for op in part}
-    return list(
+def _slot_bytes(segments: Sequence[Segment], tensor_bytes: Mapping[str, int]) -> int:
+    """Return the bytes of the buffers for the tensors that one segment passes to another."""
+    made = {p.operator.output: n for n, part in enumerate(segments) for p in part.operators}
+    reads = [
         dict.fromkeys(
             name
-            for number, part in enumerate(operators)
-            for op in part
-            for name in op.inputs
+            for placed in part.operators
+            for name in placed.operator.inputs
             if made.get(name, -1) != number
         )
-    )
+        for number, part in enumerate(segments)
+    ]
+    passed = {name: tensor_bytes[name] for names in reads for name in names}
+    stages = [
+        StageTensors(
+            device=part.device,
+            reads=tuple(reads[number]),
+            writes=tuple(name for name in passed if made.get(name) == number),
+        )
+        for number, part in enumerate(segments)
+    ]
+    buffers = plan_buffers(stages, passed, kept=[name for name in passed if name not in made])
+    return sum(passed[members[0]] for members in buffers)

@@ -41,7 +41,7 @@ class InputFrame {
   std::size_t slot_;
 };
 
-/// The right to read every tensor of one finished frame. Its slot is reused once it is destroyed.
+/// The right to read one finished frame. Its slot is reused once it is destroyed.
 class OutputFrame {
  public:
   OutputFrame(OutputFrame&& other) noexcept
@@ -65,6 +65,7 @@ class OutputFrame {
   [[nodiscard]] std::span<const std::byte> output(std::size_t index) const;
 
   /// The memory of tensor number `index` of the graph, e.g. the picture that the caller submitted.
+  /// It still holds that tensor for inputs, outputs and those that the graph keeps.
   [[nodiscard]] std::span<const std::byte> tensor(std::size_t index) const;
 
  private:

@@ -54,6 +54,9 @@ struct Graph {
   std::vector<TensorSpec> tensors;
   std::vector<std::size_t> inputs;   // tensors that the caller fills
   std::vector<std::size_t> outputs;  // tensors that the caller reads
+  // Further tensors that are read once the frame is finished. Like inputs and outputs they keep
+  // their memory to themselves; that of the others is used again within the frame.
+  std::vector<std::size_t> kept = {};
   std::vector<StageNode> nodes;
 
   /// Checks the rules above; kInvalidArgument names the stage and the tensor that break a rule.

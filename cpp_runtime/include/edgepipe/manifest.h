@@ -156,6 +156,9 @@ struct Manifest {
   std::vector<FileEntry> files;
 
   [[nodiscard]] std::optional<std::size_t> tensor_index(std::string_view tensor_name) const;
+
+  /// The tensors that the decoder or the check of the golden outputs reads from a finished frame.
+  [[nodiscard]] std::vector<std::size_t> read_at_the_end() const;
 };
 
 /// Parses and checks the text of manifest.json. kCorrupt for damage, with the field and its value;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,6 +24,14 @@
 #include "edgepipe/status.h"
 
 namespace edgepipe {
+
+/// Who writes a stage's outputs. Within a frame, tensors of the same known writer share memory once
+/// they are no longer read (src/pipeline/buffer_plan.h).
+enum class WrittenBy : std::uint8_t {
+  kUnknown,      // its tensors, and those that it reads, have memory of their own
+  kCpu,          // instructions of this processor
+  kAccelerator,  // a device, after which the CPU's caches hold nothing that it has not flushed
+};
 
 /// Lifecycle: create -> bind every slot once -> run any number of times -> destroy.
 /// One thread runs a stage at a time; bind is called before any run, from the building thread.
@@ -43,6 +52,10 @@ class Stage {
   /// Blocks until done. Does not allocate. kInvalidArgument names a slot that was never bound; any
   /// other error is this frame's alone.
   virtual Status run(std::size_t slot) = 0;
+
+  /// Who writes the outputs. A known writer promises more: a run writes every byte of the outputs
+  /// that is ever read, whatever they held before, and nothing uses the views between runs.
+  [[nodiscard]] virtual WrittenBy written_by() const { return WrittenBy::kUnknown; }
 
   /// Whether a run that ended with kDeadline has no side effects, so that the same frame may be run
   /// again.

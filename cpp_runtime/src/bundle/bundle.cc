@@ -150,6 +150,7 @@ Result<Graph> Bundle::make_graph(const DeviceSet& devices) const {
   graph.tensors = manifest_.tensors;
   graph.inputs = manifest_.inputs;
   graph.outputs = manifest_.outputs;
+  graph.kept = manifest_.read_at_the_end();
   StageLoader loader(devices);
   for (const StageSpec& spec : manifest_.stages) {
     Result<StageNode> node = loader.load(*this, spec);

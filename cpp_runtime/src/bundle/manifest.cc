@@ -177,6 +177,18 @@ std::optional<std::size_t> Manifest::tensor_index(std::string_view tensor_name) 
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
+std::vector<std::size_t> Manifest::read_at_the_end() const {
+  std::vector<std::size_t> found;
+  for (const auto* const list : {&postprocess.outputs, &postprocess.scores, &postprocess.distances,
+                                 &postprocess.centers, &postprocess.landmarks}) {
+    found.insert(found.end(), list->begin(), list->end());
+  }
+  for (const auto* const list : {&golden_inputs, &golden_outputs}) {
+    for (const GoldenFile& golden : *list) found.push_back(golden.tensor);
+  }
+  return found;
+}
+
 Status check_manifest_format(std::span<const std::byte> text) {
   Result<nlohmann::json> json = parse_json_object(text, "manifest.json");
   if (!json.ok()) return {};

@@ -1,13 +1,12 @@
-// SlotBuffers: the memory of a pipeline's slots, one buffer per slot and tensor.
+// SlotBuffers: the memory of a pipeline's slots, with the buffers of a BufferPlan in every slot.
 //
-//   Result<SlotBuffers> buffers = SlotBuffers::create(graph.tensors, 4, memory);
+//   Result<SlotBuffers> buffers = SlotBuffers::create(graph, 4, memory);
 //   const BufferView& view = buffers->view(slot, tensor);
 //
 // Allocated once; the pipeline tracks which frame owns a slot.
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "edgepipe/graph.h"
@@ -18,13 +17,13 @@ namespace edgepipe {
 
 class SlotBuffers {
  public:
-  /// Allocates slots x tensors buffers from `memory`, which must outlive the result.
-  static Result<SlotBuffers> create(std::span<const TensorSpec> tensors, std::size_t slots,
-                                    DeviceMemory& memory);
+  /// Allocates the buffers of `slots` frames from `memory`, which must outlive the result. Requires
+  /// a valid graph.
+  static Result<SlotBuffers> create(const Graph& graph, std::size_t slots, DeviceMemory& memory);
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] const BufferView& view(std::size_t slot, std::size_t tensor) const {
-    return buffers_[slot * tensors_ + tensor].view();
+    return views_[slot * tensors_ + tensor];
   }
 
  private:
@@ -33,6 +32,7 @@ class SlotBuffers {
   std::size_t slots_;
   std::size_t tensors_;
   std::vector<Buffer> buffers_;
+  std::vector<BufferView> views_;  // by slot and tensor
 };
 
 }  // namespace edgepipe

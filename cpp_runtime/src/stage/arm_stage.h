@@ -42,6 +42,7 @@ class ArmStage final : public Stage {
   ~ArmStage() override;
 
   [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] WrittenBy written_by() const override { return WrittenBy::kCpu; }
   [[nodiscard]] std::span<const ArmPlan::Border> inputs() const;
   [[nodiscard]] std::span<const ArmPlan::Border> outputs() const;
 

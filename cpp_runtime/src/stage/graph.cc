@@ -49,6 +49,9 @@ Status Graph::validate() const {
       return invalid("no stage writes the output '" + tensors[output].name + "'");
     }
   }
+  for (const std::size_t tensor : kept) {
+    if (tensor >= tensors.size()) return invalid("a tensor to keep does not exist");
+  }
   return {};
 }
 

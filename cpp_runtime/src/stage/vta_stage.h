@@ -38,6 +38,7 @@ class VtaStage final : public Stage {
   static Result<std::unique_ptr<VtaStage>> create(Device& device, Program program, Options options);
 
   [[nodiscard]] std::string_view name() const override { return options_.name; }
+  [[nodiscard]] WrittenBy written_by() const override { return WrittenBy::kAccelerator; }
 
   /// See Stage. The views must be in the device's memory and at least as large as their regions.
   /// kDevice for a program that breaks a rule of the accelerator or accesses memory outside its

@@ -13,6 +13,7 @@ import small_networks
 
 from edgepipe import boards
 from edgepipe.bundle import storage
+from edgepipe.bundle.buffers import manifest_buffers
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.codegen.contiguous import Contiguous, fitting_slots
 from edgepipe.errors import PartitionError
@@ -56,7 +57,7 @@ def test_a_bundle_has_as_many_slots_as_fit(tmp_path: Path) -> None:
     usual = BOARD.slots(len(manifest.stages))
     assert manifest.slots == usual
     assert notices == []
-    slot = sum(pages(tensor.bytes) for tensor in manifest.tensors)
+    slot = sum(manifest_buffers(manifest).values())
     shared = 0
     bundle = tmp_path / "net.edgepipe"
     for entry in manifest.files:

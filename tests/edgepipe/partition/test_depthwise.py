@@ -46,7 +46,7 @@ def test_the_arrangement_with_more_frames_is_chosen_and_explained():
     on_arm = max(10 + 2 * 0.05, STEM_MS + 0.05)
     assert choice.text == (
         f"1 depthwise convolutions on arm; by the model a frame every {40 + 0.05:.1f} ms on vta, "
-        f"{on_arm:.1f} ms on arm (4 stages, 4 MiB of slots)"
+        f"{on_arm:.1f} ms on arm (4 stages, 3 MiB of slots)"
     )
 
 
@@ -68,7 +68,7 @@ def test_every_stage_of_the_vta_has_its_launch():
 def test_slots_must_fit_into_the_contiguous_memory():
     choice = choose(board=dataclasses.replace(BOARD, dma_bytes=1 << 20))
     assert device(choice, "deep") == "vta"
-    assert choice.text.endswith("4 stages, 4 MiB of slots, more than the board's 1)")
+    assert choice.text.endswith("4 stages, 3 MiB of slots, more than the board's 1)")
 
 
 @pytest.mark.parametrize("wish", ["arm", "vta"])

@@ -18,6 +18,7 @@ class PictureInput::FittingStage final : public Stage {
       : input_(std::move(input)), stage_(std::move(stage)), place_(place) {}
 
   [[nodiscard]] std::string_view name() const override { return stage_->name(); }
+  [[nodiscard]] WrittenBy written_by() const override { return stage_->written_by(); }
   [[nodiscard]] bool repeatable() const override { return stage_->repeatable(); }
 
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
@@ -77,6 +78,7 @@ Result<std::shared_ptr<PictureInput>> PictureInput::attach(Graph& graph,
   ticket.bytes = 1;
   graph.tensors.push_back(std::move(ticket));
   graph.inputs = {picture};
+  graph.kept.push_back(frame);  // results are shown on it
   const auto read = std::ranges::find(node->reads, frame);
   const auto place = static_cast<std::size_t>(read - node->reads.begin());
   *read = picture;
