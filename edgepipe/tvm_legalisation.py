@@ -1,9 +1,12 @@
-"""Float resizes as kernels that give the same bits on every processor.
+"""Float operators as kernels that give the same bits in a network and in any stage of it.
 
-TVM's own kernel computes positions and weights in floating point for each element. A compiler that
-knows an index at compile time rounds them differently from one that computes them with fused
-multiply-adds at run time, so a network and a stage of it, or two processors, can differ in the last
-bit. Here positions and weights are constants, and no product is fused with a sum.
+LLVM fuses a product and the sum that reads it to a multiply-add, which does not round the product.
+Which operators are in one kernel depends on the stage, and so would the last bit. Here each product
+is rounded before it leaves its operator.
+
+TVM's own resize computes positions and weights in floating point for each element. A compiler that
+knows an index at compile time rounds them differently from one that computes them with multiply-
+adds at run time. Here they are constants.
 """
 
 from __future__ import annotations
@@ -16,15 +19,53 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax, te, tirx, topi
 
+_MULTIPLY = "relax.multiply"
 _RESIZE = "relax.image.resize2d"
+# Other operators whose last step is a product.
+_PRODUCTS = ("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu", "relax.square")
 
 Taps = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 def legalise(module: tvm.IRModule) -> tvm.IRModule:
     """Return a module whose operators are calls of TIR functions, as far as TVM has them."""
-    legalised: tvm.IRModule = relax.transform.LegalizeOps({_RESIZE: _resize})(module)
+    rules = {_MULTIPLY: _multiply, _RESIZE: _resize} | dict.fromkeys(_PRODUCTS, _rounded)
+    legalised: tvm.IRModule = relax.transform.LegalizeOps(rules)(module)
     return legalised
+
+
+def _multiply(builder: Any, call: Any) -> Any:
+    def compute(*factors: Any) -> Any:
+        product = topi.multiply(*factors)
+        dtype = str(product.dtype)
+        return topi.maximum(product, _lowest(dtype)) if dtype.startswith("float") else product
+
+    first, second = call.args
+    factors = [first, _scalar(second)]
+    if factors[1] is second:
+        factors[0] = _scalar(first)
+    return builder.call_te(compute, *factors, primfunc_name_hint="multiply")
+
+
+def _rounded(builder: Any, call: Any) -> Any:
+    made = builder.emit(call.op.get_attr("FLegalize")(builder, call))
+    return builder.call_te(
+        lambda value: topi.maximum(value, _lowest(str(value.dtype))), made,
+        primfunc_name_hint="rounded",
+    )  # fmt: skip
+
+
+def _scalar(argument: Any) -> Any:
+    """Return a constant without dimensions as a number, so that the kernel contains it."""
+    if not isinstance(argument, tvm.ir.GenericConst) or argument.value.numpy().ndim:
+        return argument
+    value = argument.value.numpy()
+    return tirx.const(value.item(), str(value.dtype))
+
+
+def _lowest(dtype: str) -> Any:
+    """Return minus infinity: the larger of it and a product is the product, hidden from LLVM."""
+    return -tirx.infinity(dtype)
 
 
 def _resize(builder: Any, call: Any) -> Any:
@@ -64,12 +105,8 @@ def _resize(builder: Any, call: Any) -> Any:
 
 
 def _sum(terms: Any) -> Any:
-    """Return the sum of the terms' products, each rounded to float32 before it is added.
-
-    The larger of a product and minus infinity is the product, but hides it from LLVM, which would
-    fuse it with the sum on processors that can.
-    """
-    lowest = -tirx.infinity("float32")
+    """Return the sum of the terms' products, each rounded to float32 before it is added."""
+    lowest = _lowest("float32")
     total = None
     for weight, value in terms:
         term = tirx.max(weight * value, lowest)

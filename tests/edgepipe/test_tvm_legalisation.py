@@ -1,4 +1,4 @@
-"""Float resizes are constants in kernels: close to TVM's own, with the same bits everywhere."""
+"""Float operators have the same bits in a network and in its stages, and TVM's values."""
 
 from __future__ import annotations
 
@@ -76,3 +76,46 @@ def test_a_stage_gives_the_bits_of_the_network(how: str, tmp_path: Path) -> None
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
     assert exact.outcome(model, tmp_path, 16) == "exact"
+
+
+def test_a_product_is_rounded_before_it_is_added(tmp_path: Path) -> None:
+    """A layer normalisation as older exporters write it, which is one kernel in its stage."""
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 13]>
+        net (float[1, 3, 16, 16] image) => (float[1, 1, 1, 8] output)
+        <float two = {2.0}, float epsilon = {0.00001}>
+        {
+            made = Conv <pads = [1, 1, 1, 1]> (image, weight)
+            pooled = GlobalAveragePool(made)
+            last = Transpose <perm = [0, 2, 3, 1]> (pooled)
+            mean = ReduceMean <axes = [-1]> (last)
+            centred = Sub(last, mean)
+            squares = Pow(centred, two)
+            variance = ReduceMean <axes = [-1]> (squares)
+            safe = Add(variance, epsilon)
+            deviation = Sqrt(safe)
+            normal = Div(centred, deviation)
+            scaled = Mul(normal, scale)
+            output = Add(scaled, offset)
+        }
+        """
+    )
+    rng = np.random.default_rng(2)
+    for name, shape in (("weight", (8, 3, 3, 3)), ("scale", (8,)), ("offset", (8,))):
+        values = rng.normal(0, 0.5, shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    assert exact.outcome(model, tmp_path, 16) == "exact"
+
+
+@pytest.mark.parametrize("op", [relax.op.nn.gelu, relax.op.nn.silu, relax.op.square])
+def test_operators_that_end_with_a_product_keep_their_values(op) -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 3, 5, 7), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.add(op(x), x)))
+    module = builder.get()
+    picture = np.random.default_rng(0).normal(0, 1, (1, 3, 5, 7)).astype(np.float32)
+    np.testing.assert_allclose(
+        run(legalise(module), picture), run(module, picture), rtol=0, atol=1e-6
+    )
