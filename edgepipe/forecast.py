@@ -36,6 +36,7 @@ from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.operators import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.progress import Progress, Silent
+from edgepipe.quantize import float_layers
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions, PlannedStage
 
@@ -55,6 +56,7 @@ _REMEDIES_AT_THE_END: Mapping[str, str] = {
     "TopK": "export the network without the selection of the best results",
 }
 _NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention and layer normalisation have no integer form"
+_REQUESTED = "requested; without the request they are in int8"
 _OTHER = "train or export with operators that have an integer form"
 
 
@@ -62,7 +64,7 @@ _OTHER = "train or export with operators that have an integer form"
 class ForecastOptions:
     """The options of a forecast; ``description`` defaults to the file next to the model.
 
-    ``cuts``, ``placement`` and ``depthwise`` are those of ``BuildOptions``.
+    ``cuts``, ``placement``, ``depthwise`` and ``float_layers`` are those of ``BuildOptions``.
     """
 
     model: Path
@@ -71,6 +73,7 @@ class ForecastOptions:
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
+    float_layers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +175,8 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
     The same network and options always give the same result. Ranges come from made-up pictures,
     so an operator whose values are near a limit can be placed differently by a build with real
     pictures. Raises FrontendError for files that cannot be read, PartitionError for unknown
-    operators, and ``UnbuildableError`` for a network that would not build.
+    operators, QuantizeError for unknown layers, and ``UnbuildableError`` for a network that would
+    not build.
     """
     notes = _Notes(progress or Silent())
     model = read_model(options.model)
@@ -184,21 +188,28 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
     notes.notices += network.notices
     if where is not None:
         description.check_outputs(described, network.output_names, where)
+    build = BuildOptions(
+        model=options.model,
+        board=options.board,
+        calibration=Path(),
+        output=Path(),
+        cuts=options.cuts,
+        placement=options.placement,
+        depthwise=options.depthwise,
+        calibration_frames=_FRAMES,
+        float_layers=options.float_layers,
+    )
     with _unbuildable(options, QuantizeError, PartitionError, LayerError, CodegenError):
+        recipe.check_float_layers(build, None)
         notes.step("quantising with made-up ranges")
-        frames = made_up_frames(pre)
-        quantized = quantize(network, frames, pre, QuantizeOptions(frames=_FRAMES))
+        quantized = quantize(
+            network,
+            made_up_frames(pre),
+            pre,
+            QuantizeOptions(frames=_FRAMES, float_layers=options.float_layers),
+        )
         notes.notices += quantized.notices
         notes.step("placing operators")
-        build = BuildOptions(
-            model=options.model,
-            board=options.board,
-            calibration=Path(),
-            output=Path(),
-            cuts=options.cuts,
-            placement=options.placement,
-            depthwise=options.depthwise,
-        )
         check = recipe.vta_check(quantized, network, options.board)
         segments = recipe.partition(quantized, check, build, notes)
         stages = recipe.plan_stages(quantized, segments, options.board)
@@ -256,7 +267,8 @@ def _unbuildable(
     try:
         yield
     except errors as cause:
-        if isinstance(cause, PartitionError) and (options.cuts or options.placement):
+        of_operators = isinstance(cause, PartitionError) and (options.cuts or options.placement)
+        if of_operators or cause.option == float_layers.OPTION:
             raise  # about the options, not about the network
         raise UnbuildableError(
             f"{options.model.name} does not build: {cause}",
@@ -377,6 +389,8 @@ def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
             remedy = _REMEDIES.get(kind, _NOT_A_PICTURE if "not a picture" in why else _OTHER)
             if p.operator.output not in before_vta:
                 remedy = _REMEDIES_AT_THE_END.get(kind, remedy)
+            if why == _STAYS_FLOAT + float_layers.REASON:
+                remedy = _REQUESTED
             found.setdefault((kind, remedy), []).append(p.operator)
     return tuple(
         FloatOperators(

@@ -63,14 +63,15 @@ def add_scheme(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_float(parser: argparse.ArgumentParser) -> None:
+def add_float(parser: argparse._ActionsContainer) -> None:
     """Add the layers that stay in floating point to a command that quantises a network."""
     parser.add_argument(
         "--float",
         action="append",
         default=[],
         metavar="LAYER",
-        help="compute this layer in floating point on ARM instead of in int8 (repeatable)",
+        help="compute this layer, or with FIRST..LAST all layers from one to another, in floating "
+        "point on ARM instead of in int8 (repeatable)",
     )
 
 

@@ -34,7 +34,7 @@ examples:
 """
 
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
-_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description")
+_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float")
 
 
 def add_parser(commands: Any) -> None:
@@ -61,6 +61,7 @@ def add_parser(commands: Any) -> None:
         help=f"name of a known board, or a board's .toml file (default: {DEFAULT_BOARD})",
     )
     arguments.add_arrangement(networks)
+    arguments.add_float(networks)
     parser.set_defaults(run=run)
 
 

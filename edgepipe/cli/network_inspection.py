@@ -34,6 +34,7 @@ def inspect_network(options: argparse.Namespace) -> int:
             cuts=tuple(options.cut),
             placement=arguments.placement(options.place),
             depthwise=options.depthwise or "auto",
+            float_layers=tuple(options.float),
         ),
         progress,
     )

@@ -37,7 +37,8 @@ Float32Array = NDArray[np.float32]
 def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
     """Append ``layer`` in its normal form; its inputs must be bound already. Return its name."""
     if isinstance(layer, Conv | TransposedConv):
-        return _write_conv(builder, layer)
+        acc = _write_terms(builder, layer.name, write_weighted(builder, layer), layer.terms)
+        return _write_epilogue(builder, layer.name, acc, layer.epilogue)
     if isinstance(layer, Sum):
         acc = _write_terms(builder, layer.name, "", layer.terms)
         return _write_epilogue(builder, layer.name, acc, layer.epilogue)
@@ -61,7 +62,11 @@ def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
     return _write_concat(builder, layer)
 
 
-def _write_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
+def write_weighted(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
+    """Append what ``layer`` multiplies with weights, int32 of its output's shape; return its name.
+
+    That is its convolution and its projections, without terms and epilogue.
+    """
     name = layer.name
     if isinstance(layer, Conv):
         acc = builder.emit(
@@ -75,32 +80,28 @@ def _write_conv(builder: ModuleBuilder, layer: Conv | TransposedConv) -> str:
             groups=layer.groups,
             out_dtype="int32",
         )
-    else:
-        spatial = ((layer.input.height, 0), (layer.input.width, 1))
-        wanted = (layer.output.height, layer.output.width)
-        extra = tuple(
-            wanted[axis]
-            - (size - 1) * layer.stride[axis]
-            - layer.weight.shape[2 + axis]
-            + layer.padding[axis]
-            + layer.padding[axis + 2]
-            for size, axis in spatial
-        )
-        acc = builder.emit(
-            f"{name}__acc",
-            "nn.conv2d_transpose",
-            layer.input.name,
-            layer.weight,
-            strides=layer.stride,
-            padding=layer.padding,
-            output_padding=extra,
-            groups=layer.groups,
-            out_dtype="int32",
-        )
-    if isinstance(layer, Conv):
-        acc = _write_projections(builder, name, acc, layer.projections)
-    acc = _write_terms(builder, name, acc, layer.terms)
-    return _write_epilogue(builder, name, acc, layer.epilogue)
+        return _write_projections(builder, name, acc, layer.projections)
+    spatial = ((layer.input.height, 0), (layer.input.width, 1))
+    wanted = (layer.output.height, layer.output.width)
+    extra = tuple(
+        wanted[axis]
+        - (size - 1) * layer.stride[axis]
+        - layer.weight.shape[2 + axis]
+        + layer.padding[axis]
+        + layer.padding[axis + 2]
+        for size, axis in spatial
+    )
+    return builder.emit(
+        f"{name}__acc",
+        "nn.conv2d_transpose",
+        layer.input.name,
+        layer.weight,
+        strides=layer.stride,
+        padding=layer.padding,
+        output_padding=extra,
+        groups=layer.groups,
+        out_dtype="int32",
+    )
 
 
 def _write_projections(

@@ -108,6 +108,7 @@ def quantize(
         options=options,
         given=network.given,
         moments=moments,
+        all_int8=in_int8,
     )
     integers = run(to_integers, graph)
     fidelities: tuple[LayerFidelity, ...] = ()

@@ -70,7 +70,8 @@ class ToIntegers:
     A tensor is int8, float or both; each form is created when an operator first reads it.
     ``measured`` has the ranges of the float tensors, by name, and ``given`` those of a network that
     was quantised already. ``moments`` gives the second moments of a convolution's inputs, about
-    the mean if asked for so; without them, weights are rounded to the nearest integer.
+    the mean if asked for so; without them, weights are rounded to the nearest integer. ``all_int8``
+    is the graph before layers became float on request, if any did.
     """
 
     measured: Mapping[str, TensorRange] = field(repr=False)
@@ -78,6 +79,7 @@ class ToIntegers:
     options: QuantizeOptions
     given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
     moments: SecondMoments | None = field(default=None, repr=False)
+    all_int8: Graph | None = field(default=None, repr=False)
 
     def requires(self, before: Graph) -> Iterator[str]:
         """Frames fit the input, and every range that will be needed was measured."""
@@ -133,6 +135,7 @@ class _Lowering:
             choices.options,
             choices.given,
             exact_steps(graph, choices.given, choices.options),
+            choices.all_int8,
         )
         self._preprocess = choices.preprocess
         self._options = choices.options

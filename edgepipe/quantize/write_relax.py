@@ -30,7 +30,7 @@ class WriteRelax:
         builder = ModuleBuilder()
         builder.param(before.input, before.frame_shape, "uint8")
         for operation in before.operations:
-            self._write(builder, operation)
+            self.write(builder, operation)
         return builder.finish(tuple(before.outputs), returns_tuple=len(before.outputs) > 1)
 
     def ensures(self, before: integers.IntegerNetwork, after: IRModule) -> Iterator[str]:
@@ -47,7 +47,8 @@ class WriteRelax:
             if name not in made or made[name].dtype != "int8":
                 yield f"{name} has a scale, but is not an int8 tensor"
 
-    def _write(self, builder: ModuleBuilder, operation: integers.Operation) -> None:
+    def write(self, builder: ModuleBuilder, operation: integers.Operation) -> None:
+        """Append one operator in its normal form; its inputs must be bound already."""
         name = operation.name
         match operation:
             case integers.InputTable():

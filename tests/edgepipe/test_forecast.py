@@ -12,7 +12,7 @@ import pytest
 from small_networks import DESCRIPTION, Builder, classifier, unknown_to_the_importer
 
 from edgepipe import boards
-from edgepipe.errors import PartitionError, UnbuildableError
+from edgepipe.errors import PartitionError, QuantizeError, UnbuildableError
 from edgepipe.forecast import Forecast, ForecastOptions, forecast, made_up_frames
 from edgepipe.frontend.preprocess import Preprocess
 from vta_stages.timing.cost_model import CostModel
@@ -108,6 +108,21 @@ def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
     with pytest.raises(PartitionError, match="operator 'bodi' is unknown") as caught:
         foreseen(tmp_path, gated(), placement={"bodi": "arm"})
     assert caught.value.hint.startswith("did you mean: body")
+
+
+def test_layers_that_stay_float_on_request_are_those_of_a_build(tmp_path: Path) -> None:
+    found = foreseen(tmp_path, classifier(), float_layers=("block_depth_Clip..block_Relu",))
+    requested = [o.name for o in found.operators if o.reason.endswith("stays float: requested")]
+    assert requested[0] == "block_depth_Conv"
+    assert requested[-1] == "block_Relu"
+    assert {o.device for o in found.operators if o.name in requested} == {"arm"}
+    group = next(group for group in found.floats if "block_Relu" in group.operators)
+    assert group.remedy == "requested; without the request they are in int8"
+    with pytest.raises(QuantizeError, match="layer block_Rel: is unknown") as caught:
+        foreseen(tmp_path, classifier(), float_layers=("block_Rel",))
+    assert caught.value.hint.startswith("did you mean: block_Relu")
+    with pytest.raises(UnbuildableError, match="layer block_Relu: in floating point it has other"):
+        foreseen(tmp_path, classifier(), float_layers=("block_Relu",), board=boards.load("pynq-z2"))
 
 
 def test_a_network_that_cannot_be_imported_does_not_build(tmp_path: Path) -> None:

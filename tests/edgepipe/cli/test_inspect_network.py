@@ -38,6 +38,16 @@ def test_the_answer_is_text_for_people(tmp_path, capsys):
     assert not (tmp_path / "net.toml").exists()
 
 
+def test_layers_can_stay_float(tmp_path, capsys):
+    onnx.save(classifier(), tmp_path / "net.onnx")
+    assert run("inspect", tmp_path / "net.onnx", "--float", "block_depth_Clip..block_Relu") == 0
+    printed = capsys.readouterr().out
+    assert "Relu: stays float: requested" in printed
+    assert "requested; without the request they are in int8\n" in printed
+    code = run("inspect", tmp_path / "net.onnx", "--float", "block_Rel")
+    assert_fails(capsys, code, "layer block_Rel: is unknown", "did you mean: block_Relu")
+
+
 def test_a_network_that_would_not_build_has_its_own_exit_code(tmp_path, capsys):
     graph = helper.make_graph(
         [helper.make_node("Det", ["x"], ["y"])],
@@ -81,6 +91,6 @@ def test_options_of_the_other_kind_of_file_are_refused(built, capsys):
     code = run("inspect", built.parent / "net.onnx", "--timing", "--operators")
     hint = "build it, then inspect the bundle"
     assert_fails(capsys, code, "--operators, --timing cannot be used for it", hint)
-    code = run("inspect", built, "--board", "host", "--place", "a=arm")
+    code = run("inspect", built, "--board", "host", "--place", "a=arm", "--float", "a")
     hint = "they belong to networks; a bundle contains its arrangement"
-    assert_fails(capsys, code, "--board, --place cannot be used for it", hint)
+    assert_fails(capsys, code, "--board, --place, --float cannot be used for it", hint)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,17 @@ from numpy.testing import assert_allclose
 
 from edgepipe.errors import QuantizeError
 from edgepipe.quantize.calibrate import TensorStatistics
-from edgepipe.quantize.graph import ConvNode, Graph, MaxPoolNode, Node, PickNode, TableNode
+from edgepipe.quantize.graph import (
+    AveragePoolNode,
+    ConvNode,
+    Graph,
+    MaxPoolNode,
+    Node,
+    PickNode,
+    ProductNode,
+    SumNode,
+    TableNode,
+)
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import LEAST_SHARE, Ranges, Target, measured_tensors
 from edgepipe.quantize.scheme import TensorRange
@@ -23,10 +35,10 @@ def covered(*readers: Node, equalise: float = 0.5) -> np.ndarray:
     statistics = TensorStatistics(4)
     statistics.add(np.float32(SEEN.reshape(1, 4, 1, 1)))
     graph = Graph(
-        input="x",
-        nodes=readers,
+        input="image",
+        nodes=(replace(pool(), name="x", input="image"), *readers),
         outputs=tuple(node.name for node in readers),
-        shapes={"x": (1, 4, 1, 1)} | {node.name: (1, 4, 1, 1) for node in readers},
+        shapes=dict.fromkeys(("image", "x", *(node.name for node in readers)), (1, 4, 1, 1)),
     )
     options = QuantizeOptions(threshold="max", equalise=equalise)
     measured = {"x": TensorRange.of(statistics, options.threshold)}
@@ -76,6 +88,31 @@ def test_a_function_allows_every_channel_its_own() -> None:
     assert_allclose(covered(table, conv("depthwise", groups=4)), [4, 1, 4 * LEAST_SHARE, 2])
     assert_allclose(covered(table, conv("conv"), equalise=0.0), [4, 4, 4, 4])
     assert_allclose(covered(table, pool()), [4, 4, 4, 4])
+
+
+def summed(name: str) -> SumNode:
+    """Return a sum of "x" and the picture."""
+    return SumNode(name=name, terms=(("x", np.ones(4)), ("image", np.ones(4))), bias=np.zeros(4))
+
+
+def with_residual(name: str) -> ConvNode:
+    """Return a convolution of the picture to which "x" is added."""
+    return replace(conv(name), input="image", residuals=(("x", np.ones(4)),))
+
+
+def test_a_sum_and_a_residual_allow_every_channel_its_own() -> None:
+    assert_allclose(covered(summed("sum")), [4, 1, 4 * LEAST_SHARE, 2])
+    assert_allclose(covered(with_residual("residual")), [4, 1, 4 * LEAST_SHARE, 2])
+    share = np.maximum(SEEN / 4, LEAST_SHARE)
+    assert_allclose(covered(with_residual("residual"), conv("conv")), 4 * share**0.5)
+
+
+def test_products_and_average_pools_need_one_common_range() -> None:
+    ones, zeros = np.ones(4), np.zeros(4)
+    product = ProductNode(name="product", first="x", second="image", factor=ones, bias=zeros)
+    average = AveragePoolNode(name="pool", input="x", channels=4, kernel=(1, 1), stride=(1, 1))
+    assert_allclose(covered(product), [4, 4, 4, 4])
+    assert_allclose(covered(average, summed("sum")), [4, 4, 4, 4])
 
 
 def results(low: float, high: float, *readers: Node) -> Target:
