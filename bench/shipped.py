@@ -2,7 +2,9 @@
 
 Figures are cosines between float and int8 outputs: of the logits, before any softmax, or of the
 map of text. onnxruntime's int8 (weights per channel, signed and unsigned activations) is calibrated
-on the same pictures. int8 is the bundle's pipeline, with VTA programs on the simulator.
+on the same pictures, and so is a network with one power of two for each tensor, as the old stack
+had. int8 is the bundle's pipeline, with VTA programs on the simulator. The price of shifts is what
+free steps of weights and factors would gain (``free_steps.py``).
 """
 
 from __future__ import annotations
@@ -14,26 +16,22 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
-from onnx.version_converter import convert_version
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quantize_static,
-)
+from onnxruntime.quantization import QuantType
 
-from bench import pictures
+from bench import onnxruntime_int8, pictures
 from bench.figures import Figure
+from bench.free_steps import free_module
 from bench.models import BUILD, ROOT, model
 from bench.pictures import Picture
 from edgepipe import boards
 from edgepipe.cli.console import ConsoleProgress
-from edgepipe.frontend.network import load_network
+from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.loading import load
+from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions, build_bundle
+from edgepipe.tvm_adapter import CompiledModule
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -43,8 +41,8 @@ Float = NDArray[np.float32]
 
 LEAST_LOGITS = 0.985
 LEAST_MAP = 0.95
+MOST_FOR_SHIFTS = 0.002
 TEXT = 0.5  # a picture holds text if the float map reaches this
-PER_CHANNEL_OPSET = 13  # the first whose DequantizeLinear has an axis
 IMAGENET = {
     "order": "RGB",
     "scale": 1 / 255,
@@ -110,7 +108,7 @@ SUBJECTS = (
 
 
 def compare(subject: Subject, progress: ConsoleProgress) -> list[Figure]:
-    """Return the cosines of edgepipe's and onnxruntime's int8."""
+    """Return the cosines of edgepipe's int8, of onnxruntime's, and with other steps of weights."""
     path = BUILD / f"{subject.name.replace(' ', '_').lower()}.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(without_softmax(onnx.load(subject.path()), subject.classes), path)
@@ -118,27 +116,40 @@ def compare(subject: Subject, progress: ConsoleProgress) -> list[Figure]:
     calibration = [pre.frame(picture) for picture in subject.calibration()]
     frames = [pre.frame(picture) for picture in subject.evaluation()]
     network = load_network(path, (pre.channels, pre.height, pre.width))
-    exact = list(_onnxruntime(network.onnx_model.SerializeToString(), frames, pre))
+    whole = network.onnx_model
+    exact = list(onnxruntime_int8.run(whole.SerializeToString(), frames, pre))
     if not subject.classes:
         holds = [float(value.max()) >= TEXT for value in exact]
         frames = [frame for frame, held in zip(frames, holds, strict=True) if held]
         exact = [value for value, held in zip(exact, holds, strict=True) if held]
+
+    def of_onnx(content: bytes) -> float:
+        return mean_cosine(exact, onnxruntime_int8.run(content, frames, pre))
+
     others = {
-        kind: mean_cosine(
-            exact, _onnxruntime(_quantised(network.onnx_model, calibration, pre, of), frames, pre)
-        )
+        kind: of_onnx(onnxruntime_int8.quantised(whole, calibration, pre, of))
         for kind, of in (("signed", QuantType.QInt8), ("unsigned", QuantType.QUInt8))
     }
+    coarse = of_onnx(onnxruntime_int8.with_powers_of_two(whole, calibration, pre))
     found = mean_cosine(exact, _pipeline(path, calibration, frames, pre, progress))
+    free = mean_cosine(exact, _with_free_steps(network, calibration, frames, pre))
     what = f"{subject.name}: {'logit' if subject.classes else 'map'} cosine"
     least = max(LEAST_LOGITS, *others.values()) if subject.classes else LEAST_MAP
     return [
         Figure(name=f"{subject.name}: pictures", value=len(frames), unit=""),
-        Figure(name=f"{what}, edgepipe", value=found, unit="", at_least=round(least, 4)),
+        Figure(name=f"{what}, edgepipe", value=found, unit="", at_least=least),
+        Figure(name=f"{what}, edgepipe's tensors, free steps of weights", value=free, unit=""),
+        Figure(
+            name=f"{what}, price of shifts",
+            value=max(free - found, 0),
+            unit="",
+            at_most=MOST_FOR_SHIFTS,
+        ),
         *(
             Figure(name=f"{what}, onnxruntime, {kind} activations", value=value, unit="")
             for kind, value in others.items()
         ),
+        Figure(name=f"{what}, a power of two for each tensor", value=coarse, unit=""),
     ]
 
 
@@ -175,43 +186,13 @@ def mean_cosine(expected: Sequence[Float], found: Iterator[Float]) -> float:
     return float(np.mean(cosines))
 
 
-def _onnxruntime(network: bytes, frames: Sequence[Frame], pre: Preprocess) -> Iterator[Float]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
-    (entry,) = session.get_inputs()
+def _with_free_steps(
+    network: Network, calibration: Sequence[Frame], frames: Sequence[Frame], pre: Preprocess
+) -> Iterator[Float]:
+    quantized = quantize(network, calibration, pre, QuantizeOptions(frames=len(calibration)))
+    machine = CompiledModule(free_module(network, quantized))
     for frame in frames:
-        yield session.run(None, {entry.name: pre.normalise(frame)})[0]
-
-
-class _Calibration(CalibrationDataReader):
-    """Gives onnxruntime's quantiser the same frames."""
-
-    def __init__(self, entry: str, frames: Sequence[Frame], pre: Preprocess) -> None:
-        self._left = ({entry: pre.normalise(frame)} for frame in frames)
-
-    def get_next(self) -> dict[str, Float] | None:
-        """Return the next input, or None after the last."""
-        return next(self._left, None)
-
-
-def _quantised(
-    network: onnx.ModelProto, frames: Sequence[Frame], pre: Preprocess, activations: QuantType
-) -> bytes:
-    """Return a network that onnxruntime has quantised."""
-    opset = max(PER_CHANNEL_OPSET, network.opset_import[0].version)
-    before, after = BUILD / "float.onnx", BUILD / "int8.onnx"
-    onnx.save(convert_version(network, opset), before)
-    quantize_static(
-        before,
-        after,
-        _Calibration(network.graph.input[0].name, frames, pre),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=activations,
-        weight_type=QuantType.QInt8,
-    )
-    return after.read_bytes()
+        yield machine.run({quantized.input_name: frame})[quantized.output_names[0]]
 
 
 def _pipeline(
