@@ -21,18 +21,24 @@ using namespace std::string_view_literals;
 
 // At least four bytes each, so that raw pixels are hardly ever taken for one of them.
 constexpr std::array kSignatures{
-    Signature{"JPEG", 0, "\xff\xd8\xff\xe0"sv},       // JFIF
-    Signature{"JPEG", 0, "\xff\xd8\xff\xe1"sv},       // Exif
-    Signature{"JPEG", 0, "\xff\xd8\xff\xdb"sv},       // without a header of its own
-    Signature{"PNG", 0, "\x89PNG\r\n\x1a\n"sv},       //
-    Signature{"GIF", 0, "GIF8"sv},                    //
-    Signature{"TIFF", 0, "II*\0"sv},                  //
-    Signature{"TIFF", 0, "MM\0*"sv},                  //
-    Signature{"WebP", 8, "WEBPVP8"sv},                // after RIFF and its length
-    Signature{"BMP", 6, "\0\0\0\0\x36\0\0\0\x28"sv},  // pixels at 54, a header of 40 bytes
-    Signature{"AVI", 8, "AVI LIST"sv},                // after RIFF and its length
-    Signature{"MP4", 4, "ftyp"sv},                    //
-    Signature{"Matroska", 0, "\x1a\x45\xdf\xa3"sv},   // also WebM
+    Signature{"JPEG", 0, "\xff\xd8\xff\xe0"sv},  // JFIF
+    Signature{"JPEG", 0, "\xff\xd8\xff\xe1"sv},  // Exif
+    Signature{"JPEG", 0, "\xff\xd8\xff\xe2"sv},  // ICC profile or MPF
+    Signature{"JPEG", 0, "\xff\xd8\xff\xee"sv},  // Adobe
+    Signature{"JPEG", 0, "\xff\xd8\xff\xdb"sv},  // without a header of its own
+    // White pixels nearly begin like these: so also the length, and the depth of 8 bits.
+    Signature{"JPEG", 0, "\xff\xd8\xff\xfe\0"sv},          // a comment of up to 253 characters
+    Signature{"JPEG", 0, "\xff\xd8\xff\xc0\0\x11\x08"sv},  // a frame of three components
+    Signature{"JPEG", 0, "\xff\xd8\xff\xc0\0\x0b\x08"sv},  // a frame of one
+    Signature{"PNG", 0, "\x89PNG\r\n\x1a\n"sv},            //
+    Signature{"GIF", 0, "GIF8"sv},                         //
+    Signature{"TIFF", 0, "II*\0"sv},                       //
+    Signature{"TIFF", 0, "MM\0*"sv},                       //
+    Signature{"WebP", 8, "WEBPVP8"sv},                     // after RIFF and its length
+    Signature{"BMP", 6, "\0\0\0\0\x36\0\0\0\x28"sv},       // pixels at 54, a header of 40 bytes
+    Signature{"AVI", 8, "AVI LIST"sv},                     // after RIFF and its length
+    Signature{"MP4", 4, "ftyp"sv},                         //
+    Signature{"Matroska", 0, "\x1a\x45\xdf\xa3"sv},        // also WebM
 };
 
 constexpr std::size_t kHeadBytes = 16;
