@@ -49,8 +49,8 @@ def test_a_layer_that_fits_is_accepted() -> None:
 def test_a_window_beyond_the_buffers_names_the_numbers() -> None:
     big = conv(RNG, "big", tensor("x", 16, 64, 64), 16, 64)
     assert refused(big) == (
-        "big: one output pixel needs 4096 input elements, of 2047 that fit and 4096 weight blocks, "
-        "of 1024 that fit (1x16_i8w8a32_15_15_18_17)"
+        "big: one output pixel needs 4096 weight blocks, of 1024 that fit "
+        "(1x16_i8w8a32_15_15_18_17)"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from accelerators import HALF_BUFFERS, ONE_BY_THIRTYTWO, SECOND_REVISION
@@ -47,3 +49,15 @@ def test_unusual_shapes(name: str) -> None:
     shape, outputs, kernel, options = UNUSUAL[name]
     unusual = conv(np.random.default_rng(6), "c", tensor("x", *shape), outputs, kernel, **options)
     check_program(STOCK, [unusual], ["x"], ["c.out"])
+
+
+@pytest.mark.parametrize("accelerator", [STOCK, HALF_BUFFERS], ids=["stock", "half the buffers"])
+@pytest.mark.parametrize(("size", "kernel", "stride"), [(40, 40, 1), (64, 64, 1), (70, 50, 20)])
+def test_a_mean_over_a_large_picture_is_tiled(
+    accelerator: Accelerator, size: int, kernel: int, stride: int
+) -> None:
+    """One block of weights serves all taps, and the taps come in bands that fit the buffers."""
+    rng = np.random.default_rng(7)
+    source = tensor("x", 40, size, size)
+    pool = conv(rng, "c", source, 40, kernel, stride=stride, groups=40)
+    check_program(accelerator, [replace(pool, weight=np.ones_like(pool.weight))], ["x"], ["c.out"])

@@ -52,7 +52,7 @@ from vta_stages.lowering.kernel import (
     Source,
     Step,
 )
-from vta_stages.lowering.sources import dense_source, product_bounds, scaled_copy
+from vta_stages.lowering.sources import bands, dense_source, product_bounds, scaled_copy
 from vta_stages.lowering.terms import add_terms
 from vta_stages.lowering.window_centres import can_fold
 
@@ -109,8 +109,9 @@ def _convolution(
     block = accelerator.block_in
     builder = EpilogueBuilder(accelerator, layer.output.channels)
     sources, steps = add_terms(layer.name, layer.terms, block, builder)
-    steps.append(Accumulate(len(sources)))
-    sources.append(dense_source(layer.input, rows, cols, weight, layer.groups, block))
+    for band in bands(accelerator, rows, cols):
+        steps.append(Accumulate(len(sources)))
+        sources.append(dense_source(layer.input, band, cols, weight, layer.groups, block))
     builder.widen(*product_bounds(weight))
     for source in projections:
         steps.append(Accumulate(len(sources)))

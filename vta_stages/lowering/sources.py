@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vta_stages.accelerator import Accelerator
 from vta_stages.layers.records import Int8Array, TensorSpec
 from vta_stages.lowering.kernel import AxisMap, IndexArray, Source
 
@@ -29,15 +30,37 @@ def dense_source(
     diagonal = count == 1 and np.array_equal(first, np.arange(co_blocks))
     if diagonal and (blocks == blocks[0]).all():
         blocks = blocks[:1]
+    weight_of_tap = np.arange(taps)
+    if taps > 1 and (blocks == blocks[:, :, :1]).all():  # a mean: one block serves every tap
+        blocks, weight_of_tap = blocks[:, :, :1], np.zeros(taps, np.int64)
     return Source(
         tensor=tensor,
         rows=rows,
         cols=cols,
         weights=blocks,
-        weight_of_tap=np.arange(taps),
+        weight_of_tap=weight_of_tap,
         diagonal=bool(diagonal),
         ci_first=first,
     )
+
+
+def bands(accelerator: Accelerator, rows: AxisMap, cols: AxisMap) -> list[AxisMap]:
+    """Divide ``rows`` so that one output pixel's products with each part fit the buffers.
+
+    A mean over a large picture needs more pixels, or more uops, than half of a buffer holds.
+    """
+    most = min(accelerator.inp_depth // 2 - 1, accelerator.uop_depth // 2)
+    across = max(cols.most_products, 1)
+    if rows.most_products * across <= most or across > most:
+        return [rows]
+    height = most // across
+    count = -(-rows.most_products // height)
+    return [
+        AxisMap.of(
+            rows.out[chosen], rows.src[chosen], rows.tap[chosen], rows.taps, rows.part[chosen]
+        )
+        for chosen in (rows.rank // height == band for band in range(count))
+    ]
 
 
 def scaled_copy(
