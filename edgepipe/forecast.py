@@ -51,9 +51,7 @@ _REMEDIES: Mapping[str, str] = {
     "Resize": "use nearest or bilinear resizing by a whole factor",
 }
 _REMEDIES_AT_THE_END: Mapping[str, str] = {
-    "NonMaxSuppression": "export the network without non-maximum suppression",
     "Softmax": "omit it: the classes keep their order without it",
-    "TopK": "export the network without the selection of the best results",
 }
 _NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention and layer normalisation have no integer form"
 _REQUESTED = "requested; without the request they are in int8"

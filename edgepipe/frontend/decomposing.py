@@ -24,6 +24,9 @@ MAX_POOL_WINDOW = 4096
 SLICE_WITH_INPUTS = 10
 """The opset since which a ``Slice`` has its bounds as inputs; before, they are attributes."""
 
+REDUCE_WITH_INPUTS = 18
+"""The opset since which reductions have their axes as an input."""
+
 Nodes = list[onnx.NodeProto]
 
 
@@ -118,6 +121,50 @@ def _prelu(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
         helper.make_node("Mul", [f"{name}/relu", rest], [f"{name}/above"]),
         helper.make_node("Add", [f"{name}/below", f"{name}/above"], [name]),
     ]
+
+
+def _celu(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return an Elu of the scaled input, scaled back: alpha * (exp(x / alpha) - 1) below 0."""
+    alpha = next((float(a.f) for a in node.attribute if a.name == "alpha"), 1.0)
+    source, name = node.input[0], node.output[0]
+    if alpha == 1:
+        return [helper.make_node("Elu", [source], [name])]
+    below = rewriting.constant(f"{name}/below", np.array(1 / alpha))
+    above = rewriting.constant(f"{name}/above", np.array(alpha))
+    return [
+        helper.make_node("Mul", [source, below], [f"{name}/scaled"]),
+        helper.make_node("Elu", [f"{name}/scaled"], [f"{name}/elu"]),
+        helper.make_node("Mul", [f"{name}/elu", above], [name]),
+    ]
+
+
+def _swish(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return x * sigmoid(alpha x), as exporters write it before opset 24."""
+    alpha = next((float(a.f) for a in node.attribute if a.name == "alpha"), 1.0)
+    source, name = node.input[0], node.output[0]
+    nodes = []
+    scaled = source
+    if alpha != 1:
+        by = rewriting.constant(f"{name}/alpha", np.array(alpha))
+        scaled = f"{name}/scaled"
+        nodes.append(helper.make_node("Mul", [source, by], [scaled]))
+    return [
+        *nodes,
+        helper.make_node("Sigmoid", [scaled], [f"{name}/sigmoid"]),
+        helper.make_node("Mul", [source, f"{name}/sigmoid"], [name]),
+    ]
+
+
+def _norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return x divided by its length along an axis."""
+    given = {a.name: int(a.i) for a in node.attribute}
+    axis, order = given.get("axis", -1), given.get("p", 2)
+    source, name = node.input[0], node.output[0]
+    inputs, attributes = [source], {"axes": [axis]}
+    if rewriting.opset >= REDUCE_WITH_INPUTS:
+        inputs, attributes = [source, rewriting.integers(f"{name}/axes", [axis])], {}
+    length = helper.make_node(f"ReduceL{order}", inputs, [f"{name}/length"], **attributes)
+    return [length, helper.make_node("Div", [source, f"{name}/length"], [name])]
 
 
 def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -225,10 +272,13 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "BatchNormalization": _batch_norm,
+    "Celu": _celu,
     "Gather": _gather,
     "GlobalAveragePool": _global_pool,
+    "LpNormalization": _norm,
     "PRelu": _prelu,
     "ReduceMean": _global_pool,
     "Resize": _resize,
     "Squeeze": _squeeze,
+    "Swish": _swish,
 }

@@ -19,6 +19,7 @@ from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_graph import sort_nodes
 from edgepipe.frontend.onnx_passes import simplify
+from edgepipe.frontend.outputs import float_outputs, require_no_selection
 from edgepipe.frontend.picture_input import (
     Size,
     fix_size,
@@ -76,8 +77,8 @@ def load_network(path: Path | str, picture: Size | None = None) -> Network:
     ``picture``, each with a notice. Everything that does not depend on the picture is computed
     here. A quantised network becomes a float network with given ranges. Raises ``FrontendError``
     for a missing, damaged or foreign file, for dynamic dimensions that ``picture`` does not give,
-    for inputs other than one float picture [1, c, h, w] or [1, h, w, c], and for operators that
-    TVM's importer does not support.
+    for inputs other than one float picture [1, c, h, w] or [1, h, w, c], for selections of the best
+    results, and for operators that TVM's importer does not support.
     """
     return import_network(Path(path), read_model(Path(path)), picture)
 
@@ -88,7 +89,8 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     Raises ``FrontendError``.
     """
     dequantised = dequantise(path, model)
-    notices = [*dequantised.notices, *fix_size(path, model, picture)]
+    notices = [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
+    require_no_selection(path, model)
     original = Original(path, model, picture)
     simplify(model)
     shape = picture_shape(path, model.graph.input[0])

@@ -7,6 +7,7 @@ import onnx
 from edgepipe.frontend.channel_moves import select_channels
 from edgepipe.frontend.decomposing import decompose
 from edgepipe.frontend.folding import fold_constants, infer_shapes
+from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads
 from edgepipe.frontend.picture_input import channels_first, remove_identities
@@ -18,6 +19,7 @@ def simplify(model: onnx.ModelProto) -> None:
 
     Each pass requires the shapes in ``value_info``, and keeps the names of the values that remain.
     """
+    modernise(model)
     fold_constants(model)
     channels_first(model)
     remove_identities(model)

@@ -143,6 +143,23 @@ def gathered(index: object, axis: int, shape: list[int], *, opset: int = 13) -> 
     return b.model([*SHAPE], {"y": 4}, opset=opset)
 
 
+def activated(kind: str, opset: int = 13, **attributes: float) -> onnx.ModelProto:
+    b = Builder()
+    b.node(kind, [b.conv("image", "first", (3, 3, 1, 1))], "made", **attributes)
+    model = conv_last(b, "made")
+    model.opset_import[0].version = opset
+    return model
+
+
+def sliced_in_opset_9() -> onnx.ModelProto:
+    """Bounds as attributes, as TensorFlow and older versions of PyTorch wrote them."""
+    b = Builder()
+    b.node("Slice", [relu_first(b)], "cut", axes=[2], starts=[1], ends=[7])
+    model = conv_last(b, "cut")
+    model.opset_import[0].version = 9
+    return model
+
+
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "upper": (lambda: padded_by_a_rule("Conv", "SAME_UPPER", 2), "Conv Conv"),
     "lower": (lambda: padded_by_a_rule("Conv", "SAME_LOWER", 2), "Conv Conv"),
@@ -228,7 +245,23 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "taken in opset 9": (
         lambda: gathered(2, 1, [1, 9, 12, 1], opset=9),
-        "Conv Relu Gather Reshape Conv",
+        "Conv Relu Slice Reshape Reshape Conv",
+    ),
+    "sliced in opset 9": (sliced_in_opset_9, "Conv Relu MatMul Conv"),
+    "celu": (lambda: activated("Celu", alpha=2.0), "Conv Mul Elu Mul Conv"),
+    "celu of one": (lambda: activated("Celu"), "Conv Elu Conv"),
+    "swish": (lambda: activated("Swish", opset=24), "Conv Sigmoid Mul Conv"),
+    "swish with a factor": (
+        lambda: activated("Swish", opset=24, alpha=1.5),
+        "Conv Mul Sigmoid Mul Conv",
+    ),
+    "of length one": (
+        lambda: activated("LpNormalization", axis=1, p=2),
+        "Conv ReduceL2 Div Conv",
+    ),
+    "of length one in opset 22": (
+        lambda: activated("LpNormalization", opset=22, axis=1, p=1),
+        "Conv ReduceL1 Div Conv",
     ),
     "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
