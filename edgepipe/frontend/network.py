@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import FAULT, FrontendError
 from edgepipe.frontend.dequantising import Dequantised, dequantise
+from edgepipe.frontend.external_data import read_external_data
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_graph import sort_nodes
@@ -219,11 +220,12 @@ def read_model(path: Path) -> onnx.ModelProto:
             hint="expected an ONNX network (*.onnx) in a single protobuf file",
         )
     try:
-        model = onnx.load(path)
-    except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as cause:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError, OSError) as cause:
         raise FrontendError(
             f"{path}: not an ONNX file, or damaged", hint="export the network to ONNX again"
         ) from cause
+    read_external_data(path, model)
     if not model.graph.node or not model.opset_import:
         raise FrontendError(
             f"{path}: contains no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
