@@ -30,6 +30,7 @@ from edgepipe.errors import (
 )
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.interrupts import remembered
 from edgepipe.partition import depthwise
 from edgepipe.partition.arm_cost import operator_ms
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
@@ -176,7 +177,13 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
     operators, QuantizeError for unknown layers, and ``UnbuildableError`` for a network that would
     not build.
     """
-    notes = _Notes(progress or Silent())
+    with remembered() as interrupts:
+        found = _forecast(options, _Notes(progress or Silent()))
+        interrupts.check()
+        return found
+
+
+def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
     model = read_model(options.model)
     described, where, guesses = _description(options)
     notes.step("importing the network")

@@ -77,6 +77,22 @@ def test_an_interruption_that_tvms_importer_swallows(project, capsys, monkeypatc
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_inspection_ends_when_tvms_importer_swallows_the_interruption(
+    project, capsys, monkeypatch, number
+):
+    def swallowing(model):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        return from_onnx(model)
+
+    monkeypatch.setattr("tvm.relax.frontend.onnx.from_onnx", swallowing)
+    assert run("inspect", project / "net.onnx") == 130
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.err
+    assert not captured.out
+
+
 @in_time_at_least_once
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", ["reading the network", "quantising", "compiling stage"])
