@@ -26,7 +26,7 @@ from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.arm_cost import layer_ms
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.progress import Silent
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from vta_stages.layers.records import Table

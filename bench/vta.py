@@ -29,7 +29,8 @@ from edgepipe.boards import Board
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
 from edgepipe.partition import arm_cost, depthwise
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import match_operators
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.report.table import format_table

@@ -34,7 +34,7 @@ from edgepipe.interrupts import remembered
 from edgepipe.partition import depthwise
 from edgepipe.partition.arm_cost import operator_ms
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers

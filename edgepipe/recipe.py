@@ -37,7 +37,8 @@ from edgepipe.names import printable, suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.network_record import network_record
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import match_operators
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.short_stages import without_short_stages

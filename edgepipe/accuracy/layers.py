@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from edgepipe.accuracy.networks import NetworkPair
 from edgepipe.frontend.preprocess import Frame
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.calibrate import float_session
 from edgepipe.tvm_adapter import CompiledModule, IRModule, ModuleBuilder, read_main
 

@@ -15,7 +15,7 @@ from edgepipe.bundle_report.model import Cut, WhatIf
 from edgepipe.errors import LayerError
 from edgepipe.partition.cores import divide
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
 
 # A cut with more stages than this is not worth its time, nor the time to simulate it.

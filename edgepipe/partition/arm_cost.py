@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgepipe.boards import ArmTiming, Board
-from edgepipe.partition.operators import Operator
-from edgepipe.tvm_adapter import Binding
+from edgepipe.partition.operator import Operator
 from vta_stages.layers.records import (
     Conv,
     Layer,
@@ -24,6 +24,9 @@ from vta_stages.layers.records import (
     TensorSpec,
     TransposedConv,
 )
+
+if TYPE_CHECKING:  # what only estimates needs no TVM
+    from edgepipe.tvm_adapter import Binding
 
 # These only name values that are already in memory.
 _FREE = frozenset(["squeeze", "expand_dims", "tuple", "tuple_get_item"])

@@ -8,7 +8,7 @@ from edgepipe.boards import Board
 from edgepipe.bundle.network import FORMAT, NetworkRecord, OperatorRecord
 from edgepipe.errors import LayerError
 from edgepipe.partition.arm_cost import is_depthwise, operator_ms
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.partition.reasons import VtaCheck
 from vta_stages.layers.products import real_products
 

@@ -8,13 +8,13 @@ a normal form (``quantize.normal_forms``), regardless of its names; anything els
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.partition.operator import Operator
 from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
 from vta_stages.layers.check import pool_padding
 from vta_stages.layers.records import (
@@ -37,23 +37,6 @@ from vta_stages.layers.records import (
 )
 
 PART = "__"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """One operator of a module: the unit of placement, cutting and code generation.
-
-    ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
-    tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
-    part of ``main`` in order.
-    """
-
-    name: str
-    kind: str
-    layer: Layer | None
-    inputs: tuple[str, ...]
-    output: str
-    bindings: tuple[Binding, ...] = field(repr=False)
 
 
 def match_operators(module: IRModule) -> tuple[Operator, ...]:

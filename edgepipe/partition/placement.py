@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgepipe.errors import LayerError, PartitionError
 from edgepipe.names import suggest
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from vta_stages.layers.records import Conv
 
 _MOST_COLOURS = 4

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from edgepipe.errors import LayerError
 from edgepipe.frontend.network import Network
-from edgepipe.partition.operators import PART, Operator
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import PART
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
 from vta_stages.layers.records import Layer, Pick, Product, Table

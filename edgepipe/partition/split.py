@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from edgepipe.errors import PartitionError
 from edgepipe.names import suggest
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import match_operators
 from edgepipe.tvm_adapter import IRModule, Main, ModuleBuilder, read_main
 
 

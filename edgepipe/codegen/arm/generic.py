@@ -14,7 +14,7 @@ from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.codegen.arm.tensor_ir import PrimFunc, result, schedule, te
 from edgepipe.errors import FAULT, CodegenError
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder
 from edgepipe.tvm_legalisation import legalise
 

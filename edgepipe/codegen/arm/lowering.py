@@ -27,7 +27,8 @@ from edgepipe.codegen.arm.lookup import Lookup, LookupKernel, table_constant
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.codegen.arm.product import product
 from edgepipe.errors import FAULT, CodegenError
-from edgepipe.partition.operators import Operator, input_table
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
 from vta_stages.layers import records
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from vta_stages.layers.records import Conv, Epilogue, Product, Table, TensorSpec
 
 

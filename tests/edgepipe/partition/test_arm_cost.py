@@ -10,7 +10,7 @@ from partition_records import conv, product, table
 
 from edgepipe import boards
 from edgepipe.partition.arm_cost import is_depthwise, layer_ms, operator_ms
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.tvm_adapter import Binding
 
 BOARD = dataclasses.replace(

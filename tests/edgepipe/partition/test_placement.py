@@ -3,7 +3,7 @@
 import pytest
 
 from edgepipe.errors import LayerError, PartitionError
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import place, segment
 
 

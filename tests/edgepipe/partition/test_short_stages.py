@@ -11,7 +11,7 @@ from partition_records import conv, stem, table
 from edgepipe import boards
 from edgepipe.boards import Board
 from edgepipe.errors import LayerError
-from edgepipe.partition.operators import Operator
+from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.short_stages import without_short_stages
 

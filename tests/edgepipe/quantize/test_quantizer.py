@@ -14,7 +14,8 @@ import small_networks
 
 from edgepipe.errors import MediaError, QuantizeError
 from edgepipe.frontend.network import Network, load_network
-from edgepipe.partition.operators import Operator, match_operators
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.tvm_adapter import CompiledModule, load_module, run_module, save_module
 from vta_stages.layers.records import Conv, MaxPool, Pick, Product, TransposedConv

@@ -1,0 +1,32 @@
+"""One operator of a network, as placement, cutting and code generation see it.
+
+It is apart from ``operators.py``, which reads operators from a module, so that what only looks at a
+bundle's operators needs no TVM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vta_stages.layers.records import Layer
+
+if TYPE_CHECKING:
+    from edgepipe.tvm_adapter import Binding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One operator of a module: the unit of placement, cutting and code generation.
+
+    ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
+    tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
+    part of ``main`` in order.
+    """
+
+    name: str
+    kind: str
+    layer: Layer | None
+    inputs: tuple[str, ...]
+    output: str
+    bindings: tuple[Binding, ...] = field(repr=False)
