@@ -217,7 +217,7 @@ $(VENV)/.created: build/.packages
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-build-isolation \
-	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[dev,docs,rtl]"
+	    --config-settings=cmake.define.EDGEPIPE_BUILD_TESTS=ON ".[build,dev,docs,rtl]"
 	@touch $@
 
 $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh

@@ -15,7 +15,6 @@ from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
-from edgepipe.cli.network_inspection import DEFAULT_BOARD, inspect_network, is_network
 from edgepipe.errors import BundleError
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
@@ -33,6 +32,7 @@ examples:
   edgepipe inspect net.edgepipe --operators
 """
 
+_DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
 _FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float")
 
@@ -58,7 +58,7 @@ def add_parser(commands: Any) -> None:
     networks.add_argument(
         "--board",
         metavar="BOARD",
-        help=f"name of a known board, or a board's .toml file (default: {DEFAULT_BOARD})",
+        help=f"name of a known board, or a board's .toml file (default: {_DEFAULT_BOARD})",
     )
     arguments.add_arrangement(networks)
     arguments.add_float(networks)
@@ -67,9 +67,12 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what was asked for of a bundle or a network."""
-    if is_network(options.bundle):
+    if options.bundle.suffix.lower() == ".onnx":
         _refuse(options, _FOR_BUNDLES, "build it, then inspect the bundle")
-        return inspect_network(options)
+        # Only here, because it needs TVM: a bundle can be inspected without.
+        from edgepipe.cli.network_inspection import inspect_network
+
+        return inspect_network(options, _DEFAULT_BOARD)
     _refuse(options, _FOR_NETWORKS, "they belong to networks; a bundle contains its arrangement")
     manifest = _check(options.bundle)
     if options.json:

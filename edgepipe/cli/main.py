@@ -25,6 +25,7 @@ from edgepipe.errors import (
     UnbuildableError,
 )
 
+_FOR_BUILDING = ("onnx", "onnxruntime", "tvm")  # the packages of `edgepipe[build]`
 _OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError, UnbuildableError)
 
 EPILOG = """\
@@ -109,6 +110,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nedgepipe: interrupted; no partly written output is left behind", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:
+        if debug or (error.name or "").partition(".")[0] not in _FOR_BUILDING:
+            raise
+        _print_error(
+            f"the Python package {error.name} is not installed; it is needed to read and compile "
+            "networks, and for TVM RPC",
+            'install edgepipe with what builds: pip install "edgepipe[build]", or in the '
+            'repository pip install ".[build]"',
+        )
+        return 1
     except BrokenPipeError:
         _abandon_standard_output()
         return 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from pathlib import Path
 
 from edgepipe import boards
 from edgepipe.cli import arguments
@@ -13,23 +12,20 @@ from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.forecast import Forecast, ForecastOptions, Memory, forecast
 from edgepipe.report.table import format_table
 
-DEFAULT_BOARD = "ultra96"
 _MEBIBYTE = 1 << 20
 _MOST_NAMES = 4
 
 
-def is_network(path: Path) -> bool:
-    """Return whether ``path`` is a network and not a bundle, by its name."""
-    return path.suffix.lower() == ".onnx"
+def inspect_network(options: argparse.Namespace, default_board: str) -> int:
+    """Print what a build of the network would give, as text or JSON.
 
-
-def inspect_network(options: argparse.Namespace) -> int:
-    """Print what a build of the network would give, as text or JSON."""
+    It is for ``default_board`` unless ``options`` name a board.
+    """
     progress = ConsoleProgress()
     found = forecast(
         ForecastOptions(
             model=options.bundle,
-            board=boards.load(options.board or DEFAULT_BOARD),
+            board=boards.load(options.board or default_board),
             description=options.description,
             cuts=tuple(options.cut),
             placement=arguments.placement(options.place),

@@ -1,10 +1,14 @@
 """Commands import what they need and no more: help needs no TVM, and boards are served without."""
 
 import json
+import re
 import subprocess
 import sys
 
+import cv2
+import numpy as np
 import pytest
+from small_networks import build_small_bundle
 
 from edgepipe import boards
 from edgepipe.cli.commands import COMMANDS
@@ -33,6 +37,26 @@ for name in ("bitstream", "bundle", "deploy", "doctor", "top", "virtual_board"):
         importlib.import_module(module.name)
 """
 
+# What `pip install edgepipe` without [build] leaves out.
+RUN_WITHOUT_BUILDERS = """
+import sys
+for name in ("tvm", "onnx", "onnxruntime"):
+    sys.modules[name] = None  # importing it fails
+from edgepipe.cli.main import main
+print("exit code", main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return build_small_bundle(tmp_path_factory.mktemp("bundle"))
+
+
+def without_builders(*arguments):
+    """Run a command line as if neither TVM nor ONNX were installed."""
+    command = [sys.executable, "-c", RUN_WITHOUT_BUILDERS, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
 
 def imported_by(*arguments):
     """Return the top-level packages that a command line imports."""
@@ -54,6 +78,48 @@ def test_what_serves_boards_is_imported_without_tvm_and_onnx(command):
 def test_all_modules_that_serve_boards_are_there_without_tvm_and_onnx():
     command = [sys.executable, "-c", IMPORT_WITHOUT_BUILDERS]
     subprocess.run(command, timeout=120, check=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "BUNDLE", "--operators"],
+        ["inspect", "BUNDLE", "--timing"],
+        ["report", "BUNDLE", "--format", "json"],
+        ["run", "BUNDLE", "--input", "PICTURE", "--output", "RESULTS"],
+        ["bench", "BUNDLE", "--frames", "4"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_a_bundle_is_inspected_reported_run_and_measured_without_tvm(bundle, tmp_path, arguments):
+    picture = tmp_path / "picture.png"
+    cv2.imwrite(str(picture), np.zeros((16, 16, 3), np.uint8))
+    files = {"BUNDLE": bundle, "PICTURE": picture, "RESULTS": tmp_path / "results"}
+    ran = without_builders(*(files.get(word, word) for word in arguments))
+    assert ran.stdout.splitlines()[-1] == "exit code 0", ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build", "net.onnx", "--board", "ultra96", "--calib", "pictures", "-o", "net.edgepipe"],
+        ["init", "net.onnx"],
+        ["inspect", "net.onnx"],
+        ["accuracy", "net.edgepipe", "--network", "net.onnx", "--data", "pictures"],
+        ["rpc", "open", "--host", "nowhere"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_what_needs_tvm_says_what_to_install(arguments):
+    ran = without_builders(*arguments)
+    assert ran.stdout == "exit code 1\n"
+    assert re.fullmatch(
+        "edgepipe: error: the Python package (tvm|onnx|onnxruntime) is not installed; it is needed "
+        "to read and compile networks, and for TVM RPC\n"
+        'hint: install edgepipe with what builds: pip install "edgepipe\\[build\\]", or in the '
+        'repository pip install "\\.\\[build\\]"\n',
+        ran.stderr,
+    ), ran.stderr
 
 
 @pytest.mark.parametrize(
