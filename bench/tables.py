@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -22,12 +21,12 @@ from bench.figures import Figure, publish
 from bench.models import ROOT
 from bench.table_bends import fewest_bends, least_cycles
 from edgepipe import boards, recipe
+from edgepipe.arrangement import Wishes, partition
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.arm_cost import layer_ms
 from edgepipe.partition.operator import Operator
-from edgepipe.progress import Silent
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from vta_stages.layers.records import Table
 
@@ -73,9 +72,8 @@ def tables_between_vta_stages(name: str) -> list[Table]:
     network = import_network(path, read_model(path), (channels, height, width))
     frames = list(islice(frames_from(PICTURES, pre), MOST_PICTURES))
     quantized = quantize(network, frames, pre, QuantizeOptions(frames=MOST_PICTURES))
-    options = recipe.BuildOptions(model=path, board=BOARD, calibration=PICTURES, output=Path())
     check = recipe.vta_check(quantized, network, BOARD)
-    segments = recipe.partition(quantized, check, options, Silent())
+    segments = partition(quantized, check, BOARD, Wishes()).segments
     device = {p.operator.name: p.device for part in segments for p in part.operators}
     return [
         operator.layer

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from edgepipe import description, recipe
+from edgepipe.arrangement import Arrangement, PlannedStage, arrange
 from edgepipe.boards import Board
-from edgepipe.codegen.contiguous import Contiguous, fitting_slots, pipeline_memory, program_memory
-from edgepipe.codegen.stages import vta_program
 from edgepipe.description import NetworkDescription
 from edgepipe.drafting.draft import draft
 from edgepipe.errors import (
@@ -38,8 +37,8 @@ from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
-from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
-from edgepipe.recipe import BuildOptions, PlannedStage
+from edgepipe.quantize.quantizer import QuantizeOptions, quantize
+from edgepipe.recipe import BuildOptions
 
 _FRAMES = 2
 _COARSE = 16  # pixels of a patch of one colour in a made-up picture
@@ -216,9 +215,8 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         notes.notices += quantized.notices
         notes.step("placing operators")
         check = recipe.vta_check(quantized, network, options.board)
-        segments = recipe.partition(quantized, check, build, notes)
-        stages = recipe.plan_stages(quantized, segments, options.board)
-        return _summed_up(options, quantized, stages, check.cycles, where, guesses, notes)
+        arranged = arrange(quantized, check, options.board, build.wishes, notes)
+        return _summed_up(options, arranged, check.cycles, where, guesses, notes)
 
 
 def made_up_frames(preprocess: Preprocess) -> list[Frame]:
@@ -285,23 +283,19 @@ def _unbuildable(
 
 def _summed_up(
     options: ForecastOptions,
-    quantized: QuantizedNetwork,
-    stages: Sequence[PlannedStage],
+    arranged: Arrangement,
     cycles: Mapping[str, float],
     where: Path | None,
     guesses: tuple[str, ...],
     notes: _Notes,
 ) -> Forecast:
-    board = options.board
-    tensors = recipe.border_tensors(quantized, stages, board)
-    forecasts, memories = [], []
+    board, stages = options.board, arranged.stages
+    forecasts = []
     for stage in stages:
         ms = depthwise.stage_arm_ms(stage.segment, board) / stage.cores.threads
         if stage.segment.device == "vta":
-            notes.step(f"compiling stage {stage.name} for the VTA")
-            program = vta_program(stage.segment, stage.module, board, notes)
-            memories.append(program_memory(program))
-            ms = 1e3 * program.modelled_cycles / board.accelerator.clock_hz
+            cycles_of_stage = arranged.programs[stage.name].modelled_cycles
+            ms = 1e3 * cycles_of_stage / board.accelerator.clock_hz
         forecasts.append(
             StageForecast(
                 name=stage.name,
@@ -313,8 +307,12 @@ def _summed_up(
                 outputs=stage.module.outputs,
             )
         )
-    buffers = recipe.slot_buffers(quantized, stages, tensors)
-    memory = _memory(pipeline_memory(memories, buffers.values()), forecasts, board)
+    memory = Memory(
+        shared_bytes=arranged.memory.shared_bytes,
+        slot_bytes=arranged.memory.slot_bytes,
+        slots=arranged.slots,
+        board_bytes=board.dma_bytes,
+    )
     placed = [(stage, p) for stage in stages for p in stage.segment.operators]
     hop_ms = board.arm_timing.handover_us / 1e3
     vta = [stage.ms for stage in forecasts if stage.device == "vta"]
@@ -353,15 +351,6 @@ def _interval_ms(stages: Sequence[StageForecast], slots: int, board: Board) -> f
         for stage, crew in zip(stages, who.of_stages, strict=True)
     ]
     return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
-
-
-def _memory(memory: Contiguous, stages: Sequence[StageForecast], board: Board) -> Memory:
-    return Memory(
-        shared_bytes=memory.shared_bytes,
-        slot_bytes=memory.slot_bytes,
-        slots=fitting_slots(memory, stages, board),
-        board_bytes=board.dma_bytes,
-    )
 
 
 def _operator(

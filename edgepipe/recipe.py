@@ -13,42 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import __version__, description
+from edgepipe.arrangement import Arrangement, PlannedStage, Wishes, arrange
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
-from edgepipe.bundle import buffers, decoder_files, signature, storage
+from edgepipe.bundle import decoder_files, signature, storage
 from edgepipe.bundle import manifest as bundle
 from edgepipe.bundle import network as network_file
-from edgepipe.bundle.buffers import StageTensors
 from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.bundle.network import NetworkRecord
-from edgepipe.codegen import contiguous
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
-from edgepipe.errors import BundleError, FrontendError, PartitionError, QuantizeError
+from edgepipe.errors import BundleError, FrontendError, QuantizeError
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.makers import gives_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
-from edgepipe.names import printable, suggest
-from edgepipe.partition import depthwise
-from edgepipe.partition.cores import StageCores, divide
+from edgepipe.names import printable
 from edgepipe.partition.network_record import network_record
-from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import match_operators
-from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
-from edgepipe.partition.short_stages import without_short_stages
-from edgepipe.partition.split import StageModule, split_by_groups
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import scheme_file
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
-from edgepipe.tvm_adapter import IRModule, read_main, run_module
+from edgepipe.tvm_adapter import run_module
 
 Array = NDArray[np.generic]
 
@@ -88,6 +81,11 @@ class BuildOptions:
     float_layers: tuple[str, ...] = ()
     rounding: str | None = None
 
+    @property
+    def wishes(self) -> Wishes:
+        """What is asked for of the arrangement."""
+        return Wishes(cuts=self.cuts, placement=self.placement, depthwise=self.depthwise)
+
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
         if not 0 <= self.version <= MOST_VERSION:
@@ -108,16 +106,6 @@ class DescribedNetwork:
     description: NetworkDescription
     labels: tuple[str, ...]
     decoder: DecoderFiles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStage:
-    """A stage before it is compiled: its operators, its Relax module, and its cores."""
-
-    name: str
-    segment: Segment
-    module: StageModule
-    cores: StageCores
 
 
 def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Manifest:
@@ -153,25 +141,19 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
     check = vta_check(quantized, described.network, options.board)
-    segments = partition(quantized, check, options, progress)
-    stages = plan_stages(quantized, segments, options.board)
+    arranged = arrange(quantized, check, options.board, options.wishes, progress)
     record = network_record(check, options.board)
-    tensors = border_tensors(quantized, stages, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
     try_decoder(described.decoder, described.labels, golden, options.board, progress)
-    compiled = compile_stages(stages, tensors, options, progress)
-    memory = contiguous.pipeline_memory(
-        (stage.memory for stage in compiled), slot_buffers(quantized, stages, tensors).values()
-    )
-    slots = contiguous.slots_that_fit(memory, compiled, options.board, progress)
+    compiled = compile_stages(arranged, options, progress)
     begin("writing the bundle")
     with exported_scheme(quantized, options):
         return storage.write(
             options.output,
             bundle_files(compiled, golden, described, record),
             lambda entries: make_manifest(
-                described, quantized, stages, tensors, compiled, slots, options, entries
+                described, quantized, arranged, compiled, options, entries
             ),
             None if options.sign is None else partial(signature.make_signature, key=options.sign),
         )
@@ -292,77 +274,6 @@ def vta_check(quantized: QuantizedNetwork, network: Network, board: Board) -> Vt
     return VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
 
 
-def partition(
-    quantized: QuantizedNetwork, check: VtaCheck, options: BuildOptions, progress: Progress
-) -> tuple[Segment, ...]:
-    """Place the operators of ``check`` and group them into segments, which become stages."""
-    operators, board = check.operators, options.board
-    border, cuts = _border_and_cuts(operators, options.cuts)
-
-    def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
-        placed = place(operators, check, border=border, overrides=options.placement, on_arm=on_arm)
-        return segment(placed, cuts)
-
-    tensor_bytes = {
-        name: bundle.tensor_bytes(shape, dtype, _most_layout(shape, dtype), board.accelerator)
-        for name, (shape, dtype) in _types(quantized.module).items()
-        if dtype != "tuple"
-    }
-    arrange: depthwise.Arrange = plainly
-    if not cuts:
-        arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
-    choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, options.depthwise)
-    if choice.text:
-        progress.notice(choice.text)
-    return choice.segments
-
-
-def plan_stages(
-    quantized: QuantizedNetwork, segments: Sequence[Segment], board: Board
-) -> tuple[PlannedStage, ...]:
-    """Split the integer network into one module for each segment, and give each its cores."""
-    groups = [[placed.operator.name for placed in part.operators] for part in segments]
-    modules = split_by_groups(quantized.module, groups)
-    return tuple(
-        PlannedStage(name=f"{part.device}{index}", segment=part, module=module, cores=cores)
-        for index, (part, module, cores) in enumerate(
-            zip(segments, modules, stage_cores(segments, board), strict=True)
-        )
-    )
-
-
-def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
-    """Return where each stage's threads run: ARM stages divide their cores if there are enough."""
-    arm_stages = [depthwise.stage_arm_ms(part, board) for part in segments if part.device == "arm"]
-    arm = iter(divide(arm_stages, board.threads.arm.cores))
-    vta = StageCores(cores=board.threads.vta.cores)
-    return tuple(vta if part.device == "vta" else next(arm) for part in segments)
-
-
-def border_tensors(
-    quantized: QuantizedNetwork, stages: Sequence[PlannedStage], board: Board
-) -> dict[str, bundle.Tensor]:
-    """Describe every tensor between stages; those that a VTA stage uses have its layout."""
-    names = dict.fromkeys(name for stage in stages for name in _borders(stage))
-    touched = {
-        name for stage in stages if stage.segment.device == "vta" for name in _borders(stage)
-    }
-    types = _types(quantized.module)
-    tensors = {}
-    for name in names:
-        shape, dtype = types[name]
-        inside = "vta" if name in touched else "nchw"
-        layout = "nhwc" if name == quantized.input_name else inside
-        tensors[name] = bundle.Tensor(
-            name=name,
-            dtype=dtype,
-            shape=shape,
-            layout=layout,
-            bytes=bundle.tensor_bytes(shape, dtype, layout, board.accelerator),
-        )
-    return tensors
-
-
 def golden_tensors(quantized: QuantizedNetwork, frame: Frame) -> dict[str, Array]:
     """Run integer Relax on stock TVM; return ``frame`` and the outputs it must give, by name.
 
@@ -375,48 +286,34 @@ def golden_tensors(quantized: QuantizedNetwork, frame: Frame) -> dict[str, Array
 
 
 def compile_stages(
-    stages: Sequence[PlannedStage],
-    tensors: Mapping[str, bundle.Tensor],
-    options: BuildOptions,
-    progress: Progress,
+    arranged: Arrangement, options: BuildOptions, progress: Progress
 ) -> tuple[CompiledStage, ...]:
-    """Compile every stage for the board, and for the host.
+    """Compile the kernels of every stage for the board, and for the host.
 
     Raises ``LayerError`` or ``CodegenError`` if a stage cannot be compiled.
     """
     compiled = []
-    for index, stage in enumerate(stages):
-        operators = len(stage.segment.operators)
-        progress.step(f"compiling stage {stage.name} ({operators} operators)")
+    for index, stage in enumerate(arranged.stages):
+        program = arranged.programs.get(stage.name)
+        if program is None or options.fallback:
+            operators = len(stage.segment.operators)
+            what = "stage" if program is None else "the fallback of stage"
+            progress.step(f"compiling {what} {stage.name} ({operators} operators)")
         compiled.append(
             compile_stage(
                 stage.name,
                 index,
                 stage.segment,
                 stage.module,
-                tensors,
+                arranged.tensors,
                 options.board,
                 progress,
                 on=stage.cores,
+                program=program,
                 fallback=options.fallback,
             )
         )
     return tuple(compiled)
-
-
-def slot_buffers(
-    quantized: QuantizedNetwork,
-    stages: Sequence[PlannedStage],
-    tensors: Mapping[str, bundle.Tensor],
-) -> dict[tuple[str, ...], int]:
-    """Return the buffers of a slot: the tensors that share each, and its bytes in whole pages."""
-    users = [
-        StageTensors(
-            device=stage.segment.device, reads=stage.module.inputs, writes=stage.module.outputs
-        )
-        for stage in stages
-    ]
-    return buffers.slot_buffers(users, tensors, {quantized.input_name, *quantized.output_names})
 
 
 def bundle_files(
@@ -441,10 +338,8 @@ def bundle_files(
 def make_manifest(
     described: DescribedNetwork,
     quantized: QuantizedNetwork,
-    stages: Sequence[PlannedStage],
-    tensors: Mapping[str, bundle.Tensor],
+    arranged: Arrangement,
     compiled: Sequence[CompiledStage],
-    slots: int,
     options: BuildOptions,
     files: tuple[FileEntry, ...],
 ) -> Manifest:
@@ -459,12 +354,12 @@ def make_manifest(
         architectures=architectures(board),
         accelerator=board.accelerator,
         fingerprint=fingerprint(board),
-        tensors=tuple(tensors.values()),
+        tensors=tuple(arranged.tensors.values()),
         inputs=(quantized.input_name,),
         outputs=quantized.output_names,
         stages=tuple(stage.entry for stage in compiled),
-        slots=slots,
-        placement=_placements(stages),
+        slots=arranged.slots,
+        placement=_placements(arranged.stages),
         preprocess=described.description.preprocess,
         postprocess=described.decoder.postprocess,
         golden=bundle.Golden(
@@ -484,35 +379,6 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
     return bundle.Fingerprint.of(
         board.accelerator, bitstream=board.bitstream, builder_version=__version__
     )
-
-
-def _borders(stage: PlannedStage) -> tuple[str, ...]:
-    """Return the tensors that the stage reads and those that it passes on."""
-    return (*stage.module.inputs, *stage.module.outputs)
-
-
-def _most_layout(shape: tuple[int, ...], dtype: str) -> str:
-    """Return the layout in which a tensor takes the most memory."""
-    return "vta" if len(shape) == 4 and dtype == "int8" else "nchw"
-
-
-def _types(module: IRModule) -> dict[str, tuple[tuple[int, ...], str]]:
-    main = read_main(module)
-    return {p.name: (p.shape, p.dtype) for p in main.params} | {
-        b.name: (b.shape, b.dtype) for b in main.bindings
-    }
-
-
-def _border_and_cuts(
-    operators: Sequence[Operator], cuts: Sequence[str]
-) -> tuple[str | None, tuple[str, ...]]:
-    """Sort the cuts by program order; the first is the border between ARM and VTA."""
-    names = [operator.name for operator in operators]
-    for cut in cuts:
-        if cut not in names:
-            raise PartitionError(f"cut {cut!r} is unknown", hint=suggest(cut, names))
-    ordered = tuple(sorted(set(cuts), key=names.index))
-    return (ordered[0] if ordered else None), ordered
 
 
 def _described(where: Path, model: Path) -> NetworkDescription:

@@ -15,11 +15,11 @@ from exported_networks import NETWORKS
 from exported_networks.exact import build_exactly, frames, options
 from exported_networks.shipped import SHIPPED, shipped
 
+from edgepipe.arrangement import Wishes, partition
 from edgepipe.frontend.network import load_network
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.progress import Silent
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
-from edgepipe.recipe import partition, vta_check
+from edgepipe.recipe import vta_check
 
 # The most stages that each network may fall into. More than three: operators without an integer
 # form that the accelerator runs stand between convolutions.
@@ -53,7 +53,9 @@ def test_a_network_is_placed_in_few_stages(name: str, tmp_path: Path) -> None:
     )
     pictures = itertools.islice(frames(size, size)[:, None], 2)
     quantized = quantize(network, pictures, preprocess, QuantizeOptions(frames=2))
-    segments = partition(quantized, vta_check(quantized, network, given.board), given, Silent())
+    segments = partition(
+        quantized, vta_check(quantized, network, given.board), given.board, Wishes()
+    ).segments
     assert len(segments) <= QUICK[name]
 
 

@@ -71,8 +71,7 @@ def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) ->
     usual = board.slots(len(stages))
     if not memory.slot_bytes:
         return usual
-    fitting = (board.dma_bytes - memory.shared_bytes) // memory.slot_bytes
-    if fitting < 1:
+    if excess_bytes(memory, board) > 0:
         raise PartitionError(
             f"the pipeline needs {memory.with_slots(1) / MEBIBYTE:.0f} MiB of contiguous memory "
             f"for one frame ({memory.shared_bytes / MEBIBYTE:.0f} MiB of weights and scratch "
@@ -80,4 +79,9 @@ def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) ->
             hint="reserve more contiguous memory and set dma_bytes in the board's file, "
             "use smaller pictures, or place more operators on arm",
         )
-    return min(usual, fitting)
+    return min(usual, (board.dma_bytes - memory.shared_bytes) // memory.slot_bytes)
+
+
+def excess_bytes(memory: Contiguous, board: Board) -> int:
+    """Return the bytes that one frame needs beyond the board's contiguous memory, or at most 0."""
+    return memory.with_slots(1) - board.dma_bytes

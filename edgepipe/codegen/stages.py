@@ -12,7 +12,6 @@ from edgepipe.boards import Board, architectures
 from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.codegen.contiguous import Contiguous, program_memory
 from edgepipe.errors import FAULT, CodegenError, advise
 from edgepipe.partition.cores import StageCores
 from edgepipe.partition.placement import Segment
@@ -26,11 +25,10 @@ from vta_stages.timing.timing_model import time_program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledStage:
-    """A stage's entry in the manifest, its files by their path in the bundle, and its memory."""
+    """A stage's entry in the manifest, and its files by their path in the bundle."""
 
     entry: Stage
     files: Mapping[str, bytes] = field(repr=False)
-    memory: Contiguous
 
 
 def compile_stage(
@@ -43,21 +41,20 @@ def compile_stage(
     progress: Progress,
     *,
     on: StageCores,
+    program: Program | None = None,
     fallback: bool = False,
 ) -> CompiledStage:
     """Compile ``segment`` (its module is ``stage``) for ``board`` into ``stages/<index>_<device>``.
 
     ``tensors`` describes the tensors at the stage's boundaries, ``on`` says where its threads run.
+    ``program`` is that of a VTA stage, from ``vta_program``.
     With ``fallback`` a VTA stage gets a second folder, ``stages/<index>_fallback``, with ARM
     kernels of the same bits. Raises ``LayerError`` or ``CodegenError`` if the stage cannot be
     compiled.
     """
     folder = f"stages/{index}_{segment.device}"
     fallback_folder = ""
-    memory = Contiguous()
-    if segment.device == "vta":
-        program = vta_program(segment, stage, board, progress)
-        memory = program_memory(program)
+    if program is not None:
         files = _files(folder, program.save)
         if fallback:
             fallback_folder = f"stages/{index}_fallback"
@@ -78,7 +75,7 @@ def compile_stage(
         threads=on.threads,
         realtime_priority=threads.realtime_priority,
     )
-    return CompiledStage(entry=entry, files=files, memory=memory)
+    return CompiledStage(entry=entry, files=files)
 
 
 def _files(folder: str, compile_into: Callable[[Path], None]) -> dict[str, bytes]:

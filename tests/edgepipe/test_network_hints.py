@@ -20,10 +20,9 @@ import edgepipe
 from edgepipe import boards, media, resources
 from edgepipe.bundle import storage
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.codegen.stages import compile_stage
+from edgepipe.codegen.stages import vta_program
 from edgepipe.errors import EdgepipeError
 from edgepipe.frontend.network import load_network
-from edgepipe.partition.cores import StageCores
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.placement import PlacedOperator, Segment
 from edgepipe.partition.split import split
@@ -145,15 +144,11 @@ def program_without_input(folder: Path) -> object:
     names = [operator.name for operator in operators]
     stage = split(quantized.module, [names[names.index(first.name) - 1], first.name])[1]
     placed = PlacedOperator(operator=first, device="vta", reason="")
-    return compile_stage(
-        "vta",
-        0,
+    return vta_program(
         Segment(device="vta", operators=(placed,)),
         dataclasses.replace(stage, inputs=(*stage.inputs, "unread")),
-        {},
         boards.load("ultra96"),
         Silent(),
-        on=StageCores(cores=(), threads=1),
     )
 
 
