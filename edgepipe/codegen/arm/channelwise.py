@@ -1,6 +1,6 @@
 """Kernels in which every output channel depends on one input channel only: vectors of channels.
 
-Depthwise convolution, max pooling, element-wise sums and resampling. Each is one loop nest over
+Depthwise convolution, max pooling and resampling. Each is one loop nest over
 rows, channel vectors and pixels.
 """
 
@@ -91,7 +91,9 @@ class DepthwiseKernel:
             return te.sum(value.astype("int32"), axis=[ty, tx])
 
         acc = te.compute((output.height, output.width, output.lanes), product, name="acc")
-        out = output.compute(lambda c, y, x: self.tail.apply(acc[y, x, c], params, c, y, x), "out")
+        out = output.compute(
+            lambda c, y, x: self.tail.apply(acc[y, x, c], iter(params), c, y, x), "out"
+        )
         sch = schedule([*sources, weights, *params, out])
         outer, y, x, lanes = output.split_loops(sch, "out")
         band = staging.band(output.height, self.stride[0], instructions.depthwise_dtype)
@@ -177,26 +179,6 @@ class MaxPoolKernel:
         init = sch.decompose_reduction(block, rows)
         sch.vectorize(sch.get_loops(init)[-1])
         sch.vectorize(lanes)
-        return result(sch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SumKernel:
-    """Element-wise sum of scaled pictures, then the epilogue."""
-
-    tail: Tail
-
-    stem = "sum"
-
-    def build(self, instructions: InstructionSet) -> PrimFunc:
-        """Return the scheduled kernel: (tail's parameters, output)."""
-        params = self.tail.placeholders()
-        zero = tirx.const(0, "int32")
-        out = self.tail.output.compute(
-            lambda c, y, x: self.tail.apply(zero, params, c, y, x), "out"
-        )
-        sch = schedule([*params, out])
-        vectorise(sch, self.tail.output, self.tail.terms)
         return result(sch)
 
 

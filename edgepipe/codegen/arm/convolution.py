@@ -197,7 +197,7 @@ class ConvolutionKernel:
             found = acc[qy, py, px, outer, qx, lane]
             if instructions.staged_zero:
                 found = found - instructions.staged_zero * sums[py, px, outer, lane]
-            return self.tail.apply(found, params, c, y, x)
+            return self.tail.apply(found, iter(params), c, y, x)
 
         out = self.output.compute(value, "out")
         return self._schedule([*sources, weights, sums, *params, out], instructions)

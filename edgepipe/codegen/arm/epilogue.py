@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.lookup import Lookup, table_constant
+from edgepipe.codegen.arm.sources import Source
 from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, te, tirx
-from vta_stages.layers.records import Epilogue, Int8Array, Int32Array, LeakySum, Table, Term
+from vta_stages.layers.records import Epilogue, Int8Array, Int32Array, LeakySum, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Tail:
     """
 
     output: View
-    terms: tuple[View, ...]
+    terms: tuple[Source, ...]
     low: int
     high: int
     steps: tuple[tuple[int, LeakySum], ...] | None
@@ -30,7 +31,7 @@ class Tail:
 
     @classmethod
     def of(
-        cls, epilogue: Epilogue, terms: tuple[View, ...], output: View, table: Table | None = None
+        cls, epilogue: Epilogue, terms: tuple[Source, ...], output: View, table: Table | None = None
     ) -> Tail:
         """Return the structure of ``epilogue`` with pictures ``terms`` and ``output``.
 
@@ -45,30 +46,35 @@ class Tail:
             lookup=Lookup.of(table, output) if table else None,
         )
 
-    def placeholders(self) -> list[Tensor]:
-        """Return the parameters in the order of :func:`tail_constants`: terms come in pairs."""
+    def memory(self) -> list[View]:
+        """Return the pictures in memory that the terms read."""
+        return [view for term in self.terms for view in term.memory()]
+
+    def placeholders(self, name: str = "") -> list[Tensor]:
+        """Return the parameters; their names begin with ``name``.
+
+        They are each term's with its factor, then those in the order of :func:`tail_constants`.
+        """
         vector = (self.output.lanes,)
         found: list[Tensor] = []
-        for i, view in enumerate(self.terms):
-            found += [view.placeholder(f"term{i}"), te.placeholder(vector, "int32", f"factor{i}")]
+        for i, term in enumerate(self.terms):
+            found += term.placeholders(f"{name}term{i}")
+            found.append(te.placeholder(vector, "int32", f"{name}factor{i}"))
         names = ["bias", "shift"] if self.steps is None else ["bias", "offset", "shift"]
-        found += [te.placeholder(vector, "int32", name) for name in names]
-        return found + ([self.lookup.placeholder()] if self.lookup else [])
+        found += [te.placeholder(vector, "int32", f"{name}{each}") for each in names]
+        return found + ([self.lookup.placeholder(f"{name}table")] if self.lookup else [])
 
-    def apply(self, acc: Expr, params: Sequence[Tensor], c: Expr, y: Expr, x: Expr) -> Expr:
-        """Return the int8 output of accumulator ``acc`` at (c, y, x); padding lanes give zero."""
-        params = list(params)
-        for view in self.terms:
-            tensor, factor = params.pop(0), params.pop(0)
-            acc = (
-                acc
-                + view.read(tensor, c, y, x, lanes=self.output.lanes).astype("int32") * factor[c]
-            )
-        table = params.pop() if self.lookup else None
-        bias, shift = params[0], params[-1]
-        value = acc + bias[c]
+    def apply(self, acc: Expr, params: Iterator[Tensor], c: Expr, y: Expr, x: Expr) -> Expr:
+        """Return the int8 output of accumulator ``acc`` at (c, y, x); padding lanes give zero.
+
+        The tail takes its parameters from ``params``.
+        """
+        for term in self.terms:
+            element = term.read(params, c, y, x, lanes=self.output.lanes)
+            acc = acc + element.astype("int32") * next(params)[c]
+        value = acc + next(params)[c]
         if self.steps is not None:
-            slope = value + params[1][c]
+            slope = value + next(params)[c]
             for amount, sum_ in self.steps:
                 slope = tirx.shift_right(slope, tirx.const(amount, "int32"))
                 if sum_ is LeakySum.TO_BRANCH:
@@ -76,26 +82,23 @@ class Tail:
                 elif sum_ is LeakySum.TO_VALUE:
                     value = value + slope
             value = tirx.max(value, slope)
-        value = tirx.shift_right(value, shift[c])
+        value = tirx.shift_right(value, next(params)[c])
         value = tirx.min(tirx.max(value, self.low), self.high).astype("int8")
         if self.lookup:
-            return self.lookup.apply(value, table, c)
+            return self.lookup.apply(value, next(params), c)
         if self.output.is_padded and not self.low <= 0 <= self.high:
             value = tirx.Select(c < self.output.channels, value, tirx.const(0, "int8"))
         return value
 
 
 def tail_constants(
-    epilogue: Epilogue, terms: Sequence[Term], lanes: int, table: Table | None = None
-) -> list[str | Int32Array | Int8Array]:
-    """Return the arguments for :meth:`Tail.placeholders`.
+    epilogue: Epilogue, lanes: int, table: Table | None = None
+) -> list[Int32Array | Int8Array]:
+    """Return the arguments behind those of the terms, in the order of :meth:`Tail.placeholders`.
 
-    They are tensor names and int32[lanes] arrays, and int8 of the table.
+    They are int32[lanes] arrays, and int8 of the table.
     """
-    found: list[str | Int32Array | Int8Array] = []
-    for term in terms:
-        found += [term.tensor.name, padded(term.factor, lanes)]
-    found.append(padded(epilogue.bias, lanes))
+    found: list[Int32Array | Int8Array] = [padded(epilogue.bias, lanes)]
     if epilogue.leaky is not None:
         found.append(padded(epilogue.leaky.offset, lanes))
     found.append(padded(epilogue.shift, lanes))

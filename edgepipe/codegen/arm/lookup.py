@@ -1,4 +1,4 @@
-"""Look int8 values up in a table of 256 entries: the end of a kernel, or a kernel of its own.
+"""Look int8 values up in a table of 256 entries.
 
 In memory a row of a table begins with the entry of 0 and ends with that of -1, so that a value's
 byte is its index.
@@ -10,19 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgepipe.codegen.arm.intrinsics import InstructionSet
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.tensor_ir import (
     TABLE_ENTRIES,
     Expr,
-    PrimFunc,
     Tensor,
-    result,
-    schedule,
     te,
     tirx,
 )
-from edgepipe.codegen.arm.vectors import vectorise
 from vta_stages.layers.records import Int8Array, Table
 
 
@@ -38,10 +33,10 @@ class Lookup:
         """Return the shape of ``layer``'s table."""
         return cls(output=output, is_by_channel=layer.table.shape[0] > 1)
 
-    def placeholder(self) -> Tensor:
+    def placeholder(self, name: str) -> Tensor:
         """Return the kernel parameter: int8[256], or int8[256 * lanes]."""
         rows = self.output.lanes if self.is_by_channel else 1
-        return te.placeholder((TABLE_ENTRIES * rows,), "int8", "table")
+        return te.placeholder((TABLE_ENTRIES * rows,), "int8", name)
 
     def apply(self, value: Expr, table: Tensor, c: Expr) -> Expr:
         """Return what int8 ``value`` of channel ``c`` becomes; padding lanes give zero."""
@@ -59,26 +54,3 @@ def table_constant(layer: Table, lanes: int) -> Int8Array:
     rows = np.zeros((lanes if layer.table.shape[0] > 1 else 1, TABLE_ENTRIES), np.int8)
     rows[: layer.table.shape[0]] = np.roll(layer.table, TABLE_ENTRIES // 2, axis=1)
     return rows.reshape(-1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookupKernel:
-    """A table alone, where it cannot be the end of the kernel before it."""
-
-    input: View
-    lookup: Lookup
-
-    stem = "lookup"
-
-    def build(self, instructions: InstructionSet) -> PrimFunc:
-        """Return the scheduled kernel: (x, table, output)."""
-        output = self.lookup.output
-        tensor, table = self.input.placeholder("x"), self.lookup.placeholder()
-
-        def value(c: Expr, y: Expr, x: Expr) -> Expr:
-            found = self.input.read(tensor, c, y, x, lanes=output.lanes)
-            return self.lookup.apply(found, table, c)
-
-        sch = schedule([tensor, table, output.compute(value, "out")])
-        vectorise(sch, output, [self.input])
-        return result(sch)

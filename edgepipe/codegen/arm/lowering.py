@@ -11,7 +11,6 @@ from edgepipe.codegen.arm.channelwise import (
     ConcatKernel,
     CopyKernel,
     MaxPoolKernel,
-    SumKernel,
     TableKernel,
     depthwise,
     is_depthwise,
@@ -19,13 +18,14 @@ from edgepipe.codegen.arm.channelwise import (
     resize,
 )
 from edgepipe.codegen.arm.convolution import convolution, sum_weights
-from edgepipe.codegen.arm.epilogue import Tail, tail_constants
+from edgepipe.codegen.arm.epilogue import Tail, padded, tail_constants
 from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
 from edgepipe.codegen.arm.kernels import Kernel
 from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
-from edgepipe.codegen.arm.lookup import Lookup, LookupKernel, table_constant
+from edgepipe.codegen.arm.lookup import Lookup, table_constant
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
-from edgepipe.codegen.arm.product import product
+from edgepipe.codegen.arm.pointwise import Added, Multiplied, PointwiseKernel, factor_constant
+from edgepipe.codegen.arm.sources import InMemory, LookedUp, Source
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import input_table
@@ -58,6 +58,11 @@ class Placed:
 
 
 _Accumulating = records.Conv | records.TransposedConv | records.Sum | records.Product
+_Pointwise = records.Sum | records.Product | records.Table
+
+
+def _size(spec: records.TensorSpec) -> tuple[int, int, int]:
+    return spec.channels, spec.height, spec.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +91,17 @@ class Lowering:
     _outputs: dict[str, Placed] = field(default_factory=dict)
     _tables: dict[str, tuple[str, records.Int8Array]] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
+    _inside: dict[str, records.Layer] = field(default_factory=dict)
     _shapes: dict[str, Tensor] = field(default_factory=dict)
+    _generic: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Lower everything; raises CodegenError that names an operator that cannot be lowered."""
         self._declare()
         run: list[Operator] = []
-        generic = _generic(self.operators)
+        self._generic = _generic(self.operators)
         for operator in self.operators:
-            if operator.name in generic:
+            if operator.name in self._generic:
                 run.append(operator)
                 continue
             self._lower_generic(run)
@@ -239,24 +246,29 @@ class Lowering:
         operand, view = self._picture(name)
         return [operand], view, False
 
-    def _end(self, layer: _Accumulating) -> _End:
-        """Return the end of a layer's kernel, and where it writes.
+    def _end(self, layer: records.Conv | records.TransposedConv) -> _End:
+        """Return the end of a convolution's kernel, and where it writes.
 
         If a table alone reads the layer, the kernel ends with the table.
         """
-        epilogue, terms = layer.epilogue, layer.terms
         table = self._table_after(layer.output.name)
         made = table.output if table else layer.output
         target, view = self._target(made)
-        views = tuple(self._picture(term.tensor.name)[1] for term in terms)
-        args = tuple(
-            self._picture(argument)[0] if isinstance(argument, str) else self._constant(argument)
-            for argument in tail_constants(epilogue, terms, view.lanes, table)
-        )
+        tail, args = self._tail(layer, view)
+        return _End(made=made.name, tail=tail, args=tuple(args), target=target)
+
+    def _tail(self, layer: _Accumulating, view: View) -> tuple[Tail, list[Operand]]:
+        """Return a layer's tail with its arguments: the table that alone reads it is its end."""
+        terms, args = [], []
+        for term in layer.terms:
+            source, operands = self._source_of(term.tensor.name, view)
+            terms.append(source)
+            args += [*operands, self._constant(padded(term.factor, view.lanes))]
+        table = self._table_after(layer.output.name)
         if table:
             self._ended.add(table.name)
-        tail = Tail.of(epilogue, views, view, table)
-        return _End(made=made.name, tail=tail, args=args, target=target)
+        args += map(self._constant, tail_constants(layer.epilogue, view.lanes, table))
+        return Tail.of(layer.epilogue, tuple(terms), view, table), args
 
     def _table_after(self, name: str) -> records.Table | None:
         """Return the table that alone reads a tensor inside the stage, if there is one."""
@@ -281,30 +293,81 @@ class Lowering:
             constants = [self._constant(weights), self._constant(sum_weights(weights))]
         self._call_to_end(layer.name, kernel, [*sources, *constants], end)
 
-    def lower_sum(self, layer: records.Sum) -> None:
-        """Add the kernel of a sum of pictures."""
-        end = self._end(layer)
-        self._call_to_end(layer.name, SumKernel(tail=end.tail), [], end)
+    # ---- chains of operators that compute elements from those at their place ------------------
 
-    def lower_product(self, layer: records.Product) -> None:
-        """Add the kernel of a product of two pictures."""
-        (first, first_view), (second, second_view) = (
-            self._picture(spec.name) for spec in (layer.first, layer.second)
-        )
-        end = self._end(layer)
-        kernel, factor = product(layer, first_view, second_view, end.tail)
-        self._call_to_end(layer.name, kernel, [first, second, self._constant(factor)], end)
+    def lower_pointwise(self, layer: _Pointwise) -> None:
+        """Add the kernel of a sum, product or table, with all that it computes on the way.
 
-    def lower_table(self, layer: records.Table) -> None:
-        """Add the kernel of a table, unless the kernel before it ends with the table."""
+        It has no kernel of its own if the kernel before it ends with it, or if the only operator
+        that reads it computes it on the way.
+        """
         if layer.name in self._ended:
             return
-        source, view = self._picture(layer.input.name)
-        target, target_view = self._target(layer.output)
-        kernel = LookupKernel(input=view, lookup=Lookup.of(layer, target_view))
-        table = self._constant(table_constant(layer, target_view.lanes))
-        self._call(layer.name, kernel, [source, table, target])
-        self._finish(layer.output.name, target, target_view)
+        table = None if isinstance(layer, records.Table) else self._table_after(layer.output.name)
+        made = table.output if table else layer.output
+        if self._is_inside(made):
+            self._inside[made.name] = layer
+            if table:
+                self._ended.add(table.name)
+            return
+        target, view = self._target(made)
+        source, args = self._computed(layer, view)
+        self._call(layer.name, PointwiseKernel(source, view), [*args, target])
+        self._finish(made.name, target, view)
+
+    def _is_inside(self, spec: records.TensorSpec) -> bool:
+        """Return whether the only reader of a picture computes it on the way, element by element.
+
+        A reader with a leaky ReLU uses its sum several times, and would repeat the computation.
+        """
+        readers = [o for o in self.operators if spec.name in o.inputs]
+        if len(readers) != 1 or spec.name in self._outputs or readers[0].name in self._generic:
+            return False
+        layer = readers[0].layer
+        if not isinstance(layer, _Accumulating) or layer.epilogue.leaky is not None:
+            return False
+        tensors = [term.tensor for term in layer.terms]
+        if isinstance(layer, records.Product):
+            tensors += [layer.first, layer.second]
+        elif not isinstance(layer, records.Sum) and layer.input.name == spec.name:
+            return False
+        sizes = {(t.channels, t.height, t.width) for t in tensors if t.name == spec.name}
+        out = layer.output
+        return (
+            sizes == {(out.channels, out.height, out.width)}
+            and sum(t.name == spec.name for t in tensors) == 1
+        )
+
+    def _source_of(self, name: str, view: View) -> tuple[Source, list[Operand]]:
+        """Return what a kernel that writes ``view`` reads a picture from, and its arguments."""
+        if name in self._inside:
+            return self._computed(self._inside[name], view)
+        operand, found = self._picture(name)
+        return InMemory(found), [operand]
+
+    def _computed(self, layer: records.Layer, view: View) -> tuple[Source, list[Operand]]:
+        """Return a sum, product or table as a part of a kernel that writes ``view``."""
+        if isinstance(layer, records.Table):
+            source, args = self._source_of(layer.input.name, view)
+            table = self._constant(table_constant(layer, view.lanes))
+            return LookedUp(source, Lookup.of(layer, view)), [*args, table]
+        if isinstance(layer, records.Sum):
+            tail, args = self._tail(layer, view)
+            return Added(tail), args
+        assert isinstance(layer, records.Product)
+        first, second = (self._source_of(t.name, view) for t in (layer.first, layer.second))
+        factor = factor_constant(layer.factor, view.lanes)
+        tail, args = self._tail(layer, view)
+        found = Multiplied(
+            first=first[0],
+            second=second[0],
+            sizes=(_size(layer.first), _size(layer.second)),
+            tail=tail,
+            factor_dtype=str(factor.dtype),
+        )
+        return found, [*first[1], *second[1], self._constant(factor), *args]
+
+    # ---- other kernels -------------------------------------------------------------------------
 
     def _call_to_end(
         self, operator: str, kernel: Kernel, args: Sequence[Operand], end: _End
@@ -385,9 +448,9 @@ class Lowering:
 _LOWER: dict[type[records.Layer], Callable[[Lowering, records.Layer], None]] = {
     records.Conv: Lowering.lower_conv,  # type: ignore[dict-item]
     records.TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
-    records.Sum: Lowering.lower_sum,  # type: ignore[dict-item]
-    records.Product: Lowering.lower_product,  # type: ignore[dict-item]
-    records.Table: Lowering.lower_table,  # type: ignore[dict-item]
+    records.Sum: Lowering.lower_pointwise,  # type: ignore[dict-item]
+    records.Product: Lowering.lower_pointwise,  # type: ignore[dict-item]
+    records.Table: Lowering.lower_pointwise,  # type: ignore[dict-item]
     records.Pick: Lowering.lower_pick,  # type: ignore[dict-item]
     records.MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]
     records.Resize: Lowering.lower_resize,  # type: ignore[dict-item]

@@ -312,6 +312,48 @@ def products(draw):
     )
 
 
+@st.composite
+def chains(draw):
+    """Up to six sums, products and tables, most of which read only the one before."""
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    count = draw(st.integers(2, 6))
+    made = [spec("x", channels, height, width)]
+    layers = []
+    for index in range(count):
+        name = "y" if index == count - 1 else f"v{index}"
+        before, output = made[-1], spec(name, channels, height, width)
+        other = draw(st.sampled_from([made[0], before, spec("o", channels, height, width)]))
+        kind = draw(st.sampled_from([records.Table, records.Sum, records.Product]))
+        factor = rng.integers(-127, 128, channels).astype(np.int32)
+        scaled = records.Term(tensor=other, factor=factor)
+        if kind is records.Table:
+            rows = channels if draw(st.booleans()) else 1
+            table = rng.integers(-128, 128, (rows, 256)).astype(np.int8)
+            layer = records.Table(name=name, input=before, output=output, table=table)
+        elif kind is records.Sum:
+            layer = records.Sum(
+                name=name,
+                output=output,
+                terms=(records.Term(tensor=before, factor=factor), scaled),
+                epilogue=draw(epilogues(channels)),
+            )
+        else:
+            gate = spec("gate", channels, 1, 1)
+            layer = records.Product(
+                name=name,
+                first=before,
+                second=draw(st.sampled_from([gate, other])),
+                output=output,
+                factor=factor,
+                epilogue=draw(epilogues(channels)),
+                terms=draw(st.sampled_from([(), (scaled,)])),
+            )
+        layers.append(layer)
+        made.append(output)
+    return layers
+
+
 def renamed(tensor, name):
     return dataclasses.replace(tensor, name=name)
 

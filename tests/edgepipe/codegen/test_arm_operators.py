@@ -20,6 +20,7 @@ LAYERS = {
     "concat": arm_layers.concats() | arm_layers.picks(),
     "table": arm_layers.looked_up(),
     "product": arm_layers.products(),
+    "chain": arm_layers.chains(),
 }
 
 

@@ -145,6 +145,72 @@ def test_tables_end_the_kernels_before_them(frame_stage, tmp_path):
         np.testing.assert_array_equal(found[name], array)
 
 
+def total(name, *sources, shift=8):
+    """A sum of tensors of the first convolution's size."""
+    factors = [RNG.integers(-99, 100, 20).astype(np.int32) for _ in sources]
+    terms = [
+        Term(tensor=spec(source, 20, 11, 15), factor=factor)
+        for source, factor in zip(sources, factors, strict=True)
+    ]
+    output = spec(name, 20, 11, 15)
+    return Sum(name=name, output=output, terms=tuple(terms), epilogue=epilogue(20, shift))
+
+
+def test_a_chain_of_sums_products_and_tables_is_one_kernel(frame_stage, tmp_path):
+    gated = Product(
+        name="gated",
+        first=spec("bent", 20, 11, 15),
+        second=spec("mixed", 20, 11, 15),
+        output=spec("gated", 20, 11, 15),
+        factor=np.full(20, 50, np.int32),
+        epilogue=epilogue(20, shift=12),
+    )
+    last = Conv(
+        name="last",
+        input=spec("features", 20, 11, 15),
+        output=spec("last", 8, 11, 15),
+        weight=RNG.integers(-127, 128, (8, 20, 1, 1)).astype(np.int8),
+        epilogue=epilogue(8),
+    )
+    layers = (
+        first_convolution(),
+        *(bent("bent", "features"), total("mixed", "features", "features"), gated),
+        *(bent("curved", "gated"), total("chained", "curved", "features"), last),
+    )
+    for layer in layers:
+        write_layer(frame_stage, layer)
+    module = frame_stage.finish(["chained", "last"])
+    artifact, found = run(
+        tmp_path, module, {"frame": FRAME}, output_layouts={"chained": Blocks(block=16)}
+    )
+    expected = ["convolution", "sum", "convolution", "copy"]
+    assert [c.split("_")[0] for c in calls(artifact)] == expected
+    wanted = run_module(module, {"frame": FRAME})
+    np.testing.assert_array_equal(found["last"], wanted["last"])
+    chained = packed(Blocks(block=16), wanted["chained"])
+    chained[1, ..., 4:] = 0  # padding lanes
+    np.testing.assert_array_equal(found["chained"], chained)
+
+
+def test_a_convolution_computes_what_it_adds(frame_stage, tmp_path):
+    bends = bent("bent", "features")
+    body = Conv(
+        name="body",
+        input=spec("features", 20, 11, 15),
+        output=spec("body", 20, 11, 15),
+        weight=RNG.integers(-127, 128, (20, 20, 3, 3)).astype(np.int8),
+        epilogue=epilogue(20),
+        padding=(1, 1, 1, 1),
+        terms=(Term(tensor=spec("bent", 20, 11, 15), factor=np.full(20, 70, np.int32)),),
+    )
+    for layer in (first_convolution(), bends, body):
+        write_layer(frame_stage, layer)
+    module = frame_stage.finish(["body"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    assert [c.split("_")[0] for c in calls(artifact)] == ["convolution", "convolution", "copy"]
+    np.testing.assert_array_equal(found["body"], run_module(module, {"frame": FRAME})["body"])
+
+
 def test_a_table_that_several_operators_read_is_applied_once(frame_stage, tmp_path):
     image = spec("image", 3, 21, 30)
     write_layer(frame_stage, first_convolution())
@@ -206,14 +272,15 @@ def test_temporaries_share_memory_once_they_are_dead(tmp_path):
     builder = ModuleBuilder()
     builder.param("x0", (1, 16, 8, 8), "int8")
     for i in range(6):
-        term = Term(tensor=spec(f"x{i}", 16, 8, 8), factor=np.full(16, 100, np.int32))
-        total = Sum(
+        pool = MaxPool(
             name=f"x{i + 1}",
+            input=spec(f"x{i}", 16, 8, 8),
             output=spec(f"x{i + 1}", 16, 8, 8),
-            terms=(term,),
-            epilogue=epilogue(16, shift=7),
+            kernel=(3, 3),
+            stride=(1, 1),
+            padding=(1, 1, 1, 1),
         )
-        write_layer(builder, total)
+        write_layer(builder, pool)
     artifact = compile_arm_stage(builder.finish(["x6"]), arches=("x86_64",))
     plan = json.loads(artifact.files["plan.json"])
     assert plan["workspace_bytes"] == 2 * 16 * 8 * 8
