@@ -316,10 +316,15 @@ def _epilogue(
     if node.activation.slope != 1.0:
         branch, constant = leaky(node.activation.slope, shift, most=options.leaky_steps)
     rounded = np.rint(bias).astype(np.int64) + constant + (zero << shift.astype(np.int64))
-    require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
     # Where scales differ, each covers `high` at most: int8 saturates there anyway.
     low = max(-128.0, zero + float(np.rint(node.activation.low / scale).min()))
     high = min(127.0, zero + float(np.rint(node.activation.high / scale).max()))
+    if branch is None and np.isfinite(node.activation.low):
+        # Batch normalisation can switch off a layer: it is `low` for every input. Its scale is then
+        # tiny, and its bias beyond int32; the largest bias that does the same is as good.
+        factors = sum((np.abs(t.factor.astype(np.int64)) for t in terms), weight_sums)
+        rounded = np.maximum(rounded, (int(low) << shift.astype(np.int64)) - 128 * factors)
+    require_no_overflow(node.name, weight_sums, [t.factor for t in terms], rounded)
     return Epilogue(
         bias=rounded.astype(np.int32),
         shift=shift,

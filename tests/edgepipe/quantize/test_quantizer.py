@@ -254,6 +254,16 @@ def _dead_channels(b: small_networks.Builder) -> None:
     b.conv(x, "result", (4, 8, 3, 3))
 
 
+def _dead_convolution(b: small_networks.Builder) -> None:
+    """All channels of a convolution are switched off, and its Relu gives nothing but zeros."""
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    weight = b.constant("second.w", b.normal(8, 8, 3, 3) * np.float32(1e-8))
+    bias = b.constant("second.b", np.full(8, -2, np.float32))
+    y = b.node("Conv", [x, weight, bias], "second", kernel_shape=[3, 3], pads=[1] * 4)
+    y = b.node("Concat", [x, b.node("Relu", [y], "nothing")], "both", axis=1)
+    b.conv(y, "result", (4, 16, 3, 3))
+
+
 def _dense_then_table(b: small_networks.Builder) -> None:
     b.node("Flatten", [b.node("GlobalAveragePool", ["image"], "mean")], "flat")
     b.node("Gemm", ["flat", b.constant("dense", b.normal(5, 3))], "dense_result", transB=1)
@@ -268,6 +278,7 @@ def _dense_then_table(b: small_networks.Builder) -> None:
         (_picture_stays_float, 4),
         (_dense_then_table, 2),
         (_dead_channels, 4),
+        (_dead_convolution, 4),
     ],
 )
 def test_an_unusual_order_of_operators_is_quantised(
