@@ -21,6 +21,9 @@ from edgepipe.frontend.onnx_graph import (
 MAX_POOL_WINDOW = 4096
 """The most pixels of a window whose mean one layer computes."""
 
+MAX_POOL_TILE = 1024
+"""The most pixels of a window whose maximum every accelerator computes at once."""
+
 SLICE_WITH_INPUTS = 10
 """The opset since which a ``Slice`` has its bounds as inputs; before, they are attributes."""
 
@@ -194,14 +197,15 @@ def _global_pool(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     shape = rewriting.shapes.get(node.input[0], ())
     if len(shape) != 4 or shape[2] * shape[3] <= MAX_POOL_WINDOW:
         return None
-    if node.op_type == "ReduceMean" and not _reduces_picture(rewriting, node):
+    if not _takes_all(rewriting, node, shape):
         return None
     name, sizes = node.output[0], shape[2:]
-    tiles = [math.isqrt(size - 1) + 1 for size in sizes]
-    short = [-size % tile for size, tile in zip(sizes, tiles, strict=True)]
+    tiles, short = _tiles(sizes)
     filled = math.prod(size + less for size, less in zip(sizes, short, strict=True))
     factor = rewriting.constant(f"{name}/factor", np.array(filled / math.prod(sizes)))
-    return [
+    flat = len(rewriting.shapes.get(name, shape)) == 2
+    result = f"{name}/picture" if flat else name
+    nodes = [
         helper.make_node(
             "AveragePool",
             [node.input[0]],
@@ -212,17 +216,47 @@ def _global_pool(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
             count_include_pad=1,
         ),
         helper.make_node("GlobalAveragePool", [f"{name}/tiles"], [f"{name}/mean"]),
-        helper.make_node("Mul", [f"{name}/mean", factor], [name]),
+        helper.make_node("Mul", [f"{name}/mean", factor], [result]),
     ]
+    return [*nodes, helper.make_node("Flatten", [result], [name], axis=1)] if flat else nodes
 
 
-def _reduces_picture(rewriting: Rewriting, node: onnx.NodeProto) -> bool:
-    """Whether a ReduceMean is over height and width, and keeps them as axes of size 1."""
+def _global_maximum(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return two maxima, one after the other, for a picture that is too large for one layer."""
+    shape = rewriting.shapes.get(node.input[0], ())
+    if len(shape) != 4 or shape[2] * shape[3] <= MAX_POOL_TILE or any(node.output[1:]):
+        return None
+    if not _takes_all(rewriting, node, shape):
+        return None
+    name = node.output[0]
+    tiles, short = _tiles(shape[2:])
+    flat = len(rewriting.shapes.get(name, shape)) == 2
+    result = f"{name}/picture" if flat else name
+    windows = {"kernel_shape": tiles, "strides": tiles, "pads": [0, 0, *short]}
+    nodes = [
+        helper.make_node("MaxPool", [node.input[0]], [f"{name}/tiles"], **windows),
+        helper.make_node("GlobalMaxPool", [f"{name}/tiles"], [result]),
+    ]
+    return [*nodes, helper.make_node("Flatten", [result], [name], axis=1)] if flat else nodes
+
+
+def _tiles(sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the height and width of tiles, and by how much the last ones exceed the picture."""
+    tiles = [math.isqrt(size - 1) + 1 for size in sizes]
+    return tiles, [-size % tile for size, tile in zip(sizes, tiles, strict=True)]
+
+
+def _takes_all(rewriting: Rewriting, node: onnx.NodeProto, shape: tuple[int, ...]) -> bool:
+    """Whether a pool or a reduction of a picture [1, c, h, w] is over its height and width."""
     attributes = {a.name: a for a in node.attribute}
-    given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
-    axes = attributes["axes"].ints if "axes" in attributes else given
-    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    return axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3] and bool(keeps)
+    if node.op_type.startswith("Global"):
+        return True
+    if node.op_type.startswith("Reduce"):
+        given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
+        axes = attributes["axes"].ints if "axes" in attributes else given
+        return axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3]
+    pads = attributes["pads"].ints if "pads" in attributes else ()
+    return tuple(attributes["kernel_shape"].ints) == shape[2:] and not any(pads)
 
 
 def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -271,12 +305,16 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
+    "AveragePool": _global_pool,
     "BatchNormalization": _batch_norm,
     "Celu": _celu,
     "Gather": _gather,
     "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_maximum,
     "LpNormalization": _norm,
+    "MaxPool": _global_maximum,
     "PRelu": _prelu,
+    "ReduceMax": _global_maximum,
     "ReduceMean": _global_pool,
     "Resize": _resize,
     "Squeeze": _squeeze,

@@ -110,11 +110,14 @@ def shuffled() -> onnx.ModelProto:
     return conv_last(b, "x", 12)
 
 
-def averaged_over_a_large_picture(kind: str, **attributes: object) -> onnx.ModelProto:
+def pooled_over_a_large_picture(kind: str, **attributes: object) -> onnx.ModelProto:
     b = Builder()
     sizes = b.constant("sizes", np.array([1, 3, 97, 64], np.int64))
     b.node("Resize", [relu_first(b), "", "", sizes], "large", mode="nearest")
     b.node(kind, ["large"], "x", **attributes)
+    if attributes.get("keepdims") == 0:
+        b.node("MatMul", ["x", b.constant("w", b.normal(3, 4))], "y")
+        return b.model([*SHAPE], {"y": 2})
     b.conv("x", "y", (4, 3, 1, 1))
     return b.model([*SHAPE], {"y": 4})
 
@@ -205,12 +208,28 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "averaged with a plain window": (averaged, "Conv Relu AveragePool Conv"),
     "averaged over a large picture": (
-        lambda: averaged_over_a_large_picture("GlobalAveragePool"),
+        lambda: pooled_over_a_large_picture("GlobalAveragePool"),
         "Conv Relu Resize AveragePool GlobalAveragePool Mul Conv",
     ),
     "reduced to a mean": (
-        lambda: averaged_over_a_large_picture("ReduceMean", axes=[-1, 2], keepdims=1),
+        lambda: pooled_over_a_large_picture("ReduceMean", axes=[-1, 2], keepdims=1),
         "Conv Relu Resize AveragePool GlobalAveragePool Mul Conv",
+    ),
+    "averaged by a window as large": (
+        lambda: pooled_over_a_large_picture("AveragePool", kernel_shape=[97, 64]),
+        "Conv Relu Resize AveragePool GlobalAveragePool Mul Conv",
+    ),
+    "reduced to a flat mean": (
+        lambda: pooled_over_a_large_picture("ReduceMean", axes=[2, 3], keepdims=0),
+        "Conv Relu Resize AveragePool GlobalAveragePool Mul Flatten MatMul",
+    ),
+    "the largest of a large picture": (
+        lambda: pooled_over_a_large_picture("GlobalMaxPool"),
+        "Conv Relu Resize MaxPool GlobalMaxPool Conv",
+    ),
+    "reduced to a flat maximum": (
+        lambda: pooled_over_a_large_picture("ReduceMax", axes=[2, 3], keepdims=0),
+        "Conv Relu Resize MaxPool GlobalMaxPool Flatten MatMul",
     ),
     "normalised": (normalised, "Mul Add Conv"),
     "one slope": (lambda: prelu(0.25), "LeakyRelu Conv"),
