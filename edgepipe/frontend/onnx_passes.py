@@ -9,7 +9,7 @@ from edgepipe.frontend.decomposing import decompose
 from edgepipe.frontend.folding import fold_constants, infer_shapes
 from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
-from edgepipe.frontend.padding import explicit_padding, fold_pads
+from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import channels_first, remove_identities
 from edgepipe.frontend.separable import resampling_as_products
 
@@ -24,6 +24,7 @@ def simplify(model: onnx.ModelProto) -> None:
     channels_first(model)
     remove_identities(model)
     explicit_padding(model)
+    split_pads(model)
     fold_pads(model)
     decompose(model)
     select_channels(model)

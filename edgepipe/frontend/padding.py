@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
-from edgepipe.frontend.onnx_graph import array_of, constants_of, set_attribute, shapes_of, text_of
+from edgepipe.frontend.folding import infer_shapes
+from edgepipe.frontend.onnx_graph import (
+    array_of,
+    constants_of,
+    set_attribute,
+    set_nodes,
+    shapes_of,
+    text_of,
+)
 
 _WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 _LOWEST = -1e30  # a border below this never wins a maximum
+_LARGEST_SHIFT = 1e3  # a border above this would make what is shifted by it coarse
+_MODES = ("constant", "edge", "reflect", "wrap")
 _NOT_NEGATIVE = ("Relu", "Sigmoid", "HardSigmoid")
 
 
@@ -120,3 +131,111 @@ def _border(
     if len(amounts) != 8 or min(amounts) < 0 or any(amounts[:2] + amounts[4:6]):
         return None
     return [*amounts[2:4], *amounts[6:8]], value
+
+
+def split_pads(model: onnx.ModelProto) -> None:
+    """Write what a Pad does to channels as a selection of them, and its border as one of zeros.
+
+    before   Pad(x, two channels of 0 behind)
+    after    Gather(x, [0, 1, 2, 0, 0], axis=1) * [1, 1, 1, 0, 0]
+
+    before   Pad(x, a border of 0.5 above)
+    after    Pad(x + -0.5, a border of 0 above) + 0.5
+    """
+    graph = model.graph
+    shapes, constants = shapes_of(model), constants_of(graph)
+    nodes: list[onnx.NodeProto] = []
+    changed = False
+    for node in graph.node:
+        shape = shapes.get(node.input[0], ()) if node.op_type == "Pad" else ()
+        amounts = _amounts(node, constants) if len(shape) == 4 else None
+        value = _value(node, constants) if amounts is not None else None
+        made = None
+        if amounts is not None and value is not None:
+            made = _split(graph, node, shape[1], amounts, value)
+        changed = changed or made is not None
+        nodes += made or [node]
+    if changed:
+        set_nodes(graph, nodes)
+        infer_shapes(model)
+
+
+def _amounts(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> list[int] | None:
+    """Return what a Pad of four axes adds before and behind each, or None if it is not constant."""
+    names = [*node.input, "", "", ""]
+    if names[1] not in constants or (names[3] and names[3] not in constants):
+        return None
+    given = [int(v) for v in array_of(constants[names[1]]).reshape(-1)]
+    axes = [0, 1, 2, 3]
+    if names[3]:
+        axes = [int(v) % 4 for v in array_of(constants[names[3]]).reshape(-1)]
+    if len(given) != 2 * len(axes):
+        return None
+    amounts = [0] * 8
+    for index, axis in enumerate(axes):
+        amounts[axis], amounts[4 + axis] = given[index], given[len(axes) + index]
+    return amounts
+
+
+def _value(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> float | None:
+    """Return the value of a constant border, or None if it depends on the picture."""
+    name = node.input[2] if len(node.input) > 2 else ""
+    if name and name not in constants:
+        return None
+    given = np.asarray(array_of(constants[name]), np.float64) if name else np.zeros(1)
+    return float(given.flat[0]) if given.size else None
+
+
+def _split(
+    graph: onnx.GraphProto,
+    node: onnx.NodeProto,
+    channels: int,
+    amounts: Sequence[int],
+    value: float,
+) -> list[onnx.NodeProto] | None:
+    """Return the nodes for one Pad, or None if it stays as it is."""
+    name, mode = node.output[0], text_of(node, "mode", "constant")
+    before, behind = amounts[1], amounts[5]
+    around = [*amounts[2:4], *amounts[6:8]]
+    reach = channels - 1 if mode in ("reflect", "wrap") else np.inf
+    if mode not in _MODES or amounts[0] or amounts[4] or max(before, behind) > reach:
+        return None
+    if before + behind <= -channels:
+        return None
+    shift = value if any(around) and mode == "constant" and abs(value) < _LARGEST_SHIFT else 0.0
+    has_axes = len(node.input) > 3 and bool(node.input[3])
+    if not before and not behind and not shift and not has_axes:
+        return None
+
+    def constant(what: str, values: NDArray[np.generic]) -> str:
+        graph.initializer.append(numpy_helper.from_array(values, f"{name}/{what}"))
+        return f"{name}/{what}"
+
+    made: list[tuple[str, list[str], dict[str, object]]] = []
+    if before or behind:
+        kept = np.arange(channels)[max(-before, 0) : channels - max(-behind, 0)]
+        grown = (max(before, 0), max(behind, 0))
+        order = np.pad(kept, grown, mode=mode)  # type: ignore[call-overload]
+        made.append(("Gather", [constant("channels", order.astype(np.int64))], {"axis": 1}))
+        if mode == "constant" and any(grown):
+            own = np.pad(np.ones(len(kept), np.float32), grown).reshape(1, -1, 1, 1)
+            made.append(("Mul", [constant("own", own)], {}))
+            if value:
+                rest = ((1 - own) * value).astype(np.float32)
+                made.append(("Add", [constant("rest", rest)], {}))
+    if shift:
+        made.append(("Add", [constant("shift", np.array(-shift, np.float32))], {}))
+    if any(around):
+        wanted = constant("around", np.array([0, 0, *around[:2], 0, 0, *around[2:]], np.int64))
+        filled = [node.input[2]] if value and not shift else []
+        made.append(("Pad", [wanted, *filled], {"mode": mode}))
+    if shift:
+        made.append(("Add", [constant("shift_back", np.array(shift, np.float32))], {}))
+    if not made:
+        made = [("Identity", [], {})]
+    nodes, source = [], node.input[0]
+    for index, (kind, inputs, attributes) in enumerate(made):
+        target = name if index == len(made) - 1 else f"{name}/{kind.lower()}{index}"
+        nodes.append(helper.make_node(kind, [source, *inputs], [target], **attributes))
+        source = target
+    return nodes

@@ -138,19 +138,26 @@ def _pad(operator: _Operator) -> Matrices | None:
     amounts = operator.ints("pads", [])
     if operator.constants and operator.constants[0] is not None:
         amounts = [int(v) for v in operator.constants[0].reshape(-1)]
-    if len(amounts) != 8 or min(amounts) < 0 or mode is None:
+    if len(amounts) != 8 or any(amounts[:2] + amounts[4:6]) or mode is None:
+        return None
+    if len(operator.constants) > 2:  # opset 18: the axes of the amounts
         return None
     if mode in ("reflect", "wrap") and max(amounts) >= min(operator.size):
         return None
     rows, cols = (
-        np.pad(
-            np.eye(size, dtype=np.float32),
-            ((amounts[2 + axis], amounts[6 + axis]), (0, 0)),
-            mode=mode,  # type: ignore[call-overload]
-        )
+        _bordered(np.eye(size, dtype=np.float32), amounts[2 + axis], amounts[6 + axis], mode)
         for axis, size in enumerate(operator.size)
     )
-    return rows, cols
+    return (rows, cols) if rows.size and cols.size else None
+
+
+def _bordered(matrix: Float, before: int, behind: int, mode: str) -> Float:
+    """Return a matrix with more rows, or fewer for negative amounts."""
+    kept = matrix[max(-before, 0) : len(matrix) - max(-behind, 0)]
+    if not kept.size:
+        return kept
+    more = ((max(before, 0), max(behind, 0)), (0, 0))
+    return np.pad(kept, more, mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
 def _slice(operator: _Operator) -> Matrices | None:

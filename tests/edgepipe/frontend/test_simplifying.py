@@ -54,6 +54,22 @@ def border(mode: str, amounts: list[int], reader: str = "Conv", **more: object) 
     return conv_last(b, "x")
 
 
+def border_of_axes(
+    axes: list[int], amounts: list[int], value: float = 0.0, mode: str = "constant"
+) -> onnx.ModelProto:
+    """What opset 18 allows: amounts for some axes only."""
+    b = Builder()
+    inputs = [relu_first(b), b.constant("amounts", np.array(amounts, np.int64))]
+    inputs += [b.constant("value", np.float32(value)), b.constant("axes", np.array(axes, np.int64))]
+    b.node("Pad", inputs, "x", mode=mode)
+    channels = 3 + sum(
+        amount for amount, axis in zip(amounts, axes * 2, strict=True) if axis in (1, -3)
+    )
+    model = conv_last(b, "x", channels)
+    model.opset_import[0].version = 18
+    return model
+
+
 def resized(*, sizes: list[int] | None = None, **attributes: object) -> onnx.ModelProto:
     b = Builder()
     wanted = b.constant("sizes", np.array(sizes or [1, 3, 13, 12], np.int64))
@@ -183,8 +199,34 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "a border of ones": (
         lambda: border("constant", [0, 0, 1, 1, 0, 0, 1, 1], value=1.0),
-        "Conv Relu Pad Conv Conv",
+        "Conv Relu Add MatMul MatMul Add Conv Conv",
     ),
+    "a border of twos from opset 18 on": (
+        lambda: border_of_axes([2, 3], [1, 0, 2, 1], value=2.0),
+        "Conv Relu Add MatMul MatMul Add Conv",
+    ),
+    "a reflected border from opset 18 on": (
+        lambda: border_of_axes([2, 3], [1, 1, 1, 1], mode="reflect"),
+        "Conv Relu MatMul MatMul Conv",
+    ),
+    "fewer rows": (
+        lambda: border("constant", [0, 0, -1, 0, 0, 0, -2, 0], value=3.0),
+        "Conv Relu Add MatMul Add Conv Conv",
+    ),
+    "more channels": (lambda: border_of_axes([1], [0, 2]), "Conv Relu Gather Mul Conv"),
+    "more channels of ones": (
+        lambda: border_of_axes([1], [1, 2], value=1.0),
+        "Conv Relu Gather Mul Add Conv",
+    ),
+    "more channels and rows": (
+        lambda: border_of_axes([-2, -3], [1, 2, 0, 1]),
+        "Conv Relu Gather Mul Conv",
+    ),
+    "channels reflected": (
+        lambda: border_of_axes([1], [2, 1], mode="reflect"),
+        "Conv Relu Gather Conv",
+    ),
+    "fewer channels": (lambda: border_of_axes([1], [-1, 0]), "Conv Relu Slice Conv"),
     "reflected": (
         lambda: border("reflect", [0, 0, 1, 2, 0, 0, 2, 0]),
         "Conv Relu MatMul MatMul Conv Conv",
