@@ -260,12 +260,15 @@ def _takes_all(rewriting: Rewriting, node: onnx.NodeProto, shape: tuple[int, ...
 
 
 def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a flattening, which has an integer form, for one to [batch, channels]."""
+    """Return a flattening or a reshape, which have an integer form."""
     before = rewriting.shapes.get(node.input[0], ())
     after = rewriting.shapes.get(node.output[0], ())
-    if len(before) < 3 or len(after) != 2 or before[0] != after[0]:
+    if not before or not after:
         return None
-    return [helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1)]
+    if len(after) == 2 < len(before) and before[0] == after[0]:
+        return [helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1)]
+    shape = rewriting.integers(f"{node.output[0]}/shape", after)
+    return [helper.make_node("Reshape", [node.input[0], shape], [node.output[0]])]
 
 
 def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -319,4 +322,5 @@ _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "Resize": _resize,
     "Squeeze": _squeeze,
     "Swish": _swish,
+    "Unsqueeze": _squeeze,
 }

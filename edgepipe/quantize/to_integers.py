@@ -294,8 +294,15 @@ class _Lowering:
         self._append(node.name, layer, form.scale[list(channels)])
 
     def move(self, node: MoveNode) -> None:
-        """Move int8 if the scale allows it: a quarter of the bytes, and conversion comes later."""
+        """Move int8 if the scale allows it: a quarter of the bytes, and conversion comes later.
+
+        Between [1, k] and [1, k, 1, 1], there is nothing to move.
+        """
         form = self._ints.get(node.input)
+        before, after = (picture_shape(self._graph.shapes[t]) for t in (node.input, node.name))
+        if form is not None and node.binding.op == "reshape" and before == after is not None:
+            self._ints[node.name] = form
+            return
         if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
             self._copy(node.name, node.binding)
             return

@@ -1,0 +1,92 @@
+"""What exporters write between int8 operators is int8, too: nothing is float in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import small_networks
+from small_networks import Builder
+
+from edgepipe.frontend.network import load_network
+from edgepipe.partition.operators import match_operators
+from edgepipe.quantize.quantizer import QuantizeOptions, quantize
+from edgepipe.tvm_adapter import CompiledModule
+
+CHANNELS = 8
+
+
+def features(b: Builder) -> str:
+    return b.node("Relu", [b.conv("image", "first", (CHANNELS, 3, 3, 3), pads=[1] * 4)], "features")
+
+
+def shaped(b: Builder, kind: str, x: str, values: list[int], name: str) -> str:
+    """Append a Reshape, Squeeze or Unsqueeze with a constant."""
+    return b.node(kind, [x, b.constant(f"{name}.values", np.array(values, np.int64))], name)
+
+
+def dense_gate(b: Builder) -> str:
+    """Squeeze-and-excitation with dense layers, as in SENet and Keras."""
+    x = features(b)
+    g = shaped(b, "Reshape", b.node("GlobalAveragePool", [x], "mean"), [1, CHANNELS], "flat")
+    g = b.node("Gemm", [g, b.constant("w", b.normal(4, CHANNELS))], "less", transB=1)
+    g = b.node(
+        "Gemm", [b.node("Relu", [g], "some"), b.constant("v", b.normal(8, 4))], "more", transB=1
+    )
+    g = shaped(b, "Reshape", b.node("Sigmoid", [g], "gate"), [1, CHANNELS, 1, 1], "picture")
+    return b.node("Mul", [x, g], "gated")
+
+
+def unsqueezed_gate(b: Builder) -> str:
+    x = features(b)
+    g = shaped(b, "Squeeze", b.node("GlobalAveragePool", [x], "mean"), [2, 3], "flat")
+    g = b.node("MatMul", [g, b.constant("w", b.normal(CHANNELS, CHANNELS))], "same")
+    g = shaped(b, "Unsqueeze", b.node("Sigmoid", [g], "gate"), [2, 3], "picture")
+    return b.node("Mul", [x, g], "gated")
+
+
+def more_channels(b: Builder) -> str:
+    """A shortcut that is widened by zeros, as in BlazeFace."""
+    x = features(b)
+    y = b.conv(x, "wide", (CHANNELS + 4, CHANNELS, 1, 1))
+    amounts = b.constant("amounts", np.array([0, 0, 0, 0, 0, 4, 0, 0], np.int64))
+    x = b.node("Pad", [b.node("MaxPool", [x], "pooled", kernel_shape=[1, 1]), amounts], "padded")
+    b.node("Relu", [b.node("Add", [y, x], "sum")], "wider")
+    return b.conv("wider", "narrow", (CHANNELS, CHANNELS + 4, 1, 1))
+
+
+def border_of_ones(b: Builder) -> str:
+    amounts = b.constant("amounts", np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
+    x = b.node("Pad", [features(b), amounts, b.constant("one", np.float32(1))], "padded")
+    return b.conv(x, "second", (CHANNELS, CHANNELS, 3, 3))
+
+
+CASES: dict[str, Callable[[Builder], str]] = {
+    make.__name__: make for make in (dense_gate, unsqueezed_gate, more_channels, border_of_ones)
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_between_int8_operators_is_float(case: str, tmp_path: Path) -> None:
+    b = Builder(3)
+    b.conv(CASES[case](b), "result", (4, CHANNELS, 1, 1))
+    onnx.save(b.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    frames = list(small_networks.frames(4))
+    made = quantize(network, frames, small_networks.PREPROCESS, QuantizeOptions(frames=4))
+    operators = match_operators(made.module)
+    in_float = [o for o in operators if any("float" in b.dtype for b in o.bindings)]
+    assert [o.output for o in in_float] == ["result"]
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+    compiled = CompiledModule(made.module)
+    pairs = []
+    for frame in frames:
+        picture = small_networks.PREPROCESS.normalise(frame)
+        found = compiled.run({"image": frame})["result"]
+        pairs.append((found.ravel(), session.run(None, {"image": picture})[0].ravel()))
+    one, other = map(np.concatenate, zip(*pairs, strict=True))
+    assert np.corrcoef(one, other)[0, 1] > 0.995
