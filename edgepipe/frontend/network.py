@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import FAULT, FrontendError
 from edgepipe.frontend.dequantising import Dequantised, dequantise
 from edgepipe.frontend.external_data import read_external_data
+from edgepipe.frontend.float_types import single_precision
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_graph import sort_nodes
@@ -89,8 +90,9 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
 
     Raises ``FrontendError``.
     """
+    notices = [*single_precision(model)]
     dequantised = dequantise(path, model)
-    notices = [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
+    notices += [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
     require_no_selection(path, model)
     original = Original(path, model, picture)
     simplify(model)

@@ -6,6 +6,7 @@ import onnx
 
 from edgepipe.frontend.channel_moves import select_channels
 from edgepipe.frontend.decomposing import decompose
+from edgepipe.frontend.float_types import plain_casts
 from edgepipe.frontend.folding import fold_constants, infer_shapes
 from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
@@ -21,6 +22,7 @@ def simplify(model: onnx.ModelProto) -> None:
     """
     modernise(model)
     fold_constants(model)
+    plain_casts(model)
     channels_first(model)
     remove_identities(model)
     explicit_padding(model)
