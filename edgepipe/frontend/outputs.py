@@ -24,12 +24,14 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 def float_outputs(model: onnx.ModelProto) -> tuple[str, ...]:
     """Convert outputs of integers, such as those of ``ArgMax``, to float32; return notices.
 
-    Every class number and position of a picture is a float32 without loss.
+    Every class number and position of a picture is a float32 without loss. Constants stay: no
+    network may return them.
     """
     notices = []
+    constants = constants_of(model.graph)
     for output in model.graph.output:
         found = _INTEGERS.get(output.type.tensor_type.elem_type)
-        if found is None:
+        if found is None or output.name in constants:
             continue
         before = f"{output.name}/{found}"
         for node in model.graph.node:

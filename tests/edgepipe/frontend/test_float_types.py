@@ -1,4 +1,4 @@
-"""Networks in half and double precision become networks of float32."""
+"""Networks in half and double precision become networks of float32; undefined ones are refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from small_networks import Builder
 
 from edgepipe.drafting.draft import draft
+from edgepipe.errors import FrontendError
 from edgepipe.frontend.float_types import single_precision
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.tvm_adapter import read_main, run_module
@@ -85,3 +86,16 @@ def test_numbers_beyond_float32_become_its_largest() -> None:
     limit = np.finfo(np.float32).max
     found = numpy_helper.to_array(model.graph.initializer[-1])
     np.testing.assert_array_equal(found, np.array([limit, -limit, np.inf, 1], np.float32))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64"])
+def test_a_constant_output_is_refused(kind: str, tmp_path: Path) -> None:
+    model = network()
+    values = np.array([3, 1, 2], kind)
+    model.graph.initializer.append(numpy_helper.from_array(values, "labels"))
+    number = helper.np_dtype_to_tensor_dtype(values.dtype)
+    model.graph.output.append(helper.make_tensor_value_info("labels", number, [3]))
+    message = "output 'labels' does not depend on the input"
+    with pytest.raises(FrontendError, match=message) as raised:
+        loaded(model, tmp_path)
+    assert raised.value.hint == "export the network without this output"
