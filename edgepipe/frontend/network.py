@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from edgepipe.errors import FAULT, FrontendError
+from edgepipe.frontend.batch_norms import require_variances
 from edgepipe.frontend.dequantising import Dequantised, dequantise
 from edgepipe.frontend.external_data import read_external_data
 from edgepipe.frontend.float_types import single_precision
@@ -94,6 +95,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     dequantised = dequantise(path, model)
     notices += [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
     require_no_selection(path, model)
+    require_variances(path, model)
     original = Original(path, model, picture)
     simplify(model)
     shape = picture_shape(path, model.graph.input[0])

@@ -99,3 +99,18 @@ def test_a_constant_output_is_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(FrontendError, match=message) as raised:
         loaded(model, tmp_path)
     assert raised.value.hint == "export the network without this output"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_variance_without_a_square_root_is_refused(tmp_path: Path) -> None:
+    b = Builder()
+    x = b.conv("image", "first", (4, 3, 1, 1))
+    variance = np.array([1, 0, 2, -0.1], np.float32)
+    names = [b.constant(f"n{n}", b.normal(4)) for n in range(3)]
+    b.node("BatchNormalization", [x, *names, b.constant("variance", variance)], "result")
+    message = "'result': the variance of channel 3 is -0.1, expected at least 0"
+    with pytest.raises(FrontendError, match=message) as raised:
+        loaded(b.model(SHAPE, {"result": 4}), tmp_path)
+    assert raised.value.hint == (
+        "train the network further or export it again: its results are not numbers"
+    )
