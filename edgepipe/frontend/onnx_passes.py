@@ -13,6 +13,7 @@ from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import channels_first, remove_identities
 from edgepipe.frontend.separable import resampling_as_products
+from edgepipe.frontend.space_to_depth import gather_blocks
 
 
 def simplify(model: onnx.ModelProto) -> None:
@@ -28,6 +29,7 @@ def simplify(model: onnx.ModelProto) -> None:
     explicit_padding(model)
     split_pads(model)
     fold_pads(model)
+    gather_blocks(model)
     decompose(model)
     select_channels(model)
     remove_unread(model.graph)

@@ -94,6 +94,41 @@ def sliced() -> onnx.ModelProto:
     return conv_last(b, "x")
 
 
+def focus(*, channels: int = 5, kernel: int = 3) -> onnx.ModelProto:
+    """The four slices of YOLOv5 and YOLOX, on a picture of even size."""
+    b = Builder()
+    x = b.conv("image", "first", (channels, 3, 1, 1), pads=[0, 0, 1, 0])
+    step, many = (b.constant(n, np.array([v], np.int64)) for n, v in (("step", 2), ("many", 99)))
+    starts = [b.constant(f"start{n}", np.array([n], np.int64)) for n in (0, 1)]
+    axes = [b.constant(f"axis{n}", np.array([n], np.int64)) for n in (2, 3)]
+    parts = []
+    for dx in (0, 1):
+        for dy in (0, 1):
+            rows = b.node("Slice", [x, starts[dy], many, axes[0], step], f"rows{dy}{dx}")
+            inputs = [rows, starts[dx], many, axes[1], step]
+            parts.append(b.node("Slice", inputs, f"part{dy}{dx}"))
+    b.node("Concat", parts, "blocks", axis=1)
+    pads = [kernel // 2] * 4
+    b.conv("blocks", "x", (3, 4 * channels, kernel, kernel), pads=pads, strides=[2, 1])
+    return conv_last(b, "x")
+
+
+def unshuffled(kind: str) -> onnx.ModelProto:
+    """Blocks of three rows and three columns, as a node or as PyTorch's PixelUnshuffle."""
+    b = Builder()
+    x = b.node("Relu", [b.conv("image", "first", (6, 3, 1, 1))], "relu")
+    if kind == "SpaceToDepth":
+        b.node(kind, [x], "blocks", blocksize=3)
+    else:
+        shapes = ([1, 6, 3, 3, 4, 3], [1, 54, 3, 4])
+        names = [b.constant(f"shape{n}", np.array(s, np.int64)) for n, s in enumerate(shapes)]
+        y = b.node("Reshape", [x, names[0]], "apart")
+        y = b.node("Transpose", [y], "turned", perm=[0, 1, 3, 5, 2, 4])
+        b.node("Reshape", [y, names[1]], "blocks")
+    b.conv("blocks", "x", (3, 54, 2, 2))
+    return conv_last(b, "x")
+
+
 def averaged(**attributes: object) -> onnx.ModelProto:
     b = Builder()
     b.node("AveragePool", [relu_first(b)], "x", kernel_shape=[3, 2], **attributes)
@@ -243,6 +278,14 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "by two": (lambda: resized(sizes=[1, 3, 18, 24], mode="linear"), "Conv Relu Resize Conv"),
     "in opset 11": (resized_as_opset_11_requires, "Conv Relu Resize Conv"),
     "sliced": (sliced, "Conv Relu MatMul MatMul Conv"),
+    "a focus": (focus, "Conv Conv Conv"),
+    "a focus of pixels": (lambda: focus(kernel=1), "Conv Conv Conv"),
+    "a focus of colours": (
+        lambda: focus(channels=3),
+        "Conv SpaceToDepth Conv Conv",
+    ),
+    "space to depth": (lambda: unshuffled("SpaceToDepth"), "Conv Relu Conv Conv"),
+    "unshuffled": (lambda: unshuffled("Reshape"), "Conv Relu Conv Conv"),
     "averaged": (lambda: averaged(pads=[1, 1, 1, 0]), "Conv Relu MatMul MatMul Conv"),
     "averaged to the end": (
         lambda: averaged(strides=[2, 3], ceil_mode=1),
