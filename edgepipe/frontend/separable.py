@@ -58,12 +58,12 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     """
     shapes = shapes_of(model)
     constants = constants_of(model.graph)
-    before_layers = _before_layers(model.graph)
+    needed = before_layers(model.graph)
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         find = _MATRICES.get(node.op_type)
         shape = shapes.get(node.input[0], ()) if node.input else ()
-        fits = len(shape) == 4 and shape[0] == 1 and node.output[0] in before_layers
+        fits = len(shape) == 4 and shape[0] == 1 and node.output[0] in needed
         if find is None or not fits or any(v and v not in constants for v in node.input[1:]):
             nodes.append(node)
             continue
@@ -77,7 +77,7 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     set_nodes(model.graph, nodes)
 
 
-def _before_layers(graph: onnx.GraphProto) -> set[str]:
+def before_layers(graph: onnx.GraphProto) -> set[str]:
     """Return the values that a convolution depends on."""
     found: set[str] = set()
     for node in reversed(graph.node):

@@ -206,7 +206,10 @@ class PickNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MoveNode(Node):
-    """A reshape or transposition: bytes move, values stay; ``binding`` is the float original."""
+    """A reshape, transposition or selection: bytes move, values stay.
+
+    ``binding`` is the float original.
+    """
 
     reason: str = "bytes are moved on arm"
     input: str

@@ -74,12 +74,15 @@ def average_pool(call: Call) -> Node | str:
 
 
 def whole_picture(call: Call) -> Node | str:
-    """Global pooling: the mean or the maximum over height and width."""
+    """Global pooling: the mean or the maximum over height and width, or the largest channel."""
     tensor = call.args[0]
     if not isinstance(tensor, str) or not call.is_picture(tensor):
         return NO_PICTURE
     shape = call.shapes[tensor]
     axes = {axis % len(shape) for axis in call.attributes["axis"] or range(len(shape))}
+    if call.op == "max" and axes == {1} and call.is_picture(call.name):
+        reason = "the largest of the channels is found on arm"
+        return MoveNode(name=call.name, input=tensor, binding=call.binding, reason=reason)
     if len(shape) != 4 or axes != {2, 3}:
         return f"it reduces axes {sorted(axes)} of {list(shape)}, expected 2 and 3 of 4"
     kernel = (shape[2], shape[3])

@@ -179,6 +179,30 @@ def dropped() -> onnx.ModelProto:
     return conv_last(b, "x")
 
 
+def joined(axis: int) -> onnx.ModelProto:
+    """Two pictures joined along an axis, and split at another place."""
+    b = Builder()
+    b.node("Concat", ["image", relu_first(b)], "both", axis=axis)
+    sizes = b.constant("sizes", np.array([5, 2 * SHAPE[axis] - 5], np.int64))
+    b.node("Split", ["both", sizes], "part", "x", axis=axis)
+    return conv_last(b, "x")
+
+
+def over_channels(kind: str) -> onnx.ModelProto:
+    b = Builder()
+    return conv_last(b, b.node(kind, [relu_first(b)], "x", axes=[1], keepdims=1), 1)
+
+
+def signal() -> onnx.ModelProto:
+    """A convolution along the rows of a picture, as one of a signal."""
+    b = Builder()
+    x = b.node("Reshape", [relu_first(b), b.constant("flat", np.array([1, 3, 108]))], "flattened")
+    weight = b.constant("w", b.normal(3, 1, 5))
+    x = b.node("Conv", [x, weight], "moved", strides=[2], pads=[3, 0], dilations=[2], group=3)
+    shape = b.constant("shape", np.array([1, 3, -1, 2]))
+    return conv_last(b, b.node("Reshape", [x, shape], "x"))
+
+
 def squeezed() -> onnx.ModelProto:
     b = Builder()
     mean = b.node("GlobalAveragePool", [relu_first(b)], "mean")
@@ -367,6 +391,14 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         lambda: activated("LpNormalization", opset=22, axis=1, p=1),
         "Conv ReduceL1 Div Conv",
     ),
+    "joined rows": (lambda: joined(2), "Conv Relu MatMul MatMul Add MatMul Conv"),
+    "joined columns": (lambda: joined(3), "Conv Relu MatMul MatMul Add MatMul Conv"),
+    "a mean of channels": (
+        lambda: over_channels("ReduceMean"),
+        "Conv Relu Conv Conv",
+    ),
+    "the largest channel": (lambda: over_channels("ReduceMax"), "Conv Relu ReduceMax Conv"),
+    "a signal": (signal, "Conv Relu Reshape Reshape Conv Reshape Reshape Conv"),
     "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
 }

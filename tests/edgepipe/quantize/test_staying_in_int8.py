@@ -65,8 +65,49 @@ def border_of_ones(b: Builder) -> str:
     return b.conv(x, "second", (CHANNELS, CHANNELS, 3, 3))
 
 
+def gate_over_channels(b: Builder) -> str:
+    """ECA: a convolution along the channels."""
+    x = features(b)
+    g = shaped(b, "Squeeze", b.node("GlobalAveragePool", [x], "mean"), [3], "signal")
+    g = b.node("Transpose", [g], "turned", perm=[0, 2, 1])
+    weight = b.constant("w", np.abs(b.normal(1, 1, 3)))
+    g = b.node("Conv", [g, weight], "along", kernel_shape=[3], pads=[1, 1])
+    g = b.node("Transpose", [g], "turned_back", perm=[0, 2, 1])
+    g = b.node("Sigmoid", [shaped(b, "Unsqueeze", g, [3], "picture")], "gate")
+    return b.node("Mul", [x, g], "gated")
+
+
+def gate_over_pixels(b: Builder) -> str:
+    """CBAM's spatial attention: mean and maximum of all channels."""
+    x = features(b)
+    both = [b.node(kind, [x], kind, axes=[1], keepdims=1) for kind in ("ReduceMean", "ReduceMax")]
+    g = b.node("Concat", both, "both", axis=1)
+    g = b.node("Sigmoid", [b.conv(g, "wide", (1, 2, 3, 3), pads=[1] * 4)], "gate")
+    return b.node("Mul", [x, g], "gated")
+
+
+def gate_over_rows(b: Builder) -> str:
+    """Coordinate attention: rows and columns are pooled, joined and split."""
+    x = features(b)
+    rows = b.node("AveragePool", [x], "rows", kernel_shape=[1, 16], strides=[1, 16])
+    cols = b.node("AveragePool", [x], "cols", kernel_shape=[16, 1], strides=[16, 1])
+    cols = b.node("Transpose", [cols], "turned", perm=[0, 1, 3, 2])
+    y = b.conv(b.node("Concat", [rows, cols], "joined", axis=2), "same", (8, 8, 1, 1))
+    sizes = b.constant("sizes", np.array([16, 16], np.int64))
+    b.node("Split", [b.node("Relu", [y], "relu"), sizes], "own_rows", "own_cols", axis=2)
+    cols = b.node("Transpose", ["own_cols"], "turned_back", perm=[0, 1, 3, 2])
+    gates = [b.conv("own_rows", "down", (8, 8, 1, 1)), b.conv(cols, "across", (8, 8, 1, 1))]
+    for name, gate in zip(("first_gated", "gated"), gates, strict=True):
+        x = b.node("Mul", [x, b.node("Sigmoid", [gate], f"{name}_by")], name)
+    return x
+
+
 CASES: dict[str, Callable[[Builder], str]] = {
-    make.__name__: make for make in (dense_gate, unsqueezed_gate, more_channels, border_of_ones)
+    make.__name__: make
+    for make in (
+        *(dense_gate, unsqueezed_gate, gate_over_channels, gate_over_pixels, gate_over_rows),
+        *(more_channels, border_of_ones),
+    )
 }
 
 

@@ -1,0 +1,135 @@
+"""Write operators on rows, columns, all channels or signals as operators on pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgepipe.frontend.decomposing import SLICE_WITH_INPUTS, Nodes, Rewriting
+from edgepipe.frontend.onnx_graph import set_attribute, set_nodes
+from edgepipe.frontend.separable import before_layers
+
+
+def as_pictures(model: onnx.ModelProto) -> None:
+    """Replace what a convolution depends on by operators that have an integer form.
+
+    before   Concat(x, y, axis=2); ReduceMean(x, axes=[1]); Conv(a signal [1, c, n])
+    after    rows @ x + rows @ y;  Conv(x, 1/c);            Conv(a picture [1, c, 1, n])
+
+    Parts of a split along rows or columns become slices. What no convolution reads afterwards
+    stays: it decodes results.
+    """
+    rewriting = Rewriting(model)
+    needed = before_layers(model.graph)
+    nodes: Nodes = []
+    for node in model.graph.node:
+        rule = _RULES.get(node.op_type)
+        read = node.op_type == "Conv" or any(value in needed for value in node.output)
+        made = rule(rewriting, node) if rule is not None and read else None
+        nodes += [node] if made is None else made
+    set_nodes(model.graph, nodes)
+
+
+def _axis(node: onnx.NodeProto, default: int) -> int:
+    return next((int(a.i) for a in node.attribute if a.name == "axis"), default)
+
+
+def _is_picture(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[0] == 1
+
+
+def _concat(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return the sum of pictures that have rows or columns of zeros where the other parts are."""
+    name, axis = node.output[0], _axis(node, 1) % 4
+    shapes = [rewriting.shapes.get(value, ()) for value in node.input]
+    if axis < 2 or len(shapes) < 2 or not all(map(_is_picture, shapes)):
+        return None
+    if any(rewriting.array(value) is not None for value in node.input):
+        return None
+    whole = np.eye(sum(shape[axis] for shape in shapes))
+    nodes, total, begin = [], "", 0
+    for index, (value, shape) in enumerate(zip(node.input, shapes, strict=True)):
+        matrix = whole[:, begin : begin + shape[axis]]
+        begin += shape[axis]
+        weight = rewriting.constant(f"{name}/place{index}", matrix if axis == 2 else matrix.T)
+        placed = f"{name}/placed{index}"
+        factors = [weight, value] if axis == 2 else [value, weight]
+        nodes.append(helper.make_node("MatMul", factors, [placed]))
+        if total:
+            joined = name if index == len(shapes) - 1 else f"{name}/joined{index}"
+            nodes.append(helper.make_node("Add", [total, placed], [joined]))
+            placed = joined
+        total = placed
+    return nodes
+
+
+def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return slices for the parts along rows or columns."""
+    axis = _axis(node, 0) % 4
+    shapes = [rewriting.shapes.get(value, ()) for value in node.output]
+    if axis < 2 or rewriting.opset < SLICE_WITH_INPUTS or not all(map(_is_picture, shapes)):
+        return None
+    nodes, begin = [], 0
+    for value, shape in zip(node.output, shapes, strict=True):
+        end = begin + shape[axis]
+        bounds = [
+            rewriting.integers(f"{value}/{what}", [number])
+            for what, number in (("begin", begin), ("end", end), ("axis", axis))
+        ]
+        nodes.append(helper.make_node("Slice", [node.input[0], *bounds], [value]))
+        begin = end
+    return nodes
+
+
+def _mean(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a convolution for the mean of all channels, as spatial attention has."""
+    shape, name = rewriting.shapes.get(node.input[0], ()), node.output[0]
+    attributes = {a.name: a for a in node.attribute}
+    given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
+    axes = attributes["axes"].ints if "axes" in attributes else given
+    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
+    if not _is_picture(shape) or axes is None or [int(a) % 4 for a in axes] != [1] or not keeps:
+        return None
+    weight = rewriting.constant(f"{name}/weight", np.full((1, shape[1], 1, 1), 1 / shape[1]))
+    return [helper.make_node("Conv", [node.input[0], weight], [name], kernel_shape=[1, 1])]
+
+
+def _conv(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a convolution of one row for one of a signal [1, c, n], as ECA's gate is."""
+    name = node.output[0]
+    before, after = (rewriting.shapes.get(v, ()) for v in (node.input[0], name))
+    weight = rewriting.array(node.input[1])
+    ints = {a.name: list(a.ints) for a in node.attribute}
+    if len(before) != 3 or len(after) != 3 or weight is None or before[0] != 1:
+        return None
+    if any(a.name == "auto_pad" and a.s != b"NOTSET" for a in node.attribute):
+        return None
+    picture, row = f"{name}/picture", f"{name}/row"
+    made = onnx.NodeProto.FromString(node.SerializeToString())
+    made.input[0], made.output[0] = picture, row
+    made.input[1] = rewriting.constant(f"{name}/weight", weight[:, :, None, :])
+    set_attribute(made, "kernel_shape", [1, weight.shape[2]])
+    set_attribute(made, "strides", [1, *(ints.get("strides") or [1])])
+    set_attribute(made, "dilations", [1, *(ints.get("dilations") or [1])])
+    first, last = ints.get("pads") or [0, 0]
+    set_attribute(made, "pads", [0, first, 0, last])
+    shapes = [
+        rewriting.integers(f"{name}/{what}_shape", shape)
+        for what, shape in (("picture", (1, before[1], 1, before[2])), ("signal", after))
+    ]
+    return [
+        helper.make_node("Reshape", [node.input[0], shapes[0]], [picture]),
+        made,
+        helper.make_node("Reshape", [row, shapes[1]], [name]),
+    ]
+
+
+_RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
+    "Concat": _concat,
+    "Conv": _conv,
+    "ReduceMean": _mean,
+    "Split": _split,
+}
