@@ -37,7 +37,8 @@ MOST_STAGES = 3
 SIZES = {
     "yolov3_tiny": 416, "yolov5n": 320, "yolov8n": 320, "yolov8n_dynamic": 320, "yolo11n": 320,
     "yolox_nano": 416, "ssdlite": 320, "ssdlite_v3": 320, "centernet": 256, "retinaface": 320,
-    "unet": 256, "bisenet": 256, "fpn": 256, "mobilevit": 256,
+    "unet": 256, "bisenet": 256, "fpn": 256, "mobilevit": 256, "blazeface": 128,
+    "yolov5_focus": 320, "deeplab": 257,
 }  # fmt: skip
 # The frame rate must come near what the busier device alone allows.
 BUSY = ("yolov8n", "yolox_nano", "ssdlite_v3", "efficientnet_b0")
@@ -46,7 +47,7 @@ BUSY = ("yolov8n", "yolox_nano", "ssdlite_v3", "efficientnet_b0")
 WHOLE = (
     "resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "efficientnet_lite0", "shufflenet_v2",
     "squeezenet", "yolov3_tiny", "ssdlite", "centernet", "retinaface", "unet", "fpn",
-    "super_resolution",
+    "super_resolution", "densenet", "blazeface", "yolov5_focus", "deeplab",
 )  # fmt: skip
 
 

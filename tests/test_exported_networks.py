@@ -25,6 +25,7 @@ from edgepipe.tvm_adapter import Binding, read_main
 # The most stages that each network may fall into. More than three: operators without an integer
 # form that the accelerator runs stand between convolutions.
 QUICK = {
+    "blazeface": 3,
     "centernet": 3,
     "efficientnet_lite0": 3,
     # A gate of squeeze-and-excitation is one stage with its neighbours.
@@ -36,6 +37,7 @@ QUICK = {
     "super_resolution": 3,
     "unet": 3,
     "yolov3_tiny": 3,
+    "yolov5_focus": 3,
 }
 
 # Calls that may keep their neighbours float: layer normalisation, attention, and the softmax of a

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from . import classifiers, detectors, segmenters
+from . import classifiers, detectors, others, segmenters
 from .writer import Writer
 
 
@@ -56,5 +56,10 @@ NETWORKS = {
     "unet": Exported(segmenters.unet, "torch", 17, 64, 0.125, 0.6),
     "bisenet": Exported(segmenters.bisenet, "torch_dynamic", 11, 64),
     "fpn": Exported(segmenters.fpn, "paddle", 16, 64),
+    "densenet": Exported(others.densenet, "torch", 17, 64, 0.25, 0.15),
+    "senet": Exported(others.senet, "torch", 13, 64, 0.25, 0.2),
+    "blazeface": Exported(others.blazeface, "torch_dynamic", 13, 64),
+    "yolov5_focus": Exported(others.focus, "torch", 11, 64),
+    "deeplab": Exported(others.deeplab, "torch", 16, 65),
     "super_resolution": Exported(segmenters.super_resolution, "torch", 18, 32, 0.5),
 }
