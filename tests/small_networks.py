@@ -250,6 +250,7 @@ def shuffled() -> onnx.ModelProto:
 
 
 ACTIVATIONS: dict[str, dict[str, object]] = {
+    "Atan": {},
     "Elu": {"alpha": 0.7},
     "Erf": {},
     "HardSwish": {},

@@ -43,6 +43,7 @@ def _gelu_tanh(x: Float) -> Float:
 
 CURVES: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
+    "atan": np.arctan,
     "cos": np.cos,
     "erf": _erf,
     "exp": np.exp,
