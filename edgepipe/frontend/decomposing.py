@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-from edgepipe.frontend.onnx_graph import (
-    array_of,
-    constants_of,
-    opset_of,
-    set_nodes,
-    shapes_of,
+from edgepipe.frontend.onnx_graph import set_attribute, set_nodes
+from edgepipe.frontend.rewrites import pools
+from edgepipe.frontend.rewrites.rewriting import (
+    REDUCE_WITH_INPUTS,
+    SLICE_WITH_INPUTS,
+    Nodes,
+    Rewriting,
 )
-
-MAX_POOL_WINDOW = 4096
-"""The most pixels of a window whose mean one layer computes."""
-
-MAX_POOL_TILE = 1024
-"""The most pixels of a window whose maximum every accelerator computes at once."""
-
-SLICE_WITH_INPUTS = 10
-"""The opset since which a ``Slice`` has its bounds as inputs; before, they are attributes."""
-
-REDUCE_WITH_INPUTS = 18
-"""The opset since which reductions have their axes as an input."""
-
-Nodes = list[onnx.NodeProto]
-
-
-class Rewriting:
-    """The graph that is being rewritten: its constants and shapes, and constants to add."""
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self.shapes = shapes_of(model)
-        self.opset = opset_of(model)
-        self._graph = model.graph
-        self._constants: Mapping[str, TensorProto] = constants_of(model.graph)
-
-    def array(self, value: str) -> NDArray[np.float64] | None:
-        """Return a constant as float64 of its own shape, or None."""
-        found = self._constants.get(value)
-        return None if found is None else np.asarray(array_of(found), np.float64)
-
-    def constant(self, name: str, values: NDArray[np.float64]) -> str:
-        """Add a float32 constant of the shape of ``values`` and return its name."""
-        tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
-        self._graph.initializer.append(tensor)
-        return name
-
-    def integers(self, name: str, values: Sequence[int]) -> str:
-        """Add an int64 constant of one axis and return its name."""
-        self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
-        return name
 
 
 def decompose(model: onnx.ModelProto) -> None:
@@ -72,6 +32,21 @@ def decompose(model: onnx.ModelProto) -> None:
         made = rule(rewriting, node) if rule is not None else None
         nodes += [node] if made is None else made
     set_nodes(model.graph, nodes)
+
+
+def _slice(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a selection for channels in steps, forwards or backwards: ``x[:, ::-1]``."""
+    shape = rewriting.shapes.get(node.input[0], ())
+    numbers = [rewriting.array(value) for value in node.input[1:]]
+    if len(shape) != 4 or len(numbers) != 4 or any(n is None or n.size != 1 for n in numbers):
+        return None
+    begin, end, axis, step = (int(n.flat[0]) for n in numbers if n is not None)
+    if axis not in (1, -3) or step in (0, 1):
+        return None
+    last = None if step < 0 and end < -shape[1] else end  # Python has no number for that
+    channels = list(range(shape[1])[begin:last:step])
+    index = rewriting.integers(f"{node.output[0]}/channels", channels)
+    return [helper.make_node("Gather", [node.input[0], index], [node.output[0]], axis=1)]
 
 
 def _batch_norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -173,8 +148,10 @@ def _norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     """Return a resize by factors for one to a size whose factors are empty, as exporters write.
 
-    ONNX before opset 13 requires the input for factors, and TVM refuses both.
+    ONNX before opset 13 requires the input for factors, and TVM refuses both. It also refuses
+    factors or sizes of some axes only, which opset 18 allows.
     """
+    _complete_axes(rewriting, node)
     if len(node.input) < 4:
         return None
     factors, sizes = rewriting.array(node.input[2]), rewriting.array(node.input[3])
@@ -189,74 +166,24 @@ def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return None
 
 
-def _global_pool(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return two means, one after the other, for a picture that is too large for one layer.
-
-    The first takes tiles; zeros fill up the last ones, and a factor makes up for them.
-    """
+def _complete_axes(rewriting: Rewriting, node: onnx.NodeProto) -> None:
+    """Give a resize its factors or sizes of all axes."""
+    axes = [int(axis) for a in node.attribute if a.name == "axes" for axis in a.ints]
     shape = rewriting.shapes.get(node.input[0], ())
-    if len(shape) != 4 or shape[2] * shape[3] <= MAX_POOL_WINDOW:
-        return None
-    if not _takes_all(rewriting, node, shape):
-        return None
-    name, sizes = node.output[0], shape[2:]
-    tiles, short = _tiles(sizes)
-    filled = math.prod(size + less for size, less in zip(sizes, short, strict=True))
-    factor = rewriting.constant(f"{name}/factor", np.array(filled / math.prod(sizes)))
-    flat = len(rewriting.shapes.get(name, shape)) == 2
-    result = f"{name}/picture" if flat else name
-    nodes = [
-        helper.make_node(
-            "AveragePool",
-            [node.input[0]],
-            [f"{name}/tiles"],
-            kernel_shape=tiles,
-            strides=tiles,
-            pads=[0, 0, *short],
-            count_include_pad=1,
-        ),
-        helper.make_node("GlobalAveragePool", [f"{name}/tiles"], [f"{name}/mean"]),
-        helper.make_node("Mul", [f"{name}/mean", factor], [result]),
-    ]
-    return [*nodes, helper.make_node("Flatten", [result], [name], axis=1)] if flat else nodes
-
-
-def _global_maximum(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return two maxima, one after the other, for a picture that is too large for one layer."""
-    shape = rewriting.shapes.get(node.input[0], ())
-    if len(shape) != 4 or shape[2] * shape[3] <= MAX_POOL_TILE or any(node.output[1:]):
-        return None
-    if not _takes_all(rewriting, node, shape):
-        return None
-    name = node.output[0]
-    tiles, short = _tiles(shape[2:])
-    flat = len(rewriting.shapes.get(name, shape)) == 2
-    result = f"{name}/picture" if flat else name
-    windows = {"kernel_shape": tiles, "strides": tiles, "pads": [0, 0, *short]}
-    nodes = [
-        helper.make_node("MaxPool", [node.input[0]], [f"{name}/tiles"], **windows),
-        helper.make_node("GlobalMaxPool", [f"{name}/tiles"], [result]),
-    ]
-    return [*nodes, helper.make_node("Flatten", [result], [name], axis=1)] if flat else nodes
-
-
-def _tiles(sizes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the height and width of tiles, and by how much the last ones exceed the picture."""
-    tiles = [math.isqrt(size - 1) + 1 for size in sizes]
-    return tiles, [-size % tile for size, tile in zip(sizes, tiles, strict=True)]
-
-
-def _takes_all(rewriting: Rewriting, node: onnx.NodeProto, shape: tuple[int, ...]) -> bool:
-    """Whether a pool or a reduction of a picture [1, c, h, w] is over its height and width."""
-    attributes = {a.name: a for a in node.attribute}
-    if node.op_type.startswith("Global"):
-        return True
-    if node.op_type.startswith("Reduce"):
-        given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
-        axes = attributes["axes"].ints if "axes" in attributes else given
-        return axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3]
-    pads = attributes["pads"].ints if "pads" in attributes else ()
-    return tuple(attributes["kernel_shape"].ints) == shape[2:] and not any(pads)
+    if not axes or not shape or any(a.name == "keep_aspect_ratio_policy" for a in node.attribute):
+        return
+    for index, what in ((2, "factors"), (3, "sizes")):
+        given = rewriting.array(node.input[index]) if len(node.input) > index else None
+        if given is None or given.size != len(axes):
+            continue
+        name = f"{node.output[0]}/all_{what}"
+        whole = np.ones(len(shape)) if what == "factors" else np.array(shape, np.float64)
+        whole[axes] = given
+        if what == "factors":
+            node.input[index] = rewriting.constant(name, whole)
+        else:
+            node.input[index] = rewriting.integers(name, [int(size) for size in whole])
+        set_attribute(node, "axes", None)
 
 
 def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -308,18 +235,20 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
-    "AveragePool": _global_pool,
+    "AveragePool": pools.global_pool,
     "BatchNormalization": _batch_norm,
     "Celu": _celu,
     "Gather": _gather,
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_maximum,
+    "GlobalAveragePool": pools.global_pool,
+    "GlobalMaxPool": pools.global_maximum,
     "LpNormalization": _norm,
-    "MaxPool": _global_maximum,
+    "MaxPool": pools.global_maximum,
     "PRelu": _prelu,
-    "ReduceMax": _global_maximum,
-    "ReduceMean": _global_pool,
+    "ReduceMax": pools.global_maximum,
+    "ReduceMean": pools.mean,
+    "ReduceSum": pools.reduce_sum,
     "Resize": _resize,
+    "Slice": _slice,
     "Squeeze": _squeeze,
     "Swish": _swish,
     "Unsqueeze": _squeeze,

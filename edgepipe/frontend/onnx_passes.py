@@ -10,11 +10,12 @@ from edgepipe.frontend.float_types import plain_casts
 from edgepipe.frontend.folding import fold_constants, infer_shapes
 from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
-from edgepipe.frontend.other_axes import as_pictures
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import channels_first, remove_identities
+from edgepipe.frontend.rewrites.elementwise import as_sums
+from edgepipe.frontend.rewrites.other_axes import as_pictures
+from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.separable import resampling_as_products
-from edgepipe.frontend.space_to_depth import gather_blocks
 
 
 def simplify(model: onnx.ModelProto) -> None:
@@ -33,6 +34,7 @@ def simplify(model: onnx.ModelProto) -> None:
     gather_blocks(model)
     decompose(model)
     as_pictures(model)
+    as_sums(model)
     select_channels(model)
     remove_unread(model.graph)
     resampling_as_products(model)

@@ -169,9 +169,11 @@ def _slice(operator: _Operator) -> Matrices | None:
         return None
     matrices = [np.eye(size, dtype=np.float32) for size in operator.size]
     for begin, end, axis, step in zip(starts, ends, axes, steps or [1] * len(axes), strict=True):
-        if axis % 4 < 2 or step < 1:
+        if axis % 4 < 2 or step == 0:
             return None
-        matrices[axis % 4 - 2] = matrices[axis % 4 - 2][begin:end:step]
+        size = len(matrices[axis % 4 - 2])
+        last = None if step < 0 and end < -size else end  # Python has no number for that
+        matrices[axis % 4 - 2] = matrices[axis % 4 - 2][begin:last:step]
     return None if min(len(m) for m in matrices) < 1 else (matrices[0], matrices[1])
 
 
@@ -190,6 +192,21 @@ def _average_pool(operator: _Operator) -> Matrices | None:
         for axis, (size, k, s) in enumerate(zip(operator.size, kernel, strides, strict=True))
     )
     return rows, cols
+
+
+def _mean(operator: _Operator) -> Matrices | None:
+    """Return the matrices of a mean along rows or columns only, as strip pooling has."""
+    axes = operator.ints("axes", [])
+    if operator.constants and operator.constants[0] is not None:
+        axes = [int(v) for v in operator.constants[0].reshape(-1)]
+    keeps = next((bool(a.i) for a in operator.node.attribute if a.name == "keepdims"), True)
+    axes = [axis % 4 for axis in axes]
+    if axes not in ([2], [3]) or not keeps:
+        return None
+    matrices = [np.eye(size, dtype=np.float32) for size in operator.size]
+    size = operator.size[axes[0] - 2]
+    matrices[axes[0] - 2] = np.full((1, size), 1 / size, np.float32)
+    return matrices[0], matrices[1]
 
 
 def _means(
@@ -283,6 +300,7 @@ def _is_dyadic(rows: Float, cols: Float) -> bool:
 _MATRICES: Mapping[str, Callable[[_Operator], Matrices | None]] = {
     "AveragePool": _average_pool,
     "Pad": _pad,
+    "ReduceMean": _mean,
     "Resize": _resize,
     "Slice": _slice,
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.frontend.decomposing import MAX_POOL_WINDOW
+from edgepipe.frontend.rewrites.pools import MAX_POOL_WINDOW
 from edgepipe.quantize.call import NO_PICTURE, Call
 from edgepipe.quantize.graph import (
     AveragePoolNode,

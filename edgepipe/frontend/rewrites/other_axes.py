@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from edgepipe.frontend.decomposing import SLICE_WITH_INPUTS, Nodes, Rewriting
 from edgepipe.frontend.onnx_graph import set_attribute, set_nodes
+from edgepipe.frontend.rewrites.rewriting import SLICE_WITH_INPUTS, Nodes, Rewriting
 from edgepipe.frontend.separable import before_layers
 
 

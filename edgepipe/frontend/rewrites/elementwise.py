@@ -1,0 +1,151 @@
+"""Write operators on several tensors of other shapes or numbers as sums of two pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgepipe.frontend.onnx_graph import set_nodes, shapes_of
+from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
+from edgepipe.frontend.separable import before_layers
+
+_BROADCASTING = ("Add", "Div", "Mul", "Sub")
+
+
+def as_sums(model: onnx.ModelProto) -> None:
+    """Replace sums, maxima and minima of several tensors, and copies, by what has an integer form.
+
+    before   Sum(x, y, z);  Max(x, 0);       Max(x, y);           x + a [1, c, 1, 1]
+    after    x + y + z;     Clip(x, min=0);  Relu(x - y) + y;     x + (ones @ a @ ones)
+
+    A copy that a product reads (``x * gate.expand_as(x)``) is left out. What no convolution reads
+    afterwards stays: it decodes results.
+    """
+    _skip_copies(model)
+    rewriting = Rewriting(model)
+    needed = before_layers(model.graph)
+    nodes: Nodes = []
+    for node in model.graph.node:
+        rule = _RULES.get(node.op_type)
+        made = rule(rewriting, node) if rule is not None and node.output[0] in needed else None
+        nodes += [node] if made is None else made
+    set_nodes(model.graph, nodes)
+
+
+def _skip_copies(model: onnx.ModelProto) -> None:
+    """Let operators read what an Expand copies, where the other tensor has the size already."""
+    shapes = shapes_of(model)
+    copied = {n.output[0]: n.input[0] for n in model.graph.node if n.op_type == "Expand"}
+    for node in model.graph.node:
+        if node.op_type not in _BROADCASTING or not copied.keys() & set(node.input):
+            continue
+        for index, other in ((0, node.input[1]), (1, node.input[0])):
+            source = copied.get(node.input[index])
+            shape = shapes.get(node.input[index])
+            if source is None or shape is None or shapes.get(other) != shape:
+                continue
+            if len(shapes.get(source, ())) == len(shape):
+                node.input[index] = source
+
+
+def _sum(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a chain of sums of two tensors, and a factor for their mean."""
+    if len({rewriting.shapes.get(value) for value in node.input}) != 1:
+        return None
+    name, last = node.output[0], len(node.input) - 1
+    is_mean = node.op_type == "Mean"
+    total, nodes = node.input[0], []
+    for index, value in enumerate(node.input[1:], 1):
+        target = name if index == last and not is_mean else f"{name}/sum{index}"
+        nodes.append(helper.make_node("Add", [total, value], [target]))
+        total = target
+    if is_mean:
+        share = rewriting.constant(f"{name}/share", np.array(1 / len(node.input)))
+        nodes.append(helper.make_node("Mul", [total, share], [name]))
+    return nodes or [helper.make_node("Identity", [total], [name])]
+
+
+def _bound(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a clip for one number beside a tensor, else a sum for two tensors of one shape."""
+    name = node.output[0]
+    if len(node.input) != 2:
+        return None
+    arrays = [rewriting.array(value) for value in node.input]
+    is_largest = node.op_type == "Max"
+    for tensor, bound in ((0, arrays[1]), (1, arrays[0])):
+        if bound is not None and bound.size == 1 and arrays[tensor] is None:
+            value = rewriting.constant(f"{name}/bound", bound.reshape(()))
+            bounds = [value] if is_largest else ["", value]
+            return [helper.make_node("Clip", [node.input[tensor], *bounds], [name])]
+    shapes = [rewriting.shapes.get(value) for value in node.input]
+    if shapes[0] != shapes[1] or not shapes[0] or any(a is not None for a in arrays):
+        return None
+    first, second = node.input
+    difference = [first, second] if is_largest else [second, first]
+    kind = "Add" if is_largest else "Sub"
+    return [
+        helper.make_node("Sub", difference, [f"{name}/difference"]),
+        helper.make_node("Relu", [f"{name}/difference"], [f"{name}/above"]),
+        helper.make_node(kind, [second, f"{name}/above"], [name]),
+    ]
+
+
+def _broadcast(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a sum of two tensors of one shape, the smaller one copied."""
+    shape = rewriting.shapes.get(node.output[0], ())
+    copies: Nodes = []
+    for index, value in enumerate(node.input):
+        own = rewriting.shapes.get(value, ())
+        if own == shape or rewriting.array(value) is not None:
+            continue
+        made = _copied(rewriting, value, f"{node.output[0]}/copy{index}", own, shape)
+        if made is None:
+            return None
+        copies += made
+        node.input[index] = f"{node.output[0]}/copy{index}"
+    return [*copies, node] if copies else None
+
+
+def _copy(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return products with ones, and a selection of channels, for copies of one pixel."""
+    source, name = node.input[0], node.output[0]
+    before, after = (rewriting.shapes.get(value, ()) for value in (source, name))
+    return _copied(rewriting, source, name, before, after)
+
+
+def _copied(
+    rewriting: Rewriting, source: str, name: str, before: tuple[int, ...], after: tuple[int, ...]
+) -> Nodes | None:
+    if len(before) != 4 or len(after) != 4 or before[0] != 1 or after[0] != 1:
+        return None
+    grown = [axis for axis in (1, 2, 3) if before[axis] != after[axis]]
+    if not grown or any(before[axis] != 1 for axis in grown):
+        return None
+    nodes: Nodes = []
+    for axis in grown:
+        target = name if axis == grown[-1] else f"{name}/axis{axis}"
+        if axis == 1:
+            index = rewriting.integers(f"{name}/channels", [0] * after[1])
+            nodes.append(helper.make_node("Gather", [source, index], [target], axis=1))
+        else:
+            ones = np.ones((after[axis], 1))
+            weight = rewriting.constant(f"{name}/ones{axis}", ones if axis == 2 else ones.T)
+            factors = [weight, source] if axis == 2 else [source, weight]
+            nodes.append(helper.make_node("MatMul", factors, [target]))
+        source = target
+    return nodes
+
+
+_RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
+    "Add": _broadcast,
+    "Expand": _copy,
+    "Max": _bound,
+    "Mean": _sum,
+    "Min": _bound,
+    "Sub": _broadcast,
+    "Sum": _sum,
+    "Tile": _copy,
+}

@@ -1,0 +1,47 @@
+"""The graph that rules rewrite: its constants and shapes, and constants that they add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+from edgepipe.frontend.onnx_graph import array_of, constants_of, opset_of, shapes_of
+
+SLICE_WITH_INPUTS = 10
+"""The opset since which a ``Slice`` has its bounds as inputs; before, they are attributes."""
+
+REDUCE_WITH_INPUTS = 18
+"""The opset since which reductions have their axes as an input."""
+
+Nodes = list[onnx.NodeProto]
+
+
+class Rewriting:
+    """The graph that is being rewritten: its constants and shapes, and constants to add."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.shapes = shapes_of(model)
+        self.opset = opset_of(model)
+        self._graph = model.graph
+        self._constants: Mapping[str, TensorProto] = constants_of(model.graph)
+        self.makers = {value: node for node in model.graph.node for value in node.output}
+
+    def array(self, value: str) -> NDArray[np.float64] | None:
+        """Return a constant as float64 of its own shape, or None."""
+        found = self._constants.get(value)
+        return None if found is None else np.asarray(array_of(found), np.float64)
+
+    def constant(self, name: str, values: NDArray[np.float64]) -> str:
+        """Add a float32 constant of the shape of ``values`` and return its name."""
+        tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
+        self._graph.initializer.append(tensor)
+        return name
+
+    def integers(self, name: str, values: Sequence[int]) -> str:
+        """Add an int64 constant of one axis and return its name."""
+        self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
