@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto
 
 from edgepipe.errors import FrontendError
-from edgepipe.frontend.onnx_graph import set_nodes
+from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes
 
 Size = tuple[int, int, int]
 """Channels, height and width."""
@@ -124,6 +125,7 @@ def remove_identities(model: onnx.ModelProto) -> None:
     One that computes an output of the graph stays.
     """
     graph = model.graph
+    constants = constants_of(graph)
     outputs = {output.name for output in graph.output}
     source: dict[str, str] = {}
     kept = []
@@ -132,7 +134,9 @@ def remove_identities(model: onnx.ModelProto) -> None:
             if value in source:
                 node.input[index] = source[value]
         same = node.op_type == "Identity" or (
-            node.op_type == "Dropout" and len(node.input) < 3 and not any(node.output[1:])
+            node.op_type == "Dropout"
+            and not any(node.output[1:])
+            and not (len(node.input) > 2 and _may_be_true(node.input[2], constants))
         )
         if same and node.output[0] not in outputs:
             source[node.output[0]] = node.input[0]
@@ -140,3 +144,8 @@ def remove_identities(model: onnx.ModelProto) -> None:
             kept.append(node)
     if len(kept) < len(graph.node):
         set_nodes(graph, kept)
+
+
+def _may_be_true(value: str, constants: Mapping[str, TensorProto]) -> bool:
+    """Whether an input that says whether a network is being trained may say so."""
+    return bool(value) and (value not in constants or bool(array_of(constants[value]).any()))

@@ -153,3 +153,16 @@ def test_what_decodes_results_stays() -> None:
     model = b.model([*SHAPE], {"y": 4})
     simplify(model)
     assert [node.op_type for node in model.graph.node][-1] == "Sum"
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_dropout_that_does_not_train_is_nothing(trains: bool) -> None:
+    b = Builder()
+    inputs = [
+        *convs(b, 1),
+        b.constant("ratio", np.float32(0.5)),
+        b.constant("train", np.bool_(trains)),
+    ]
+    model = _ended(b, b.node("Dropout", inputs, "x"))
+    simplify(model)
+    assert ("Dropout" in {node.op_type for node in model.graph.node}) == trains
