@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx.version_converter import convert_version
 
-from edgepipe.frontend.onnx_graph import opset_of
+from edgepipe.frontend.onnx_graph import opset_of, set_attribute
 
 OLDEST = 11
 """The oldest opset of TVM's importer: before, bounds of ``Slice`` and others are attributes."""
@@ -25,4 +25,8 @@ def modernise(model: onnx.ModelProto) -> None:
         onnx.checker.check_model(converted)
     except Exception:  # the converter raises RuntimeError and its own kinds for what it lacks
         return
+    for node in converted.graph.node:
+        if node.op_type == "Resize":  # the converter leaves the newer default, half_pixel
+            set_attribute(node, "coordinate_transformation_mode", "asymmetric")
+            set_attribute(node, "nearest_mode", "floor")
     model.CopyFrom(converted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,7 +12,9 @@ import onnxruntime
 import pytest
 from small_networks import Builder
 
+from edgepipe.frontend.network import load_network
 from edgepipe.frontend.onnx_passes import simplify
+from edgepipe.tvm_adapter import read_main
 
 SHAPE = (1, 3, 9, 12)
 
@@ -166,3 +169,20 @@ def test_a_dropout_that_does_not_train_is_nothing(trains: bool) -> None:
     model = _ended(b, b.node("Dropout", inputs, "x"))
     simplify(model)
     assert ("Dropout" in {node.op_type for node in model.graph.node}) == trains
+
+
+def test_old_resizes_keep_their_pixels(tmp_path: Path) -> None:
+    """onnx's converter leaves the default of newer resizes, which reads other pixels."""
+    b = Builder()
+    (x,) = convs(b, 1)
+    factors = b.constant("factors", np.array([1, 1, 2, 2], np.float32))
+    model = _ended(b, b.node("Upsample", [x, factors], "x", mode="linear"))
+    model.opset_import[0].version = 9
+    onnx.save(model, tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")  # compares the values with the original's
+    modes = {
+        binding.attributes["coordinate_transformation_mode"]
+        for binding in read_main(network.module).bindings
+        if binding.op == "image.resize2d"
+    }
+    assert modes == {"asymmetric"}
