@@ -23,6 +23,7 @@ from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_graph import sort_nodes
 from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.outputs import float_outputs, require_no_selection
+from edgepipe.frontend.padding import dilated_padding
 from edgepipe.frontend.picture_input import (
     Size,
     fix_size,
@@ -96,6 +97,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     notices += [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
     require_no_selection(path, model)
     require_variances(path, model)
+    dilated_padding(model)
     original = Original(path, model, picture)
     simplify(model)
     shape = picture_shape(path, model.graph.input[0])

@@ -20,6 +20,7 @@ from edgepipe.frontend.onnx_graph import (
 )
 
 _WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
+_SAME = ("SAME_UPPER", "SAME_LOWER")
 _LOWEST = -1e30  # a border below this never wins a maximum
 _LARGEST_SHIFT = 1e3  # a border above this would make what is shifted by it coarse
 _MODES = ("constant", "edge", "reflect", "wrap")
@@ -58,6 +59,19 @@ def explicit_padding(model: onnx.ModelProto) -> None:
         begin, end = (more, less) if rule == "SAME_LOWER" else (less, more)
         set_attribute(node, "auto_pad", None)
         set_attribute(node, "pads", [*begin, *end])
+
+
+def dilated_padding(model: onnx.ModelProto) -> None:
+    """Replace ``auto_pad`` where a dilated convolution has it, which onnxruntime does not run.
+
+    The input must have a static size; ``value_info`` gets the shapes that follow from it.
+    """
+    for node in model.graph.node:
+        dilations = [d for a in node.attribute if a.name == "dilations" for d in a.ints]
+        if max(dilations, default=1) > 1 and text_of(node, "auto_pad", "NOTSET") in _SAME:
+            infer_shapes(model)
+            explicit_padding(model)
+            return
 
 
 def fold_pads(model: onnx.ModelProto) -> None:

@@ -186,3 +186,14 @@ def test_old_resizes_keep_their_pixels(tmp_path: Path) -> None:
         if binding.op == "image.resize2d"
     }
     assert modes == {"asymmetric"}
+
+
+def test_a_dilated_convolution_takes_the_rule_for_its_padding(tmp_path: Path) -> None:
+    """onnxruntime, which every network is compared with, does not run ``SAME`` with dilations."""
+    b = Builder()
+    weight = b.constant("w", b.normal(3, 3, 3, 3))
+    x = b.node("Conv", [*convs(b, 1), weight], "x", dilations=[2, 2], auto_pad="SAME_UPPER")
+    onnx.save(_ended(b, x), tmp_path / "net.onnx")
+    main = read_main(load_network(tmp_path / "net.onnx").module)
+    found = [b.attributes for b in main.bindings if b.op == "nn.conv2d"]
+    assert [each["padding"] for each in found] == [(0,) * 4, (2, 2, 2, 2), (0,) * 4]
