@@ -180,13 +180,36 @@ def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
         assert reason in ran.stderr.decode()
 
 
-def test_compressed_bytes_are_not_taken_for_raw_frames(bundle, tmp_path):
-    content = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
-    ran = program("edgepipe-run", bundle, "--input", "-", stdin=content)
+RAW_COMMANDS = {
+    "edgepipe-run": ("--input", "-"),
+    "edgepipe-cam": ("--source", "-", "--headless", "--no-pin"),
+}
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".webp", ".tif"])
+@pytest.mark.parametrize("name", RAW_COMMANDS)
+def test_compressed_bytes_are_not_taken_for_raw_frames(bundle, name, suffix):
+    content = cv2.imencode(suffix, np.zeros((SIDE, SIDE, 3), np.uint8))[1].tobytes()
+    ran = program(name, bundle, *RAW_COMMANDS[name], stdin=content)
+    kind = {".jpg": "JPEG", ".webp": "WebP", ".tif": "TIFF"}.get(suffix, suffix[1:].upper())
     assert ran.returncode == 1
     assert ran.stderr.decode().splitlines()[-2:] == [
-        "edgepipe-run: error: standard input: frame 0: the input is PNG, expected raw frames of "
+        f"{name}: error: standard input: frame 0: the input is {kind}, expected raw frames of "
         f"{3 * SIDE * SIDE} bytes",
         "hint: decode it first, or name its file instead of passing its bytes",
     ]
     assert ran.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "begin", [b"\xff\xd8\xff\xe0\0\x10", b"\xff\xd8\xff\xfe\xff\xff", b"\xff\xd8\xff\xdb\0\x43"]
+)
+@pytest.mark.parametrize("name", RAW_COMMANDS)
+def test_raw_pixels_that_begin_like_a_jpeg_are_pixels(bundle, tmp_path, name, begin):
+    frame = begin + bytes([255, 250, 255]) * SIDE * SIDE
+    ran = program(name, bundle, *RAW_COMMANDS[name], stdin=frame[: 3 * SIDE * SIDE])
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert len(lines(ran.stdout)) == 1
+    (tmp_path / "frames.raw").write_bytes(frame[: 3 * SIDE * SIDE])
+    of_file = program("edgepipe-run", bundle, "--input", tmp_path / "frames.raw")
+    assert lines(of_file.stdout)[0]["classes"] == lines(ran.stdout)[0]["classes"]

@@ -78,6 +78,23 @@ TEST_F(PictureFifoTest, ContinuesAfterAWriterThatEndsInsideAPicture) {
   EXPECT_THAT(source_->fault(), HasSubstr("the input ends after 4 of 8 bytes"));
 }
 
+TEST_F(PictureFifoTest, ACompressedPictureIsNoFrameAndTheNextWriterMayBeRight) {
+  std::string told;
+  open({.on_fault = [&](const std::string& text) {
+    if (told.empty()) told = text;
+  }});
+  std::thread writers([this] {
+    write(writer(), "\x89PNG\r\n\x1a\n");
+    while (source_->counters().reconnects == 0) std::this_thread::sleep_for(1ms);
+    write(writer(), "picture2");
+  });
+  EXPECT_EQ(next(), "picture2");
+  writers.join();
+  EXPECT_EQ(told, path_.string() +
+                      ": frame 0: the input is PNG, expected raw frames of 8 bytes; closed, to be "
+                      "opened again");
+}
+
 TEST_F(PictureFifoTest, OpensItAgainWhenItsWriterFallsSilent) {
   open({.limit = 100ms});
   std::thread writers([this] {
