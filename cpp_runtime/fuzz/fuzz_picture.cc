@@ -91,6 +91,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   // Also of a file that the JPEG decoder refuses: the segments in front of its data are ours.
   const int orientation = exif_orientation(file);
   if (orientation < 1 || orientation > 8) std::abort();
+  const int of_png = png_orientation(file);
+  if (of_png < 1 || of_png > 8) std::abort();
   const Result<Picture> picture = parse(file);
   if (!picture.ok()) return 0;
   std::vector<std::byte> frame(kFrameBytes[chosen]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace edgepipe {
@@ -52,6 +53,11 @@ bool is_exif(std::span<const std::byte> segment) {
                     [](char one, std::byte other) { return static_cast<std::byte>(one) == other; });
 }
 
+int orientation_of(const Tiff& tiff) {
+  const auto found = tiff.short_tag(kOrientation);
+  return found && *found >= 1 && *found <= 8 ? static_cast<int>(*found) : 1;
+}
+
 }  // namespace
 
 int exif_orientation(std::span<const std::byte> jpeg) {
@@ -63,10 +69,26 @@ int exif_orientation(std::span<const std::byte> jpeg) {
     if (marker == 0xDA || length < 2 || length > jpeg.size() - at - 2) break;
     const std::span<const std::byte> segment = jpeg.subspan(at + 4, length - 2);
     if (marker == 0xE1 && is_exif(segment)) {
-      const auto found = Tiff(segment.subspan(kExifHeadBytes)).short_tag(kOrientation);
-      return found && *found >= 1 && *found <= 8 ? static_cast<int>(*found) : 1;
+      return orientation_of(Tiff(segment.subspan(kExifHeadBytes)));
     }
     at += 2 + length;
+  }
+  return 1;
+}
+
+int png_orientation(std::span<const std::byte> png) {
+  constexpr std::size_t kSignatureBytes = 8;
+  constexpr std::size_t kAroundChunkBytes = 12;  // its length, its kind and its checksum
+  for (std::size_t at = kSignatureBytes;
+       at <= png.size() && png.size() - at >= kAroundChunkBytes;) {
+    std::size_t length = 0;
+    for (std::size_t index = 0; index < 4; ++index) {
+      length = length << 8 | std::to_integer<std::size_t>(png[at + index]);
+    }
+    if (length > png.size() - at - kAroundChunkBytes) break;
+    const std::string_view kind(reinterpret_cast<const char*>(png.data()) + at + 4, 4);
+    if (kind == "eXIf") return orientation_of(Tiff(png.subspan(at + 8, length)));
+    at += kAroundChunkBytes + length;
   }
   return 1;
 }

@@ -119,7 +119,9 @@ Result<Picture> PictureFitter::decoded(const Picture& picture) {
       if (!decoder.ok()) return decoder.status();
       png_ = *std::move(decoder);
     }
-    return png_->decode(picture.bytes, most_pixels_);
+    Result<Picture> pixels = png_->decode(picture.bytes, most_pixels_);
+    if (!pixels.ok()) return pixels;
+    return turned(*pixels, png_orientation(picture.bytes), upright_);
   }
   if (picture.format != PixelFormat::kJpeg) return picture;
   if (!jpeg_) {
