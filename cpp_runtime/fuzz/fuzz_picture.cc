@@ -1,5 +1,5 @@
-// A file of arbitrary bytes, PPM, PGM, PNG or JPEG with Exif, is either refused or fits a frame.
-// The sanitizer finds reads outside the file and writes outside the frame.
+// A file of arbitrary bytes, PPM, PGM, BMP, PNG or JPEG with Exif, is either refused or fits a
+// frame. The sanitizer finds reads outside the file and writes outside the frame.
 //
 // The input is a byte that chooses the fitting, then the file.
 #include <array>
@@ -63,8 +63,11 @@ constexpr std::array<std::size_t, 5> kFrameBytes{
 /// The picture that a file of a folder would give.
 Result<Picture> parse(std::span<const std::byte> bytes) {
   if (bytes.empty() || bytes.front() != std::byte{'P'}) {
-    const bool png = !bytes.empty() && bytes.front() == std::byte{0x89};
-    return Picture{.format = png ? PixelFormat::kPng : PixelFormat::kJpeg, .bytes = bytes};
+    const auto first = bytes.empty() ? 0 : std::to_integer<unsigned>(bytes.front());
+    return Picture{.format = first == 0x89  ? PixelFormat::kPng
+                             : first == 'B' ? PixelFormat::kBmp
+                                            : PixelFormat::kJpeg,
+                   .bytes = bytes};
   }
   const Result<PnmHeader> header = take_pnm_header(bytes);
   if (!header.ok()) return header.status();

@@ -188,7 +188,8 @@ def picture_seeds() -> dict[str, bytes]:
     files = {
         name: cv2.imencode(f".{name[-3:]}", pixels)[1].tobytes()
         for name, pixels in {
-            "ppm": picture, "pgm": gray, "jpg": picture, "gray.jpg": gray, "png": picture
+            "ppm": picture, "pgm": gray, "jpg": picture, "gray.jpg": gray, "png": picture,
+            "bmp": picture, "gray.bmp": gray, "alpha.bmp": np.dstack([picture, gray])
         }.items()
     }  # fmt: skip
     for orientation in range(1, 9):

@@ -31,6 +31,7 @@ enum class PixelFormat {
   kNv12,  // a plane of Y, then one of U V for 2x2 pixels, with rows of the same length
   kJpeg,  // compressed; row_bytes is unused
   kPng,   // the same; from files only
+  kBmp,   // a whole file, too; its kinds are those of media/pictures/bitmap.h
 };
 
 /// Borrowed: the bytes belong to the source.
@@ -43,16 +44,16 @@ struct Picture {
   int dma_buf = -1;  // the same memory as a dma-buf, borrowed; -1 if the driver exports none
 };
 
-/// "rgb", "bgr", "gray", "yuyv", "nv12", "jpeg" or "png".
+/// "rgb", "bgr", "gray", "yuyv", "nv12", "jpeg", "png" or "bmp".
 std::string_view name_of(PixelFormat format);
 
-/// The format of that name; none for an unknown one and for kPng.
+/// The format of that name; none for an unknown one, kPng and kBmp.
 std::optional<PixelFormat> parse_pixel_format(std::string_view name);
 
-/// The bytes of a row without padding; 0 for a compressed format.
+/// The bytes of a row without padding; 0 for a whole file.
 std::size_t packed_row_bytes(PixelFormat format, int width);
 
-/// The bytes of a whole picture without padding; 0 for a compressed format.
+/// The bytes of a whole picture without padding; 0 for a whole file.
 std::size_t packed_bytes(PixelFormat format, int width, int height);
 
 /// The usual limit of a picture's size, enough for 8K (7680x4320): 96 MiB as kRgb.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLongestSide = 16384;
 
-constexpr std::array<std::pair<PixelFormat, std::string_view>, 7> kNames{{
+constexpr std::array<std::pair<PixelFormat, std::string_view>, 8> kNames{{
     {PixelFormat::kRgb, "rgb"},
     {PixelFormat::kBgr, "bgr"},
     {PixelFormat::kGray, "gray"},
@@ -17,7 +17,13 @@ constexpr std::array<std::pair<PixelFormat, std::string_view>, 7> kNames{{
     {PixelFormat::kNv12, "nv12"},
     {PixelFormat::kJpeg, "jpeg"},
     {PixelFormat::kPng, "png"},
+    {PixelFormat::kBmp, "bmp"},
 }};
+
+/// Whether a picture is a whole file, which says its size itself.
+bool is_file(PixelFormat format) {
+  return format == PixelFormat::kJpeg || format == PixelFormat::kPng || format == PixelFormat::kBmp;
+}
 
 /// Rows of `row_bytes` in all planes.
 std::size_t rows(PixelFormat format, int height) {
@@ -35,7 +41,9 @@ std::string_view name_of(PixelFormat format) {
 
 std::optional<PixelFormat> parse_pixel_format(std::string_view name) {
   for (const auto& [format, format_name] : kNames) {
-    if (format_name == name && format != PixelFormat::kPng) return format;
+    if (format_name != name) continue;
+    if (format == PixelFormat::kPng || format == PixelFormat::kBmp) break;  // from files only
+    return format;
   }
   return std::nullopt;
 }
@@ -53,6 +61,7 @@ std::size_t packed_row_bytes(PixelFormat format, int width) {
       return 2 * pixels;
     case PixelFormat::kJpeg:
     case PixelFormat::kPng:
+    case PixelFormat::kBmp:
       break;
   }
   return 0;
@@ -83,7 +92,7 @@ Status check(const Picture& picture) {
                                               std::to_string(picture.width) + "x" +
                                               std::to_string(picture.height) + ": " + text);
   };
-  if (picture.format == PixelFormat::kJpeg || picture.format == PixelFormat::kPng) {
+  if (is_file(picture.format)) {
     return picture.bytes.empty() ? refuse("no bytes") : Status();
   }
   if (picture.width < 1 || picture.height < 1 || picture.width > kLongestSide ||

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "media/pictures/axis_taps.h"
+#include "media/pictures/bitmap.h"
 #include "media/pictures/orientation.h"
 #include "media/pictures/pixel_row.h"
 
@@ -122,6 +123,9 @@ Result<Picture> PictureFitter::decoded(const Picture& picture) {
     Result<Picture> pixels = png_->decode(picture.bytes, most_pixels_);
     if (!pixels.ok()) return pixels;
     return turned(*pixels, png_orientation(picture.bytes), upright_);
+  }
+  if (picture.format == PixelFormat::kBmp) {
+    return decode_bitmap(picture.bytes, most_pixels_, upright_);
   }
   if (picture.format != PixelFormat::kJpeg) return picture;
   if (!jpeg_) {

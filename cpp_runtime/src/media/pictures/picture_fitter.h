@@ -28,7 +28,7 @@ namespace edgepipe {
 
 class PictureFitter {
  public:
-  /// kInvalidArgument if the crop is larger than the scaled picture. JPEGs and PNGs may have
+  /// kInvalidArgument if the crop is larger than the scaled picture. JPEGs, PNGs and BMPs may have
   /// `most_pixels`.
   static Result<PictureFitter> create(const Preprocess& preprocess,
                                       std::uint64_t most_pixels = kMostPixels);
@@ -37,9 +37,9 @@ class PictureFitter {
   ~PictureFitter();
 
   /// Writes `frame`: uint8[height, width, channels] in the network's order. kCorrupt for a damaged
-  /// or too large JPEG or PNG, kUnsupported for one without the library, kInvalidArgument for an
-  /// inconsistent picture. Allocates only when the pictures' size or format changes. One thread at
-  /// a time.
+  /// or too large JPEG, PNG or BMP, kUnsupported for one without its library and for kinds of BMP
+  /// that are not read, kInvalidArgument for an inconsistent picture. Allocates only when the
+  /// pictures' size or format changes. One thread at a time.
   Status fit(const Picture& picture, std::span<std::byte> frame);
 
   /// Where the last picture lies in its frame.
@@ -60,7 +60,7 @@ class PictureFitter {
   std::unique_ptr<Plan> plan_;
   std::optional<JpegCodec> jpeg_;   // opened with the first JPEG
   std::optional<PngDecoder> png_;   // opened with the first PNG
-  std::vector<std::byte> upright_;  // a JPEG's pixels, turned
+  std::vector<std::byte> upright_;  // pixels of a JPEG or PNG, turned, or of a BMP
 };
 
 }  // namespace edgepipe

@@ -102,6 +102,7 @@ class Row {
         break;
       case PixelFormat::kJpeg:
       case PixelFormat::kPng:
+      case PixelFormat::kBmp:
         break;  // excluded by the contract
     }
   }
