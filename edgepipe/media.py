@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import MediaError
-from edgepipe.picture_size import MOST_PIXELS, picture_size
+from edgepipe.picture_size import LONGEST_SIDE, MOST_PIXELS, other_kind, picture_size
 
 Picture = NDArray[np.uint8]
-PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm")
+_OTHER_SUFFIXES = {".tif": "TIFF", ".tiff": "TIFF", ".webp": "WebP"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +33,12 @@ def read_picture(path: Path, most_pixels: int = MOST_PIXELS) -> Picture:
     """Read one picture as uint8[h, w, 3] in BGR.
 
     Raises ``MediaError`` if that fails, and for more than ``most_pixels`` before it is decoded.
+    Kinds of pictures that the programs for boards do not read are refused here, too.
     """
     with _open(path) as file:
         content = file.read()
+    if kind := other_kind(content):
+        raise _unsupported(path, kind)
     size = picture_size(content)
     if size:
         _check_size(path, size, most_pixels)
@@ -51,8 +55,26 @@ def read_picture(path: Path, most_pixels: int = MOST_PIXELS) -> Picture:
     return np.asarray(picture, dtype=np.uint8)
 
 
+def _unsupported(path: Path, kind: str) -> MediaError:
+    return MediaError(
+        f"{path}: found a {kind} picture, expected {_expected()}",
+        hint="convert it to PNG: ffmpeg -i IN OUT.png",
+    )
+
+
+def _expected() -> str:
+    *first, last = PICTURE_SUFFIXES
+    return f"{', '.join(first)} or {last}"
+
+
 def _check_size(path: Path, size: tuple[int, int], most_pixels: int) -> None:
     width, height = size
+    if max(size) > LONGEST_SIDE:
+        raise MediaError(
+            f"{path}: the picture is {width}x{height} pixels, "
+            f"expected sides of 1 to {LONGEST_SIDE}",
+            hint="scale it down",
+        )
     if width * height > most_pixels:
         raise MediaError(
             f"{path}: the picture is {width}x{height} pixels, expected at most {most_pixels} "
@@ -84,11 +106,18 @@ def _unreadable(path: Path, cause: OSError) -> MediaError:
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """Return the picture files of a folder, sorted by name; raise ``MediaError`` if none."""
+    """Return the picture files of a folder, sorted by name.
+
+    Raises ``MediaError`` if there is none, and for pictures of a kind that is not read: they are
+    not skipped, so that no result is missing without a word.
+    """
     try:
         entries = sorted(folder.iterdir())
     except OSError as cause:
         raise _unreadable(folder, cause) from cause
+    for entry in entries:
+        if kind := _OTHER_SUFFIXES.get(entry.suffix.lower()):
+            raise _unsupported(entry, kind)
     found = [entry for entry in entries if entry.suffix.lower() in PICTURE_SUFFIXES]
     if not found:
         raise MediaError(
@@ -107,6 +136,9 @@ def read_source(path: Path, most_pixels: int = MOST_PIXELS) -> Iterator[SourcePi
     if path.is_dir():
         for file in pictures_in(path):
             yield SourcePicture(name=file.name, picture=read_picture(file, most_pixels))
+    elif kind := _OTHER_SUFFIXES.get(path.suffix.lower()):
+        _open(path).close()
+        raise _unsupported(path, kind)
     elif path.suffix.lower() in PICTURE_SUFFIXES:
         yield SourcePicture(name=path.name, picture=read_picture(path, most_pixels))
     else:

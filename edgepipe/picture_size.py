@@ -1,4 +1,8 @@
-"""The size of an encoded picture, from its header, before memory for its pixels is allocated."""
+"""The kind and size of an encoded picture, from its header, before memory for it is allocated.
+
+The kinds are those that the programs for boards read, so that a picture which is fit for
+calibration is fit for them, too.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,21 @@ Size = tuple[int, int]
 MOST_PIXELS = 1 << 25
 """The usual limit of a picture's size, as in the C++ runtime: enough for 8K, 7680x4320."""
 
-_PNM = re.compile(rb"P[1-6]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 2 + rb"[\s#]")
+LONGEST_SIDE = 16384
+"""In pixels, as in the C++ runtime."""
+
+_PNM = re.compile(rb"P[56]" + rb"(?:\s|#[^\n]*\n)+(\d{1,6})" * 3 + rb"\s")
 # Start of frame, for all codings: 0xC0 to 0xCF without DHT, JPG and DAC (ITU-T T.81, table B.1).
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a segment
-_TIFF_TYPES = {1: "B", 3: "H", 4: "I"}
-_TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
+_OTHERS = {"TIFF": (0, (b"II*\0", b"MM\0*")), "WebP": (8, (b"WEBPVP8",)), "GIF": (0, (b"GIF8",))}
+# Of the header that begins at byte 14, which later ones extend; and its kinds of pixels.
+_BMP_HEADER_BYTES = range(40, 125)
+_BMP_MASKS = (0x00FF0000, 0x0000FF00, 0x000000FF)
 
 
 def picture_size(content: bytes) -> Size | None:
-    """Return width and height in pixels of a BMP, JPEG, PNG, PNM, TIFF or WebP picture.
+    """Return width and height in pixels of a BMP, JPEG, PNG, PPM or PGM picture.
 
     None if ``content`` is none of these, or damaged before its size.
     """
@@ -32,12 +41,34 @@ def picture_size(content: bytes) -> Size | None:
     return None
 
 
-def _bmp(content: bytes) -> Size:
-    if struct.unpack_from("<I", content, 14)[0] == 12:  # OS/2's header
-        width, height = struct.unpack_from("<HH", content, 18)
-    else:
-        width, height = struct.unpack_from("<ii", content, 18)
-    return abs(width), abs(height)  # a negative height: rows from the top
+def other_kind(content: bytes) -> str | None:
+    """Return the name of a picture's kind that is not read, such as ``"WebP"``.
+
+    None for those that are read and for anything unknown.
+    """
+    for name, (at, beginnings) in _OTHERS.items():
+        if content[at:].startswith(beginnings):
+            return name
+    if not content.startswith(b"BM") or len(content) < 54:
+        return None
+    header_bytes, bits, compression = struct.unpack_from("<I10xHI", content, 14)
+    plain = compression == 0 and bits in (8, 24, 32)
+    masked = compression == 3 and bits == 32 and content[54:66] == struct.pack("<3I", *_BMP_MASKS)
+    if header_bytes in _BMP_HEADER_BYTES and (plain or masked):
+        return None
+    return f"BMP (header of {header_bytes} bytes, {bits} bits, compression {compression})"
+
+
+def _bmp(content: bytes) -> Size | None:
+    width, height = struct.unpack_from("<ii", content, 18)
+    (first,) = struct.unpack_from("<I", content, 10)
+    (header_bytes,) = struct.unpack_from("<I", content, 14)
+    (bits,) = struct.unpack_from("<H", content, 28)
+    (used,) = struct.unpack_from("<I", content, 46)
+    palette_bytes = 4 * (used or 256) if bits == 8 else 0
+    if first < 14 + header_bytes + palette_bytes:  # OpenCV would show the header as pixels
+        return None
+    return width, abs(height)  # a negative height: rows from the top
 
 
 def _jpeg(content: bytes) -> Size:
@@ -63,32 +94,7 @@ def _png(content: bytes) -> Size:
 
 def _pnm(content: bytes) -> Size | None:
     found = _PNM.match(content)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def _tiff(content: bytes) -> Size:
-    order = "<" if content.startswith(b"II") else ">"
-    (at,) = struct.unpack_from(f"{order}I", content, 4)
-    (count,) = struct.unpack_from(f"{order}H", content, at)
-    sides = {}
-    for entry in range(at + 2, at + 2 + 12 * count, 12):
-        tag, kind = struct.unpack_from(f"{order}HH", content, entry)
-        if tag in (_TIFF_WIDTH, _TIFF_HEIGHT):
-            (sides[tag],) = struct.unpack_from(order + _TIFF_TYPES[kind], content, entry + 8)
-    return sides[_TIFF_WIDTH], sides[_TIFF_HEIGHT]
-
-
-def _webp(content: bytes) -> Size | None:
-    if content[8:12] != b"WEBP":
-        return None
-    if content[12:16] == b"VP8X":
-        width = int.from_bytes(content[24:27], "little") + 1
-        return width, int.from_bytes(content[27:30], "little") + 1
-    if content[12:16] == b"VP8L":
-        (bits,) = struct.unpack_from("<I", content, 21)
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    width, height = struct.unpack_from("<HH", content, 26)
-    return width & 0x3FFF, height & 0x3FFF
+    return (int(found[1]), int(found[2])) if found and int(found[3]) == 255 else None
 
 
 _READERS: dict[bytes, Callable[[bytes], Size | None]] = {
@@ -96,7 +102,4 @@ _READERS: dict[bytes, Callable[[bytes], Size | None]] = {
     b"\xff\xd8": _jpeg,
     b"\x89PNG\r\n\x1a\n": _png,
     b"P": _pnm,
-    b"II*\0": _tiff,
-    b"MM\0*": _tiff,
-    b"RIFF": _webp,
 }

@@ -37,6 +37,30 @@ def test_a_large_picture_is_refused_by_its_header_before_it_is_decoded(tmp_path)
         media.read_picture(tmp_path / "large.ppm", most_pixels=16384 * 16384)
 
 
+def test_a_long_side_is_refused_as_on_a_board(tmp_path):
+    cv2.imwrite(str(tmp_path / "long.png"), np.zeros((1, 16385, 3), np.uint8))
+    with pytest.raises(MediaError, match="16385x1 pixels, expected sides of 1 to 16384") as caught:
+        media.read_picture(tmp_path / "long.png")
+    assert caught.value.hint == "scale it down"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.tif", "TIFF"), ("B.TIFF", "TIFF"), ("c.webp", "WebP")]
+)
+def test_kinds_that_boards_do_not_read_are_refused_and_not_skipped(tmp_path, name, kind):
+    cv2.imwrite(str(tmp_path / name), picture(9))
+    cv2.imwrite(str(tmp_path / "z.png"), picture(9))
+    text = f"{name}: found a {kind} picture, expected .bmp, .jpeg, .jpg, .pgm, .png or .ppm"
+    for source in (tmp_path, tmp_path / name):
+        with pytest.raises(MediaError) as caught:
+            list(media.read_source(source))
+        assert str(caught.value) == f"{tmp_path}/{text}"
+        assert caught.value.hint == "convert it to PNG: ffmpeg -i IN OUT.png"
+    (tmp_path / name).rename(tmp_path / "z.png")
+    with pytest.raises(MediaError, match=rf"z\.png: found a {kind} picture"):
+        list(media.read_source(tmp_path))
+
+
 def test_a_large_video_is_refused_before_its_first_frame(tmp_path):
     path = tmp_path / "clip.mp4"
     with media.VideoWriter(path, 12.0) as writer:

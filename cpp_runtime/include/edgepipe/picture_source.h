@@ -90,13 +90,14 @@ struct Pace {
 
 // Every source refuses a picture of more than `most_pixels` before it allocates memory for it.
 
-/// The PPM (P6), PGM (P5), JPEG and PNG pictures of a folder by name, or a single picture.
-/// kNotFound if there is none.
+/// The PPM (P6), PGM (P5), JPEG, PNG and BMP pictures of a folder by name, or a single picture.
+/// kNotFound if there is none, kUnsupported if one is TIFF or WebP.
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
                                                            const Pace& pace,
                                                            std::uint64_t most_pixels = kMostPixels);
 
-/// Whether open_picture_folder takes `path`: a folder, or a file with a picture's suffix.
+/// Whether `path` is for open_picture_folder: a folder, or a file with a picture's suffix, also of
+/// a kind that it refuses.
 bool is_picture_path(const std::filesystem::path& path);
 
 /// Whether `path` is a file that begins like a compressed picture or a video. Blocks on the file.

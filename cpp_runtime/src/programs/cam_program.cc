@@ -92,8 +92,9 @@ OptionTable option_table(Options& options) {
              "pictures are dropped in favour of the newest one, and counted",
              to_text(options.camera))
       .value("--source", "SOURCE",
-             "synthetic, a video file (decoded by ffmpeg), a folder of PPM, PGM, JPEG or PNG "
-             "pictures or one of them, a FIFO of raw pictures, or - for raw pictures from standard "
+             "synthetic, a video file (decoded by ffmpeg), a folder of BMP, JPEG, PNG, PPM "
+             "or PGM pictures or one of them, a FIFO of raw pictures, or - for raw pictures from "
+             "standard "
              "input. All of these wait for the pipeline and drop nothing",
              to_text(options.source))
       .value("--format", "F",

@@ -75,7 +75,7 @@ OptionTable option_table(Options& options) {
                     "Progress and a table of stage times go to standard error.");
   table.section("what to run")
       .value("--input", "FILE",
-             "run on FILE: a .jpg or .png picture, a folder of pictures, a video (decoded by "
+             "run on FILE: a BMP, JPEG or PNG picture, a folder of pictures, a video (decoded by "
              "ffmpeg), or raw frames: the bytes of the bundle's input, one frame after another. "
              "- is standard input. A file whose name ends in .ppm or .pgm holds one or more "
              "pictures of exactly the network's size",

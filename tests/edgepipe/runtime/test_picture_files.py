@@ -15,6 +15,7 @@ import pipeline_bundles as bundles
 import pytest
 from needs import built
 
+from edgepipe.errors import MediaError
 from edgepipe.run import RunOptions, run_bundle
 
 pytestmark = pytest.mark.sim
@@ -104,6 +105,36 @@ def turned(coded, orientation, order):
     return coded[:2] + segment + coded[2:]
 
 
+def bmp(bits, *, from_top=False, colours=0, header=40, masks=()):
+    """Return a bitmap of random pixels of the network's size."""
+    random = np.random.default_rng(bits + colours)
+    row_bytes = (SIDE * bits // 8 + 3) // 4 * 4
+    pixels = random.integers(0, 256, (SIDE, row_bytes), np.uint8)
+    palette = random.bytes(4 * (colours or 256)) if bits == 8 else b""
+    info = struct.pack("<iiHHIIiiII", SIDE, -SIDE if from_top else SIDE, 1, bits, 3 if masks else 0,
+                       0, 0, 0, colours, 0)  # fmt: skip
+    rest = struct.pack(f"<{len(masks)}I", *masks).ljust(header - 40, b"\0")
+    head = struct.pack("<I", header) + info + rest + palette
+    size = 14 + len(head) + pixels.size
+    return b"BM" + struct.pack("<IHHI", size, 0, 0, 14 + len(head)) + head + pixels.tobytes()
+
+
+MASKS = (0x00FF0000, 0x0000FF00, 0x000000FF)
+BITMAPS = {
+    "24": bmp(24),
+    "24_from_top": bmp(24, from_top=True),
+    "24_v5": bmp(24, header=124),
+    "32": bmp(32),
+    "32_from_top": bmp(32, from_top=True),
+    "32_v4": bmp(32, header=108),
+    "32_masks": bmp(32, masks=MASKS),
+    "32_v5_masks": bmp(32, header=124, masks=MASKS),
+    "8": bmp(8),
+    "8_few": bmp(8, colours=100),  # some pixels have a colour that the palette lacks
+    "8_v4_from_top": bmp(8, from_top=True, header=108),
+}
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory, files):
     return bundles.write_bundle(tmp_path_factory.mktemp("files") / "tiny", files, {})
@@ -111,13 +142,16 @@ def bundle(tmp_path_factory, files):
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    """A folder of PNG files of every kind, of the network's size."""
+    """A folder of PNG and BMP files of every kind, of the network's size, one with a wrong name."""
     folder = tmp_path_factory.mktemp("pictures")
     rng = np.random.default_rng(2)
     for (colour, depth), interlaced in itertools.product(PNG_KINDS, (False, True)):
         values = rng.integers(0, 1 << depth, (SIDE, SIDE, CHANNELS[colour]), np.uint16)
         name = f"{colour}_{depth:02}{'_interlaced' * interlaced}.png"
         (folder / name).write_bytes(png(values, colour, depth, interlaced=interlaced))
+    for name, content in BITMAPS.items():
+        (folder / f"{name}.bmp").write_bytes(content)
+    (folder / "named.jpg").write_bytes(BITMAPS["24"])
     return folder
 
 
@@ -141,10 +175,10 @@ def recorded(bundle, source, folder):
     return [cv2.imread(str(path)) for path in sorted(folder.glob("*.ppm"))], lines(ran.stdout)
 
 
-def test_png_files_give_the_same_pixels_and_lines_everywhere(bundle, pictures, tmp_path):
+def test_files_of_every_kind_give_the_same_pixels_and_lines_everywhere(bundle, pictures, tmp_path):
     seen, of_camera = recorded(bundle, pictures, tmp_path)
     files = sorted(pictures.iterdir())
-    assert len(seen) == len(files) == 2 * len(PNG_KINDS)
+    assert len(seen) == len(files) == 2 * len(PNG_KINDS) + len(BITMAPS) + 1
     for file, pixels in zip(files, seen, strict=True):
         np.testing.assert_array_equal(pixels, cv2.imread(str(file)), err_msg=file.name)
     assert [line["source"] for line in of_camera] == [file.name for file in files]
@@ -176,7 +210,7 @@ def test_photographs_stand_upright_as_their_exif_data_says(bundle, tmp_path):
 def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
     good = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
     for content, reason in [
-        (b"P6 1 1 255", "PNG: it does not begin like a PNG file"),
+        (b"\x89PNG", "PNG: it does not begin like a PNG file"),
         (good[:8] + chunk(b"IEND", b""), "PNG: it does not begin with its header"),
         (good[:-30], "PNG: it ends too early"),
         (with_rows(RGB, bytes([9, *bytes(3)])), "PNG: filter 9, expected 0 to 4"),
@@ -189,6 +223,44 @@ def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
         ran = program("edgepipe-run", bundle, "--input", tmp_path / "one.png")
         assert ran.returncode == 1
         assert reason in ran.stderr.decode()
+
+
+def test_other_kinds_are_refused_by_all_programs_with_one_remedy(bundle, tmp_path):
+    scene = np.zeros((SIDE, SIDE, 3), np.uint8)
+    for number, (suffix, kind, name) in enumerate(
+        [
+            (".webp", "WebP", "a.webp"),
+            (".tif", "TIFF", "a.tiff"),
+            (".webp", "WebP", "a.jpg"),
+            (".tif", "TIFF", "a.bmp"),
+        ]
+    ):
+        source = tmp_path / str(number) / name
+        source.parent.mkdir()
+        source.write_bytes(cv2.imencode(suffix, scene)[1].tobytes())
+        error = f"{source}: found a {kind} picture, expected .bmp, .jpeg, .jpg, .pgm, .png or .ppm"
+        hint = "convert it to PNG: ffmpeg -i IN OUT.png"
+        for given in (source, source.parent):
+            for command in (
+                ("edgepipe-run", bundle, "--input", given),
+                ("edgepipe-cam", bundle, "--source", given, "--headless"),
+            ):
+                told = program(*command).stderr.decode().splitlines()
+                assert told[-2:] == [f"{command[0]}: error: {error}", f"hint: {hint}"]
+            with pytest.raises(MediaError) as caught:
+                run_bundle(RunOptions(bundle=bundle, source=given), lines=io.StringIO())
+            assert (str(caught.value), caught.value.hint) == (error, hint)
+
+
+def test_a_bitmap_of_another_kind_is_refused_by_all_programs(bundle, tmp_path):
+    path = tmp_path / "one.bmp"
+    path.write_bytes(bmp(16))
+    ran = program("edgepipe-run", bundle, "--input", path)
+    assert "BMP: found a header of 40 bytes with 16 bits per pixel" in ran.stderr.decode()
+    assert ran.stderr.decode().endswith("hint: convert it to PNG: ffmpeg -i IN.bmp OUT.png\n")
+    with pytest.raises(MediaError, match="header of 40 bytes, 16 bits") as caught:
+        run_bundle(RunOptions(bundle=bundle, source=path), lines=io.StringIO())
+    assert caught.value.hint == "convert it to PNG: ffmpeg -i IN OUT.png"
 
 
 RAW_COMMANDS = {

@@ -70,19 +70,19 @@ def test_a_port_that_is_taken(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "name", "remedy"),
+    ("library", "content", "remedy"),
     [
-        ("libturbojpeg.so.0", "a.jpg", "hint: install libturbojpeg0"),
-        ("libz.so.1", "a.png", "hint: install zlib1g"),
+        ("libturbojpeg.so.0", b"\xff\xd8", "hint: install libturbojpeg0"),
+        ("libz.so.1", b"\x89PNG", "hint: install zlib1g"),
     ],
 )
 def test_a_machine_without_a_decoder(
-    bundle: Path, tmp_path: Path, library: str, name: str, remedy: str
+    bundle: Path, tmp_path: Path, library: str, content: bytes, remedy: str
 ) -> None:
     empty = ["cc", "-shared", "-x", "c", "-o", tmp_path / library, "-"]
     subprocess.run(empty, input=b"", check=True)
-    (tmp_path / name).write_bytes(b"\xff\xd8")
-    source = ("--source", tmp_path / name, "--frames", "1", "--no-pin", "--headless")
+    (tmp_path / "a.jpg").write_bytes(content)
+    source = ("--source", tmp_path / "a.jpg", "--frames", "1", "--no-pin", "--headless")
     *_, error, hint = error_of("edgepipe-cam", bundle, *source, LD_LIBRARY_PATH=str(tmp_path))
     assert f"{library} cannot be loaded" in error
     assert hint == remedy

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -8,10 +9,13 @@
 #include "base/open_failure.h"
 #include "edgepipe/picture_source.h"
 #include "media/pictures/pnm_header.h"
+#include "media/sources/compressed_file.h"
 #include "media/sources/pacer.h"
 
 namespace edgepipe {
 namespace {
+
+constexpr const char* kExpected = ".bmp, .jpeg, .jpg, .pgm, .png or .ppm";
 
 /// In lower case: cameras also write DSC_0001.JPG.
 std::string suffix_of(const std::filesystem::path& path) {
@@ -22,28 +26,32 @@ std::string suffix_of(const std::filesystem::path& path) {
   return suffix;
 }
 
-bool is_jpeg(const std::filesystem::path& path) {
+bool is_pnm(const std::filesystem::path& path) {
   const std::string suffix = suffix_of(path);
-  return suffix == ".jpg" || suffix == ".jpeg";
+  return suffix == ".ppm" || suffix == ".pgm";
 }
 
 bool is_picture(const std::filesystem::path& path) {
   const std::string suffix = suffix_of(path);
-  return is_jpeg(path) || suffix == ".png" || suffix == ".ppm" || suffix == ".pgm";
+  return is_pnm(path) || suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png" ||
+         suffix == ".bmp";
 }
 
-/// Pictures that `edgepipe run` reads and this program does not. In a folder they are refused, so
-/// that both give a line for the same files.
-bool is_other_picture(const std::filesystem::path& path) {
+/// The name of a format that is not read; "" for others. In a folder such pictures are refused and
+/// not skipped, so that no result is missing without a word.
+std::string_view other_format(const std::filesystem::path& path) {
   const std::string suffix = suffix_of(path);
-  return suffix == ".bmp" || suffix == ".tif" || suffix == ".tiff" || suffix == ".webp";
+  if (suffix == ".webp") return "WebP";
+  return suffix == ".tif" || suffix == ".tiff" ? "TIFF" : "";
 }
 
-Status unsupported(const std::filesystem::path& path) {
-  return Status(Code::kUnsupported,
-                path.string() + ": found a " + suffix_of(path) +
-                    " picture, expected .ppm, .pgm, .jpg, .jpeg or .png",
-                "convert it to .png, for example with ffmpeg");
+bool is_other_picture(const std::filesystem::path& path) { return !other_format(path).empty(); }
+
+Status unsupported(const std::filesystem::path& path, std::string_view format) {
+  return Status(
+      Code::kUnsupported,
+      path.string() + ": found a " + std::string(format) + " picture, expected " + kExpected,
+      "convert it to PNG: ffmpeg -i IN OUT.png");
 }
 
 /// The picture of a file, without copying its pixels.
@@ -62,6 +70,31 @@ Result<Picture> parse_pnm(std::span<const std::byte> bytes, std::uint64_t most_p
     return Status(Code::kCorrupt, status.message());
   }
   return picture;
+}
+
+/// The picture of a file by its first bytes, since many have the name of another format. If they
+/// are unknown, its name says which decoder explains what is wrong.
+Result<Picture> parse(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                      std::uint64_t most_pixels) {
+  using namespace std::string_view_literals;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto whole = [bytes](PixelFormat format) {
+    return Picture{.format = format, .bytes = bytes};
+  };
+  if (text.starts_with("\xff\xd8"sv)) return whole(PixelFormat::kJpeg);
+  if (text.starts_with("\x89PNG"sv)) return whole(PixelFormat::kPng);
+  if (text.starts_with("BM"sv)) return whole(PixelFormat::kBmp);
+  const bool pnm = text.starts_with("P5"sv) || text.starts_with("P6"sv);
+  const std::string_view other = compressed_format(bytes);
+  if (!pnm && !other.empty()) return unsupported(path, other);
+  if (pnm || is_pnm(path)) {
+    Result<Picture> parsed = parse_pnm(bytes, most_pixels);
+    return parsed.ok() ? parsed : parsed.status().with_context(path.string());
+  }
+  const std::string suffix = suffix_of(path);
+  return whole(suffix == ".png"   ? PixelFormat::kPng
+               : suffix == ".bmp" ? PixelFormat::kBmp
+                                  : PixelFormat::kJpeg);
 }
 
 /// A file that stays in memory while its picture is lent.
@@ -93,16 +126,10 @@ class PictureFolder final : public PictureSource {
     Result<MappedFile> file = MappedFile::open(path);
     if (!file.ok()) return file.status();
     const auto mapped = std::make_shared<MappedPicture>(std::move(*file));
-    Picture picture{.format = PixelFormat::kJpeg, .bytes = mapped->bytes()};
-    if (suffix_of(path) == ".png") {
-      picture.format = PixelFormat::kPng;
-    } else if (!is_jpeg(path)) {
-      Result<Picture> parsed = parse_pnm(mapped->bytes(), most_pixels_);
-      if (!parsed.ok()) return parsed.status().with_context(path.string());
-      picture = *parsed;
-    }
+    Result<Picture> picture = parse(path, mapped->bytes(), most_pixels_);
+    if (!picture.ok()) return picture.status();
     ++taken_;
-    lease = PictureLease(picture, mapped, 0);
+    lease = PictureLease(*picture, mapped, 0);
     return true;
   }
 
@@ -132,7 +159,7 @@ class PictureFolder final : public PictureSource {
 
 bool is_picture_path(const std::filesystem::path& path) {
   std::error_code error;
-  return is_picture(path) || std::filesystem::is_directory(path, error);
+  return is_picture(path) || is_other_picture(path) || std::filesystem::is_directory(path, error);
 }
 
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,
@@ -150,19 +177,17 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
     if (error) return open_failure(Code::kNotFound, path.string(), error.value());
     std::sort(files.begin(), files.end());
     const auto other = std::ranges::find_if(files, is_other_picture);
-    if (other != files.end()) return unsupported(*other);
+    if (other != files.end()) return unsupported(*other, other_format(*other));
     if (files.empty()) {
-      return Status(Code::kNotFound,
-                    path.string() + ": no pictures, expected .ppm, .pgm, .jpg, .jpeg or .png");
+      return Status(Code::kNotFound, path.string() + ": no pictures, expected " + kExpected);
     }
   } else if (!std::filesystem::exists(path, error)) {
     const std::string reason = error ? error.message() : "no such folder or picture";
     return Status(Code::kNotFound, path.string() + ": " + reason, "check the name");
   } else if (is_other_picture(path)) {
-    return unsupported(path);
+    return unsupported(path, other_format(path));
   } else if (!is_picture(path)) {
-    return Status(Code::kUnsupported,
-                  path.string() + ": not a picture, expected .ppm, .pgm, .jpg, .jpeg or .png");
+    return Status(Code::kUnsupported, path.string() + ": not a picture, expected " + kExpected);
   } else {
     files.push_back(path);
   }

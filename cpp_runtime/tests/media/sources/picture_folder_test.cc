@@ -56,21 +56,33 @@ TEST_F(PictureFolderTest, ATooLargePictureIsRefusedByItsHeader) {
 
 TEST_F(PictureFolderTest, APictureOfAKindThatCannotBeDecodedIsRefusedAndNotSkipped) {
   testing::write_file(file_, "P6 1 1 255\nr..");
-  for (const char* name : {"a.webp", "two.BMP", "z.tif", "z.tiff"}) {
+  for (const char* name : {"a.webp", "two.TIF", "z.tiff"}) {
     const std::filesystem::path other = folder_.path() / name;
     testing::write_file(other, "anything");
     for (const std::filesystem::path& source : {folder_.path(), other}) {
       const Status status = open_picture_folder(source, {}).status();
-      std::string suffix = other.extension().string();
-      if (suffix == ".BMP") suffix = ".bmp";
+      const std::string format = std::string(name) == "a.webp" ? "WebP" : "TIFF";
       EXPECT_EQ(status.code(), Code::kUnsupported);
-      EXPECT_EQ(status.message(), other.string() + ": found a " + suffix +
-                                      " picture, expected .ppm, .pgm, .jpg, .jpeg or .png");
-      EXPECT_EQ(status.hint(), "convert it to .png, for example with ffmpeg");
+      EXPECT_EQ(status.message(), other.string() + ": found a " + format +
+                                      " picture, expected .bmp, .jpeg, .jpg, .pgm, .png or .ppm");
+      EXPECT_EQ(status.hint(), "convert it to PNG: ffmpeg -i IN OUT.png");
     }
     std::filesystem::remove(other);
   }
   EXPECT_TRUE(open_picture_folder(folder_.path(), {}).ok());
+}
+
+TEST_F(PictureFolderTest, AFormatIsKnownByItsFirstBytesWhateverItsName) {
+  ASSERT_TRUE(take("\xff\xd8 JPEG").ok());
+  EXPECT_EQ(lease_.picture().format, PixelFormat::kJpeg);
+  ASSERT_TRUE(take("\x89PNG").ok());
+  EXPECT_EQ(lease_.picture().format, PixelFormat::kPng);
+  ASSERT_TRUE(take("BM").ok());
+  EXPECT_EQ(lease_.picture().format, PixelFormat::kBmp);
+  const Status status = take("RIFF....WEBPVP8 ");
+  EXPECT_EQ(status.message(), file_.string() +
+                                  ": found a WebP picture, expected .bmp, .jpeg, .jpg, .pgm, .png "
+                                  "or .ppm");
 }
 
 TEST_F(PictureFolderTest, FilesThatAreNoPicturesAreSkipped) {
