@@ -100,6 +100,9 @@ Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem
 /// a kind that it refuses.
 bool is_picture_path(const std::filesystem::path& path);
 
+/// Whether `path` is a file of exactly one PPM or PGM picture, whose size may be any.
+bool is_one_pnm(const std::filesystem::path& path);
+
 /// Whether `path` is a file that begins like a compressed picture or a video. Blocks on the file.
 bool is_compressed_file(const std::filesystem::path& path);
 

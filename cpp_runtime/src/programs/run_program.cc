@@ -74,12 +74,13 @@ OptionTable option_table(Options& options) {
                     "own thread. Results go to standard output, one line of JSON per frame. "
                     "Progress and a table of stage times go to standard error.");
   table.section("what to run")
-      .value("--input", "FILE",
-             "run on FILE: a BMP, JPEG or PNG picture, a folder of pictures, a video (decoded by "
-             "ffmpeg), or raw frames: the bytes of the bundle's input, one frame after another. "
-             "- is standard input. A file whose name ends in .ppm or .pgm holds one or more "
-             "pictures of exactly the network's size",
-             to_text(options.input))
+      .value(
+          "--input", "FILE",
+          "run on FILE: a BMP, JPEG, PNG, PPM or PGM picture, a folder of pictures, a video "
+          "(decoded by ffmpeg), or raw frames: the bytes of the bundle's input, one frame after "
+          "another. - is standard input. A file whose name ends in .ppm or .pgm may hold several "
+          "pictures, of exactly the network's size",
+          to_text(options.input))
       .value("--format", "F", "raw or ppm (default: from the file's name)",
              [&options](const std::string& value) { return set_format(value, options); })
       .flag("--golden",
@@ -210,7 +211,7 @@ FrameSource::Format format_of(const Options& options) {
 /// Whether the input holds pictures of any size, to be fitted by the first stage.
 bool takes_pictures(const Options& options) {
   if (!options.input || options.format || *options.input == "-") return false;
-  if (format_of(options) == FrameSource::Format::kPictures) return false;
+  if (format_of(options) == FrameSource::Format::kPictures) return is_one_pnm(*options.input);
   return is_picture_path(*options.input) || is_compressed_file(*options.input);
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -160,6 +161,22 @@ class PictureFolder final : public PictureSource {
 bool is_picture_path(const std::filesystem::path& path) {
   std::error_code error;
   return is_picture(path) || is_other_picture(path) || std::filesystem::is_directory(path, error);
+}
+
+bool is_one_pnm(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!is_pnm(path) || !std::filesystem::is_regular_file(path, error)) return false;
+  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  std::vector<char> head(4096);
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  std::span<const std::byte> bytes = std::as_bytes(std::span(head));
+  const Result<PnmHeader> header = take_pnm_header(bytes);
+  if (!header.ok()) return false;
+  const auto format = header->gray ? PixelFormat::kGray : PixelFormat::kRgb;
+  const std::size_t header_bytes = head.size() - bytes.size();
+  return file_bytes == header_bytes + packed_bytes(format, header->width, header->height);
 }
 
 Result<std::unique_ptr<PictureSource>> open_picture_folder(const std::filesystem::path& path,

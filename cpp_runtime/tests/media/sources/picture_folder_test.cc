@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "edgepipe/picture_source.h"
 #include "support/bundle_test_files.h"
@@ -83,6 +84,17 @@ TEST_F(PictureFolderTest, AFormatIsKnownByItsFirstBytesWhateverItsName) {
   EXPECT_EQ(status.message(), file_.string() +
                                   ": found a WebP picture, expected .bmp, .jpeg, .jpg, .pgm, .png "
                                   "or .ppm");
+}
+
+TEST_F(PictureFolderTest, OneWholePnmIsKnownByItsSize) {
+  for (const auto& [content, is_one] :
+       {std::pair("P6 1 2 255\nr..b..", true), std::pair("P5 3 1 255\n...", true),
+        std::pair("P5 3 1 255\n....", false), std::pair("P6 1 2 255\nr..b.", false),
+        std::pair("P4 1 2 255\nr..b.", false)}) {
+    testing::write_file(file_, content);
+    EXPECT_EQ(is_one_pnm(file_), is_one) << content;
+  }
+  EXPECT_FALSE(is_one_pnm(folder_.path()));
 }
 
 TEST_F(PictureFolderTest, FilesThatAreNoPicturesAreSkipped) {
