@@ -207,6 +207,33 @@ def test_photographs_stand_upright_as_their_exif_data_says(bundle, tmp_path):
     assert len({pixels.tobytes() for pixels in seen}) >= 8
 
 
+JPEG_SAMPLINGS = {
+    "444": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
+    "422": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_422,
+    "420": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420,
+    "440": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+    "411": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
+}
+
+
+def test_libturbojpeg_and_opencv_decode_to_the_same_bytes(bundle, tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    random = np.random.default_rng(6)
+    scene = cv2.GaussianBlur(random.integers(0, 256, (SIDE, SIDE, 3), np.uint8), (0, 0), 2)
+    for (name, sampling), quality, progressive in itertools.product(
+        JPEG_SAMPLINGS.items(), (30, 75, 95), (0, 1)
+    ):
+        settings = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling]
+        settings += [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_PROGRESSIVE, progressive]
+        path = folder / f"{name}_{quality}_{progressive}.jpg"
+        assert cv2.imwrite(str(path), scene, settings)
+    cv2.imwrite(str(folder / "grey.jpg"), scene[:, :, 0])
+    seen, _ = recorded(bundle, folder, tmp_path / "seen")
+    for file, pixels in zip(sorted(folder.iterdir()), seen, strict=True):
+        np.testing.assert_array_equal(pixels, cv2.imread(str(file)), err_msg=file.name)
+
+
 def test_a_damaged_png_is_refused_with_its_name(bundle, tmp_path):
     good = png(np.zeros((SIDE, SIDE, 3), np.uint16), RGB, 8)
     for content, reason in [

@@ -1,4 +1,5 @@
-"""One description gives the same bytes in calibration, edgepipe run, edgepipe-run and edgepipe-cam.
+"""One description gives the same bytes in calibration, accuracy, edgepipe run, edgepipe-run and
+edgepipe-cam.
 
 All of them fit pictures of any size to the network's input. Calibration and `edgepipe run` share
 code in Python, the programs for boards code in C++.
@@ -6,6 +7,7 @@ code in Python, the programs for boards code in C++.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 import edgepipe
 from edgepipe import description
+from edgepipe.accuracy.data import read_pictures
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.preprocess import Preprocess
 
@@ -41,6 +44,8 @@ FITS = {
 }
 # Height and width of the pictures: both sides shrink, both grow, one of each, one is kept.
 SIZES = ((48, 64), (31, 57), (7, 9), (40, 5), (16, 33))
+COUNT = len(SIZES)
+SUFFIXES = (".ppm", ".jpg", ".png", ".jpeg", ".bmp")
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -52,12 +57,12 @@ def preprocess(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a folder of random pictures, in which every byte matters."""
+    """Write a folder of random pictures of all file types, in which every byte matters."""
     folder = tmp_path_factory.mktemp("pictures")
     random = np.random.default_rng(4)
-    for number, (height, width) in enumerate(SIZES):
+    for number, (suffix, (height, width)) in enumerate(zip(SUFFIXES, SIZES, strict=True)):
         picture = random.integers(0, 256, (height, width, 3)).astype(np.uint8)
-        assert cv2.imwrite(str(folder / f"{number}.ppm"), picture)
+        assert cv2.imwrite(str(folder / f"{number}{suffix}"), picture)
     return folder
 
 
@@ -74,7 +79,7 @@ def bundle(preprocess, frames, network, files, tmp_path_factory) -> Path:
     return bundles.write_bundle(folder / "tiny", files, golden, preprocess=preprocess)
 
 
-def scores_of(program, bundle, source, folder, stdin=b"") -> list[bytes]:
+def scores_of(program, bundle, source, folder, stdin=b"", count=COUNT) -> list[bytes]:
     """Run edgepipe-run; return the scores that it wrote, a file for each frame."""
     ran = subprocess.run(
         [*program, bundle, "--input", source, "--tensors", folder],
@@ -84,7 +89,7 @@ def scores_of(program, bundle, source, folder, stdin=b"") -> list[bytes]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr.decode()
-    return [(folder / f"{number}_scores.bin").read_bytes() for number in range(len(SIZES))]
+    return [(folder / f"{number}_scores.bin").read_bytes() for number in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +114,13 @@ def test_the_camera_program_sees_calibrations_bytes(
         np.testing.assert_array_equal(found, in_bgr)
 
 
+def test_accuracy_is_measured_on_calibrations_bytes(preprocess, pictures, frames):
+    samples = list(read_pictures(pictures, preprocess))
+    assert [sample.name for sample in samples] == sorted(p.name for p in pictures.iterdir())
+    for sample, frame in zip(samples, frames, strict=True):
+        np.testing.assert_array_equal(sample.frame, frame)
+
+
 def test_python_runs_the_network_on_calibrations_bytes(bundle, pictures, scores):
     with edgepipe.load(bundle) as pipeline:
         found = [pipeline(path).outputs[0].tobytes() for path in sorted(pictures.iterdir())]
@@ -130,7 +142,13 @@ def test_the_runtime_of_a_board_runs_the_network_on_calibrations_bytes(
         tmp_path / "tiny", files, golden, architectures=(architecture,), preprocess=preprocess
     )
     program = emulated("edgepipe-run", architecture)
-    assert scores_of(program, bundle, pictures, tmp_path) == scores
+    plain = tmp_path / "plain"  # emulation has no libraries for JPEG and PNG
+    plain.mkdir()
+    chosen = [n for n, suffix in enumerate(SUFFIXES) if suffix in (".bmp", ".ppm")]
+    for number in chosen:
+        shutil.copy(pictures / f"{number}{SUFFIXES[number]}", plain)
+    found = scores_of(program, bundle, plain, tmp_path, count=len(chosen))
+    assert found == [scores[number] for number in chosen]
 
 
 def test_pictures_of_the_networks_size_may_follow_each_other_in_a_file(
