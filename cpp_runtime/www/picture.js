@@ -5,7 +5,8 @@ const element = (id) => document.getElementById(id);
 const show = (id, text) => { element(id).textContent = text; };
 // The page's own address, without a user name and password, which fetch() refuses.
 const address = (path) => new URL(path, location.origin + location.pathname).href;
-const colour = (index) => `hsl(${(index * 47 + 160) % 360} 80% 68%)`;
+// Hues as `edgepipe run` draws them (edgepipe/report/draw.py), lighter, on a dark or light page.
+const colour = (index) => `hsl(${360 * ((index * 0.618034) % 1)} 80% 68%)`;
 const kSharpWidth = 832;  // least width of the canvas in pixels, for sharp boxes on small frames
 
 let pending = null;   // the newest result that is not drawn yet

@@ -1,5 +1,6 @@
 """The live page of edgepipe-cam in a real browser."""
 
+import colorsys
 import re
 
 import cam_programs as cam
@@ -7,6 +8,8 @@ import numpy as np
 import pipeline_bundles as bundles
 import pytest
 from live_page import DRAW, open_browser, shown_frame, text_of, wait_until
+
+from edgepipe.report.draw import colour
 
 # Numbers as long as they get, and the tiles that are too narrow for theirs.
 FILL = """
@@ -31,6 +34,15 @@ createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400))
     {box: [400, 100, 600, 200], label: "dog", label_index: 3, score: 0.4}],
     points: [{label: "nose", label_index: 1, score: -0.3, point: [700, 300]}]});
   done();
+});
+"""
+# The colours of the first classes, as the browser paints them.
+PAINT = """
+const context = document.createElement("canvas").getContext("2d");
+return Array.from({length: arguments[0]}, (_, index) => {
+  context.fillStyle = colour(index);
+  context.fillRect(0, 0, 1, 1);
+  return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
 });
 """
 SET_THRESHOLD = """
@@ -167,6 +179,15 @@ def test_labels_neither_overlap_nor_leave_the_picture(quiet_page):
                     or other_left >= left + width
                     or abs(top - other_top) >= 17
                 )
+
+
+def test_a_class_has_the_hue_that_edgepipe_run_draws_it_with(quiet_page):
+    def hue(red, green, blue):
+        return colorsys.rgb_to_hsv(red / 255, green / 255, blue / 255)[0]
+
+    for index, painted in enumerate(quiet_page.execute_script(PAINT, 256)):
+        apart = abs(hue(*painted) - hue(*reversed(colour(index))))
+        assert min(apart, 1 - apart) < 1 / 180, index
 
 
 def test_the_threshold_hides_what_is_less_certain(quiet_page):
