@@ -296,7 +296,7 @@ RAW_COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".webp", ".tif"])
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".webp", ".tif", ".ppm"])
 @pytest.mark.parametrize("name", RAW_COMMANDS)
 def test_compressed_bytes_are_not_taken_for_raw_frames(bundle, name, suffix):
     content = cv2.imencode(suffix, np.zeros((SIDE, SIDE, 3), np.uint8))[1].tobytes()

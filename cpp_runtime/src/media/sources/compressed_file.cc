@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "edgepipe/picture_source.h"
+#include "media/pictures/pnm_header.h"
 
 namespace edgepipe {
 namespace {
@@ -79,6 +80,9 @@ constexpr std::size_t kHeadBytes = std::size_t{1} << 18;  // a few segments of a
 std::string_view compressed_format(std::span<const std::byte> bytes) {
   if (begins_like_jpeg(bytes)) return "JPEG";
   if (begins_like_bitmap(bytes)) return "BMP";
+  std::span<const std::byte> rest = bytes;
+  const Result<PnmHeader> pnm = take_pnm_header(rest);
+  if (pnm.ok()) return pnm->gray ? "PGM" : "PPM";
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto found = std::ranges::find_if(kSignatures, [&](const Signature& signature) {
     return text.size() > signature.offset &&

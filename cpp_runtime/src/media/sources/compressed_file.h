@@ -1,4 +1,5 @@
-// compressed_format: recognises compressed pictures and videos by how they begin.
+// compressed_format: recognises compressed pictures and videos by how they begin, and PPM and PGM,
+// whose header would be taken for pixels as well.
 //
 //   compressed_format(bytes)  // "JPEG", "PNG", ..., "" for anything else, such as raw pixels
 #pragma once

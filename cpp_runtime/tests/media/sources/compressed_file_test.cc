@@ -52,6 +52,9 @@ TEST(CompressedFormat, OtherFormatsAreKnownByTheirFirstBytes) {
   EXPECT_EQ(format_of("MM\0*\0"sv), "TIFF");
   EXPECT_EQ(format_of("RIFF\x10\0\0\0WEBPVP8 "sv), "WebP");
   EXPECT_EQ(format_of("GIF87a"sv), "GIF");
+  EXPECT_EQ(format_of("P6\n4 2\n255\n...."sv), "PPM");
+  EXPECT_EQ(format_of("P5 # gray\n4 2 255 ."sv), "PGM");
+  EXPECT_EQ(format_of("P6\n4 2\n254\n...."sv), "");
   EXPECT_EQ(format_of("BM\x10\x20\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0"sv), "BMP");
   EXPECT_EQ(format_of("BM\x10\x20\0\0\0\0\0\0\x8a\0\0\0\x7c\0\0\0"sv), "BMP");
 }
