@@ -49,6 +49,8 @@ def other_kind(content: bytes) -> str | None:
     for name, (at, beginnings) in _OTHERS.items():
         if content[at:].startswith(beginnings):
             return name
+    if content.startswith(b"\xff\xd8"):
+        return _other_jpeg(content)
     if not content.startswith(b"BM") or len(content) < 54:
         return None
     header_bytes, bits, compression = struct.unpack_from("<I10xHI", content, 14)
@@ -71,7 +73,20 @@ def _bmp(content: bytes) -> Size | None:
     return width, abs(height)  # a negative height: rows from the top
 
 
+def _other_jpeg(content: bytes) -> str | None:
+    try:
+        return "CMYK JPEG" if content[_jpeg_frame(content) + 5] == 4 else None
+    except (struct.error, IndexError):
+        return None
+
+
 def _jpeg(content: bytes) -> Size:
+    height, width = struct.unpack_from(">HH", content, _jpeg_frame(content) + 1)
+    return width, height
+
+
+def _jpeg_frame(content: bytes) -> int:
+    """Return where the frame's parameters begin: precision, height, width, components."""
     at = 2
     while True:
         while content[at] != 0xFF:  # libjpeg also skips bytes that are not a marker
@@ -81,8 +96,7 @@ def _jpeg(content: bytes) -> Size:
         marker = content[at]
         at += 1
         if marker in _JPEG_FRAMES:
-            height, width = struct.unpack_from(">HH", content, at + 3)
-            return width, height
+            return at + 2
         if marker not in _JPEG_ALONE:
             at += struct.unpack_from(">H", content, at)[0]
 

@@ -73,6 +73,9 @@ def test_a_header_that_is_cut_anywhere_has_no_size_or_the_right_one(suffix):
          "BMP (header of 40 bytes, 16 bits, compression 0)"),
         (encoded(".bmp", shape=(48, 70, 4)), None),
         (b"BM", None),
+        (b"\xff\xd8\xff\xc0\0\x14\x08\0\1\0\1\4", "CMYK JPEG"),
+        (b"\xff\xd8\xff\xc0\0\x11\x08\0\1\0\1\3", None),
+        (b"\xff\xd8\xff\xc0\0\x14\x08\0\1\0\1", None),
         (b"", None),
     ],
 )  # fmt: skip

@@ -290,6 +290,20 @@ def test_a_bitmap_of_another_kind_is_refused_by_all_programs(bundle, tmp_path):
     assert caught.value.hint == "convert it to PNG: ffmpeg -i IN OUT.png"
 
 
+def test_a_jpeg_for_printing_is_refused_by_all_programs(bundle, tmp_path):
+    coded = cv2.imencode(".jpg", np.zeros((SIDE, SIDE, 3), np.uint8))[1].tobytes()
+    at = coded.index(b"\xff\xc0\0\x11") + 2
+    fourth = b"\4" + coded[at + 9 : at + 11]  # a component like the first
+    frame = b"\0\x14" + coded[at + 2 : at + 7] + b"\4" + coded[at + 8 : at + 17] + fourth
+    path = tmp_path / "print.jpg"
+    path.write_bytes(coded[:at] + frame + coded[at + 17 :])
+    ran = program("edgepipe-run", bundle, "--input", path)
+    assert "JPEG: found CMYK colours, for printing, expected RGB or gray" in ran.stderr.decode()
+    assert ran.stderr.decode().endswith("hint: convert it to PNG: ffmpeg -i IN OUT.png\n")
+    with pytest.raises(MediaError, match=r"print\.jpg: found a CMYK JPEG picture"):
+        run_bundle(RunOptions(bundle=bundle, source=path), lines=io.StringIO())
+
+
 RAW_COMMANDS = {
     "edgepipe-run": ("--input", "-"),
     "edgepipe-cam": ("--source", "-", "--headless", "--no-pin"),

@@ -83,6 +83,10 @@ Result<Picture> JpegCodec::decode(std::span<const std::byte> bytes, std::uint64_
                             &subsampling, &colour_space) != 0) {
     return failed();
   }
+  if (colour_space == TJCS_CMYK || colour_space == TJCS_YCCK) {
+    return Status(Code::kCorrupt, "JPEG: found CMYK colours, for printing, expected RGB or gray",
+                  "convert it to PNG: ffmpeg -i IN OUT.png");
+  }
   Picture picture{.format = PixelFormat::kRgb,
                   .width = width,
                   .height = height,

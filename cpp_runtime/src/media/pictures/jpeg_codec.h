@@ -25,8 +25,8 @@ class JpegCodec {
   ~JpegCodec();
 
   /// Decodes to kRgb; the picture is valid until the next decode. kCorrupt for damage, even if the
-  /// library could continue, and for more than `most_pixels`, for which only the header is read.
-  /// Allocates only when the size grows. One thread at a time.
+  /// library could continue, for CMYK, and for more than `most_pixels`, for which only the header
+  /// is read. Allocates only when the size grows. One thread at a time.
   Result<Picture> decode(std::span<const std::byte> bytes, std::uint64_t most_pixels = kMostPixels);
 
   /// Encodes a checked picture of kRgb, kBgr or kGray; `quality` is 1 to 100. The bytes are valid
