@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from edgepipe.description import DETECTION_KINDS
@@ -26,6 +27,11 @@ def result_record(result: FrameResult, source: str, kind: str) -> Record:
     return record
 
 
+def _rounded(value: float, decimals: int) -> float | None:
+    """Return a rounded number; None for infinity and NaN, which JSON lacks: null in C++, too."""
+    return round(value, decimals) if math.isfinite(value) else None
+
+
 def _none(result: FrameResult) -> Record:
     return {}
 
@@ -36,8 +42,8 @@ def _detections(result: FrameResult) -> Record:
             {
                 "label": d.label,
                 "label_index": d.label_index,
-                "score": round(d.score, 4),
-                "box": [round(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
+                "score": _rounded(d.score, 4),
+                "box": [_rounded(v, 1) for v in (d.left, d.top, d.right, d.bottom)],
                 **_box_points(d),
             }
             for d in result.detections
@@ -48,11 +54,11 @@ def _detections(result: FrameResult) -> Record:
 def _box_points(detection: Detection) -> Record:
     if not detection.points:
         return {}
-    return {"points": [[*_place(p), round(p.score, 4)] for p in detection.points]}
+    return {"points": [[*_place(p), _rounded(p.score, 4)] for p in detection.points]}
 
 
-def _place(point: Point) -> list[float]:
-    return [round(point.x, 1), round(point.y, 1)]
+def _place(point: Point) -> list[float | None]:
+    return [_rounded(point.x, 1), _rounded(point.y, 1)]
 
 
 def _classes(result: FrameResult) -> Record:
@@ -61,8 +67,8 @@ def _classes(result: FrameResult) -> Record:
             {
                 "label": c.label,
                 "label_index": c.label_index,
-                "score": round(c.score, 4),
-                "probability": round(c.probability, 4),
+                "score": _rounded(c.score, 4),
+                "probability": _rounded(c.probability, 4),
             }
             for c in result.classes
         ]
@@ -75,7 +81,7 @@ def _keypoints(result: FrameResult) -> Record:
             {
                 "label": p.label,
                 "label_index": index,
-                "score": round(p.score, 4),
+                "score": _rounded(p.score, 4),
                 "point": _place(p),
             }
             for index, p in enumerate(result.points)
@@ -95,7 +101,7 @@ def _areas(result: FrameResult) -> Record:
 
 
 def _text(result: FrameResult) -> Record:
-    return {"text": result.text, "score": round(result.text_score, 4)}
+    return {"text": result.text, "score": _rounded(result.text_score, 4)}
 
 
 _FIELDS: dict[str, Callable[[FrameResult], Record]] = {

@@ -31,6 +31,20 @@ def test_a_box_has_its_points() -> None:
     assert box["points"] == [[1.2, 4.6, 0.9877]]
 
 
+def test_numbers_that_json_lacks_are_null_as_in_the_runtime() -> None:
+    inf, nan = float("inf"), float("nan")
+    found = replace(
+        EMPTY,
+        detections=(Detection(nan, -inf, inf, 1.0, nan, 0, "a", (Point(nan, inf, nan),)),),
+    )
+    (box,) = result_record(found, "a.jpg", "boxes")["detections"]  # type: ignore[misc]
+    assert (box["score"], box["box"]) == (None, [None, None, None, 1.0])
+    assert box["points"] == [[None, None, None]]
+    found = replace(EMPTY, classes=(ClassScore(inf, nan, 2, "bag"),))
+    (best,) = result_record(found, "a.jpg", "classify")["classes"]  # type: ignore[misc]
+    assert (best["score"], best["probability"]) == (None, None)
+
+
 def test_only_a_detectors_line_has_detections() -> None:
     found = replace(EMPTY, classes=(ClassScore(8.7654321, 0.98765432, 2, "bag"),))
     assert result_record(found, "a.jpg", "classify") == HEAD | {

@@ -52,18 +52,22 @@ KINDS: dict[str, tuple[tuple[int, ...], dict[str, object], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def files() -> bundles.Files:
-    """Compile a network whose 1024 output numbers all depend on the picture."""
+def compiled(scale: float) -> bundles.Files:
+    """Compile a network whose 1024 outputs, multiples of ``scale``, depend on the picture."""
     small = bundles.make_network(7)
     body = TensorSpec(name="body", channels=BODY[1], height=BODY[2], width=BODY[3])
     conv = bundles._conv(np.random.default_rng(8), small.body.input, body, 3, 1)
     last = ModuleBuilder()
     last.param("body", BODY, "int8")
-    write_dequantize(last, "scores", "body", np.array([0.125], np.float32), reshape=(1, 1024))
+    write_dequantize(last, "scores", "body", np.array([scale], np.float32), reshape=(1, 1024))
     network = replace(small, body=conv, last=last.finish(["scores"]))
     labels = "\n".join(CHARACTERS).encode() + b"\n"
     return bundles.compile_files(network, ("x86_64",)) | {"labels.txt": labels}
+
+
+@pytest.fixture(scope="module")
+def files() -> bundles.Files:
+    return compiled(0.125)
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +94,14 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+LETTERBOX = Preprocess(
+    width=SIDE, height=SIDE, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3, fit="letterbox"
+)
+
+
 @pytest.fixture(scope="module", params=["stretch", "letterbox"])
 def preprocess(request: pytest.FixtureRequest) -> Preprocess:
-    zeros, ones = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    return Preprocess(width=SIDE, height=SIDE, order="RGB", mean=zeros, std=ones, fit=request.param)
+    return replace(LETTERBOX, order="RGB", fit=request.param)
 
 
 def write_bundle(folder: Path, files: bundles.Files, preprocess: Preprocess, kind: str) -> Path:
@@ -162,12 +170,19 @@ def test_boxes_are_in_pixels_of_the_upright_picture(preprocess, files, pictures,
         assert corners[:, 3].max() > 40
 
 
+def test_numbers_that_json_lacks_are_null_in_all_lines(pictures, tmp_path):
+    files = compiled(np.inf)
+    for kind in ("classes", "keypoints", "text"):
+        (tmp_path / kind).mkdir()
+        bundle = write_bundle(tmp_path / kind, files, LETTERBOX, kind)
+        of_python, *others = of_all(bundle, pictures / "flat.png")
+        assert [of_python, of_python] == others
+        assert '"score": null' in json.dumps(of_python)
+
+
 @pytest.mark.parametrize("name", ["lying.jpg", "flat.png", "high.ppm", "grey.pgm", "small.bmp"])
 def test_a_single_file_gives_the_line_that_it_gives_in_a_folder(name, files, pictures, tmp_path):
-    preprocess = Preprocess(
-        width=SIDE, height=SIDE, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3, fit="letterbox"
-    )
-    bundle = write_bundle(tmp_path, files, preprocess, "boxes")
+    bundle = write_bundle(tmp_path, files, LETTERBOX, "boxes")
     in_folder = of_program(built("edgepipe-run"), bundle, "--input", pictures, "--quiet")
     (expected,) = [line | {"frame": 0} for line in in_folder if line["source"] == name]
     for found in of_all(bundle, pictures / name):
