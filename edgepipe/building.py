@@ -46,18 +46,19 @@ def build(
     ``board`` is a known board's name, a board's TOML file, or a ``Board``. ``calibration`` is a
     folder of pictures or an .npz file of frames uint8[n, h, w, c], of which at most
     ``calibration_frames`` are used. ``output`` is a folder, or one archive if it ends in
-    ``.edgepipe``; it appears only when it is complete. A stage ends after each operator in
-    ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and takes precedence over
-    ``depthwise`` (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is the network's, by default
-    the TOML file next to ``model``. ``fallback`` adds ARM kernels that take over if the accelerator
-    fails. ``sign`` is an OpenSSH key that signs the bundle, and ``version`` a number that grows
-    with every release, for boards that refuse older ones. Calibration pictures of more than
-    ``most_pixels`` are refused before they are decoded. ``export_scheme`` is a file to which the
-    quantisation scheme is written; a build with such a ``scheme`` needs no ``calibration``.
-    ``float_layers`` are not quantised, but computed in floating point on ARM.
-    ``rounding`` is how weights are rounded: each to the ``"nearest"`` integer, which is the
-    default without a scheme, or ``"reconstruct"``, so that results on the calibration pictures
-    change least.
+    ``.edgepipe``; it appears only when it is complete. An interrupt leaves ``output`` as it was, or
+    is raised once the bundle is there, if it comes while that is moved into place. A stage ends
+    after each operator in ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and
+    takes precedence over ``depthwise`` (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is
+    the network's, by default the TOML file next to ``model``. ``fallback`` adds ARM kernels
+    that take over if the accelerator fails. ``sign`` is an OpenSSH key that signs the bundle,
+    and ``version`` a number that grows with every release, for boards that refuse older ones.
+    Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
+    ``export_scheme`` is a file to which the quantisation scheme is written; a build with such a
+    ``scheme`` needs no ``calibration``. ``float_layers`` are not quantised, but computed in
+    floating point on ARM. ``rounding`` is how weights are rounded: each to the ``"nearest"``
+    integer, which is the default without a scheme, or ``"reconstruct"``, so that results on the
+    calibration pictures change least.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -108,14 +108,24 @@ class DescribedNetwork:
     decoder: DecoderFiles
 
 
-def build_bundle(options: BuildOptions, progress: Progress | None = None) -> Manifest:
+def build_bundle(
+    options: BuildOptions,
+    progress: Progress | None = None,
+    interrupts: Interrupts | None = None,
+) -> Manifest:
     """Build the bundle that ``options`` describe and return its manifest.
 
-    Nothing is written until every stage has been compiled: the bundle appears complete or not at
-    all, and never after an interrupt. Raises an ``EdgepipeError`` of the step that failed.
+    Nothing is written until every stage has been compiled: the bundle and the scheme appear
+    complete or not at all. An interrupt (SIGINT, SIGTERM) ends the build, and what was there before
+    stays, until all files are written and only have to be renamed. From then on it comes too late:
+    it is raised when the bundle and the scheme are in their places. ``interrupts`` are those of the
+    caller's block, which then decides what becomes of a late one. Raises an ``EdgepipeError`` of
+    the step that failed.
     """
-    with remembered() as interrupts:
+    if interrupts is not None:
         return _build(options, progress or Silent(), interrupts)
+    with remembered() as own:
+        return _build(options, progress or Silent(), own)
 
 
 def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) -> Manifest:
@@ -148,7 +158,12 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     try_decoder(described.decoder, described.labels, golden, options.board, progress)
     compiled = compile_stages(arranged, options, progress)
     begin("writing the bundle")
-    with exported_scheme(quantized, options):
+    with exported_scheme(quantized, options) as place_scheme:
+
+        def commit() -> None:
+            interrupts.commit()
+            place_scheme()
+
         return storage.write(
             options.output,
             bundle_files(compiled, golden, described, record),
@@ -156,6 +171,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
                 described, quantized, arranged, compiled, options, entries
             ),
             None if options.sign is None else partial(signature.make_signature, key=options.sign),
+            commit,
         )
 
 
@@ -176,16 +192,16 @@ def check_float_layers(options: BuildOptions, scheme: Scheme | None) -> None:
 
 def exported_scheme(
     quantized: QuantizedNetwork, options: BuildOptions
-) -> contextlib.AbstractContextManager[None]:
-    """Return a block in which the bundle is written: the scheme is placed before, if asked for.
+) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    """Return a block in which the bundle is written; its function places the scheme, if asked for.
 
     If the block fails, the scheme's file is what it was. Raises ``QuantizeError`` if it cannot be
     written.
     """
     if options.export_scheme is None:
-        return contextlib.nullcontext()
+        return contextlib.nullcontext(lambda: None)
     text = scheme_file.to_toml(quantized.scheme, quantized.scales, quantized.zeros)
-    return scheme_file.placed(options.export_scheme, text)
+    return scheme_file.prepared(options.export_scheme, text)
 
 
 def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:

@@ -34,13 +34,15 @@ def write(
     files: Mapping[str, bytes],
     make_manifest: Callable[[tuple[FileEntry, ...]], Manifest],
     make_signature: Callable[[bytes], bytes] | None = None,
+    commit: Callable[[], None] = lambda: None,
 ) -> Manifest:
     """Write a bundle to ``path``: an archive if it ends in ``.edgepipe``, otherwise a folder.
 
     ``files`` maps paths inside the bundle to contents; ``make_manifest`` receives their entries,
     sorted by path, and ``make_signature`` the manifest's text. The bundle appears at ``path`` only
-    when it is complete, and replaces an older one. Raises ``BundleError`` if ``path`` exists and is
-    not a bundle, or cannot be written.
+    when it is complete, and replaces an older one. Before that, when all files are written,
+    ``commit`` is called; if it raises, what is at ``path`` stays. Raises ``BundleError`` if
+    ``path`` exists and is not a bundle, or cannot be written.
     """
     entries = tuple(
         FileEntry(path=name, bytes=len(files[name]), sha256=digest(files[name]))
@@ -50,22 +52,24 @@ def write(
     contents = _manifest_files(manifest)
     if make_signature is not None:
         contents[SIGNATURE] = make_signature(contents[MANIFEST])
-    replace(path, contents | {entry.path: files[entry.path] for entry in entries})
+    replace(path, contents | {entry.path: files[entry.path] for entry in entries}, commit)
     return manifest
 
 
-def replace(path: Path, contents: Mapping[str, bytes]) -> None:
+def replace(
+    path: Path, contents: Mapping[str, bytes], commit: Callable[[], None] = lambda: None
+) -> None:
     """Write all files of a bundle, ``contents`` by path, the manifest first.
 
-    Raises as ``write`` does.
+    ``commit`` is called, and errors are raised, as by ``write``.
     """
     check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ARCHIVE_SUFFIX:
-            _write_archive(path, contents)
+            _write_archive(path, contents, commit)
         else:
-            _write_folder(path, contents)
+            _write_folder(path, contents, commit)
     except OSError as cause:
         raise _unwritable(path, cause) from cause
 
@@ -127,7 +131,7 @@ def _digest_line(manifest_text: bytes) -> bytes:
     return digest(manifest_text).encode() + b"\n"
 
 
-def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+def _write_folder(path: Path, contents: Mapping[str, bytes], commit: Callable[[], None]) -> None:
     # One folder holds both bundles: the new one until it is complete, the old one until the switch.
     waiting = scratch.name_beside(path, _TEMPORARY)
     new, old = waiting / "new", waiting / "old"
@@ -138,6 +142,7 @@ def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
                 target = new / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
+        commit()
         try:
             if path.exists():
                 path.rename(old)
@@ -150,7 +155,7 @@ def _write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
         shutil.rmtree(waiting, ignore_errors=True)
 
 
-def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
+def _write_archive(path: Path, contents: Mapping[str, bytes], commit: Callable[[], None]) -> None:
     temporary = scratch.name_beside(path, _TEMPORARY)
     try:
         with (
@@ -164,6 +169,7 @@ def _write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
                 info.mode = 0o644
                 archive.addfile(info, io.BytesIO(content))
         temporary.chmod(0o644)
+        commit()
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -11,13 +11,16 @@ from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.inspect_command import print_summary
+from edgepipe.interrupts import remembered
 from edgepipe.recipe import BuildOptions, build_bundle
 
 DESCRIPTION = "Quantise an ONNX network to int8, split it into stages and compile them."
 EPILOG = """\
 The network's description (its preprocessing and the meaning of its outputs) is read from the TOML
 file next to MODEL with the same name, or from the file given with --description. OUT is a folder,
-or a single archive if it ends in .edgepipe. It appears only when it is complete.
+or a single archive if it ends in .edgepipe. It appears only when it is complete. Ctrl-C or SIGTERM
+ends the command with exit code 130 and leaves OUT as it was, or comes too late: while the complete
+bundle is moved to OUT and after that, it is ignored and the exit code is 0.
 
 examples:
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net.edgepipe
@@ -83,30 +86,36 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build and print the summary."""
+    """Build and print the summary.
+
+    An interrupt ends the command with 130 and without a bundle, or comes too late: once the bundle
+    is being put in its place, the command ends with 0.
+    """
     progress = ConsoleProgress()
-    manifest = build_bundle(
-        BuildOptions(
-            model=options.model,
-            board=boards.load(options.board),
-            calibration=options.calib,
-            output=options.output,
-            cuts=tuple(options.cut),
-            placement=arguments.placement(options.place),
-            depthwise=options.depthwise or "auto",
-            description=options.description,
-            calibration_frames=options.calib_frames,
-            fallback=options.fallback,
-            version=options.bundle_version,
-            sign=options.sign,
-            most_pixels=options.max_pixels,
-            scheme=options.scheme,
-            export_scheme=options.export_scheme,
-            float_layers=tuple(options.float),
-            rounding=options.rounding,
-        ),
-        progress=progress,
-    )
+    with remembered(late="ignored") as interrupts:
+        manifest = build_bundle(_build_options(options), progress, interrupts)
     progress.finish()
     print_summary(options.output, manifest)
     return 0
+
+
+def _build_options(options: argparse.Namespace) -> BuildOptions:
+    return BuildOptions(
+        model=options.model,
+        board=boards.load(options.board),
+        calibration=options.calib,
+        output=options.output,
+        cuts=tuple(options.cut),
+        placement=arguments.placement(options.place),
+        depthwise=options.depthwise or "auto",
+        description=options.description,
+        calibration_frames=options.calib_frames,
+        fallback=options.fallback,
+        version=options.bundle_version,
+        sign=options.sign,
+        most_pixels=options.max_pixels,
+        scheme=options.scheme,
+        export_scheme=options.export_scheme,
+        float_layers=tuple(options.float),
+        rounding=options.rounding,
+    )

@@ -24,6 +24,7 @@ from edgepipe.errors import (
     SignatureError,
     UnbuildableError,
 )
+from edgepipe.interrupts import SIGNALS
 
 _FOR_BUILDING = ("onnx", "onnxruntime", "tvm")  # the packages of `edgepipe[build]`
 _OWN_EXIT_CODES = (DifferenceError, FingerprintError, SignatureError, UnbuildableError)
@@ -90,13 +91,28 @@ def _called(arguments: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line; return the exit code.
+
+    ``arguments`` are by default the program's own. Then the handlers of signals stay as the command
+    leaves them, because what is done stays done if an interrupt comes while the program exits.
+    """
+    if arguments is None:
+        return _main(sys.argv[1:])
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        return _main(arguments)
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # as it is for one that is not Python's
+                signal.signal(number, handler)
+
+
+def _main(arguments: Sequence[str]) -> int:
     debug = False
     options: argparse.Namespace | None = None
     try:
         _prepare_process()
         try:
-            arguments = sys.argv[1:] if arguments is None else arguments
             options = make_parser(_called(arguments)).parse_args(arguments)
             debug = options.debug
             return int(options.run(options))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -268,30 +268,43 @@ def _is_scheme(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def placed(path: Path, text: str) -> Iterator[None]:
-    """Place ``text`` at ``path`` before the block; if the block fails, what was there returns.
+def prepared(path: Path, text: str) -> Iterator[Callable[[], None]]:
+    """Write ``text`` next to ``path``; yield a function that moves it there.
 
-    So a bundle that the block writes never lacks its scheme, and no new scheme stays without its
-    bundle. Raises ``QuantizeError`` if the file cannot be written.
+        with prepared(path, text) as place:
+            ...      # what may fail, or be interrupted
+            place()  # and nothing more that may be interrupted
+
+    If the block fails, also after ``place``, the file at ``path`` is what it was. So a bundle that
+    the block writes never lacks its scheme, and no new scheme stays without its bundle. The block
+    and ``place`` raise ``QuantizeError`` if the file cannot be written.
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
-        try:
+        with _refusing(path):
             waiting = stack.enter_context(scratch.folder_beside(target, _TEMPORARY))
-            (waiting / "new").write_text(text, encoding="utf-8")
-            old = waiting / "old"
-            if target.exists():
-                target.rename(old)
-            stack.push(lambda kind, *_: _restore(target, old) if kind is not None else None)
-            (waiting / "new").rename(target)
-        except OSError as cause:
-            raise _refused(path, f"cannot be written ({cause.strerror})") from cause
+            new, old = waiting / "new", waiting / "old"
+            new.write_text(text, encoding="utf-8")
+
+        def place() -> None:
+            with _refusing(path):
+                if target.exists():
+                    target.rename(old)
+                new.rename(target)
+
+        try:
+            yield place
+        except BaseException:
+            if old.exists():
+                old.replace(target)
+            elif not new.exists():
+                target.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
         yield
-
-
-def _restore(target: Path, old: Path) -> None:
-    """Undo ``placed``: return the older file, or remove the new one."""
-    if old.exists():
-        old.replace(target)
-    else:
-        target.unlink(missing_ok=True)
+    except OSError as cause:
+        raise _refused(path, f"cannot be written ({cause.strerror})") from cause

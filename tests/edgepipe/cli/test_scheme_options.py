@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,8 @@ def test_a_bundle_that_cannot_be_written_leaves_no_scheme(
 ) -> None:
     written: list[str] = []
 
-    def full(path: Path, contents: object) -> None:
+    def full(path: Path, contents: object, commit: Callable[[], None]) -> None:
+        commit()
         written.append((project / "scheme.toml").read_text())
         raise OSError(28, "No space left on device")
 

@@ -251,30 +251,35 @@ def test_a_scheme_replaces_only_schemes(
 def test_an_older_scheme_may_be_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, scheme_file.to_toml(scheme()))
     scheme_file.check_target(path, tmp_path / "bundle")
-    with scheme_file.placed(path, "new"):
-        assert path.read_text() == "new"
+    older = path.read_text()
+    with scheme_file.prepared(path, "new") as place:
+        assert path.read_text() == older
+        place()
     assert path.read_text() == "new"
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("placed", [False, True])
 @pytest.mark.parametrize("older", ["", "older"])
-def test_a_failed_bundle_leaves_what_was_there(tmp_path: Path, older: str) -> None:
+def test_a_failed_bundle_leaves_what_was_there(tmp_path: Path, older: str, placed: bool) -> None:
     path = tmp_path / "net.scheme.toml"
     if older:
         path.write_text(older)
 
-    def fail() -> None:
+    def fail(place: Callable[[], None]) -> None:
+        if placed:
+            place()
         raise BundleError("no space")
 
-    with pytest.raises(BundleError), scheme_file.placed(path, "new"):
-        fail()
+    with pytest.raises(BundleError), scheme_file.prepared(path, "new") as place:
+        fail(place)
     assert [found.read_text() for found in tmp_path.iterdir()] == ([older] if older else [])
 
 
 def test_a_scheme_that_cannot_be_written_stops_before_the_bundle(tmp_path: Path) -> None:
     path = tmp_path / "none" / "net.scheme.toml"
     reached = False
-    with pytest.raises(QuantizeError, match="cannot be written"), scheme_file.placed(path, "new"):
+    with pytest.raises(QuantizeError, match="cannot be written"), scheme_file.prepared(path, "new"):
         reached = True
     assert not reached
 
