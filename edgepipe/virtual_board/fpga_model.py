@@ -18,7 +18,7 @@ from edgepipe.virtual_board.processes import ProcessId, start_detached
 from vta_stages.accelerator import Accelerator
 
 PROGRAM = "edgepipe-fpga-model"
-FAULTS = ("hang", "lost-interrupt", "stale-done")
+FAULTS = ("hang", "lost-interrupt", "stale-done", "wrong-bit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class FpgaOptions:
 
     ``faults`` contains texts such as ``hang=7``: every 7th run hangs. Kinds: ``hang`` (done is not
     set until the blocks are reset), ``stale-done`` (the done flag of the previous run stays set for
-    a while), ``lost-interrupt`` (the run ends without an interrupt).
+    a while), ``lost-interrupt`` (the run ends without an interrupt), ``wrong-bit`` (the first byte
+    that the program's last STORE wrote has a wrong bit).
     """
 
     accelerator: Accelerator

@@ -360,7 +360,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown fault": (
         lambda f: FpgaOptions(accelerator=Accelerator(), faults=("burn=1",)),
-        "known: hang=N, lost-interrupt=N, stale-done=N (in every N-th run)",
+        "known: hang=N, lost-interrupt=N, stale-done=N, wrong-bit=N (in every N-th run)",
     ),
     "a port in use": (qemu_log, "the port is in use: choose another"),
     "an unknown revision": (

@@ -5,18 +5,21 @@
 #include <atomic>
 #include <cassert>
 #include <charconv>
+#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "device/vta_registers.h"
+#include "edgepipe/instruction.h"
 
 namespace edgepipe {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, FaultKind>, 3> kFaultNames{{
+constexpr std::array<std::pair<std::string_view, FaultKind>, 4> kFaultNames{{
     {"hang", FaultKind::kHang},
     {"stale-done", FaultKind::kStaleDone},
     {"lost-interrupt", FaultKind::kLostInterrupt},
+    {"wrong-bit", FaultKind::kWrongBit},
 }};
 
 struct BaseRegister {
@@ -40,10 +43,10 @@ Result<Fault> parse_fault(const std::string& text) {
     const auto parsed = std::from_chars(text.data() + equals + 1, end, fault.every_runs);
     if (parsed.ec == std::errc() && parsed.ptr == end && fault.every_runs > 0) return fault;
   }
-  return Status(
-      Code::kInvalidArgument,
-      "fault '" + text + "' is unknown, expected hang=N, stale-done=N or lost-interrupt=N",
-      "N is a whole number from 1 up: every N-th run has the fault");
+  return Status(Code::kInvalidArgument,
+                "fault '" + text +
+                    "' is unknown, expected hang=N, stale-done=N, lost-interrupt=N or wrong-bit=N",
+                "N is a whole number from 1 up: every N-th run has the fault");
 }
 
 FpgaModel::FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
@@ -100,7 +103,34 @@ Status FpgaModel::execute() {
               std::string(base.name) + " is " + std::to_string(value) + ", expected 0"};
     }
   }
-  return device_.run({.address = read(vta::kFetchAddress), .count = read(vta::kFetchCount)});
+  Status status =
+      device_.run({.address = read(vta::kFetchAddress), .count = read(vta::kFetchCount)});
+  return status.ok() && due(FaultKind::kWrongBit) ? invert_stored_bit() : status;
+}
+
+Status FpgaModel::invert_stored_bit() {
+  const std::uint64_t program = read(vta::kFetchAddress);
+  const InstructionCodec codec(device_.accelerator());
+  bool fence = true;  // the last STORE is the driver's own
+  // Backwards: what earlier instructions store may be for the program itself.
+  for (std::uint64_t left = read(vta::kFetchCount); left > 0; --left) {
+    InstructionWord word;
+    const Result<std::byte*> at =
+        device_.memory().translate(program + (left - 1) * sizeof word, sizeof word);
+    if (!at.ok()) return at.status();
+    std::memcpy(&word, *at, sizeof word);
+    const Result<Instruction> instruction = codec.decode(word);
+    if (!instruction.ok()) return instruction.status();
+    if (instruction->opcode != Opcode::kStore || std::exchange(fence, false)) continue;
+    const std::uint64_t address =
+        std::uint64_t{instruction->dram_base} * device_.accelerator().out_bytes();
+    const Result<std::byte*> stored = device_.memory().translate(address, 1);
+    if (!stored.ok()) return stored.status();
+    **stored ^= std::byte{1};
+    options_.on_event("run " + std::to_string(runs_) + ": injected wrong bit");
+    return {};
+  }
+  return {};
 }
 
 void FpgaModel::reset() {

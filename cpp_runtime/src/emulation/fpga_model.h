@@ -44,6 +44,7 @@ enum class FaultKind {
   kHang,           // the run does not end until a reset
   kStaleDone,      // done stays set from the previous run for `Options::stale_done`
   kLostInterrupt,  // the run ends without its interrupt
+  kWrongBit,       // the first byte of the last STORE before the fence's (run_fence.h) is wrong
 };
 
 /// Occurs in every `every_runs`-th run, counted from 1. If several are due, all of them occur.
@@ -52,7 +53,7 @@ struct Fault {
   std::uint64_t every_runs = 1;
 };
 
-/// Reads "hang=7", "stale-done=2" or "lost-interrupt=1". kInvalidArgument names the known kinds.
+/// Reads a kind and an interval, such as "hang=7". kInvalidArgument names the known kinds.
 Result<Fault> parse_fault(const std::string& text);
 
 class FpgaModel {
@@ -79,6 +80,7 @@ class FpgaModel {
   void write(std::uint32_t offset, std::uint32_t value);
   [[nodiscard]] bool due(FaultKind kind) const;
   [[nodiscard]] Status execute();
+  [[nodiscard]] Status invert_stored_bit();
   Status run();
   void reset();
 

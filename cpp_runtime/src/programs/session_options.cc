@@ -112,10 +112,12 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
           to_number<std::size_t>(session.pipeline.faults.trial_frames, 0, 1'000'000,
                                  "0 to 1000000"))
       .value("--fault", "F",
-             "inject a fault into --device model: hang=N, stale-done=N or lost-interrupt=N, in "
-             "every N-th run (repeatable)",
+             "inject a fault into --device model: hang=N, stale-done=N, lost-interrupt=N or "
+             "wrong-bit=N, in every N-th run (repeatable)",
              [&session](const std::string& value) -> std::string {
-               if (!parse_fault(value).ok()) return "hang=N, stale-done=N or lost-interrupt=N";
+               if (!parse_fault(value).ok()) {
+                 return "hang=N, stale-done=N, lost-interrupt=N or wrong-bit=N";
+               }
                session.faults.push_back(value);
                return "";
              })

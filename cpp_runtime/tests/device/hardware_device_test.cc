@@ -287,6 +287,23 @@ TEST_F(HardwareDeviceTest, ProgramMustEndInAFinishThatWaitsForTheStores) {
               HasSubstr("expected a FINISH that pops the store's token"));
 }
 
+TEST(FaultTest, AWrongBitIsInTheLastStore) {
+  Rig rig({{.kind = FaultKind::kWrongBit, .every_runs = 2}});
+  const Buffer insns = *rig.memory->allocate(4096);
+  const Buffer source = *rig.memory->allocate(64);
+  const Buffer target = *rig.memory->allocate(64);
+  const Submission submission = rig.program(insns, source, target, 6);
+  rig.memory->flush(insns.view());
+  for (const int wrong : {0, 1, 0, 1}) {
+    rig.memory->flush(target.view());
+    ASSERT_TRUE(rig.device->run(submission).ok());
+    rig.memory->invalidate(target.view());
+    EXPECT_EQ(static_cast<int>(target.data()[16]), 6 ^ wrong);
+    EXPECT_EQ(static_cast<int>(target.data()[17]), 6);
+  }
+  EXPECT_THAT(rig.events, HasSubstr("run 4: injected wrong bit"));
+}
+
 TEST(FaultTest, KindsAndIntervalsAreRead) {
   Result<Fault> fault = parse_fault("stale-done=12");
   ASSERT_TRUE(fault.ok());

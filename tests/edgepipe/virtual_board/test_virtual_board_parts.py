@@ -98,7 +98,7 @@ def test_another_process_with_the_same_pid_is_not_mistaken_for_it(tmp_path):
 def test_unknown_faults_are_refused(fault):
     with pytest.raises(VirtualBoardError, match="is unknown") as caught:
         FpgaOptions(accelerator=Accelerator(), faults=(fault,))
-    assert "hang=N, lost-interrupt=N, stale-done=N" in caught.value.hint
+    assert "hang=N, lost-interrupt=N, stale-done=N, wrong-bit=N" in caught.value.hint
 
 
 def test_model_that_cannot_start_is_reported_with_its_last_message(tmp_path):
