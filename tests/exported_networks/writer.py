@@ -341,8 +341,9 @@ class Writer:
             )
         empty = self.constant([]) if self.opset < 13 else ""
         if self.style == "torch":
-            pairs = zip((height, width), x.size, strict=True)
-            factors = [1, 1, *(np.nextafter(np.float32(a / b), np.float32(np.inf)) for a, b in pairs)]
+            factors = [1, 1]
+            for made, read in zip((height, width), x.size, strict=True):
+                factors.append(np.nextafter(np.float32(made / read), np.float32(np.inf)))
             inputs: list[Value | str] = [x, empty, self.constant(factors)]
         elif self.style == "tf2onnx":
             inputs = [x, empty, empty, self.constant(shape, np.int64)]
