@@ -15,7 +15,7 @@ from exported_networks import NETWORKS
 from exported_networks.exact import build_exactly, frames, options
 from exported_networks.shipped import SHIPPED, shipped
 
-from edgepipe.arrangement import Wishes, partition
+from edgepipe.arrangement import partition
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
@@ -71,9 +71,8 @@ def test_a_network_is_placed_in_few_stages(name: str, tmp_path: Path) -> None:
     given = options(tmp_path, exported(name, tmp_path), size, size)
     network = load_network(given.model, (3, size, size))
     quantized = quantised(network, size)
-    segments = partition(
-        quantized, vta_check(quantized, network, given.board), given.board, Wishes()
-    ).segments
+    check = vta_check(quantized, network, given.board)
+    segments = partition(quantized, check, given.board, given.wishes).segments
     assert len(segments) <= QUICK[name]
 
 

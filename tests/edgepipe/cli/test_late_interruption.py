@@ -22,8 +22,8 @@ from edgepipe.quantize import scheme_file
 
 # What a build computes, which stays the same; the rest of it writes.
 COMPUTED = (
-    *("describe", "calibration_frames", "quantized_network", "vta_check", "partition"),
-    *("plan_stages", "network_record", "border_tensors", "golden_tensors", "compile_stages"),
+    *("describe", "calibration_frames", "quantized_network", "vta_check", "arrange"),
+    *("network_record", "golden_tensors", "compile_stages"),
 )
 WRITING = {
     module.__file__ for module in (build_command, interrupts, recipe, scheme_file, scratch, storage)
