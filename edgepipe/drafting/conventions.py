@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from edgepipe.drafting.heads import Head
+from edgepipe.drafting.head import Head
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import PictureInput, first_nodes
 from edgepipe.drafting.settings import Setting, Value
@@ -74,6 +74,13 @@ _FAMILIES: Mapping[str, _Convention] = {
     ),
     "RetinaFace": _Convention(
         order="BGR", mean=(104.0, 117.0, 123.0), std=(1.0,) * 3, scale=1.0, who="RetinaFace"
+    ),
+    "small faces": _Convention(
+        order="RGB",
+        mean=(127.0,) * 3,
+        std=(128.0,) * 3,
+        scale=1.0,
+        who="the Ultra-Light detector of faces",
     ),
     "SCRFD": _Convention(order="RGB", mean=(127.5,) * 3, std=(128.0,) * 3, scale=1.0, who="SCRFD"),
     "CenterNet": _Convention(

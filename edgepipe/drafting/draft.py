@@ -13,7 +13,8 @@ import onnx
 from edgepipe import schema
 from edgepipe.description import NetworkDescription
 from edgepipe.drafting.conventions import guess_fit, guess_values
-from edgepipe.drafting.heads import Head, recognise
+from edgepipe.drafting.head import Head
+from edgepipe.drafting.heads import recognise
 from edgepipe.drafting.metadata import Metadata, read_metadata
 from edgepipe.drafting.probe import COLOURS, Output, PictureInput, outputs_at, picture_input
 from edgepipe.drafting.settings import Setting, comment, table
@@ -27,8 +28,7 @@ _CLASSIFIER_SIDE = 224
 _OTHER_SIDES = (320, 640, 416, 256, 512, 384, 192, 160, 128, 96, 64)
 _TEXT_LINE_WIDTH = 320
 _NOT_DECODED = "edgepipe does not decode these, so the outputs stay tensors"
-_NEEDS_ANCHORS = "to decode them, add the anchors that the network was trained with"
-_UNDECODED = dict.fromkeys(("RetinaFace", "SSD", "YOLOv3"), _NEEDS_ANCHORS) | {
+_UNDECODED = {
     "text line": 'to read them, set kind = "ctc", outputs, and labels with one character per line',
     "text map": 'set kind = "db" if it shows where text is, or "segmentation" for a mask',
 }
@@ -246,7 +246,7 @@ def _postprocess(head: Head, metadata: Metadata, labels_name: str) -> tuple[Sett
     if head.kind != "none":
         reason = head.text
     elif head.family:
-        reason = f"{head.text}; {_UNDECODED.get(head.family, _NOT_DECODED)}"
+        reason = f"{head.text}; {head.remedy or _UNDECODED.get(head.family, _NOT_DECODED)}"
     else:
         reason = "the outputs stay tensors"
     settings = [Setting(key="kind", value=head.kind, reason=reason, is_guess=head.is_guess)]

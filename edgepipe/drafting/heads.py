@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
+from edgepipe.drafting.anchored_heads import retinaface, ssd, yolo_grids
+from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting, Value
 
-_STRIDES = (4, 8, 16, 32, 64, 128)
 _PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32))
 _DEFAULT_TOP = 5
 _LEAST_BINS, _MOST_BINS = 4, 33
@@ -20,55 +20,9 @@ _LEAST_COLUMNS = 6  # box, objectness, one class
 _MASKS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """What the outputs are: a family of networks, and how a description would name it.
-
-    ``kind`` is the post-processing's, "none" where edgepipe has none for the family; ``is_guess``
-    marks it. ``settings`` are the other keys of the description's table.
-    """
-
-    family: str
-    text: str
-    kind: str = "none"
-    is_guess: bool = False
-    classes: int = 0
-    settings: tuple[Setting, ...] = field(default=())
-
-
-_THRESHOLDS = (
-    Setting(key="score_threshold", value=0.4, reason="lower gives more boxes, and more wrong ones"),
-    Setting(
-        key="iou_threshold",
-        value=0.5,
-        reason="overlap from which the weaker of two boxes is dropped",
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    outputs: Sequence[Output]
-    height: int
-    width: int
-    metadata: Metadata
-
-    def cells(self, stride: int) -> int:
-        """Return how many cells a picture has at a stride."""
-        return -(-self.height // stride) * -(-self.width // stride)
-
-    def pyramid(self, strides: Sequence[int]) -> int:
-        """Return how many cells a picture has at all ``strides``."""
-        return sum(self.cells(stride) for stride in strides)
-
-    def shapes(self, rank: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the outputs of this rank."""
-        return [output.shape for output in self.outputs if len(output.shape) == rank]
-
-
 def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Metadata) -> Head:
     """Return what ``outputs`` are for a picture of ``height`` x ``width`` pixels."""
-    seen = _Seen(outputs=outputs, height=height, width=width, metadata=metadata)
+    seen = Seen(outputs=outputs, height=height, width=width, metadata=metadata)
     for rule in _RULES:
         head = rule(seen)
         if head is not None:
@@ -77,7 +31,7 @@ def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Meta
     return Head(family="", text=f"no known form of outputs: {names}")
 
 
-def _classifier(seen: _Seen) -> Head | None:
+def _classifier(seen: Seen) -> Head | None:
     if len(seen.outputs) != 1:
         return None
     (output,) = seen.outputs
@@ -101,14 +55,14 @@ def _classifier(seen: _Seen) -> Head | None:
     )
 
 
-def _nanodet(seen: _Seen) -> Head | None:
+def _nanodet(seen: Seen) -> Head | None:
     """Per stride one output of scores [1, n, classes] and one of distances [1, n, 4 * bins]."""
     by_cells: dict[int, list[Output]] = {}
     for output in seen.outputs:
         if len(output.shape) != 3 or output.shape[0] != 1:
             return None
         by_cells.setdefault(output.shape[1], []).append(output)
-    strides = {seen.cells(stride): stride for stride in reversed(_STRIDES)}
+    strides = {seen.cells(stride): stride for stride in reversed(STRIDES)}
     if len(by_cells) < 2 or any(
         cells not in strides or len(pair) != 2 for cells, pair in by_cells.items()
     ):
@@ -127,7 +81,7 @@ def _nanodet(seen: _Seen) -> Head | None:
     why = "values from 0 to 1" if sure else "by their names and sizes"
     return Head(
         family="NanoDet",
-        text=f"for each of the strides {_list(taken)}: scores of {classes} classes, and distances "
+        text=f"for each of the strides {listed(taken)}: scores of {classes} classes, and distances "
         f"of {bins} bins",
         kind="nanodet",
         classes=classes,
@@ -146,7 +100,7 @@ def _nanodet(seen: _Seen) -> Head | None:
                 reason="the outputs of distances for each stride",
                 is_guess=not sure,
             ),
-            *_THRESHOLDS,
+            *THRESHOLDS,
         ),
     )
 
@@ -163,7 +117,7 @@ def _scores_and_distances(pair: Sequence[Output]) -> tuple[Output, Output]:
     return one, other
 
 
-def _yolo(seen: _Seen) -> Head | None:
+def _yolo(seen: Seen) -> Head | None:
     """Boxes of all cells in one output; the usual strides 8, 16, 32 are tried first."""
     for strides in _PYRAMIDS:
         for rule in (_yolo_columns, _yolo_rows):
@@ -177,7 +131,7 @@ def _yolo(seen: _Seen) -> Head | None:
     return None
 
 
-def _yolo_columns(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
+def _yolo_columns(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
     """YOLOv8 and later: [1, 4 + classes, cells], box and scores of a cell in each column."""
     found = [o for o in seen.outputs if len(o.shape) == 3 and o.shape[2] == cells]
     masks = [shape for shape in seen.shapes(4) if shape[1] == _MASKS]
@@ -204,11 +158,11 @@ def _yolo_columns(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | Non
         text=f"{output}: boxes and scores of {classes} classes{more} (YOLOv8, YOLO11)",
         kind="none" if task in ("segment", "obb") else "boxes",
         classes=classes,
-        settings=() if task in ("segment", "obb") else (*settings, *_THRESHOLDS),
+        settings=() if task in ("segment", "obb") else (*settings, *THRESHOLDS),
     )
 
 
-def _yolo_rows(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
+def _yolo_rows(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
     """YOLOv5 and YOLOX: [1, cells * anchors, 5 + classes]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
@@ -229,7 +183,7 @@ def _yolo_rows(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
             text=text,
             kind="yolox",
             classes=classes,
-            settings=(*settings, *_THRESHOLDS),
+            settings=(*settings, *THRESHOLDS),
         )
     settings.append(
         Setting(key="objectness", value=True, reason="a score after the box multiplies the others")
@@ -239,43 +193,20 @@ def _yolo_rows(seen: _Seen, cells: int, strides: Sequence[int]) -> Head | None:
         text=text,
         kind="boxes",
         classes=classes,
-        settings=(*settings, *_THRESHOLDS),
+        settings=(*settings, *THRESHOLDS),
     )
 
 
-def _yolo_grids(seen: _Seen) -> Head | None:
-    """YOLOv3 and others: for each stride [1, anchors, h, w, 5 + classes], or as channels."""
-    grids = [o.shape for o in seen.outputs if len(o.shape) == 5]
-    maps = seen.shapes(4)
-    strides: list[int] = []
-    if len(grids) == len(seen.outputs) > 1 and len({shape[4] for shape in grids}) == 1:
-        classes = grids[0][4] - 5
-        strides = [seen.height // shape[2] for shape in grids]
-    elif len(maps) == len(seen.outputs) > 1 and len({shape[1] for shape in maps}) == 1:
-        classes = maps[0][1] // 3 - 5
-        strides = [seen.height // shape[2] for shape in maps] if not maps[0][1] % 3 else []
-    else:
-        return None
-    if classes < 1 or len(set(strides)) != len(seen.outputs):
-        return None
-    if any(stride not in _STRIDES for stride in strides):
-        return None
-    text = f"a grid of boxes for each of the strides {_list(strides)}, 3 anchors per cell"
-    return Head(family="YOLOv3", text=f"{text}, {classes} classes", classes=classes)
-
-
-def _faces(seen: _Seen) -> Head | None:
-    """RetinaFace: [1, n, 4], [1, n, 2], [1, n, 10]; SCRFD: 1, 4 and 10 for each stride."""
+def _scrfd_faces(seen: Seen) -> Head | None:
+    """SCRFD: 1, 4 and 10 columns for each stride."""
     widths = sorted(output.shape[-1] for output in seen.outputs if output.shape)
-    if widths == [2, 4, _LANDMARKS]:
-        return Head(family="RetinaFace", text="boxes, scores and landmarks of faces (RetinaFace)")
     strides = len(widths) // 3
     if strides > 1 and widths == sorted([1, 4, _LANDMARKS] * strides):
         return _scrfd(seen, strides)
     return None
 
 
-def _scrfd(seen: _Seen, count: int) -> Head | None:
+def _scrfd(seen: Seen, count: int) -> Head | None:
     """SCRFD: for each stride scores, distances and landmarks of the boxes of its cells."""
     by_columns: dict[int, list[Output]] = {}
     for output in sorted(seen.outputs, key=lambda o: -o.shape[-2] if len(o.shape) > 1 else 0):
@@ -304,24 +235,11 @@ def _scrfd(seen: _Seen, count: int) -> Head | None:
         text=text,
         kind="distances",
         classes=1,
-        settings=(*settings, *_THRESHOLDS),
+        settings=(*settings, *THRESHOLDS),
     )
 
 
-def _ssd(seen: _Seen) -> Head | None:
-    """SSD: scores [1, n, classes + 1] and boxes [1, n, 4] of the same n anchors."""
-    shapes = seen.shapes(3)
-    if len(shapes) != len(seen.outputs) or len(shapes) != 2 or shapes[0][1] != shapes[1][1]:
-        return None
-    columns = sorted(shape[2] for shape in shapes)
-    others = [n for n in columns if n != 4]
-    if len(others) != 1:
-        return None
-    text = f"{shapes[0][1]} anchors: boxes, scores of {others[0] - 1} classes and background (SSD)"
-    return Head(family="SSD", text=text, classes=others[0] - 1)
-
-
-def _centernet(seen: _Seen) -> Head | None:
+def _centernet(seen: Seen) -> Head | None:
     """CenterNet: a heat map [1, classes, h / 4, w / 4], sizes and offsets [1, 2, ...]."""
     maps = seen.shapes(4)
     if len(maps) != len(seen.outputs) or len(maps) < 3:
@@ -352,11 +270,11 @@ def _centernet(seen: _Seen) -> Head | None:
         text=text,
         kind="centernet",
         classes=classes,
-        settings=(*settings, *_THRESHOLDS),
+        settings=(*settings, *THRESHOLDS),
     )
 
 
-def _text(seen: _Seen) -> Head | None:
+def _text(seen: Seen) -> Head | None:
     """A reader of text lines: [1, steps, characters]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
@@ -367,7 +285,7 @@ def _text(seen: _Seen) -> Head | None:
     return Head(family="text line", text=text, classes=characters)
 
 
-def _maps(seen: _Seen) -> Head | None:
+def _maps(seen: Seen) -> Head | None:
     """Segmentation and other maps: [1, c, h, w] at the picture's size or a part of it."""
     if len(seen.outputs) != 1 or len(seen.shapes(4)) != 1:
         return None
@@ -391,18 +309,15 @@ def _maps(seen: _Seen) -> Head | None:
     return None
 
 
-_RULES: tuple[Callable[[_Seen], Head | None], ...] = (
+_RULES: tuple[Callable[[Seen], Head | None], ...] = (
     _classifier,
     _nanodet,
-    _faces,
+    retinaface,
+    _scrfd_faces,
     _yolo,
-    _yolo_grids,
-    _ssd,
+    yolo_grids,
+    ssd,
     _centernet,
     _text,
     _maps,
 )
-
-
-def _list(strides: Sequence[int] | Mapping[int, object]) -> str:
-    return ", ".join(map(str, strides))

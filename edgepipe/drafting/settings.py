@@ -10,7 +10,15 @@ from dataclasses import dataclass
 GUESS = "guess: "
 _COLUMNS = 100
 
-Value = str | int | float | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
+Value = (
+    str
+    | int
+    | float
+    | tuple[str, ...]
+    | tuple[int, ...]
+    | tuple[float, ...]
+    | tuple[tuple[float, ...], ...]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
