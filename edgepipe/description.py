@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -266,18 +267,28 @@ def check_outputs(description: NetworkDescription, outputs: tuple[str, ...], whe
             )
 
 
-def settled(description: NetworkDescription, *, gives_probabilities: bool) -> NetworkDescription:
-    """Return the description with the activation of a network that ``gives_probabilities``.
+def settled(
+    description: NetworkDescription, probabilities: Mapping[str, bool]
+) -> NetworkDescription:
+    """Return the description with the activation of a network that ends its scores itself.
 
-    A classifier or a reader of text that ends in Softmax or Sigmoid leaves nothing to do;
-    otherwise, and if the description names an activation, it is unchanged.
+    ``probabilities`` says of every output, in order, whether Softmax or a sigmoid computes it: such
+    scores leave nothing to do. Otherwise, if the description names an activation, and if scores
+    share an output with other values, it is unchanged.
     """
     postprocess = description.postprocess
-    can_end_so = postprocess.kind in ("classify", "ctc") and postprocess.activation == "default"
-    if not (can_end_so and gives_probabilities):
+    scores = {
+        "classify": tuple(probabilities)[:1],
+        "ctc": postprocess.outputs,
+        "distances": postprocess.scores,
+        "ssd": postprocess.scores,
+    }.get(postprocess.kind, ())
+    ended = bool(scores) and all(probabilities[name] for name in scores)
+    if postprocess.activation != "default" or not ended:
         return description
-    ended = dataclasses.replace(postprocess, activation="none")
-    return dataclasses.replace(description, postprocess=ended)
+    return dataclasses.replace(
+        description, postprocess=dataclasses.replace(postprocess, activation="none")
+    )
 
 
 def labels_of(description: NetworkDescription, where: Path) -> tuple[str, ...]:

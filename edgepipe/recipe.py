@@ -28,7 +28,7 @@ from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, QuantizeError
 from edgepipe.frontend.frames import frames_from
-from edgepipe.frontend.makers import gives_probabilities
+from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
@@ -212,9 +212,8 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     """
     model = read_model(options.model)
     where = options.description or description.beside(options.model)
-    described = description.settled(
-        _described(where, options.model), gives_probabilities=gives_probabilities(model)
-    )
+    described = _described(where, options.model)
+    probabilities = are_probabilities(model)
     preprocess = described.preprocess
     network = import_network(
         options.model, model, (preprocess.channels, preprocess.height, preprocess.width)
@@ -222,6 +221,9 @@ def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:
     for notice in network.notices:
         progress.notice(notice)
     description.check_outputs(described, network.output_names, where)
+    described = description.settled(
+        described, dict(zip(network.output_names, probabilities, strict=True))
+    )
     labels = description.labels_of(described, where)
     decoder = decoder_files.read(described.postprocess, where, network.output_names)
     return DescribedNetwork(network=network, description=described, labels=labels, decoder=decoder)

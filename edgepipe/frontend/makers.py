@@ -10,13 +10,9 @@ _MOVES = frozenset(
 _PROBABILITIES = ("HardSigmoid", "Sigmoid", "Softmax")
 
 
-def gives_probabilities(model: onnx.ModelProto) -> bool:
-    """Return whether the first output of ``model`` is computed by Softmax or a sigmoid.
-
-    A model without outputs gives nothing; reading it refuses it.
-    """
-    first = model.graph.output[:1]
-    return any(maker(model, output.name) in _PROBABILITIES for output in first)
+def are_probabilities(model: onnx.ModelProto) -> tuple[bool, ...]:
+    """Return for each output of ``model`` whether Softmax or a sigmoid computes it."""
+    return tuple(maker(model, output.name) in _PROBABILITIES for output in model.graph.output)
 
 
 def maker(model: onnx.ModelProto, value: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from edgepipe import description
 from edgepipe.description import NetworkDescription, Postprocess
 from edgepipe.errors import FrontendError
-from edgepipe.frontend.makers import gives_probabilities
+from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.preprocess import Preprocess
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -40,15 +40,33 @@ def test_probabilities_of_the_network_stay_as_they_are(last: str, activation: st
     ]
     ends = [onnx.helper.make_tensor_value_info(n, 1, [1, 5]) for n in ("x", "y")]
     model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:]))
-    ends_so = gives_probabilities(model)
-    for kind, settings in (("classify", {}), ("ctc", {"outputs": ("y",), "labels": "x.txt"})):
+    outputs = dict(zip(["y"], are_probabilities(model), strict=True))
+    for kind, settings in (
+        ("classify", {}),
+        ("ctc", {"outputs": ("y",), "labels": "x.txt"}),
+        ("ssd", {"scores": ("y",), "distances": ("b",), "strides": (8,), "anchors": ((9, 9),)}),
+        ("distances", {"scores": ("y",), "distances": ("b",), "strides": (8,)}),
+    ):
         described = described_as(kind=kind, **settings)
-        found = description.settled(described, gives_probabilities=ends_so)
+        found = description.settled(described, outputs | {"b": False})
         assert found.postprocess.activation == activation
         chosen = described_as(kind=kind, activation="softmax", **settings)
-        assert description.settled(chosen, gives_probabilities=ends_so) == chosen
+        assert description.settled(chosen, outputs | {"b": False}) == chosen
     boxes = described_as(kind="boxes", outputs=("y",))
-    assert description.settled(boxes, gives_probabilities=ends_so) == boxes
+    assert description.settled(boxes, outputs) == boxes
+
+
+def test_the_described_output_decides_and_not_the_first() -> None:
+    settings = {"kind": "ctc", "outputs": ("y",), "labels": "x.txt"}
+    for first, second in ((True, False), (False, True)):
+        found = description.settled(described_as(**settings), {"x": first, "y": second})
+        assert found.postprocess.activation == ("none" if second else "default")
+
+
+def test_scores_of_all_strides_are_probabilities_or_none_is() -> None:
+    names = {"scores": ("a", "b"), "distances": ("c", "d"), "strides": (8, 16)}
+    described = described_as(kind="distances", **names)
+    assert description.settled(described, {"a": True, "b": False}) == described
 
 
 def described_as(**postprocess: Any) -> NetworkDescription:

@@ -1,9 +1,9 @@
-"""Whether a network's first output is a probability already."""
+"""Which outputs of a network are probabilities already."""
 
 import pytest
 from onnx import TensorProto, helper
 
-from edgepipe.frontend.makers import gives_probabilities
+from edgepipe.frontend.makers import are_probabilities
 
 
 def model(outputs: list[str]):
@@ -18,11 +18,13 @@ def model(outputs: list[str]):
 
 @pytest.mark.parametrize(
     ("outputs", "expected"),
-    [(["soft"], True), (["moved"], True), (["other"], False), (["other", "soft"], False)],
+    [
+        (["soft"], (True,)),
+        (["moved"], (True,)),
+        (["other"], (False,)),
+        (["other", "soft"], (False, True)),
+        ([], ()),
+    ],
 )
-def test_the_first_output_decides_even_behind_operators_that_only_move_it(outputs, expected):
-    assert gives_probabilities(model(outputs)) is expected
-
-
-def test_a_network_without_outputs_gives_no_probabilities():
-    assert not gives_probabilities(model([]))
+def test_outputs_are_probabilities_even_behind_operators_that_only_move_them(outputs, expected):
+    assert are_probabilities(model(outputs)) == expected
