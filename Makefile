@@ -30,7 +30,7 @@ help:
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
 	@echo "make bench-model     the timing model beside layers that TVM measured on boards"
-	@echo "make bench-networks  well-known networks at full size: stages, loads, memory and predicted frames per second"
+	@echo "make bench-networks  well-known networks at full size: stages, loads, memory, predicted frames per second, int8 against float"
 	@echo "make bench-page      frames per second while 50 and 200 readers follow the live page"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
@@ -173,7 +173,8 @@ format: $(VENV)/.installed
 bench-accuracy bench-arm bench-build bench-model bench-pipeline bench-rtl bench-sim bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
-# The networks of tests/exported_networks by the timing model: about ten minutes.
+# Well-known networks by the timing model, and beside float: about a quarter of an hour.
+# `python -m bench.network_page` writes docs/reference/networks.md of it.
 bench-networks: $(VENV)/.installed
 	$(PYTHON) -m bench.exported
 

@@ -1,14 +1,17 @@
-"""Forecast every well-known network of the tests at its full size, and compare with the bars.
+"""Forecast every well-known network at its full size, and compare with the bars and with float.
 
 The networks are those of ``tests/exported_networks``, with made-up weights, written as the usual
-exporters write them. Each must build by the checks of ``edgepipe inspect net.onnx``, which also
-gives the figures. Nothing is timed: all times are the model's (docs/reference/timing-model.md).
-Names on the command line select networks.
+exporters write them, and networks with real weights (``network_cases.py``). Each must build by the
+checks of ``edgepipe inspect net.onnx``, which also gives the figures. Nothing is timed: all times
+are the model's (docs/reference/timing-model.md). Names on the command line select networks.
+``build/bench/networks/`` keeps a row for each network, and ``python -m bench.network_page`` makes
+docs/reference/networks.md of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,29 +20,22 @@ from pathlib import Path
 import onnx
 
 from bench.figures import Figure, publish
-from bench.models import ROOT
+from bench.models import BUILD, LackingError
+from bench.network_accuracy import Nearness, nearness
+from bench.network_cases import Case, cases
 from edgepipe import boards
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.errors import EdgepipeError
 from edgepipe.forecast import Forecast, ForecastOptions, forecast
 from edgepipe.report.table import format_table
 
-sys.path.insert(0, str(ROOT / "tests"))
-
-from exported_networks import NETWORKS
-
 BOARD = boards.load("ultra96")
 MEBIBYTE = 1 << 20
 LEAST_SHARE = 0.9
 MOST_STAGES = 3
 
-# Input sizes of the networks as they are published; the others are for 224x224.
-SIZES = {
-    "yolov3_tiny": 416, "yolov5n": 320, "yolov8n": 320, "yolov8n_dynamic": 320, "yolo11n": 320,
-    "yolox_nano": 416, "ssdlite": 320, "ssdlite_v3": 320, "centernet": 256, "retinaface": 320,
-    "unet": 256, "bisenet": 256, "fpn": 256, "mobilevit": 256, "blazeface": 128,
-    "yolov5_focus": 320, "deeplab": 257,
-}  # fmt: skip
+ROWS = BUILD / "networks"
+
 # The frame rate must come near what the busier device alone allows.
 BUSY = ("yolov8n", "yolox_nano", "ssdlite_v3", "efficientnet_b0")
 # These must be one program between two ARM stages when depthwise convolutions are on the VTA.
@@ -51,22 +47,18 @@ WHOLE = (
 )  # fmt: skip
 
 
-def foresee(name: str, progress: ConsoleProgress) -> dict[str, Forecast]:
+def foresee(case: Case, path: Path, progress: ConsoleProgress) -> dict[str, Forecast]:
     """Return a network's forecasts by where its depthwise convolutions run, "vta" only if asked."""
-    size = SIZES.get(name, 224)
-    network = dataclasses.replace(NETWORKS[name], size=size, width=1.0, depth=1.0)
-    wishes = ("auto", "vta") if name in WHOLE else ("auto",)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.onnx"
-        onnx.save(network.model(), path)
-        path.with_suffix(".toml").write_text(
-            f'[preprocess]\nwidth = {size}\nheight = {size}\norder = "RGB"\n'
-            f"mean = {[120.0] * 3}\nstd = {[60.0] * 3}\n"
-        )
-        return {
-            wish: forecast(ForecastOptions(model=path, board=BOARD, depthwise=wish), progress)
-            for wish in wishes
-        }
+    pre = case.preprocess
+    wishes = ("auto", "vta") if case.name in WHOLE else ("auto",)
+    path.with_suffix(".toml").write_text(
+        f'[preprocess]\nwidth = {pre.width}\nheight = {pre.height}\norder = "{pre.order}"\n'
+        f"mean = {list(pre.mean)}\nstd = {list(pre.std)}\nscale = {pre.scale}\n"
+    )
+    return {
+        wish: forecast(ForecastOptions(model=path, board=BOARD, depthwise=wish), progress)
+        for wish in wishes
+    }
 
 
 def builds(name: str, error: str = "") -> Figure:
@@ -74,10 +66,11 @@ def builds(name: str, error: str = "") -> Figure:
     return Figure(name=f"{name}: builds", value=float(not error), unit="", at_least=1, source=error)
 
 
-def figures(name: str, found: dict[str, Forecast]) -> list[Figure]:
+def figures(case: Case, found: dict[str, Forecast], near: Nearness) -> list[Figure]:
     """Return a network's figures, with those limits that apply to it."""
     best = found["auto"]
-    label = f"{name} {SIZES.get(name, 224)}"
+    name, label = case.name, case.title
+    weights = "real weights" if case.weights else "made-up weights"
 
     def model(
         what: str,
@@ -112,6 +105,18 @@ def figures(name: str, found: dict[str, Forecast]) -> list[Figure]:
             at_least=LEAST_SHARE if name in BUSY else None,
         ),
     ]
+    made += [
+        Figure(
+            name=f"{label}: {what} to float, {case.compares}",
+            value=value,
+            unit=unit,
+            source=f"integer Relax, {weights}",
+        )
+        for what, value, unit in (
+            ("cosine", near.cosine, ""),
+            ("signal to noise", near.snr_db, "dB"),
+        )
+    ]
     if "vta" in found:
         whole = found["vta"]
         made += [
@@ -126,54 +131,76 @@ def figures(name: str, found: dict[str, Forecast]) -> list[Figure]:
     return made
 
 
-def row(name: str, found: Forecast) -> list[str]:
-    """Return a network as cells of the table."""
-    return [
-        f"{name} {SIZES.get(name, 224)}",
-        str(len(found.stages)),
-        str(found.hops),
-        f"{100 * found.vta_load:.0f} %",
-        f"{100 * found.arm_load:.0f} %",
-        f"{found.memory.used_bytes / MEBIBYTE:.0f}",
-        str(found.memory.slots),
-        f"{1e3 / found.interval_ms:.1f}",
-        f"{found.latency_ms:.1f}",
-        f"{found.bound_ms / found.interval_ms:.2f}",
-    ]
+def row(case: Case, forecasts: dict[str, Forecast], near: Nearness) -> dict[str, object]:
+    """Return what the page says about a network; zeros for a forecast that was not asked for."""
+    found, whole = forecasts["auto"], forecasts.get("vta")
+    return {
+        "network": case.title,
+        "weights": case.weights,
+        "stages": len(found.stages),
+        "hops": found.hops,
+        "vta_percent": round(100 * found.vta_load),
+        "cores_percent": round(100 * found.arm_load),
+        "memory_mebibytes": round(found.memory.used_bytes / MEBIBYTE),
+        "slots": found.memory.slots,
+        "frames_per_second": round(1e3 / found.interval_ms, 1),
+        "latency_ms": round(found.latency_ms, 1),
+        "share": round(found.bound_ms / found.interval_ms, 2),
+        "stages_on_vta": len(whole.stages) if whole else 0,
+        "frames_per_second_on_vta": round(1e3 / whole.interval_ms, 1) if whole else 0,
+        "compares": case.compares,
+        "pictures": near.pictures,
+        "cosine": round(near.cosine, 5),
+        "snr_db": round(near.snr_db, 1),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+
+
+def row_file(name: str) -> Path:
+    """Return the path of a network's row."""
+    return ROWS / f"{name.replace(' ', '_')}.json"
+
+
+def keep(name: str, made: dict[str, object]) -> None:
+    """Write a network's row for the page."""
+    ROWS.mkdir(parents=True, exist_ok=True)
+    row_file(name).write_text(json.dumps(made, indent=1) + "\n")
 
 
 def main(names: Sequence[str]) -> int:
     """Forecast the networks, all of them without names; return 1 if a limit is missed."""
-    unknown = [name for name in names if name not in NETWORKS]
+    known = cases()
+    unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"{unknown[0]}: unknown; known: {', '.join(NETWORKS)}", file=sys.stderr)
+        print(f"{unknown[0]}: unknown; known: {', '.join(known)}", file=sys.stderr)
         return 2
     progress = ConsoleProgress()
-    rows, found = [], []
-    for name in names or NETWORKS:
+    rows: list[dict[str, object]] = []
+    found: list[Figure] = []
+    for name in names or known:
         progress.step(name)
-        try:
-            forecasts = foresee(name, progress)
-        except EdgepipeError as error:
-            found.append(builds(name, str(error)))
-            continue
-        found.append(builds(name))
-        rows.append(row(name, forecasts["auto"]))
-        found += figures(name, forecasts)
+        case = known[name]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{name.replace(' ', '_')}.onnx"
+            try:
+                onnx.save(case.read(), path)
+                forecasts = foresee(case, path, progress)
+                near = nearness(case, path)
+            except EdgepipeError as error:
+                found.append(builds(name, str(error)))
+                continue
+            except LackingError as error:
+                progress.notice(f"{name} is left out: {error}")
+                continue
+        found += [builds(name), *figures(case, forecasts, near)]
+        rows.append(row(case, forecasts, near))
+        keep(name, rows[-1])
     progress.finish()
-    header = [
-        "network",
-        "stages",
-        "hops",
-        "VTA",
-        "cores",
-        "MiB",
-        "slots",
-        "frames/s",
-        "ms",
-        "share",
-    ]
-    print(format_table(header, rows))
+    columns = ("network", "stages", "hops", "vta_percent", "cores_percent", "memory_mebibytes")
+    columns += ("slots", "frames_per_second", "latency_ms", "share", "cosine", "snr_db")
+    header = ["network", "stages", "hops", "VTA %", "cores %", "MiB", "slots", "frames/s", "ms"]
+    header += ["share", "cosine", "SNR dB"]
+    print(format_table(header, [[str(made[key]) for key in columns] for made in rows]))
     print()
     return publish("networks", found)
 
