@@ -12,6 +12,7 @@ from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import channels_first, remove_identities
+from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
@@ -29,6 +30,7 @@ def simplify(model: onnx.ModelProto) -> None:
     channels_first(model)
     remove_identities(model)
     explicit_padding(model)
+    channels_stay_first(model)
     split_pads(model)
     fold_pads(model)
     gather_blocks(model)

@@ -90,6 +90,27 @@ def resized_axes(index: int, values: list[float]) -> onnx.ModelProto:
     return model
 
 
+def channels_last(*kinds: str, channels: int = 3) -> onnx.ModelProto:
+    """A chain of operators on [1, h, w, c] between two transpositions."""
+    b = Builder()
+    x = b.node("Transpose", convs(b, 1), "last", perm=[0, 2, 3, 1])
+    for kind in kinds:
+        inputs: dict[str, list[np.ndarray]] = {
+            "Add": [b.normal(3)],
+            "Div": [np.array([1, 2, 3], np.float32).reshape(1, 1, 1, 3)],
+            "MatMul": [b.normal(3, 3)],
+            "Mul": [np.array(0.5, np.float32)],
+            "Pad": [np.array([0, 1, 2, 0, 0, 3, 0, 0], np.int64)],
+            "map": [b.normal(9, 12, 3)],
+            "more": [np.array([0, 0, 0, 0, 0, 0, 0, 2], np.int64)],
+        }
+        names = [b.constant(f"{kind}/{n}", v) for n, v in enumerate(inputs.get(kind, []))]
+        ordered = [*names, x] if kind == "Mul" else [x, *names]
+        operator = {"map": "Add", "more": "Pad"}.get(kind, kind)
+        x = b.node(operator, ordered, f"of_{kind}")
+    return _ended(b, b.node("Transpose", [x], "x", perm=[0, 3, 1, 2]), channels)
+
+
 def _ended(b: Builder, x: str, channels: int = 3) -> onnx.ModelProto:
     b.conv(x, "y", (4, channels, 1, 1))
     return b.model([*SHAPE], {"y": 4})
@@ -113,6 +134,19 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "copies of a channel": (lambda: broadcast("Tile", [1, 1, 9, 12]), "Conv Slice Gather Conv"),
     "plus one channel": (lambda: broadcast("Add", [1, 1, 9, 12]), "Conv Slice Gather Add Conv"),
     "tiles": (lambda: broadcast("Tile", [1, 3, 9, 1]), "Conv MatMul MatMul Conv"),
+    "channels last": (
+        lambda: channels_last("MatMul", "Add", "Relu", "Mul", "Div", "Pad"),
+        "Conv Conv Add Relu Mul Div Conv",
+    ),
+    "more channels last": (
+        lambda: channels_last("Relu", "more", "Sigmoid", channels=5),
+        "Conv Relu Gather Mul Sigmoid Conv",
+    ),
+    "nothing with channels last": (channels_last, "Conv Conv"),
+    "a constant for each pixel": (
+        lambda: channels_last("Relu", "map"),
+        "Conv Transpose Relu Add Transpose Conv",
+    ),
     "sum of pixels": (
         lambda: reduced("ReduceSum", [2, 3]),
         "Conv ReduceMean Mul Conv",
