@@ -34,6 +34,7 @@ def build(
     export_scheme: PathLike | None = None,
     float_layers: Sequence[str] = (),
     rounding: str | None = None,
+    seed: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -58,7 +59,9 @@ def build(
     ``scheme`` needs no ``calibration``. ``float_layers`` are not quantised, but computed in
     floating point on ARM. ``rounding`` is how weights are rounded: each to the ``"nearest"``
     integer, which is the default without a scheme, or ``"reconstruct"``, so that results on the
-    calibration pictures change least.
+    calibration pictures change least. ``seed`` decides what is drawn at random, such as which
+    pictures of a folder with more than ``calibration_frames``; the default without a scheme is 0.
+    The same inputs and the same seed give the same bundle byte for byte.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -82,6 +85,7 @@ def build(
         export_scheme=Path(export_scheme) if export_scheme is not None else None,
         float_layers=tuple(float_layers),
         rounding=rounding,
+        seed=seed,
     )
     build_bundle(options, progress)
     return bundle

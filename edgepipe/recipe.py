@@ -27,7 +27,7 @@ from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError, QuantizeError
-from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.frames import sample_of
 from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
@@ -39,6 +39,7 @@ from edgepipe.partition.reasons import VtaCheck
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import scheme_file
+from edgepipe.quantize.options import require_seed
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
 from edgepipe.tvm_adapter import run_module
@@ -60,7 +61,9 @@ class BuildOptions:
     only gives the picture of the golden output. ``export_scheme`` is the file to which the scheme
     is written. ``float_layers`` are computed in floating point on ARM, as are those of ``scheme``.
     ``rounding`` is the rule by which weights are rounded, one of ``quantize.rounding.RULES``; None
-    is the scheme's, or ``"nearest"``.
+    is the scheme's, or ``"nearest"``. ``seed`` decides what is drawn at random: which pictures of a
+    folder with more than ``calibration_frames``, what the golden input is without pictures, and
+    where reconstruction samples them; None is the scheme's, or 0.
     """
 
     model: Path
@@ -80,6 +83,7 @@ class BuildOptions:
     export_scheme: Path | None = None
     float_layers: tuple[str, ...] = ()
     rounding: str | None = None
+    seed: int | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -88,6 +92,7 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
+        require_seed(self.seed or 0)
         if not 0 <= self.version <= MOST_VERSION:
             raise BundleError(
                 f"version {self.version}: expected 0 (none) to {MOST_VERSION}",
@@ -140,7 +145,8 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         signature.check_key(options.sign)
     scheme = None
     if options.scheme is not None:
-        scheme = scheme_file.read(options.scheme).rounded_by(options.rounding)
+        scheme = scheme_file.read(options.scheme)
+        scheme = scheme.rounded_by(options.rounding).seeded_by(options.seed)
     check_float_layers(options, scheme)
     begin("reading the network")
     described = describe(options, progress)
@@ -234,20 +240,24 @@ def calibration_frames(
 ) -> list[Frame]:
     """Return the calibration frames, uint8[1, h, w, c], as many as ``options`` allow.
 
-    The first is that of the golden output. A ``scheme`` needs others only if its rounding does;
-    without pictures the first is noise, always the same. Raises ``MediaError`` if they cannot be
+    The first is that of the golden output. A ``scheme`` needs others only if its rounding does, but
+    chooses among as many pictures as when it was exported; without pictures the first is noise.
+    The seed decides both choice and noise. Raises ``MediaError`` if they cannot be
     read, and ``QuantizeError`` if pictures are needed and there is no folder of them.
     """
     preprocess = described.description.preprocess
+    seed = (options.seed or 0) if scheme is None else scheme.options.seed
     if options.calibration is None:
         if scheme is not None:
             scheme.require_frames(0)
         shape = preprocess.frame_shape
-        noise = np.random.PCG64(0).random_raw(int(np.prod(shape)))
+        noise = np.random.PCG64(seed).random_raw(int(np.prod(shape)))
         return [noise.astype(np.uint8).reshape(shape)]
-    frames = frames_from(options.calibration, preprocess, options.most_pixels)
-    most = options.calibration_frames if scheme is None else max(scheme.frames_read, 1)
-    return list(itertools.islice(frames, most))
+    most = options.calibration_frames if scheme is None else scheme.frames
+    frames = sample_of(options.calibration, preprocess, most, seed, options.most_pixels)
+    if scheme is None:
+        return list(frames)
+    return list(itertools.islice(frames, max(scheme.frames_read, 1)))
 
 
 def notice_few_pictures(count: int, progress: Progress) -> None:
@@ -278,6 +288,7 @@ def quantized_network(
             frames=options.calibration_frames,
             float_layers=options.float_layers,
             rounding=options.rounding or "nearest",
+            seed=options.seed or 0,
         ),
         scheme,
     )
@@ -377,6 +388,7 @@ def make_manifest(
         outputs=quantized.output_names,
         stages=tuple(stage.entry for stage in compiled),
         slots=arranged.slots,
+        seed=quantized.scheme.options.seed,
         placement=_placements(arranged.stages),
         preprocess=described.description.preprocess,
         postprocess=described.decoder.postprocess,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import AccuracyError
-from edgepipe.frontend.frames import frames_from
+from edgepipe.frontend.frames import sample_of
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.picture_size import MOST_PIXELS
@@ -64,9 +63,9 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     """Import and quantise ``origin`` as the build did, and compare the result with ``bundle``.
 
     A bundle has neither the float network nor the steps of its tensors. The build is
-    deterministic, so both come from the same files again. The golden output proves it: integer
-    Relax must give it bit for bit. Raises ``AccuracyError`` if it does not, and the errors of the
-    importer, the quantiser and the bundle.
+    deterministic, so both come from the same files and the bundle's seed again. The golden output
+    proves it: integer Relax must give it bit for bit. Raises ``AccuracyError`` if it does not, and
+    the errors of the importer, the quantiser and the bundle.
     """
     manifest = storage.read_manifest(bundle)
     preprocess = manifest.preprocess
@@ -75,16 +74,17 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     )
     scheme = None
     if origin.scheme is not None:
-        scheme = scheme_file.read(origin.scheme).rounded_by(origin.rounding)
+        scheme = scheme_file.read(origin.scheme)
+        scheme = scheme.rounded_by(origin.rounding).seeded_by(manifest.seed)
     frames: Iterable[Frame] = ()
     most = origin.calibration_frames if scheme is None else scheme.frames_read
     if most and origin.calibration is not None:
-        pictures = frames_from(origin.calibration, preprocess, origin.most_pixels)
-        frames = itertools.islice(pictures, most)
+        frames = sample_of(origin.calibration, preprocess, most, manifest.seed, origin.most_pixels)
     options = QuantizeOptions(
         frames=origin.calibration_frames,
         float_layers=origin.float_layers,
         rounding=origin.rounding or "nearest",
+        seed=manifest.seed,
     )
     quantized = quantize(network, frames, preprocess, options, scheme)
     _require_same(bundle, manifest, origin, quantized)

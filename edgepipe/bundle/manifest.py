@@ -132,7 +132,7 @@ class Manifest:
 
     ``version`` is chosen at the build and grows with every release; 0 means none.
     ``slots`` is the default number of frames in flight; 0 means one per stage and two for the
-    caller.
+    caller. ``seed`` is that of the random choices of the build.
     """
 
     format: int
@@ -148,6 +148,7 @@ class Manifest:
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
     slots: int = 0
+    seed: int = 0
     placement: tuple[Placement, ...]
     preprocess: Preprocess
     postprocess: Postprocess

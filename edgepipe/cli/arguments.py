@@ -34,6 +34,11 @@ def positive(text: str) -> int:
     return whole(text, least=1)
 
 
+def seed(text: str) -> int:
+    """Return the seed of a build, up to ``quantize.options.MOST_SEED``."""
+    return whole(text, most=2**31 - 1)
+
+
 def add_max_pixels(parser: argparse.ArgumentParser) -> None:
     """Add the limit of a picture's size to a command that reads pictures."""
     parser.add_argument(

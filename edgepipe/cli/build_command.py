@@ -80,6 +80,14 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="also write the quantisation scheme, TOML that can be edited, for --scheme",
     )
+    parser.add_argument(
+        "--seed",
+        type=arguments.seed,
+        metavar="N",
+        help="decides what is drawn at random, such as the pictures of a folder with more than "
+        "--calib-frames; the same seed gives the same bundle byte for byte (default: that of the "
+        "scheme, or 0)",
+    )
     arguments.add_float(parser)
     arguments.add_max_pixels(parser)
     parser.set_defaults(run=run)
@@ -118,4 +126,5 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         export_scheme=options.export_scheme,
         float_layers=tuple(options.float),
         rounding=options.rounding,
+        seed=options.seed,
     )

@@ -10,6 +10,8 @@ from edgepipe.quantize.leaky import MAX_STEPS
 from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.thresholds import RULES
 
+MOST_SEED = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizeOptions:
@@ -21,7 +23,8 @@ class QuantizeOptions:
     what rounding the weights removes from the mean; ``equalise`` is how much the scales of a
     tensor's channels may differ, from 0 (one for all) to 1; ``float_layers`` are computed in
     floating point on ARM; ``rounding`` names the rule by which weights are rounded (see
-    ``rounding.RULES``).
+    ``rounding.RULES``). ``seed`` decides what is drawn at random: the places of the calibration
+    frames at which reconstruction samples what a layer reads.
     """
 
     threshold: str = "weighted-mse"
@@ -31,6 +34,7 @@ class QuantizeOptions:
     equalise: float = 0.5
     float_layers: tuple[str, ...] = ()
     rounding: str = "nearest"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.threshold not in RULES:
@@ -47,5 +51,12 @@ class QuantizeOptions:
             raise QuantizeError(f"equalise is {self.equalise}, expected 0 to 1")
         if not 1 <= self.leaky_steps <= MAX_STEPS:
             raise QuantizeError(f"leaky_steps is {self.leaky_steps}, expected 1 to {MAX_STEPS}")
+        require_seed(self.seed)
         if self.frames < 1:
             raise QuantizeError(f"calibration over {self.frames} frames, expected at least 1")
+
+
+def require_seed(seed: int) -> None:
+    """Raise ``QuantizeError`` if ``seed`` is not a whole number from 0 to ``MOST_SEED``."""
+    if not isinstance(seed, int) or not 0 <= seed <= MOST_SEED:
+        raise QuantizeError(f"seed is {seed}, expected a whole number from 0 to {MOST_SEED}")

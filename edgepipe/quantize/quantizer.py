@@ -101,7 +101,9 @@ def quantize(
     if options.rounding == "reconstruct":
         seen = list(itertools.islice(frames, scheme.frames))
         scheme.require_frames(len(seen))
-        moments = SecondMoments(network=network, graph=graph, frames=seen, preprocess=preprocess)
+        moments = SecondMoments(
+            network=network, graph=graph, frames=seen, preprocess=preprocess, seed=options.seed
+        )
     to_integers = ToIntegers(
         measured=scheme.tensors,
         preprocess=preprocess,

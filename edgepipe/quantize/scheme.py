@@ -81,6 +81,15 @@ class Scheme:
             return self
         return replace(self, options=replace(self.options, rounding=rounding))
 
+    def seeded_by(self, seed: int | None) -> Scheme:
+        """Return the scheme with another seed, or as it is for None.
+
+        Raises ``QuantizeError`` for a seed that is out of range.
+        """
+        if seed is None:
+            return self
+        return replace(self, options=replace(self.options, seed=seed))
+
     def require_frames(self, count: int) -> None:
         """Raise ``QuantizeError`` if ``count`` calibration frames are fewer than are read."""
         if count < self.frames_read:

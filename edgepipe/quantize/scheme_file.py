@@ -46,6 +46,7 @@ class File:
     bias_correction: bool
     rounding: str
     float_layers: tuple[str, ...] = ()
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ def to_toml(
         f"bias_correction = {'true' if options.bias_correction else 'false'}",
         f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
         f"rounding = {toml_string(options.rounding)}",
+        f"seed = {options.seed}",
     ]
     for name, found in scheme.tensors.items():
         lines += ["", f"[tensors.{toml_string(name)}]"]
@@ -170,6 +172,7 @@ def _options(found: File, where: str) -> QuantizeOptions:
             bias_correction=found.bias_correction,
             float_layers=found.float_layers,
             rounding=found.rounding,
+            seed=found.seed,
         )
     except EdgepipeError as cause:
         raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause

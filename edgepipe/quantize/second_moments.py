@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -129,12 +130,14 @@ class SecondMoments:
 
     They are gathered for several nodes at once, when the first of them is asked for, and dropped
     when others are: those of a whole network may take gigabytes. ``frames`` are uint8[1, h, w, c].
+    ``seed`` decides at which of their places a layer is sampled.
     """
 
     network: Network
     graph: Graph
     frames: Sequence[Frame] = field(repr=False)
     preprocess: Preprocess
+    seed: int = 0
     _held: dict[str, tuple[_Gathered, ...]] = field(default_factory=dict, repr=False)
 
     def of(self, node: ConvNode, *, central: bool) -> tuple[Float, ...]:
@@ -157,6 +160,11 @@ class SecondMoments:
         return bool(taps) and all(
             part.tensor in known and part.weights <= MOST_WEIGHTS for part in taps
         )
+
+    def _generator(self, layer: str, frame: int) -> np.random.Generator:
+        """Return a generator for a layer, so that its sample does not depend on other layers."""
+        own = zlib.crc32(layer.encode("utf-8", "surrogatepass"))
+        return np.random.default_rng((self.seed, frame, own))
 
     def _gather(self, first: ConvNode) -> None:
         """Hold the moments of ``first`` and of as many nodes after it as memory allows."""
@@ -184,8 +192,8 @@ class SecondMoments:
                 zip(tensors, session.run(None, {self.network.onnx_input: picture}), strict=False)
             )
             values[self.graph.input] = picture
-            generator = np.random.default_rng(index)
-            for parts in held.values():
+            for name, parts in held.items():
+                generator = self._generator(name, index)
                 for taps_part, gathered in parts:
                     samples = max(_FEWEST_SAMPLES, _SAMPLES_A_WEIGHT * taps_part.weights)
                     most = -(-samples // len(self.frames))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgepipe.errors import BundleError, QuantizeError
 from edgepipe.quantize import scheme_file
-from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.options import MOST_SEED, QuantizeOptions
 from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.scheme import Scheme, TensorRange
 from edgepipe.quantize.thresholds import RULES
@@ -68,6 +68,7 @@ options = st.builds(
     bias_correction=st.booleans(),
     float_layers=st.lists(names, max_size=2).map(tuple),
     rounding=st.sampled_from(sorted(ROUNDINGS)),
+    seed=st.integers(0, MOST_SEED),
 )
 
 
@@ -138,6 +139,13 @@ def test_chosen_steps_are_comments() -> None:
         ("equalise = 0.5", 'equalise = "0.5"', "found a string '0.5', expected a float", None),
         ('"nearest"', '"up"', "rounding 'up' is unknown, expected nearest or reconstruct", None),
         (
+            "seed = 0",
+            "seed = -1",
+            f"seed is -1, expected a whole number from 0 to {MOST_SEED}",
+            None,
+        ),
+        ("seed = 0", "seed = 0.5", "seed: found a float 0.5, expected an integer", None),
+        (
             '"weighted-mse"',
             '"best"',
             "threshold rule 'best' is unknown",
@@ -200,6 +208,14 @@ def test_what_does_not_belong_there_is_refused(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert hint is None or hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("key", ["seed = 0", "float_layers = []"])
+def test_files_of_older_versions_lack_keys_that_have_a_default(tmp_path: Path, key: str) -> None:
+    text = scheme_file.to_toml(scheme())
+    assert text.count(f"{key}\n") == 1
+    found = scheme_file.read(written(tmp_path, text.replace(f"{key}\n", "")))
+    assert found.options == scheme().options
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

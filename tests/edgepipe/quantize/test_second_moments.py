@@ -79,12 +79,13 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
     return load_network(path)
 
 
-def moments_of(network: Network, graph: Graph) -> SecondMoments:
+def moments_of(network: Network, graph: Graph, *, seed: int = 0) -> SecondMoments:
     return SecondMoments(
         network=network,
         graph=graph,
         frames=list(small_networks.frames(3)),
         preprocess=small_networks.PREPROCESS,
+        seed=seed,
     )
 
 
@@ -130,6 +131,34 @@ def test_passes_with_little_memory_gather_the_same(
         assert list(one_by_one._held) == [node.name]
         for one, other in zip(found, expected, strict=True):
             assert_allclose(one, other)
+
+
+def test_a_seed_decides_the_sample(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_moments, "_FEWEST_SAMPLES", 60)  # of 192 places
+    monkeypatch.setattr(second_moments, "_SAMPLES_A_WEIGHT", 1)
+    graph = understand(network)
+    first = convolutions(graph)[0]
+    found = [
+        moments_of(network, graph, seed=seed).of(first, central=True)[0].tobytes()
+        for seed in (0, 1, 1)
+    ]
+    assert found[0] != found[1]
+    assert found[1] == found[2]
+
+
+def test_the_sample_of_a_layer_does_not_depend_on_other_layers(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_moments, "_FEWEST_SAMPLES", 60)
+    monkeypatch.setattr(second_moments, "_SAMPLES_A_WEIGHT", 1)
+    graph = understand(network)
+    last = convolutions(graph)[-1]
+    in_order, alone = moments_of(network, graph), moments_of(network, graph)
+    in_order.of(convolutions(graph)[0], central=True)
+    assert last.name in in_order._held
+    (expected,) = in_order.of(last, central=True)
+    (found,) = alone.of(last, central=True)
+    assert found.tobytes() == expected.tobytes()
 
 
 def test_what_cannot_be_measured_has_none(
