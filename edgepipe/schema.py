@@ -31,9 +31,9 @@ def read_toml(path: Path, error: type[EdgepipeError]) -> dict[str, Any]:
 def from_table(cls: type[T], table: object, where: str, error: type[EdgepipeError]) -> T:
     """Build dataclass ``cls`` from a TOML table, including nested dataclasses.
 
-    ``where`` names the table in messages. TOML arrays become tuples; an integer is accepted where a
-    float is expected. Raises ``error`` for unknown or missing keys and for values of the wrong
-    type.
+    ``where`` names the table in messages. TOML arrays become tuples; a field of type ``dict`` is a
+    table with any keys; an integer is accepted where a float is expected. Raises ``error`` for
+    unknown or missing keys and for values of the wrong type.
     """
     if not isinstance(table, dict):
         raise error(f"{where}: found {_kind(table)}, expected a table")
@@ -69,6 +69,11 @@ def _convert(hint: Any, value: object, where: str, error: type[EdgepipeError]) -
             raise error(f"{where}: found {_kind(value)}, expected an array")
         element = typing.get_args(hint)[0]
         return tuple(_convert(element, v, f"{where}[{i}]", error) for i, v in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise error(f"{where}: found {_kind(value)}, expected a table")
+        _, element = typing.get_args(hint)
+        return {key: _convert(element, v, f"{where}: {key}", error) for key, v in value.items()}
     if hint is float and type(value) is int:
         try:
             return float(value)

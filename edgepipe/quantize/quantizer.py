@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgepipe.frontend.network import Network
 from edgepipe.frontend.preprocess import Frame, Preprocess
-from edgepipe.quantize import fidelity, float_layers
+from edgepipe.quantize import fidelity, float_layers, layer_choices
 from edgepipe.quantize.calibrate import collect_statistics
 from edgepipe.quantize.fidelity import LayerFidelity
 from edgepipe.quantize.functions import GatherFunctions
@@ -91,18 +91,26 @@ def quantize(
     needed = dict.fromkeys((*measured_tensors(in_int8), *measured_tensors(graph)))
     measured = [tensor for tensor in needed if tensor in network.values]
     if scheme is None:
+        layer_choices.check(options.layers, in_int8, network)
         frames = list(itertools.islice(frames, options.frames))
         scheme = calibrate(network, measured, frames, preprocess, options)
     else:
         channels = {tensor: graph.channels(tensor) for tensor in measured}
         check_fits(scheme, network, preprocess, channels)
-        scheme = replace(scheme, options=options)
+        layer_choices.check(options.layers, in_int8, network, scheme.where)
+        scheme = replace(scheme, options=options).with_rules_of_layers()
     moments = None
-    if options.rounding == "reconstruct":
+    if options.reconstructs:
         seen = list(itertools.islice(frames, scheme.frames))
         scheme.require_frames(len(seen))
+        names = [node.name for node in graph.nodes]
         moments = SecondMoments(
-            network=network, graph=graph, frames=seen, preprocess=preprocess, seed=options.seed
+            network=network,
+            graph=graph,
+            frames=seen,
+            preprocess=preprocess,
+            seed=options.seed,
+            layers={name for name in names if options.of(name).rounding == "reconstruct"},
         )
     to_integers = ToIntegers(
         measured=scheme.tensors,
@@ -153,7 +161,8 @@ def calibrate(
         frames=count,
         options=options,
         tensors={
-            name: TensorRange.of(found, options.threshold) for name, found in statistics.items()
+            name: TensorRange.of(found, options.of(name).threshold)
+            for name, found in statistics.items()
         },
     )
 

@@ -109,6 +109,22 @@ def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
     )
 
 
+def is_equalised(tensor: str, users: Sequence[Node]) -> bool:
+    """Return whether the option ``equalise`` decides about the steps of a tensor's channels.
+
+    ``users`` are the tensor's readers.
+    """
+    return _is_absorbed(users) and any(
+        isinstance(user, ConvNode) and tensor in user.weighted_inputs and not user.is_depthwise
+        for user in users
+    )
+
+
+def _is_absorbed(users: Sequence[Node]) -> bool:
+    """Return whether all readers of a tensor allow its channels steps of their own."""
+    return bool(users) and all(isinstance(user, _ABSORBING) for user in users)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The step that an operator's output should have, float64[channels], and its zero point.
@@ -240,15 +256,9 @@ class Ranges:
                 assert isinstance(user, PickNode)
                 part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif users and all(isinstance(user, _ABSORBING) for user in users):
+        elif _is_absorbed(users):
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
-            shared = any(
-                isinstance(user, ConvNode)
-                and tensor in user.weighted_inputs
-                and not user.is_depthwise
-                for user in users
-            )
-            strength = self._options.equalise if shared else 1.0
+            strength = self._options.of(tensor).equalise if is_equalised(tensor, users) else 1.0
             result = whole ** (1 - strength) * own**strength
         return result
 

@@ -26,22 +26,26 @@ _EXPORT_AGAIN = "export the scheme again, from a build with calibration pictures
 class TensorRange:
     """What calibration saw of a float tensor, each float64[channels], and what int8 should cover.
 
-    ``threshold`` is the largest magnitude that int8 covers without clipping.
+    ``threshold`` is the largest magnitude that int8 covers without clipping, ``thresholds`` are
+    those that the rules give, by name; none if they are unknown.
     """
 
     low: Float
     high: Float
     mean: Float
     threshold: float
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, statistics: TensorStatistics, rule: str) -> TensorRange:
         """Return the range of measured ``statistics``, with the threshold of a rule by name."""
+        thresholds = {name: find(statistics) for name, find in RULES.items()}
         return cls(
             low=statistics.low,
             high=statistics.high,
             mean=statistics.mean,
-            threshold=RULES[rule](statistics),
+            threshold=thresholds[rule],
+            thresholds=thresholds,
         )
 
     @property
@@ -70,16 +74,16 @@ class Scheme:
     @property
     def frames_read(self) -> int:
         """How many calibration frames a build with this scheme reads."""
-        return self.frames if self.options.rounding == "reconstruct" else 0
+        return self.frames if self.options.reconstructs else 0
 
     def rounded_by(self, rounding: str | None) -> Scheme:
-        """Return the scheme with another rule for rounding weights, or as it is for None.
+        """Return the scheme with another rule for rounding all weights, or as it is for None.
 
         Raises ``QuantizeError`` for an unknown rule.
         """
         if rounding is None:
             return self
-        return replace(self, options=replace(self.options, rounding=rounding))
+        return replace(self, options=self.options.rounded_by(rounding))
 
     def seeded_by(self, seed: int | None) -> Scheme:
         """Return the scheme with another seed, or as it is for None.
@@ -89,6 +93,32 @@ class Scheme:
         if seed is None:
             return self
         return replace(self, options=replace(self.options, seed=seed))
+
+    def with_rules_of_layers(self) -> Scheme:
+        """Return the scheme with the thresholds that the rules of single layers give.
+
+        Raises ``QuantizeError`` for a layer whose thresholds are unknown, or whose threshold was
+        chosen by hand.
+        """
+        tensors = dict(self.tensors)
+        for name, layer in self.options.layers.items():
+            if layer.threshold is None:
+                continue
+            found = tensors[name]
+            if layer.threshold not in found.thresholds:
+                raise QuantizeError(
+                    f"{self.where}: layer {printable(name)}: threshold_rule: the thresholds of its "
+                    "tensor by rule are missing",
+                    hint=f"give its tensor another threshold, or {_EXPORT_AGAIN}",
+                )
+            if found.threshold not in found.thresholds.values():
+                raise QuantizeError(
+                    f"{self.where}: layer {printable(name)}: threshold_rule: its tensor has the "
+                    f"threshold {found.threshold}, which no rule gave",
+                    hint="remove threshold_rule to use it, or restore the tensor's threshold",
+                )
+            tensors[name] = replace(found, threshold=found.thresholds[layer.threshold])
+        return replace(self, tensors=tensors)
 
     def require_frames(self, count: int) -> None:
         """Raise ``QuantizeError`` if ``count`` calibration frames are fewer than are read."""

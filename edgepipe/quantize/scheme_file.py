@@ -6,7 +6,7 @@ import contextlib
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from edgepipe import schema, scratch
 from edgepipe.errors import EdgepipeError, QuantizeError
 from edgepipe.names import printable
-from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.options import LayerOptions, QuantizeOptions
 from edgepipe.quantize.scheme import Scheme, TensorRange
+from edgepipe.quantize.thresholds import RULES
 
 Float = NDArray[np.float64]
 
@@ -29,6 +30,7 @@ _TEMPORARY = ".edgepipe."
 _HEADER = """\
 # Quantisation scheme of edgepipe. A build with it runs no calibration.
 # Edit thresholds, ranges and options; network and preprocess say what it belongs to.
+# A table [layers."NAME"] gives a layer its own threshold_rule, equalise, bias_correction, rounding.
 """
 
 
@@ -50,6 +52,16 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKeys:
+    """The keys of a layer's table; all may be missing."""
+
+    threshold_rule: str | None = None
+    equalise: float | None = None
+    bias_correction: bool | None = None
+    rounding: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
     """The keys of a tensor's table."""
 
@@ -57,6 +69,7 @@ class Tensor:
     low: tuple[float, ...]
     high: tuple[float, ...]
     mean: tuple[float, ...]
+    thresholds: dict[str, float] = field(default_factory=dict)
 
 
 def to_toml(
@@ -75,18 +88,24 @@ def to_toml(
         f"network = {toml_string(scheme.network)}",
         f"preprocess = {toml_string(scheme.preprocess)}",
         f"frames = {scheme.frames}",
-        f"threshold_rule = {toml_string(options.threshold)}",
-        f"equalise = {float(options.equalise)!r}",
+        f"threshold_rule = {_value(options.threshold)}",
+        f"equalise = {_value(options.equalise)}",
         f"leaky_steps = {options.leaky_steps}",
-        f"bias_correction = {'true' if options.bias_correction else 'false'}",
+        f"bias_correction = {_value(options.bias_correction)}",
         f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
-        f"rounding = {toml_string(options.rounding)}",
+        f"rounding = {_value(options.rounding)}",
         f"seed = {options.seed}",
     ]
+    for name, layer in options.layers.items():
+        lines += ["", f"[layers.{toml_string(name)}]"]
+        lines += [f"{_key(key)} = {_value(value)}" for key, value in layer.choices.items()]
     for name, found in scheme.tensors.items():
         lines += ["", f"[tensors.{toml_string(name)}]"]
         lines += _chosen(name, scales or {}, zeros or {})
         lines.append(f"threshold = {float(found.threshold)!r}")
+        if found.thresholds:
+            by_rule = (f"{rule} = {float(found.thresholds[rule])!r}" for rule in RULES)
+            lines.append(f"thresholds = {{ {', '.join(by_rule)} }}")
         lines += [f"{key} = {_array(getattr(found, key))}" for key in ("low", "high", "mean")]
     return "\n".join(lines) + "\n"
 
@@ -111,6 +130,17 @@ def toml_string(text: str) -> str:
         else:
             parts.append(f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}")
     return "".join([*parts, '"'])
+
+
+def _key(option: str) -> str:
+    """Return the key of an option of a layer."""
+    return "threshold_rule" if option == "threshold" else option
+
+
+def _value(option: str | float | bool) -> str:
+    if isinstance(option, bool):
+        return "true" if option else "false"
+    return toml_string(option) if isinstance(option, str) else repr(float(option))
 
 
 def _array(values: Float) -> str:
@@ -145,6 +175,13 @@ def read(path: Path) -> Scheme:
             f"{where}: tensors: expected a table for each tensor",
             hint='write [tensors."NAME"] above its values',
         )
+    choices = document.pop("layers", {})
+    if not isinstance(choices, dict):
+        raise QuantizeError(
+            f"{where}: layers: expected a table for each layer",
+            hint='write [layers."NAME"] above its keys',
+        )
+    layers = {name: _layer(name, table, where) for name, table in choices.items()}
     found = schema.from_table(File, document, where, QuantizeError)
     tensors = {name: _range(name, table, where) for name, table in tables.items()}
     if found.frames < 1:
@@ -156,13 +193,28 @@ def read(path: Path) -> Scheme:
         network=found.network,
         preprocess=found.preprocess,
         frames=found.frames,
-        options=_options(found, where),
+        options=_options(found, layers, where),
         tensors=tensors,
         where=where,
     )
 
 
-def _options(found: File, where: str) -> QuantizeOptions:
+def _layer(name: str, table: object, where: str) -> LayerOptions:
+    """Return the choices in a layer's table."""
+    where = f"{where}: layer {printable(name)}"
+    found = schema.from_table(LayerKeys, table, where, QuantizeError)
+    try:
+        return LayerOptions(
+            threshold=found.threshold_rule,
+            equalise=found.equalise,
+            bias_correction=found.bias_correction,
+            rounding=found.rounding,
+        )
+    except EdgepipeError as cause:
+        raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause
+
+
+def _options(found: File, layers: Mapping[str, LayerOptions], where: str) -> QuantizeOptions:
     try:
         return QuantizeOptions(
             threshold=found.threshold_rule,
@@ -173,6 +225,7 @@ def _options(found: File, where: str) -> QuantizeOptions:
             float_layers=found.float_layers,
             rounding=found.rounding,
             seed=found.seed,
+            layers=layers,
         )
     except EdgepipeError as cause:
         raise QuantizeError(f"{where}: {cause}", hint=cause.hint) from cause
@@ -187,6 +240,8 @@ def _range(name: str, table: object, where: str) -> TensorRange:
             f"{where}: threshold: found {found.threshold}, expected 0 to {_MOST:.7g}",
             hint="give the largest magnitude that int8 should cover",
         )
+    if found.thresholds:
+        _check_by_rule(found.thresholds, where)
     sizes = {len(found.low), len(found.high), len(found.mean)}
     if len(sizes) > 1 or 0 in sizes:
         raise QuantizeError(
@@ -203,7 +258,24 @@ def _range(name: str, table: object, where: str) -> TensorRange:
         high=np.array(found.high),
         mean=np.array(found.mean),
         threshold=found.threshold,
+        thresholds=found.thresholds,
     )
+
+
+def _check_by_rule(thresholds: Mapping[str, float], where: str) -> None:
+    """Raise ``QuantizeError`` unless every rule has a possible threshold."""
+    remedy = "restore the exported values, or remove the key"
+    if thresholds.keys() != RULES.keys():
+        raise QuantizeError(
+            f"{where}: thresholds: found {', '.join(thresholds)}, expected {', '.join(RULES)}",
+            hint=remedy,
+        )
+    for rule, value in thresholds.items():
+        if not 0 <= value <= _MOST:
+            raise QuantizeError(
+                f"{where}: thresholds: {rule}: found {value}, expected 0 to {_MOST:.7g}",
+                hint=remedy,
+            )
 
 
 def _check_channel(where: str, low: float, high: float, mean: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -124,13 +124,23 @@ def taps_of(node: ConvNode, graph: Graph) -> tuple[Taps, ...]:
     return (own, *projected)
 
 
+def is_measurable(node: ConvNode, graph: Graph, network: Network) -> bool:
+    """Return whether a layer has second moments, see ``SecondMoments.of``."""
+    taps = taps_of(node, graph)
+    known = {graph.input, *network.values}
+    return bool(taps) and all(
+        part.tensor in known and part.weights <= MOST_WEIGHTS for part in taps
+    )
+
+
 @dataclass(kw_only=True)
 class SecondMoments:
     """The second moments of a network's convolutions, by their nodes, in the graph's order.
 
     They are gathered for several nodes at once, when the first of them is asked for, and dropped
     when others are: those of a whole network may take gigabytes. ``frames`` are uint8[1, h, w, c].
-    ``seed`` decides at which of their places a layer is sampled.
+    ``seed`` decides at which of their places a layer is sampled. ``layers`` are those that will be
+    asked for; None is all.
     """
 
     network: Network
@@ -138,6 +148,7 @@ class SecondMoments:
     frames: Sequence[Frame] = field(repr=False)
     preprocess: Preprocess
     seed: int = 0
+    layers: Container[str] | None = None
     _held: dict[str, tuple[_Gathered, ...]] = field(default_factory=dict, repr=False)
 
     def of(self, node: ConvNode, *, central: bool) -> tuple[Float, ...]:
@@ -148,18 +159,11 @@ class SecondMoments:
         convolution has none, nor has one with more than ``MOST_WEIGHTS`` weights a channel or an
         input that is no value of the ONNX network.
         """
-        if not self._measurable(node):
+        if not is_measurable(node, self.graph, self.network):
             return ()
         if node.name not in self._held:
             self._gather(node)
         return tuple(part.moments(central=central) for part in self._held[node.name])
-
-    def _measurable(self, node: ConvNode) -> bool:
-        taps = taps_of(node, self.graph)
-        known = {self.graph.input, *self.network.values}
-        return bool(taps) and all(
-            part.tensor in known and part.weights <= MOST_WEIGHTS for part in taps
-        )
 
     def _generator(self, layer: str, frame: int) -> np.random.Generator:
         """Return a generator for a layer, so that its sample does not depend on other layers."""
@@ -173,7 +177,11 @@ class SecondMoments:
         size = 0
         nodes = list(self.graph.nodes)
         for node in nodes[nodes.index(first) :]:
-            if not isinstance(node, ConvNode) or not self._measurable(node):
+            if not isinstance(node, ConvNode):
+                continue
+            if not is_measurable(node, self.graph, self.network):
+                continue
+            if self.layers is not None and node.name not in self.layers:
                 continue
             taps = taps_of(node, self.graph)
             size += sum(part.bytes for part in taps)

@@ -234,14 +234,14 @@ class _Lowering:
             target,
             self._ranges.mean,
             self._second_moments,
-            self._options,
+            self._options.of(node.name),
         )
         self._append(node.name, *made, target.zero)
 
     def _second_moments(self, node: ConvNode) -> tuple[Float, ...]:
         if self._moments is None:
             return ()
-        return self._moments.of(node, central=self._options.bias_correction)
+        return self._moments.of(node, central=self._options.of(node.name).bias_correction)
 
     def sum(self, node: SumNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]

@@ -44,6 +44,7 @@ def table(page: str, heading: str) -> list[str]:
         ("bundle.md", "network.json", network.NetworkRecord),
         ("bundle.md", "operators", network.OperatorRecord),
         ("scheme.md", "Scheme files", scheme_file.File),
+        ("scheme.md", "layers", scheme_file.LayerKeys),
         ("scheme.md", "tensors", scheme_file.Tensor),
         ("description.md", "preprocess", Preprocess),
         ("description.md", "postprocess", description.Postprocess),

@@ -141,6 +141,31 @@ def test_rounding_by_results_reads_the_pictures_whatever_the_scheme(
     assert run(*start, "--scheme", scheme, "--rounding", "nearest") == 0
 
 
+def test_a_layer_with_choices_of_its_own_is_the_same_bundle_again(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scheme, again, model = project / "net.scheme.toml", project / "again.toml", project / "net.onnx"
+    start = ("build", model, "--board", "host", "--calib", project / "pictures", "-o")
+    assert run(*start, project / "plain", "--export-scheme", scheme) == 0
+    own = '[layers."block_Relu"]\nbias_correction = false\nrounding = "reconstruct"\n'
+    text = scheme.read_text()
+    scheme.write_text(text.replace("\n[tensors", f"\n{own}\n[tensors", 1))
+    assert run(*start, project / "own", "--scheme", scheme, "--export-scheme", again) == 0
+    assert again.read_text() == scheme.read_text()
+    own_bundle = contents(project / "own")
+    assert run(*start, project / "same", "--scheme", again) == 0
+    assert contents(project / "same") == own_bundle
+    assert own_bundle != contents(project / "plain")
+    accuracy = ("accuracy", project / "own", "--network", model, "--data", project / "pictures")
+    calibration = ("--scheme", again, "--calib", project / "pictures")
+    assert run(*accuracy, "--layer-pictures", "0", *calibration) == 0
+    scheme.write_text(scheme.read_text().replace('"block_Relu"]\nb', '"block_Rel"]\nb'))
+    capsys.readouterr()
+    code = run(*start, project / "out", "--scheme", scheme)
+    assert_fails(capsys, code, "net.scheme.toml: layer block_Rel is unknown", "mean: block_Relu")
+    assert not (project / "out").exists()
+
+
 def test_neither_pictures_nor_a_scheme_is_an_error(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,23 +13,28 @@ from hypothesis import strategies as st
 
 from edgepipe.errors import BundleError, QuantizeError
 from edgepipe.quantize import scheme_file
-from edgepipe.quantize.options import MOST_SEED, QuantizeOptions
+from edgepipe.quantize.options import MOST_SEED, LayerOptions, QuantizeOptions
 from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.scheme import Scheme, TensorRange
 from edgepipe.quantize.thresholds import RULES
 
 MOST = float(np.finfo(np.float32).max)
 RESTORE = "restore the exported number"
+BY_RULE = "restore the exported values, or remove the key"
+LAYER = 'write [layers."NAME"] above its keys'
 TABLE = 'write [tensors."NAME"] above its values'
 VERSION = "export the scheme with this version of edgepipe"
 
 
-def tensor(low: list[float], high: list[float], threshold: float) -> TensorRange:
+def tensor(
+    low: list[float], high: list[float], threshold: float, by_rule: bool = True
+) -> TensorRange:
     return TensorRange(
         low=np.array(low),
         high=np.array(high),
         mean=np.array(low) / 2 + np.array(high) / 2,
         threshold=threshold,
+        thresholds=dict.fromkeys(RULES, 1.5) if by_rule else {},
     )
 
 
@@ -38,7 +43,14 @@ def scheme(**tensors: TensorRange) -> Scheme:
         network="1a" * 32,
         preprocess="2b" * 32,
         frames=3,
-        options=QuantizeOptions(frames=3),
+        options=QuantizeOptions(
+            frames=3,
+            layers={
+                "y": LayerOptions(
+                    threshold="mse", equalise=0.25, bias_correction=False, rounding="reconstruct"
+                )
+            },
+        ),
         tensors=tensors or {"x": tensor([-1.5, 0.0], [1.5, 0.25], 1.25)},
     )
 
@@ -57,7 +69,15 @@ ranges = st.lists(st.tuples(finite, finite), min_size=1, max_size=4).flatmap(
         st.just([min(pair) for pair in pairs]),
         st.just([max(pair) for pair in pairs]),
         st.floats(0, MOST),
+        st.booleans(),
     )
+)
+layers = st.builds(
+    LayerOptions,
+    threshold=st.none() | st.sampled_from(sorted(RULES)),
+    equalise=st.none() | st.floats(0, 1),
+    bias_correction=st.none() | st.booleans(),
+    rounding=st.none() | st.sampled_from(sorted(ROUNDINGS)),
 )
 options = st.builds(
     QuantizeOptions,
@@ -69,6 +89,7 @@ options = st.builds(
     float_layers=st.lists(names, max_size=2).map(tuple),
     rounding=st.sampled_from(sorted(ROUNDINGS)),
     seed=st.integers(0, MOST_SEED),
+    layers=st.dictionaries(names, layers, max_size=2),
 )
 
 
@@ -91,6 +112,7 @@ def test_every_number_and_every_name_survives(
             one, other = getattr(found.tensors[name], key), getattr(expected, key)
             assert one.tobytes() == other.astype(np.float64).tobytes()  # also the sign of zero
         assert found.tensors[name].threshold == expected.threshold
+        assert found.tensors[name].thresholds == expected.thresholds
     assert scheme_file.to_toml(found) == text
 
 
@@ -151,7 +173,49 @@ def test_chosen_steps_are_comments() -> None:
             "threshold rule 'best' is unknown",
             "known rules: max, percentile",
         ),
-        ('[tensors."x"]', "[layers]", "unknown key 'layers'", "known keys: format, network"),
+        ('[tensors."x"]', "[tensor]", "unknown key 'tensor'", "known keys: format, network"),
+        ('[layers."y"]', "[[layers]]", "layers: expected a table for each layer", LAYER),
+        ('[layers."y"]', "[layers]", "layer threshold_rule: found a string, expected a tab", None),
+        (
+            "equalise = 0.25",
+            "equalize = 0.25",
+            "layer y: unknown key 'equalize'",
+            "known keys: threshold_rule, equalise, bias_correction, rounding",
+        ),
+        ("equalise = 0.25", "equalise = -1", "layer y: equalise is -1.0, expected 0 to 1", None),
+        (
+            'rounding = "reconstruct"',
+            'rounding = "reconstructed"',
+            "layer y: rounding 'reconstructed' is unknown, expected nearest or reconstruct",
+            "did you mean: reconstruct",
+        ),
+        (
+            '"mse"',
+            '"least"',
+            "layer y: threshold rule 'least' is unknown",
+            "known rules: max, percentile",
+        ),
+        (
+            "bias_correction = false",
+            "bias_correction = 0",
+            "layer y: bias_correction: found an integer 0, expected a boolean",
+            None,
+        ),
+        (
+            "max = 1.5, ",
+            "",
+            "tensor x: thresholds: found percentile, mse, weighted-mse, expected max, percentile, "
+            "mse, weighted-mse",
+            BY_RULE,
+        ),
+        (
+            "max = 1.5",
+            "max = nan",
+            "tensor x: thresholds: max: found nan, expected 0 to 3.402823e+38",
+            BY_RULE,
+        ),
+        ("max = 1.5", "max = true", "thresholds: max: found a boolean True, expected a", None),
+        ("thresholds = {", "thresholds = [[]] #", "thresholds: found an array, expected a", None),
         (
             '[tensors."x"]',
             "[[tensors]]",
@@ -208,6 +272,11 @@ def test_what_does_not_belong_there_is_refused(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert hint is None or hint in str(caught.value.hint)
+
+
+def test_an_integer_is_a_threshold(tmp_path: Path) -> None:
+    text = scheme_file.to_toml(scheme()).replace("max = 1.5", "max = 2")
+    assert scheme_file.read(written(tmp_path, text)).tensors["x"].thresholds["max"] == 2.0
 
 
 @pytest.mark.parametrize("key", ["seed = 0", "float_layers = []"])
