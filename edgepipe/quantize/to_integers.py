@@ -241,7 +241,11 @@ class _Lowering:
     def _second_moments(self, node: ConvNode) -> tuple[Float, ...]:
         if self._moments is None:
             return ()
-        return self._moments.of(node, central=self._options.of(node.name).bias_correction)
+        # Moments about the mean suppose that the bias makes up for errors of the mean.
+        is_corrected = self._options.of(node.name).bias_correction and all(
+            self._ranges.mean(tensor) is not None for tensor in node.weighted_inputs
+        )
+        return self._moments.of(node, central=is_corrected)
 
     def sum(self, node: SumNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]

@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.quantize import second_moments
 from edgepipe.quantize.graph import ConvNode, Graph
-from edgepipe.quantize.quantizer import understand
+from edgepipe.quantize.options import LayerOptions, QuantizeOptions
+from edgepipe.quantize.quantizer import quantize, understand
 from edgepipe.quantize.second_moments import SecondMoments, Taps, taps_of
 
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
@@ -167,3 +168,22 @@ def test_what_cannot_be_measured_has_none(
     graph = understand(network)
     monkeypatch.setattr(second_moments, "MOST_WEIGHTS", 0)
     assert moments_of(network, graph).of(convolutions(graph)[0], central=True) == ()
+
+
+def test_moments_are_about_a_mean_only_if_the_bias_makes_up_for_it(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mean of the picture is not measured, so the first layer's bias is not corrected."""
+    asked: dict[str, bool] = {}
+    original = SecondMoments.of
+
+    def of(self: SecondMoments, node: ConvNode, *, central: bool) -> tuple[np.ndarray, ...]:
+        asked[node.name] = central
+        return original(self, node, central=central)
+
+    monkeypatch.setattr(SecondMoments, "of", of)
+    options = QuantizeOptions(
+        rounding="reconstruct", layers={"head": LayerOptions(bias_correction=False)}
+    )
+    quantize(network, list(small_networks.frames(3)), small_networks.PREPROCESS, options)
+    assert asked == {"stem_relu": False, "block_relu": True, "block_out": True, "head": False}
