@@ -24,7 +24,7 @@ namespace edgepipe {
 /// One tensor of a graph, of a bundle or of an exported pipeline.
 struct TensorSpec {
   std::string name;
-  std::string dtype;                // "uint8", "int8", "int32" or "float32"
+  std::string dtype;                // "uint8", "int8", "int16", "int32" or "float32"
   std::vector<std::int64_t> shape;  // logical, e.g. [1, C, H, W], in every layout
   std::string layout;               // "nchw", "nhwc" or "vta" ([C/block][H][W][batch][block])
   std::size_t bytes = 0;            // of one frame in that layout

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostSlots = 1024;
-constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kDtypes = {
-    {{"uint8", 1}, {"int8", 1}, {"int32", 4}, {"float32", 4}}};
+constexpr std::array<std::pair<std::string_view, std::size_t>, 5> kDtypes = {
+    {{"uint8", 1}, {"int8", 1}, {"int16", 2}, {"int32", 4}, {"float32", 4}}};
 constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
 
 std::string plain_path(JsonReader& reader, const char* key) {
@@ -55,7 +55,8 @@ void read_tensors(JsonReader& reader, Manifest& manifest) {
     TensorSpec tensor;
     tensor.name = item.text("name");
     tensor.dtype =
-        one_of(item, "dtype", std::array<std::string_view, 4>{"uint8", "int8", "int32", "float32"});
+        one_of(item, "dtype",
+               std::array<std::string_view, 5>{"uint8", "int8", "int16", "int32", "float32"});
     tensor.shape = item.integers("shape");
     tensor.layout = one_of(item, "layout", kLayouts);
     tensor.bytes = item.size("bytes");

@@ -251,6 +251,19 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
   EXPECT_THAT(message([](json& m) { m["stages"] = json::array(); }), HasSubstr("stages: is empty"));
 }
 
+TEST_F(BundleTest, StagesMayExchangeTensorsOfInt16) {
+  const auto change = [](json& m) {
+    m["tensors"][1] = {{"name", "features"},
+                       {"dtype", "int16"},
+                       {"shape", {1, 17, 2, 2}},
+                       {"layout", "nchw"},
+                       {"bytes", 136}};
+  };
+  EXPECT_TRUE(open_edited(change).ok()) << open_edited(change).message();
+  EXPECT_THAT(open_edited([](json& m) { m["tensors"][1]["dtype"] = "int16"; }).message(),
+              HasSubstr("tensors[1].shape: not a valid shape of a int16 tensor in layout vta"));
+}
+
 TEST_F(BundleTest, AStrideBeyondItsTypeIsRefused) {
   for (const std::int64_t stride :
        {(std::int64_t{1} << 32) + 8, std::int64_t{INT32_MAX}, std::int64_t{0}, std::int64_t{-8}}) {
