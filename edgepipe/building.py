@@ -33,6 +33,7 @@ def build(
     scheme: PathLike | None = None,
     export_scheme: PathLike | None = None,
     float_layers: Sequence[str] = (),
+    int16_layers: Sequence[str] = (),
     rounding: str | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
@@ -57,7 +58,8 @@ def build(
     Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
     ``export_scheme`` is a file to which the quantisation scheme is written; a build with such a
     ``scheme`` needs no ``calibration``. ``float_layers`` are not quantised, but computed in
-    floating point on ARM. ``rounding`` is how weights are rounded: each to the ``"nearest"``
+    floating point on ARM, and ``int16_layers`` in int16 there; ``"FIRST..LAST"`` is every layer
+    from one to another. ``rounding`` is how weights are rounded: each to the ``"nearest"``
     integer, which is the default without a scheme, or ``"reconstruct"``, so that results on the
     calibration pictures change least. ``seed`` decides what is drawn at random, such as which
     pictures of a folder with more than ``calibration_frames``; the default without a scheme is 0.
@@ -84,6 +86,7 @@ def build(
         scheme=Path(scheme) if scheme is not None else None,
         export_scheme=Path(export_scheme) if export_scheme is not None else None,
         float_layers=tuple(float_layers),
+        int16_layers=tuple(int16_layers),
         rounding=rounding,
         seed=seed,
     )

@@ -37,6 +37,7 @@ from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
+from edgepipe.quantize.int16 import names as int16_layers
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions
 
@@ -44,6 +45,8 @@ _FRAMES = 2
 _COARSE = 16  # pixels of a patch of one colour in a made-up picture
 
 _STAYS_FLOAT = "stays float: "
+# Options of errors about the layers that were named, not about the network.
+_OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTION)
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
     "InstanceNormalization": "train with batch normalisation, which becomes part of a convolution",
@@ -62,7 +65,8 @@ _OTHER = "train or export with operators that have an integer form"
 class ForecastOptions:
     """The options of a forecast; ``description`` defaults to the file next to the model.
 
-    ``cuts``, ``placement``, ``depthwise`` and ``float_layers`` are those of ``BuildOptions``.
+    ``cuts``, ``placement``, ``depthwise``, ``float_layers`` and ``int16_layers`` are those of
+    ``BuildOptions``.
     """
 
     model: Path
@@ -72,6 +76,7 @@ class ForecastOptions:
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
     float_layers: tuple[str, ...] = ()
+    int16_layers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +207,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         depthwise=options.depthwise,
         calibration_frames=_FRAMES,
         float_layers=options.float_layers,
+        int16_layers=options.int16_layers,
     )
     with _unbuildable(options, QuantizeError, PartitionError, LayerError, CodegenError):
         recipe.check_float_layers(build, None)
@@ -210,7 +216,11 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
             network,
             made_up_frames(pre),
             pre,
-            QuantizeOptions(frames=_FRAMES, float_layers=options.float_layers),
+            QuantizeOptions(
+                frames=_FRAMES,
+                float_layers=options.float_layers,
+                int16_layers=options.int16_layers,
+            ),
         )
         notes.notices += quantized.notices
         notes.step("placing operators")
@@ -271,7 +281,7 @@ def _unbuildable(
         yield
     except errors as cause:
         of_operators = isinstance(cause, PartitionError) and (options.cuts or options.placement)
-        if of_operators or cause.option == float_layers.OPTION:
+        if of_operators or cause.option in _OF_LAYERS:
             raise  # about the options, not about the network
         raise UnbuildableError(
             f"{options.model.name} does not build: {cause}",

@@ -59,7 +59,8 @@ class BuildOptions:
     ``most_pixels`` limits the size of a calibration picture. ``scheme`` is the file of a
     quantisation scheme, which takes the place of calibration; then ``calibration`` may be None, and
     only gives the picture of the golden output. ``export_scheme`` is the file to which the scheme
-    is written. ``float_layers`` are computed in floating point on ARM, as are those of ``scheme``.
+    is written. ``float_layers`` are computed in floating point on ARM, as are those of ``scheme``,
+    and ``int16_layers`` in int16 there.
     ``rounding`` is the rule by which weights are rounded, one of ``quantize.rounding.RULES``; None
     is the scheme's, or ``"nearest"``. ``seed`` decides what is drawn at random: which pictures of a
     folder with more than ``calibration_frames``, what the golden input is without pictures, and
@@ -82,6 +83,7 @@ class BuildOptions:
     scheme: Path | None = None
     export_scheme: Path | None = None
     float_layers: tuple[str, ...] = ()
+    int16_layers: tuple[str, ...] = ()
     rounding: str | None = None
     seed: int | None = None
 
@@ -287,6 +289,7 @@ def quantized_network(
         QuantizeOptions(
             frames=options.calibration_frames,
             float_layers=options.float_layers,
+            int16_layers=options.int16_layers,
             rounding=options.rounding or "nearest",
             seed=options.seed or 0,
         ),

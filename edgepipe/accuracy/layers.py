@@ -27,20 +27,21 @@ Float = NDArray[np.float64]
 
 # What the mode "alone" adds to the names of the tensors that it is given, and that it computes.
 _GIVEN, _ALONE = ".given", ".alone"
-_FORMS = ("", ".int8", ".float")  # what the quantiser adds to the name of a float tensor
+_FORMS = ("", ".int8", ".int16", ".float")  # what the quantiser adds to the name of a float tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """An operator of the integer network whose output has a value in the float network, too.
 
-    ``value`` is the ONNX value; it is empty for the picture that the network reads. ``step`` is
-    the real value of one step for each channel of an int8 output, and None for a float one;
-    ``zero`` is the int8 value that stands for 0.
+    ``value`` is the ONNX value; it is empty for the picture that the network reads. ``dtype`` is
+    int8, int16 or float32. ``step`` is the real value of one step for each channel of an integer
+    output, and None for a float one; ``zero`` is the int8 value that stands for 0.
     """
 
     operator: Operator = field(repr=False)
     value: str
+    dtype: str
     step: Float | None = field(repr=False)
     zero: int = 0
 
@@ -59,14 +60,14 @@ class Layer:
     def given(self, value: NDArray[np.float32], shape: tuple[int, ...]) -> Array:
         """Return the float network's ``value`` as the tensor of ``shape`` that an operator reads.
 
-        ``value`` is float32 of any shape with as many elements; the result is int8 if the layer
-        has steps, otherwise float32.
+        ``value`` is float32 of any shape with as many elements; the result has the layer's dtype.
         """
         value = value.reshape(shape)
         if self.step is None:
             return value
         steps: Float = np.rint(value / self._steps(len(shape))) + self.zero
-        clipped: Array = np.clip(steps, -128, 127).astype(np.int8)
+        limits = np.iinfo(self.dtype)
+        clipped: Array = np.clip(steps, limits.min, limits.max).astype(self.dtype)
         return clipped
 
     def _steps(self, rank: int) -> Float:
@@ -132,15 +133,18 @@ class LayerRunner:
 
 def _layer(operator: Operator, dtype: str, pair: NetworkPair) -> Layer | None:
     """Return an operator as a layer, or None if the float network has no value to compare with."""
-    step = pair.quantized.scales.get(operator.output)
-    if dtype not in ("int8", "float32") or (dtype == "int8") != (step is not None):
+    scales = {"int8": pair.quantized.scales, "int16": pair.quantized.int16_scales, "float32": {}}
+    if dtype not in scales:
+        return None
+    step = scales[dtype].get(operator.output)
+    if dtype != "float32" and step is None:
         return None
     values = dict(pair.network.values) | {pair.network.input_name: ""}
     for form in _FORMS:
         value = values.get(operator.output.removesuffix(form))
         if value is not None:
             zero = pair.quantized.zeros.get(operator.output, 0)
-            return Layer(operator=operator, value=value, step=step, zero=zero)
+            return Layer(operator=operator, value=value, dtype=dtype, step=step, zero=zero)
     return None
 
 

@@ -34,8 +34,9 @@ class Origin:
     ``calibration`` is a folder of pictures or an ``.npz`` file of frames, of which the build used
     at most ``calibration_frames``. Pictures of more than ``most_pixels`` are refused. If the build
     had the file of a ``scheme``, calibration is only used if its rounding needs it, and else may be
-    None. ``float_layers`` are those that the build left in floating point, apart from those of the
-    scheme. ``rounding`` is the build's, None if it was not given.
+    None. ``float_layers`` are those that the build left in floating point, and ``int16_layers``
+    those that it computes in int16, apart from those of the scheme. ``rounding`` is the build's,
+    None if it was not given.
     """
 
     network: Path
@@ -44,6 +45,7 @@ class Origin:
     most_pixels: int = MOST_PIXELS
     scheme: Path | None = None
     float_layers: tuple[str, ...] = ()
+    int16_layers: tuple[str, ...] = ()
     rounding: str | None = None
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     options = QuantizeOptions(
         frames=origin.calibration_frames,
         float_layers=origin.float_layers,
+        int16_layers=origin.int16_layers,
         rounding=origin.rounding or "nearest",
         seed=manifest.seed,
     )
@@ -117,5 +120,6 @@ def _require_same(
                 f"{origin.network}: quantised with {origin.scheme or origin.calibration}, its "
                 f"output {output} is not the golden output of {bundle.name}",
                 hint="give the network and the calibration pictures, as many of them, or the "
-                "scheme that the bundle was built from, and its float layers, or build it again",
+                "scheme that the bundle was built from, and its float and int16 layers, or build "
+                "it again",
             )

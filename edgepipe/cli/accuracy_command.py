@@ -104,6 +104,7 @@ def add_parser(commands: Any) -> None:
     )
     arguments.add_scheme(parser)
     arguments.add_float(parser)
+    arguments.add_int16(parser)
     arguments.add_max_pixels(parser)
     parser.add_argument(
         "--device",
@@ -139,6 +140,7 @@ def run(options: argparse.Namespace) -> int:
                     most_pixels=options.max_pixels,
                     scheme=options.scheme,
                     float_layers=tuple(options.float),
+                    int16_layers=tuple(options.int16),
                     rounding=options.rounding,
                 ),
                 data=options.data,

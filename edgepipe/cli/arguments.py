@@ -80,6 +80,18 @@ def add_float(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_int16(parser: argparse._ActionsContainer) -> None:
+    """Add the layers that are computed in int16 to a command that quantises a network."""
+    parser.add_argument(
+        "--int16",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="compute this layer, or with FIRST..LAST all layers from one to another, in int16 on "
+        "ARM instead of in int8 (repeatable)",
+    )
+
+
 def size(text: str) -> tuple[int, int]:
     """Return the height and the width of a size, such as (240, 320) for ``320x240``."""
     found = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)

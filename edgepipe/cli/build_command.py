@@ -89,6 +89,7 @@ def add_parser(commands: Any) -> None:
         "scheme, or 0)",
     )
     arguments.add_float(parser)
+    arguments.add_int16(parser)
     arguments.add_max_pixels(parser)
     parser.set_defaults(run=run)
 
@@ -125,6 +126,7 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         scheme=options.scheme,
         export_scheme=options.export_scheme,
         float_layers=tuple(options.float),
+        int16_layers=tuple(options.int16),
         rounding=options.rounding,
         seed=options.seed,
     )

@@ -14,6 +14,7 @@ FLAGS = {
     "calibration": "--calib",
     "description": "--description",
     "export_scheme": "--export-scheme",
+    "float_layer": "--float",
     "fpga_model": "--fpga-model",
     "host": "--host",
     "keep": "--keep",

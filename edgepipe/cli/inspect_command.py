@@ -34,7 +34,7 @@ examples:
 
 _DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
-_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float")
+_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float", "int16")
 
 
 def add_parser(commands: Any) -> None:
@@ -62,6 +62,7 @@ def add_parser(commands: Any) -> None:
     )
     arguments.add_arrangement(networks)
     arguments.add_float(networks)
+    arguments.add_int16(networks)
     parser.set_defaults(run=run)
 
 

@@ -31,6 +31,7 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             placement=arguments.placement(options.place),
             depthwise=options.depthwise or "auto",
             float_layers=tuple(options.float),
+            int16_layers=tuple(options.int16),
         ),
         progress,
     )

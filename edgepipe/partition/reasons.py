@@ -65,6 +65,7 @@ class VtaCheck:
             return
         if operator.layer is None or isinstance(operator.layer, Pick):
             moves = all(binding.op in LAYOUT_CALLS for binding in operator.bindings)
+            moves = moves and operator.bindings[-1].dtype != "int16"
             if moves and operator.output not in self._before_layers:
                 raise LayerError("decoding: layout and type of the network's outputs")
         on_arm = _ON_ARM.get(type(operator.layer)) if operator.layer is not None else None
@@ -76,7 +77,7 @@ class VtaCheck:
             return
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")
-        kind = self._types.get(operator.name.partition(PART)[0])
+        kind = self._types.get(operator.name.partition(PART)[0].removesuffix(".int16"))
         reason = self._reasons.get(operator.name)
         if kind is None or reason is None:
             raise LayerError(self._conversion(operator))
@@ -84,9 +85,12 @@ class VtaCheck:
 
     def _conversion(self, operator: Operator) -> str:
         """Say between which operators the values are converted, which no ONNX node requests."""
-        if operator.bindings[-1].dtype == "int8":
+        dtype = operator.bindings[-1].dtype
+        if dtype in ("int8", "int16"):
             sources = [o for o in self.operators if o.output in operator.inputs]
-            return f"conversion to int8 after {self._named(sources)}"
+            if not sources:
+                return f"camera bytes become {dtype} through a table"
+            return f"conversion to {dtype} after {self._named(sources)}"
         readers = [o for o in self.operators if operator.output in o.inputs]
         return f"conversion to float for {self._named(readers)}"
 

@@ -1,7 +1,8 @@
 """The integer network: operators on int8 tensors in order, before they are written as Relax.
 
-An operator is a layer record of ``vta_stages.layers`` or one of the classes below. ``name`` is the
-operator and the tensor that it computes; a tensor has one form, int8 or float32, under one name.
+An operator is a layer record of ``vta_stages.layers``, one of ``int16.records``, or one of the
+classes below. ``name`` is the operator and the tensor that it computes; a tensor has one form,
+int8, int16 or float32, under one name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.quantize.int16.records import WideOperation
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import Layer, TensorSpec
@@ -21,11 +23,14 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InputTable:
-    """int8[1, c, h, w] = ``table: int8[c, 256]`` at every byte of the frame uint8[1, h, w, c]."""
+    """``table[c, 256]`` at every byte of the frame uint8[1, h, w, c], as a picture [1, c, h, w].
+
+    The table is int8, or int16 if int16 layers read the picture.
+    """
 
     name: str
     frame: str
-    table: NDArray[np.int8] = field(repr=False)
+    table: NDArray[np.int8] | NDArray[np.int16] = field(repr=False)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -72,7 +77,7 @@ class Lookup(Unary):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChannelPick(Unary):
-    """Some channels of a float tensor [1, c, h, w]."""
+    """Some channels of a float or int16 tensor [1, c, h, w]."""
 
     channels: tuple[int, ...]
 
@@ -122,7 +127,9 @@ class Int8Form:
         return bool(np.all(self.scale == self.scale[0]))
 
 
-Operation = Layer | InputTable | ToInt8 | ToFloat | Lookup | ChannelPick | Reshape | Copied
+Operation = (
+    Layer | WideOperation | InputTable | ToInt8 | ToFloat | Lookup | ChannelPick | Reshape | Copied
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,7 @@ class IntegerNetwork:
 
     ``input`` is the frame, uint8 of ``frame_shape``; ``outputs`` are the float network's, by name
     and shape. ``scales`` is the real value of one step of every int8 tensor, float64[channels];
-    ``zeros`` are the zero points that are not 0.
+    ``zeros`` are the zero points that are not 0. ``int16_scales`` is that of every int16 tensor.
     """
 
     input: str
@@ -140,6 +147,7 @@ class IntegerNetwork:
     outputs: Mapping[str, tuple[int, ...]]
     scales: Mapping[str, Float] = field(repr=False)
     zeros: Mapping[str, int] = field(default_factory=dict, repr=False)
+    int16_scales: Mapping[str, Float] = field(default_factory=dict, repr=False)
 
     def problems(self) -> Iterator[str]:
         """Yield what makes the network malformed: order, names, scales and shifts."""
@@ -154,7 +162,7 @@ class IntegerNetwork:
         for name in self.outputs:
             if name not in made:
                 yield f"output {name} is made by no operator"
-        for name, scale in self.scales.items():
+        for name, scale in (*self.scales.items(), *self.int16_scales.items()):
             if name not in made:
                 yield f"{name} has a scale, but no operator makes it"
             if not np.isfinite(scale).all() or (scale <= 0).any():

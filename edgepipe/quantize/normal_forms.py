@@ -30,6 +30,7 @@ from vta_stages.layers.records import (
 )
 
 Int32Array = NDArray[np.int32]
+Int16Array = NDArray[np.int16]
 Int8Array = NDArray[np.int8]
 Float32Array = NDArray[np.float32]
 
@@ -178,8 +179,13 @@ def _write_concat(builder: ModuleBuilder, layer: Concat) -> str:
     return builder.emit(layer.name, "concat", [t.name for t in layer.inputs], axis=1)
 
 
-def write_input_table(builder: ModuleBuilder, name: str, frame: str, table: Int8Array) -> str:
-    """Look uint8 ``frame[1, h, w, c]`` up in ``table: int8[c, 256]`` giving int8[1, c, h, w]."""
+def write_input_table(
+    builder: ModuleBuilder, name: str, frame: str, table: Int8Array | Int16Array
+) -> str:
+    """Look uint8 ``frame[1, h, w, c]`` up in ``table[c, 256]`` giving a picture [1, c, h, w].
+
+    The table, and so the picture, is int8 or int16.
+    """
     channels = table.shape[0]
     offset = per_channel(256 * np.arange(channels, dtype=np.int32))
     v = builder.emit(f"{name}__nchw", "permute_dims", frame, [0, 3, 1, 2])
@@ -206,12 +212,18 @@ def write_dequantize(
 
 
 def write_quantize(
-    builder: ModuleBuilder, name: str, tensor: str, scale: Float32Array, *, reshape: tuple[int, ...]
+    builder: ModuleBuilder,
+    name: str,
+    tensor: str,
+    scale: Float32Array,
+    *,
+    reshape: tuple[int, ...],
+    dtype: str = "int8",
 ) -> str:
-    """Turn a float32 tensor into int8[1, c, h, w]: round half to even of ``x / scale``, clipped.
+    """Turn a float32 tensor into a picture: round half to even of ``x / scale``, clipped.
 
     ``reshape`` is the shape that first brings the float tensor to four dimensions; empty if it has
-    four.
+    four. ``dtype`` is int8 or int16.
     """
     if reshape:
         tensor = builder.emit(f"{name}__nchw", "reshape", tensor, reshape)
@@ -219,8 +231,9 @@ def write_quantize(
     factor = inverse.reshape(1, -1, 1, 1) if inverse.size > 1 else inverse.reshape(())
     v = builder.emit(f"{name}__scaled", "multiply", tensor, factor)
     v = builder.emit(f"{name}__rounded", "round", v)
-    v = builder.emit(f"{name}__clipped", "clip", v, -128.0, 127.0)
-    return builder.emit(name, "astype", v, dtype="int8")
+    limits = np.iinfo(dtype)
+    v = builder.emit(f"{name}__clipped", "clip", v, float(limits.min), float(limits.max))
+    return builder.emit(name, "astype", v, dtype=dtype)
 
 
 def write_pick(builder: ModuleBuilder, name: str, tensor: str, channels: tuple[int, ...]) -> str:

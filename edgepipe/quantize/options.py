@@ -46,10 +46,10 @@ class QuantizeOptions:
     (0.1 is exact with two or more and becomes 1/9 with one); ``bias_correction`` adds to each bias
     what rounding the weights removes from the mean; ``equalise`` is how much the scales of a
     tensor's channels may differ, from 0 (one for all) to 1; ``float_layers`` are computed in
-    floating point on ARM; ``rounding`` names the rule by which weights are rounded (see
-    ``rounding.RULES``). ``seed`` decides what is drawn at random: the places of the calibration
-    frames at which reconstruction samples what a layer reads. ``layers`` have choices of their own,
-    by name.
+    floating point on ARM, ``int16_layers`` in int16 there; ``rounding`` names the rule by which
+    weights are rounded (see ``rounding.RULES``). ``seed`` decides what is drawn at random: the
+    places of the calibration frames at which reconstruction samples what a layer reads. ``layers``
+    have choices of their own, by name.
     """
 
     threshold: str = "weighted-mse"
@@ -58,6 +58,7 @@ class QuantizeOptions:
     bias_correction: bool = True
     equalise: float = 0.5
     float_layers: tuple[str, ...] = ()
+    int16_layers: tuple[str, ...] = ()
     rounding: str = "nearest"
     seed: int = 0
     layers: Mapping[str, LayerOptions] = field(default_factory=dict)

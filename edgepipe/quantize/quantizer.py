@@ -17,6 +17,7 @@ from edgepipe.quantize.fidelity import LayerFidelity
 from edgepipe.quantize.functions import GatherFunctions
 from edgepipe.quantize.fusion import Fuse
 from edgepipe.quantize.graph import Graph, TableNode
+from edgepipe.quantize.int16.names import int16_nodes, int16_reasons
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
 from edgepipe.quantize.picks import ComposePicks
@@ -46,7 +47,8 @@ class QuantizedNetwork:
 
     ``module`` reads ``input_name: uint8[1, h, w, c]`` and returns the float network's outputs.
     ``scales`` gives the real value of one step of every int8 tensor, float64[channels], and
-    ``zeros`` the int8 value that stands for 0 if that is not 0; ``reasons`` says why an operator
+    ``zeros`` the int8 value that stands for 0 if that is not 0; ``int16_scales`` gives that of
+    every int16 tensor. ``reasons`` says why an operator
     runs on the CPU, by its float tensor. ``fidelities`` compare the layers of a network that was
     quantised already with what it gave, and ``notices`` say that in sentences; both are empty for
     others. ``scheme`` is all that calibration contributed.
@@ -62,6 +64,7 @@ class QuantizedNetwork:
     calibration_frames: int
     scheme: Scheme = field(repr=False)
     zeros: Mapping[str, int] = field(default_factory=dict, repr=False)
+    int16_scales: Mapping[str, Float] = field(default_factory=dict, repr=False)
     fidelities: tuple[LayerFidelity, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -77,16 +80,21 @@ def quantize(
 
     Given ranges of a network that was quantised already count in place of those. With a ``scheme``,
     its ranges and options count, and frames are read only if its rounding needs them; the layers
-    that stay float are those of the scheme and those of ``options``. Raises ``QuantizeError`` if
-    there are no frames, if frames, preprocess, scheme or layers do not fit the network, or if a
-    tensor's range is not finite.
+    that stay float or become int16 are those of the scheme and those of ``options``. Raises
+    ``QuantizeError`` if there are no frames, if frames, preprocess, scheme or layers do not fit the
+    network, or if a tensor's range is not finite.
     """
     options = options or QuantizeOptions()
     if scheme is not None:
-        layers = dict.fromkeys((*scheme.options.float_layers, *options.float_layers))
-        options = replace(scheme.options, float_layers=tuple(layers))
+        given = scheme.options
+        options = replace(
+            given,
+            float_layers=tuple(dict.fromkeys((*given.float_layers, *options.float_layers))),
+            int16_layers=tuple(dict.fromkeys((*given.int16_layers, *options.int16_layers))),
+        )
     in_int8 = understand(network)
     graph = understand(network, options.float_layers) if options.float_layers else in_int8
+    in_int16 = int16_nodes(options.int16_layers, in_int8, graph)
     # A layer that becomes float keeps its range, so a scheme fits whichever layers it names.
     needed = dict.fromkeys((*measured_tensors(in_int8), *measured_tensors(graph)))
     measured = [tensor for tensor in needed if tensor in network.values]
@@ -119,6 +127,7 @@ def quantize(
         given=network.given,
         moments=moments,
         all_int8=in_int8,
+        in_int16=in_int16,
     )
     integers = run(to_integers, graph)
     fidelities: tuple[LayerFidelity, ...] = ()
@@ -133,7 +142,8 @@ def quantize(
         output_names=network.output_names,
         scales=integers.scales,
         zeros=integers.zeros,
-        reasons=reasons(graph),
+        int16_scales=integers.int16_scales,
+        reasons=reasons(graph) | int16_reasons(in_int16),
         calibration_frames=scheme.frames,
         scheme=scheme,
         fidelities=fidelities,

@@ -34,6 +34,10 @@ TINY = 1e-8
 # this share of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887,
 # 1/4 0.9932, 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
 LEAST_SHARE = 1 / 8
+# Int16 covers this many times the largest value that calibration saw: one bit costs little there,
+# and values on other pictures may be larger.
+INT16_HEADROOM = 2.0
+_INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
 _MEASURED = (ConvNode, SumNode, ProductNode, AveragePoolNode)
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
@@ -191,10 +195,34 @@ class Ranges:
             return Target(step=np.full(channels, self.fixed[tensor]), is_fixed=True)
         return Target(step=np.full(channels, self.covered(tensor).max() / 127))
 
+    def int16_step(self, tensor: str, high: float = np.inf) -> float:
+        """Return the one step of a tensor's int16 form, if its values are at most ``high``.
+
+        Raises QuantizeError for a tensor that was not measured.
+        """
+        if tensor in self.fixed:
+            return self.fixed[tensor] / 256
+        if tensor in self._given:
+            return min(float(self.covered(tensor).max()), high) / _INT16_LARGEST
+        found = self._measured.get(tensor)
+        if found is None:
+            raise _unmeasured(tensor)
+        largest = max(float(found.magnitude.max()), found.threshold, TINY)
+        return min(INT16_HEADROOM * largest, high) / _INT16_LARGEST
+
+    def int16_table_step(self, tensor: str, values: Float) -> float:
+        """Return the one step of the int16 form of a function's results.
+
+        ``values`` are the results, float64[rows, entries].
+        """
+        largest = max(float(np.abs(values).max()), TINY) / _INT16_LARGEST
+        return min(self.int16_step(tensor), largest) if tensor in self._measured else largest
+
     def table_target(self, tensor: str, values: Float) -> Target:
         """Return the steps and the zero point for a function's results ``values``.
 
-        ``values`` is float64[rows, 256]. Channels whose readers allow it have steps of their own.
+        ``values`` is float64[rows, entries]. Channels whose readers allow it have steps of their
+        own.
         """
         channels = self._graph.channels(tensor)
         if tensor in self.fixed:
@@ -239,10 +267,7 @@ class Ranges:
         """
         found = self._measured.get(tensor)
         if found is None:
-            raise QuantizeError(
-                f"{tensor}: its range is unknown, because it is not a value of the ONNX network",
-                hint="decompose the ONNX operator that it is part of",
-            )
+            raise _unmeasured(tensor)
         channels = self._graph.channels(tensor)
         given = self._given.get(tensor)
         if given is None:
@@ -265,8 +290,8 @@ class Ranges:
     def covered_by(self, tensor: str, values: Float) -> Float:
         """Return the magnitude that a function's result has to cover.
 
-        ``values`` are its results, float64[rows, 256]. What calibration saw counts if it is less
-        and the result is a value of the ONNX network. The result is float64[channels] or [1].
+        ``values`` are its results, float64[rows, entries]. What calibration saw counts if it is
+        less and the result is a value of the ONNX network. The result is float64[channels] or [1].
         """
         largest: Float = np.maximum(np.abs(values).max(axis=1), TINY)
         if tensor not in self._measured:
@@ -282,6 +307,13 @@ class Ranges:
         """
         found = self._measured.get(tensor)
         return None if found is None else found.mean
+
+
+def _unmeasured(tensor: str) -> QuantizeError:
+    return QuantizeError(
+        f"{tensor}: its range is unknown, because it is not a value of the ONNX network",
+        hint="decompose the ONNX operator that it is part of",
+    )
 
 
 def _steps(low: Float, high: Float, zero: int) -> Float:

@@ -48,6 +48,7 @@ class File:
     bias_correction: bool
     rounding: str
     float_layers: tuple[str, ...] = ()
+    int16_layers: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -93,6 +94,7 @@ def to_toml(
         f"leaky_steps = {options.leaky_steps}",
         f"bias_correction = {_value(options.bias_correction)}",
         f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
+        f"int16_layers = [{', '.join(map(toml_string, options.int16_layers))}]",
         f"rounding = {_value(options.rounding)}",
         f"seed = {options.seed}",
     ]
@@ -223,6 +225,7 @@ def _options(found: File, layers: Mapping[str, LayerOptions], where: str) -> Qua
             leaky_steps=found.leaky_steps,
             bias_correction=found.bias_correction,
             float_layers=found.float_layers,
+            int16_layers=found.int16_layers,
             rounding=found.rounding,
             seed=found.seed,
             layers=layers,

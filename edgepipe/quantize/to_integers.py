@@ -31,6 +31,7 @@ from edgepipe.quantize.graph import (
     TableNode,
     picture_shape,
 )
+from edgepipe.quantize.int16.lowering import Int16Lowering
 from edgepipe.quantize.integer_layers import (
     ConvInputs,
     integer_average_pool,
@@ -71,7 +72,8 @@ class ToIntegers:
     ``measured`` has the ranges of the float tensors, by name, and ``given`` those of a network that
     was quantised already. ``moments`` gives the second moments of a convolution's inputs, about
     the mean if asked for so; without them, weights are rounded to the nearest integer. ``all_int8``
-    is the graph before layers became float on request, if any did.
+    is the graph before layers became float on request, if any did. ``in_int16`` are the nodes that
+    compute in int16 on request; a tensor then has an int16 form, too.
     """
 
     measured: Mapping[str, TensorRange] = field(repr=False)
@@ -80,6 +82,7 @@ class ToIntegers:
     given: Mapping[str, GivenRange] = field(default_factory=dict, repr=False)
     moments: SecondMoments | None = field(default=None, repr=False)
     all_int8: Graph | None = field(default=None, repr=False)
+    in_int16: frozenset[str] = frozenset()
 
     def requires(self, before: Graph) -> Iterator[str]:
         """Frames fit the input, and every range that will be needed was measured."""
@@ -98,7 +101,7 @@ class ToIntegers:
         lowering = _Lowering(before, self)
         lowering.read_frame()
         for node in before.nodes:
-            _LOWERINGS[type(node)](lowering, node)
+            lowering.lower(node)
         for name in before.outputs:
             lowering.float_form(name)
         return IntegerNetwork(
@@ -108,6 +111,7 @@ class ToIntegers:
             outputs={name: before.shapes[name] for name in before.outputs},
             scales=lowering.scales,
             zeros=lowering.zeros,
+            int16_scales=lowering.in_int16.scales,
         )
 
     def ensures(self, before: Graph, after: IntegerNetwork) -> Iterator[str]:
@@ -143,13 +147,29 @@ class _Lowering:
         self._users = graph.users()
         self._ints: dict[str, Int8Form] = {}
         self._floats: dict[str, str] = {}
+        self.in_int16 = Int16Lowering(
+            graph=graph,
+            ranges=self._ranges,
+            preprocess=choices.preprocess,
+            requested=choices.in_int16,
+            operations=self.operations,
+            int8_forms=self._ints,
+            floats=self._floats,
+        )
+
+    def lower(self, node: Node) -> None:
+        """Append the operators of a node."""
+        if self.in_int16.takes(node):
+            self.in_int16.lower(node)
+        else:
+            _LOWERINGS[type(node)](self, node)
 
     # Forms of a tensor.
 
     def float_form(self, tensor: str) -> str:
-        """Return the float form's name, dequantising the int8 form if there is no other."""
+        """Return the float form's name, dequantising the finest integer form if there is none."""
         if tensor not in self._floats:
-            form = self._ints[tensor]
+            form = self._ints[tensor] if tensor not in self.in_int16 else self.in_int16.form(tensor)
             shape = self._graph.shapes[tensor]
             scale = form.scale[:1] if form.is_uniform else form.scale
             taken = tensor == self._graph.input or any(o.name == tensor for o in self.operations)
@@ -165,8 +185,12 @@ class _Lowering:
         return self._floats[tensor]
 
     def _int8_form(self, tensor: str) -> Int8Form:
-        """Return the int8 form, quantising the float form if there is no other."""
-        if tensor not in self._ints:
+        """Return the int8 form, rounding the int16 or float form if there is no other."""
+        if tensor not in self._ints and tensor in self.in_int16:
+            spec = self._spec(tensor, name=f"{tensor}.int8")
+            target = self.in_int16.narrowed(tensor, spec.name)
+            self._made(tensor, spec, target.step, target.zero)
+        elif tensor not in self._ints:
             flat = len(self._graph.shapes[tensor]) != 4
             spec = self._spec(tensor, name=f"{tensor}.int8")
             step = self._ranges.converted_target(tensor).step.max()
@@ -209,10 +233,15 @@ class _Lowering:
     # Operators.
 
     def read_frame(self) -> None:
-        """Look the frame's bytes up in a table of the network's input values in int8."""
+        """Look the frame's bytes up in a table of the network's input values in int8.
+
+        There is none if only int16 layers read the picture.
+        """
+        frame = self._graph.input
+        if self.in_int16.alone_reads(frame):
+            return
         values = self._preprocess.values()
         scale = np.abs(values).max(axis=1) / 127
-        frame = self._graph.input
         if frame in self._ranges.fixed:
             scale = self._ranges.target(frame).step
         table = np.clip(np.rint(values / scale[:, None]), -128, 127).astype(np.int8)
@@ -302,7 +331,7 @@ class _Lowering:
 
         Between [1, k] and [1, k, 1, 1], there is nothing to move.
         """
-        form = self._ints.get(node.input)
+        form = None if node.input in self.in_int16 else self._ints.get(node.input)
         before, after = (picture_shape(self._graph.shapes[t]) for t in (node.input, node.name))
         if form is not None and node.binding.op == "reshape" and before == after is not None:
             self._ints[node.name] = form
@@ -325,6 +354,8 @@ class _Lowering:
 
     def table(self, node: TableNode) -> None:
         """Look int8 values up; the result is int8 if an integer operator reads it, else float."""
+        if node.input in self.in_int16:
+            self._int8_form(node.input)
         if node.input not in self._ints:
             self._copy_all(node)
             return

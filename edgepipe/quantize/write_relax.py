@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from edgepipe.quantize import integers, normal_forms
+from edgepipe.quantize.int16 import forms as int16_forms
+from edgepipe.quantize.int16.records import WideOperation
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
 
 
@@ -34,7 +36,7 @@ class WriteRelax:
         return builder.finish(tuple(before.outputs), returns_tuple=len(before.outputs) > 1)
 
     def ensures(self, before: integers.IntegerNetwork, after: IRModule) -> Iterator[str]:
-        """The outputs are float32 in the float network's shapes; scaled tensors are int8."""
+        """The outputs are float32 in the float network's shapes; scaled tensors are integers."""
         main = read_main(after)
         if main.outputs != tuple(before.outputs):
             yield f"the outputs are {main.outputs}, expected {tuple(before.outputs)}"
@@ -46,6 +48,9 @@ class WriteRelax:
         for name in before.scales:
             if name not in made or made[name].dtype != "int8":
                 yield f"{name} has a scale, but is not an int8 tensor"
+        for name in before.int16_scales:
+            if name not in made or made[name].dtype != "int16":
+                yield f"{name} has a scale of int16, but is not an int16 tensor"
 
     def write(self, builder: ModuleBuilder, operation: integers.Operation) -> None:
         """Append one operator in its normal form; its inputs must be bound already."""
@@ -69,5 +74,7 @@ class WriteRelax:
                 builder.emit(name, "reshape", operation.tensor, operation.shape)
             case integers.Copied():
                 builder.copy(operation.binding, name, operation.renamed, self.source)
+            case _ if isinstance(operation, WideOperation):
+                int16_forms.write(builder, operation)
             case _:
                 normal_forms.write_layer(builder, operation)

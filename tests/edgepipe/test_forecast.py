@@ -125,6 +125,16 @@ def test_layers_that_stay_float_on_request_are_those_of_a_build(tmp_path: Path) 
         foreseen(tmp_path, classifier(), float_layers=("block_Relu",), board=boards.load("pynq-z2"))
 
 
+def test_int16_layers_are_those_of_a_build(tmp_path: Path) -> None:
+    region = ("block_depth_Clip..block_Relu",)
+    found = foreseen(tmp_path, classifier(), int16_layers=region, board=boards.load("pynq-z2"))
+    requested = {o.name: o.device for o in found.operators if "in int16: req" in o.reason}
+    assert requested == {"block_depth_Clip": "arm", "block_Relu": "arm"}
+    assert not any("block_Relu" in group.operators for group in found.floats)
+    with pytest.raises(QuantizeError, match="layer block_Rel: is unknown, so it cannot be in int"):
+        foreseen(tmp_path, classifier(), int16_layers=("block_Rel",))
+
+
 def test_a_network_that_cannot_be_imported_does_not_build(tmp_path: Path) -> None:
     with pytest.raises(UnbuildableError, match=r"net\.onnx does not build: .*Det") as caught:
         foreseen(tmp_path, unknown_to_the_importer())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import assert_fails, assert_nothing_half_written, build, run
+from command_line import assert_fails, assert_nothing_half_written, build, run, run_cpp
 
+from edgepipe.bundle import storage
 from edgepipe.quantize import scheme_file
 
 GIVE = (
     "give the network and the calibration pictures, as many of them, or the scheme that the bundle "
-    "was built from, and its float layers, or build it again"
+    "was built from, and its float and int16 layers, or build it again"
 )
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -90,6 +92,33 @@ def test_accuracy_of_a_bundle_with_a_float_layer(
     capsys.readouterr()
     code = run(*accuracy, "--calib", pictures)
     assert_fails(capsys, code, "its output logits is not the golden output", GIVE)
+
+
+def test_a_bundle_with_an_int16_region_that_is_cut(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("net.onnx", "net.toml", "calib.npz"):
+        shutil.copy(built.parent / name, tmp_path)
+    scheme, bundle = tmp_path / "net.scheme.toml", tmp_path / "net.edgepipe"
+    model, pictures = tmp_path / "net.onnx", tmp_path / "calib.npz"
+    region = ("--int16", "stem_Clip..block_Relu")
+    start = ("build", model, "--board", "host", "--calib", pictures, "-o", bundle)
+    cut = ("--cut", "block_depth_Clip")
+    assert run(*start, *region, *cut, "--export-scheme", scheme) == 0
+    assert 'int16_layers = ["stem_Clip..block_Relu"]' in scheme.read_text()
+    assert run("inspect", bundle, "--operators") == 0
+    shown = capsys.readouterr().out
+    assert "Clip: computed in int16: requested" in shown
+    tensors = {tensor.name: tensor.dtype for tensor in storage.read_manifest(bundle).tensors}
+    assert tensors["block_depth_Clip"] == "int16"
+    done = run_cpp("edgepipe-run", bundle, "--golden")
+    assert done.returncode == 0, done.stderr
+    accuracy = ("accuracy", bundle, "--network", model, "--data", pictures)
+    accuracy = (*accuracy, "--layer-pictures", "1", "--json")
+    assert run(*accuracy, "--calib", pictures, *region) == 0
+    layers = {layer["name"]: layer for layer in json.loads(capsys.readouterr().out)["layers"]}
+    assert layers["block_Relu"]["so_far"]["snr_db"] > 60 > layers["logits"]["so_far"]["snr_db"]
+    assert run(*accuracy, "--scheme", scheme) == 0
 
 
 def test_a_float_layer_on_armhf_is_an_error(

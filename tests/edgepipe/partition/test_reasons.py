@@ -13,17 +13,21 @@ from edgepipe.errors import LayerError
 from edgepipe.frontend.network import load_network
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
+from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import quantize
 from vta_stages.accelerator import Accelerator
 
 
 def reasons(
-    model: onnx.ModelProto, folder: Path, accelerator: Accelerator | None = None
+    model: onnx.ModelProto,
+    folder: Path,
+    accelerator: Accelerator | None = None,
+    options: QuantizeOptions | None = None,
 ) -> dict[str, str]:
     """Return the refusals by operator."""
     onnx.save(model, folder / "net.onnx")
     network = load_network(folder / "net.onnx")
-    quantized = quantize(network, small_networks.frames(4), small_networks.PREPROCESS)
+    quantized = quantize(network, small_networks.frames(4), small_networks.PREPROCESS, options)
     operators = match_operators(quantized.module)
     check = VtaCheck(accelerator or Accelerator(), network, operators, quantized.reasons)
     found = {}
@@ -69,3 +73,17 @@ def test_operators_after_the_last_layer_are_decoding(
     found = reasons(make(), tmp_path)
     tail = {name for name, why in found.items() if why.startswith("decoding: ")}
     assert set(found) - tail <= {"image.int8", "head_sigmoid"}
+
+
+def test_int16_layers_and_the_ends_of_their_region_say_why_they_run_on_arm(tmp_path: Path) -> None:
+    options = QuantizeOptions(int16_layers=("stem_Clip", "block_Relu", "logits"))
+    found = reasons(small_networks.classifier(), tmp_path, options=options)
+    assert found == {
+        "image.int16": "camera bytes become int16 through a table",
+        "stem_Clip": "Clip: computed in int16: requested",
+        "stem_Clip.int8": "conversion to int8 after Clip",
+        "block_Relu": "Relu: computed in int16: requested",
+        "block_Relu.int8": "conversion to int8 after Relu",
+        "logits.int16": "Gemm: computed in int16: requested",
+        "logits": "decoding: layout and type of the network's outputs",
+    }

@@ -87,6 +87,7 @@ options = st.builds(
     leaky_steps=st.just(1),
     bias_correction=st.booleans(),
     float_layers=st.lists(names, max_size=2).map(tuple),
+    int16_layers=st.lists(names, max_size=2).map(tuple),
     rounding=st.sampled_from(sorted(ROUNDINGS)),
     seed=st.integers(0, MOST_SEED),
     layers=st.dictionaries(names, layers, max_size=2),
