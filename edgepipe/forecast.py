@@ -210,7 +210,6 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         int16_layers=options.int16_layers,
     )
     with _unbuildable(options, QuantizeError, PartitionError, LayerError, CodegenError):
-        recipe.check_float_layers(build, None)
         notes.step("quantising with made-up ranges")
         quantized = quantize(
             network,

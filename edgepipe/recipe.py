@@ -26,13 +26,12 @@ from edgepipe.bundle.network import NetworkRecord
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
-from edgepipe.errors import BundleError, FrontendError, QuantizeError
+from edgepipe.errors import BundleError, FrontendError
 from edgepipe.frontend.frames import sample_of
 from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
-from edgepipe.names import printable
 from edgepipe.partition.network_record import network_record
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
@@ -149,7 +148,6 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     if options.scheme is not None:
         scheme = scheme_file.read(options.scheme)
         scheme = scheme.rounded_by(options.rounding).seeded_by(options.seed)
-    check_float_layers(options, scheme)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -180,21 +178,6 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
             ),
             None if options.sign is None else partial(signature.make_signature, key=options.sign),
             commit,
-        )
-
-
-def check_float_layers(options: BuildOptions, scheme: Scheme | None) -> None:
-    """Raise ``QuantizeError`` if the board computes layers that stay float with other bits.
-
-    A Cortex-A9 has no fused multiply-add, so it rounds the products of a convolution.
-    """
-    layers = (*options.float_layers, *(scheme.options.float_layers if scheme else ()))
-    if layers and options.board.architecture == "armhf":
-        raise QuantizeError(
-            f"layer {printable(layers[0])}: in floating point it has other bits on armhf "
-            f"({options.board.name}) than on this machine, expected a board of another "
-            "architecture",
-            hint="change the layer's threshold in a scheme instead, or build for aarch64",
         )
 
 

@@ -1,8 +1,9 @@
-"""Float operators as kernels that give the same bits in a network and in any stage of it.
+"""Float operators as kernels that give the same bits in any stage and on every processor.
 
-LLVM fuses a product and the sum that reads it to a multiply-add, which does not round the product.
-Which operators are in one kernel depends on the stage, and so would the last bit. Here each product
-is rounded before it leaves its operator.
+LLVM fuses a product and the sum that reads it to a multiply-add, which does not round the product,
+if the processor has one; a Cortex-A9 has none. Which operators are in one kernel depends on the
+stage, and so would the last bit. Here each product is rounded before it is added, inside
+convolutions and matrix products, too, and they add in one order.
 
 TVM's own resize computes positions and weights in floating point for each element. A compiler that
 knows an index at compile time rounds them differently from one that computes them with multiply-
@@ -21,6 +22,9 @@ from tvm import relax, te, tirx, topi
 
 _MULTIPLY = "relax.multiply"
 _RESIZE = "relax.image.resize2d"
+_CONV = "relax.nn.conv2d"
+_TRANSPOSED_CONV = "relax.nn.conv2d_transpose"
+_MATMUL = "relax.matmul"
 # Other operators whose last step is a product.
 _PRODUCTS = ("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu", "relax.square")
 
@@ -29,7 +33,13 @@ Taps = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 def legalise(module: tvm.IRModule) -> tvm.IRModule:
     """Return a module whose operators are calls of TIR functions, as far as TVM has them."""
-    rules = {_MULTIPLY: _multiply, _RESIZE: _resize} | dict.fromkeys(_PRODUCTS, _rounded)
+    rules = {
+        _MULTIPLY: _multiply,
+        _RESIZE: _resize,
+        _CONV: _float_conv,
+        _TRANSPOSED_CONV: _float_transposed_conv,
+        _MATMUL: _float_matmul,
+    } | dict.fromkeys(_PRODUCTS, _rounded)
     legalised: tvm.IRModule = relax.transform.LegalizeOps(rules)(module)
     return legalised
 
@@ -53,6 +63,103 @@ def _rounded(builder: Any, call: Any) -> Any:
         lambda value: topi.maximum(value, _lowest(str(value.dtype))), made,
         primfunc_name_hint="rounded",
     )  # fmt: skip
+
+
+def _float_conv(builder: Any, call: Any) -> Any:
+    attrs = call.attrs
+    plain = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout) == ("NCHW", "OIHW", "NCHW")
+    if not plain or not _is_float(call):
+        return tvm.ir.Op.get(_CONV).get_attr("FLegalize")(builder, call)
+    stride, dilation = _ints(attrs.strides), _ints(attrs.dilation)
+    shape = _ints(call.ty.shape.values)
+
+    def compute(x: Any, weight: Any) -> Any:
+        top, left, bottom, right = _ints(attrs.padding)
+        padded = topi.nn.pad(x, [0, 0, top, left], [0, 0, bottom, right], 0.0)
+        outputs, inputs, *kernel = _ints(weight.shape)
+        of_group = outputs // int(attrs.groups)
+        c, i, j = (te.reduce_axis((0, size)) for size in (inputs, *kernel))
+
+        def pixel(n: Any, o: Any, y: Any, z: Any) -> Any:
+            row, column = y * stride[0] + i * dilation[0], z * stride[1] + j * dilation[1]
+            channel = tirx.floordiv(o, of_group) * inputs + c
+            return _rounded_sum(padded[n, channel, row, column] * weight[o, c, i, j], [c, i, j])
+
+        return te.compute(shape, pixel, name="conv2d")
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="conv2d")
+
+
+def _float_transposed_conv(builder: Any, call: Any) -> Any:
+    attrs = call.attrs
+    plain = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout) == ("NCHW", "IOHW", "NCHW")
+    if not plain or not _is_float(call):
+        return tvm.ir.Op.get(_TRANSPOSED_CONV).get_attr("FLegalize")(builder, call)
+    shape, groups = _ints(call.ty.shape.values), int(attrs.groups)
+    down, right_by = _ints(attrs.dilation)
+
+    def compute(x: Any, weight: Any) -> Any:
+        inputs, of_group, height, width = _ints(weight.shape)
+        reach = (down * (height - 1), right_by * (width - 1))
+        top, left, bottom, right = _ints(attrs.padding)
+        below, beside = _ints(attrs.output_padding)
+        apart = topi.nn.dilate(x, [1, 1, *_ints(attrs.strides)])
+        padded = topi.nn.pad(
+            apart,
+            [0, 0, reach[0] - top, reach[1] - left],
+            [0, 0, reach[0] - bottom + below, reach[1] - right + beside],
+            0.0,
+        )
+        in_group = inputs // groups
+        c, i, j = (te.reduce_axis((0, size)) for size in (in_group, height, width))
+
+        def pixel(n: Any, o: Any, y: Any, z: Any) -> Any:
+            channel = tirx.floordiv(o, of_group) * in_group + c
+            taken = weight[channel, tirx.floormod(o, of_group), height - 1 - i, width - 1 - j]
+            value = padded[n, channel, y + i * down, z + j * right_by]
+            return _rounded_sum(value * taken, [c, i, j])
+
+        return te.compute(shape, pixel, name="conv2d_transpose")
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="conv2d_transpose")
+
+
+def _float_matmul(builder: Any, call: Any) -> Any:
+    shape = _ints(call.ty.shape.values)
+    ranks = [len(argument.ty.shape.values) for argument in call.args]
+    if not _is_float(call) or min(ranks) < 2:
+        return tvm.ir.Op.get(_MATMUL).get_attr("FLegalize")(builder, call)
+
+    def compute(first: Any, second: Any) -> Any:
+        k = te.reduce_axis((0, first.shape[-1]))
+
+        def batch(matrix: Any, place: tuple[Any, ...]) -> list[Any]:
+            sizes = _ints(matrix.shape)[:-2]
+            own = place[len(place) - 2 - len(sizes) : -2]
+            return [0 if size == 1 else at for size, at in zip(sizes, own, strict=True)]
+
+        def element(*place: Any) -> Any:
+            left = first[(*batch(first, place), place[-2], k)]
+            right = second[(*batch(second, place), k, place[-1])]
+            return _rounded_sum(left * right, [k])
+
+        return te.compute(shape, element, name="matmul")
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="matmul")
+
+
+def _is_float(call: Any) -> bool:
+    types = [call.ty.dtype, *(argument.ty.dtype for argument in call.args)]
+    return all(str(dtype) == "float32" for dtype in types)
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _rounded_sum(product: Any, axes: list[Any]) -> Any:
+    """Return the sum of a product over axes, in their order, each rounded before it is added."""
+    return te.sum(tirx.max(product, _lowest("float32")), axis=axes)
 
 
 def _scalar(argument: Any) -> Any:

@@ -119,3 +119,50 @@ def test_operators_that_end_with_a_product_keep_their_values(op) -> None:
     np.testing.assert_allclose(
         run(legalise(module), picture), run(module, picture), rtol=0, atol=1e-6
     )
+
+
+SUMS_OF_PRODUCTS = {
+    "a grouped convolution": (
+        (1, 4, 9, 8),
+        (6, 2, 3, 2),
+        lambda x, w: relax.op.nn.conv2d(
+            x, w, strides=(2, 1), padding=(1, 0, 2, 1), dilation=(1, 2), groups=2
+        ),
+    ),
+    "a depthwise convolution": (
+        (1, 4, 6, 6),
+        (4, 1, 3, 3),
+        lambda x, w: relax.op.nn.conv2d(x, w, padding=(1, 1, 1, 1), groups=4),
+    ),
+    "a transposed convolution": (
+        (1, 4, 5, 6),
+        (4, 3, 3, 2),
+        lambda x, w: relax.op.nn.conv2d_transpose(
+            x, w, strides=(2, 3), padding=(1, 0, 0, 1), output_padding=(1, 2), groups=2
+        ),
+    ),
+    "a dilated transposed convolution": (
+        (1, 4, 5, 6),
+        (4, 3, 3, 3),
+        lambda x, w: relax.op.nn.conv2d_transpose(x, w, strides=(2, 2), dilation=(2, 2)),
+    ),
+    "a dense layer": ((3, 7), (7, 5), relax.op.matmul),
+    "matrices for each head": ((2, 3, 5, 7), (3, 7, 4), relax.op.matmul),
+    "one matrix for several": ((1, 5, 7), (2, 4, 7, 6), relax.op.matmul),
+    "a vector": ((7,), (7, 4), relax.op.matmul),
+}
+
+
+@pytest.mark.parametrize(("shape", "other", "op"), SUMS_OF_PRODUCTS.values(), ids=SUMS_OF_PRODUCTS)
+def test_sums_of_products_are_what_tvm_computes_but_for_rounding(shape, other, op) -> None:
+    rng = np.random.default_rng(3)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, "float32"))
+    with builder.function("main", [x]):
+        constant = relax.const(rng.normal(0, 1, other).astype(np.float32))
+        builder.emit_func_output(builder.emit(op(x, constant)))
+    module = builder.get()
+    picture = rng.normal(0, 1, shape).astype(np.float32)
+    found, expected = run(legalise(module), picture), run(module, picture)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)

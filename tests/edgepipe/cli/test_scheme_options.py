@@ -121,20 +121,6 @@ def test_a_bundle_with_an_int16_region_that_is_cut(
     assert run(*accuracy, "--scheme", scheme) == 0
 
 
-def test_a_float_layer_on_armhf_is_an_error(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = build(project, "--float", "block_Relu", board="pynq-z2")
-    assert_fails(
-        capsys,
-        code,
-        "layer block_Relu: in floating point it has other bits on armhf (pynq-z2) than on this "
-        "machine, expected a board of another architecture",
-        "change the layer's threshold in a scheme instead, or build for aarch64",
-    )
-    assert_nothing_half_written(project)
-
-
 def test_an_unknown_float_layer_is_an_error(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

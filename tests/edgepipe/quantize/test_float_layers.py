@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import small_networks
+from emulated_stage import run_emulated
 from small_networks import PREPROCESS, frames
 
 from edgepipe.codegen.arm.stage import compile_arm_stage
@@ -91,6 +92,22 @@ def test_the_kernels_of_a_float_layer_have_the_bits_of_integer_relax(
     found = ArmStage(tmp_path / "stage").run({made.input_name: FRAME})
     for name, expected in outputs(made).items():
         assert np.asarray(found[name]).tobytes() == expected.tobytes()
+
+
+@pytest.mark.cross
+@pytest.mark.parametrize("make", [small_networks.detector, small_networks.upsampler])
+def test_boards_compute_the_bits_of_float_layers(
+    architecture: str, make: Callable[[], onnx.ModelProto], tmp_path: Path
+) -> None:
+    """Also a processor without fused multiply-adds: each product is rounded before it is added."""
+    network = loaded(tmp_path, make)
+    layers = [node.name for node in understand(network).nodes if is_integer(node)]
+    made = quantised(network, *layers)
+    compile_arm_stage(made.module, arches=(architecture,)).write(tmp_path / "stage")
+    expected = outputs(made)
+    found = run_emulated(architecture, tmp_path / "stage", {made.input_name: FRAME}, expected)
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes()
 
 
 def test_a_float_layer_is_nearer_to_the_float_network(tmp_path: Path) -> None:
