@@ -11,15 +11,16 @@ from pathlib import Path
 
 import onnx
 import pytest
-from exported_networks import NETWORKS
+from exported_networks import NETWORKS, WITH_PROLOGUE, Exported
 from exported_networks.exact import build_exactly, frames, options
 from exported_networks.shipped import SHIPPED, shipped
 
 from edgepipe.arrangement import partition
+from edgepipe.description import load as load_description
 from edgepipe.frontend.network import Network, load_network
-from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.partition.placement import Segment
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
-from edgepipe.recipe import vta_check
+from edgepipe.recipe import BuildOptions, vta_check
 from edgepipe.tvm_adapter import Binding, read_main
 
 # The most stages that each network may fall into. More than three: operators without an integer
@@ -52,41 +53,56 @@ FLOAT_ISLANDS = {
 }
 
 
-def exported(name: str, folder: Path) -> Path:
-    onnx.save(NETWORKS[name].model(), folder / f"{name}.onnx")
-    return folder / f"{name}.onnx"
+def described(network: Exported, folder: Path) -> BuildOptions:
+    """Write the network and its description."""
+    path = folder / "net.onnx"
+    onnx.save(network.model(), path)
+    size, reads_bytes = network.size, bool(network.prologue)
+    return options(folder, path, size, size, network.channels, reads_bytes=reads_bytes)
 
 
-def quantised(network: Network, size: int) -> QuantizedNetwork:
-    preprocess = Preprocess(
-        width=size, height=size, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3
-    )
-    pictures = itertools.islice(frames(size, size)[:, None], 2)
-    return quantize(network, pictures, preprocess, QuantizeOptions(frames=2))
+def read(network: Exported, given: BuildOptions) -> Network:
+    return load_network(given.model, (network.channels, network.size, network.size))
+
+
+def quantised(network: Exported, given: BuildOptions) -> QuantizedNetwork:
+    assert given.description is not None
+    preprocess = load_description(given.description).preprocess
+    pictures = itertools.islice(frames(network.size, network.size, network.channels)[:, None], 2)
+    return quantize(read(network, given), pictures, preprocess, QuantizeOptions(frames=2))
+
+
+def placed(network: Exported, folder: Path) -> tuple[Segment, ...]:
+    """Quantise the network and return the stages that it falls into."""
+    given = described(network, folder)
+    quantized = quantised(network, given)
+    check = vta_check(quantized, read(network, given), given.board)
+    return partition(quantized, check, given.board, given.wishes).segments
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_network_is_placed_in_few_stages(name: str, tmp_path: Path) -> None:
-    size = NETWORKS[name].size
-    given = options(tmp_path, exported(name, tmp_path), size, size)
-    network = load_network(given.model, (3, size, size))
-    quantized = quantised(network, size)
-    check = vta_check(quantized, network, given.board)
-    segments = partition(quantized, check, given.board, given.wishes).segments
-    assert len(segments) <= QUICK[name]
+    assert len(placed(NETWORKS[name], tmp_path)) <= QUICK[name]
+
+
+@pytest.mark.parametrize("name", WITH_PROLOGUE)
+def test_a_network_that_prepares_bytes_does_so_in_integers(name: str, tmp_path: Path) -> None:
+    segments = placed(WITH_PROLOGUE[name], tmp_path)
+    assert len(segments) <= 3
+    kinds = {placed.operator.kind for placed in segments[0].operators}
+    assert kinds <= {"conv", "input_table", "pick", "sum"}
 
 
 def test_a_network_is_built_exactly(tmp_path: Path) -> None:
-    size = NETWORKS["super_resolution"].size
-    build_exactly(options(tmp_path, exported("super_resolution", tmp_path), size, size))
+    build_exactly(described(NETWORKS["super_resolution"], tmp_path))
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *WITH_PROLOGUE])
 def test_nothing_between_int8_operators_is_float(name: str, tmp_path: Path) -> None:
-    size = NETWORKS[name].size
-    network = load_network(exported(name, tmp_path), (3, size, size))
-    for converted, calls in float_islands(quantised(network, size)).items():
+    network = {**NETWORKS, **WITH_PROLOGUE}[name]
+    quantized = quantised(network, described(network, tmp_path))
+    for converted, calls in float_islands(quantized).items():
         assert calls & FLOAT_ISLANDS.get(name, set()), f"{converted}: {sorted(calls)}"
 
 
@@ -117,10 +133,9 @@ def _is_float(binding: Binding) -> bool:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *WITH_PROLOGUE])
 def test_every_network_is_built_exactly(name: str, tmp_path: Path) -> None:
-    size = NETWORKS[name].size
-    build_exactly(options(tmp_path, exported(name, tmp_path), size, size))
+    build_exactly(described({**NETWORKS, **WITH_PROLOGUE}[name], tmp_path))
 
 
 @pytest.mark.networks

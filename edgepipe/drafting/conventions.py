@@ -24,7 +24,17 @@ _IMAGENET_CLASSES = (1000, 1001)
 # and 1/0.229 (after a division by 255 elsewhere) do not.
 _LEAST_FACTOR_OF_SHARES = 0.1
 _LEAST_OFFSET_OF_BYTES = 5.0
-_MOVES = ("Cast", "Identity", "Transpose", "Unsqueeze", "Squeeze")
+_MOVES: tuple[str, ...] = (
+    "Cast",
+    "Gather",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "Squeeze",
+)
+_MOVES += ("Transpose", "Unsqueeze")
 _PADDING = 114
 _LEAST_USED = 0.7  # of the range that a network was quantised for
 _MOST_BEYOND = 0.1  # of that range

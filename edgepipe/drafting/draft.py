@@ -16,12 +16,13 @@ from edgepipe.drafting.conventions import guess_fit, guess_values
 from edgepipe.drafting.head import Head
 from edgepipe.drafting.heads import recognise
 from edgepipe.drafting.metadata import Metadata, read_metadata
-from edgepipe.drafting.probe import COLOURS, Output, PictureInput, outputs_at, picture_input
+from edgepipe.drafting.probe import Output, PictureInput, outputs_at, picture_input
 from edgepipe.drafting.settings import Setting, comment, table
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.dequantising import dequantise
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.network import read_model
+from edgepipe.frontend.picture_input import COLOURS
 
 # Sizes that a network with a dynamic height and width is tried with.
 _CLASSIFIER_SIDE = 224

@@ -16,9 +16,6 @@ from edgepipe.frontend.makers import maker
 from edgepipe.frontend.network import operator_names
 from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
 
-COLOURS = (1, 3)
-"""The numbers of channels that a picture can have."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureInput:
@@ -71,7 +68,6 @@ def picture_input(path: Path, model: onnx.ModelProto) -> PictureInput:
             hint="describe a network that reads one picture",
         )
     last = is_channels_last(model, value)
-    last = last or (sizes[3] in COLOURS and sizes[1] not in (0, *COLOURS))
     channels, height, width = (sizes[axis] for axis in ((3, 1, 2) if last else (1, 2, 3)))
     return PictureInput(
         name=name,

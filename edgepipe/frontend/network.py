@@ -26,6 +26,7 @@ from edgepipe.frontend.outputs import float_outputs, require_no_selection
 from edgepipe.frontend.padding import dilated_padding
 from edgepipe.frontend.picture_input import (
     Size,
+    channels_first,
     fix_size,
     is_channels_last,
     picture_shape,
@@ -99,6 +100,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     require_variances(path, model)
     dilated_padding(model)
     original = Original(path, model, picture)
+    channels_first(model, picture)
     simplify(model)
     shape = picture_shape(path, model.graph.input[0])
     original.require_equal(model)
@@ -111,7 +113,7 @@ class Original:
     def __init__(self, path: Path, model: onnx.ModelProto, picture: Size | None) -> None:
         self._path = path
         value = model.graph.input[0]
-        last = is_channels_last(model, value)
+        last = is_channels_last(model, value, picture)
         shape = picture_shape(path, value, channels_last=last)
         if picture is not None and shape[1:] != picture:
             wanted, found = ("x".join(map(str, size)) for size in (picture, shape[1:]))

@@ -11,10 +11,11 @@ from edgepipe.frontend.folding import fold_constants, infer_shapes
 from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
-from edgepipe.frontend.picture_input import channels_first, remove_identities
+from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.other_axes import as_pictures
+from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.separable import resampling_as_products
 
@@ -27,7 +28,7 @@ def simplify(model: onnx.ModelProto) -> None:
     modernise(model)
     fold_constants(model)
     plain_casts(model)
-    channels_first(model)
+    layers_channels_first(model)
     remove_identities(model)
     explicit_padding(model)
     channels_stay_first(model)

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes
 
 Size = tuple[int, int, int]
 """Channels, height and width."""
+
+COLOURS = (1, 3)
+"""The numbers of channels that a picture can have."""
 
 
 def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[str]:
@@ -38,11 +41,10 @@ def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[s
     if len(dims) != 4:
         return []
     notices = []
-    sizes = (1, *picture) if picture else (1,)
-    if picture and is_channels_last(model, value):
+    names, sizes = _NAMES, (1, *picture) if picture else (1,)
+    if picture and is_channels_last(model, value, picture):
         channels, height, width = picture
-        sizes = (1, height, width, channels)
-    names = _NAMES_LAST if sizes[1:] != picture and len(sizes) == 4 else _NAMES
+        names, sizes = _NAMES_LAST, (1, height, width, channels)
     for name, dim, size in zip(names, dims, sizes, strict=False):
         if dim.dim_value < 1:
             symbol = dim.dim_param or "?"
@@ -59,33 +61,67 @@ def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[s
 _NAMES = ("batch dimension", "channels", "height", "width")
 _NAMES_LAST = ("batch dimension", "height", "width", "channels")
 _TO_CHANNELS_FIRST = [0, 3, 1, 2]
+_TO_CHANNELS_LAST = [0, 2, 3, 1]
+# What networks do to a picture before they move its channels.
+_BEFORE_MOVE = ("Add", "Cast", "Clip", "Div", "Gather", "Identity", "Mul", "Pad", "Resize", "Sub")
 
 
-def is_channels_last(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> bool:
-    """Whether only transpositions from [n, h, w, c] to [n, c, h, w] read the input."""
-    readers = [node for node in model.graph.node if value.name in node.input]
-    return bool(readers) and all(_moves_channels_first(node) for node in readers)
+def is_channels_last(
+    model: onnx.ModelProto, value: onnx.ValueInfoProto, picture: Size | None = None
+) -> bool:
+    """Whether the input is [n, h, w, c].
+
+    It is if the network begins by moving the channels to the front, if ``picture`` is only so of
+    the input's size, or if the last dimension is 1 or 3 and the second is not.
+    """
+    sizes = [max(dim.dim_value, 0) for dim in value.type.tensor_type.shape.dim]
+    if len(sizes) != 4:
+        return False
+    if _begins_by_moving_channels(model, value.name):
+        return True
+    if picture is not None:
+        channels, height, width = picture
+        last, first = (
+            all(known in (0, size) for known, size in zip(sizes[1:], order, strict=True))
+            for order in ((height, width, channels), picture)
+        )
+        if last != first:
+            return last
+    return sizes[3] in COLOURS and sizes[1] not in COLOURS
 
 
-def channels_first(model: onnx.ModelProto) -> None:
-    """Turn an input [1, h, w, c] that is transposed at once into [1, c, h, w]."""
-    value = model.graph.input[0]
-    dims = value.type.tensor_type.shape.dim
-    if len(dims) != 4 or not is_channels_last(model, value):
-        return
+def _begins_by_moving_channels(model: onnx.ModelProto, name: str) -> bool:
+    """Whether all paths from a value lead to transpositions from [n, h, w, c] to [n, c, h, w]."""
+    on_the_way, ends = {name}, 0
     for node in model.graph.node:
-        if value.name in node.input:
-            node.op_type = "Identity"
-            del node.attribute[:]
-    moved = [dims[axis].dim_value for axis in _TO_CHANNELS_FIRST]
-    for dim, size in zip(dims, moved, strict=True):
+        if not on_the_way.intersection(node.input):
+            continue
+        perms = [list(a.ints) for a in node.attribute if a.name == "perm"]
+        if node.op_type == "Transpose" and perms == [_TO_CHANNELS_FIRST]:
+            ends += 1
+        elif node.op_type in _BEFORE_MOVE:
+            on_the_way.update(node.output)
+        else:
+            return False
+    return ends > 0
+
+
+def channels_first(model: onnx.ModelProto, picture: Size | None) -> None:
+    """Turn an input [1, h, w, c] into [1, c, h, w], from which a transposition makes the former."""
+    value = model.graph.input[0]
+    if not is_channels_last(model, value, picture):
+        return
+    last = f"{value.name}/channels_last"
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            if name == value.name:
+                node.input[index] = last
+    move = helper.make_node("Transpose", [value.name], [last], perm=_TO_CHANNELS_LAST)
+    set_nodes(model.graph, [move, *model.graph.node])
+    dims = value.type.tensor_type.shape.dim
+    sizes = [dims[axis].dim_value for axis in _TO_CHANNELS_FIRST]
+    for dim, size in zip(dims, sizes, strict=True):
         dim.dim_value = size
-    remove_identities(model)
-
-
-def _moves_channels_first(node: onnx.NodeProto) -> bool:
-    perms = [list(a.ints) for a in node.attribute if a.name == "perm"]
-    return node.op_type == "Transpose" and perms == [_TO_CHANNELS_FIRST]
 
 
 def picture_shape(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 
@@ -13,7 +13,10 @@ from .writer import Writer
 
 @dataclass(frozen=True)
 class Exported:
-    """A network in small: how it is written, and how much smaller than the original."""
+    """A network in small: how it is written, and how much smaller than the original.
+
+    ``prologue`` is what it does to bytes itself; ``channels`` are those of its pictures.
+    """
 
     make: Callable[..., onnx.ModelProto]
     style: str
@@ -21,10 +24,13 @@ class Exported:
     size: int
     width: float = 0.25
     depth: float = 0.34
+    prologue: str = ""
+    channels: int = 3
 
     def model(self) -> onnx.ModelProto:
         """Return the ONNX model."""
-        return self.make(Writer(self.style, self.opset), self.size, self.width, self.depth)
+        writer = Writer(self.style, self.opset, prologue=self.prologue, channels=self.channels)
+        return self.make(writer, self.size, self.width, self.depth)
 
 
 NETWORKS = {
@@ -63,3 +69,13 @@ NETWORKS = {
     "deeplab": Exported(others.deeplab, "torch", 16, 65),
     "super_resolution": Exported(segmenters.super_resolution, "torch", 18, 32, 0.5),
 }
+
+_MOBILENET = Exported(classifiers.mobilenet_v1, "tf2onnx", 17, 64)
+WITH_PROLOGUE = {
+    "rescale": replace(_MOBILENET, prologue="rescale"),
+    "normalise": replace(_MOBILENET, prologue="normalise"),
+    "reverse": replace(_MOBILENET, prologue="reverse"),
+    "grey": replace(_MOBILENET, prologue="rescale", channels=1),
+    "normalise_channels_first": replace(_MOBILENET, prologue="normalise", style="torch"),
+}
+"""Networks that prepare bytes themselves, as those with Keras' preprocessing layers do."""

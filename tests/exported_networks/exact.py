@@ -26,10 +26,22 @@ def frames(height: int, width: int, channels: int = 3) -> NDArray[np.uint8]:
     return np.clip(fine + random.integers(-20, 21, fine.shape), 0, 255).astype(np.uint8)
 
 
-def options(folder: Path, model: Path, height: int, width: int, channels: int = 3) -> BuildOptions:
-    """Describe the network at ``model`` in ``folder`` and return the options to build it there."""
+def options(
+    folder: Path,
+    model: Path,
+    height: int,
+    width: int,
+    channels: int = 3,
+    *,
+    reads_bytes: bool = False,
+) -> BuildOptions:
+    """Describe the network at ``model`` in ``folder`` and return the options to build it there.
+
+    One that does not read bytes sees values around zero.
+    """
     order = {1: "GRAY", 3: "BGR"}[channels]
-    numbers = f"mean = {[120.0] * channels}\nstd = {[60.0] * channels}\n"
+    mean, std = (0.0, 1.0) if reads_bytes else (120.0, 60.0)
+    numbers = f"mean = {[mean] * channels}\nstd = {[std] * channels}\n"
     text = f'[preprocess]\nwidth = {width}\nheight = {height}\norder = "{order}"\n{numbers}'
     (folder / "net.toml").write_text(text)
     np.savez(folder / "frames.npz", frames(height, width, channels))
@@ -58,6 +70,13 @@ def build_exactly(given: BuildOptions) -> Manifest:
     return manifest
 
 
+def channels_of(model: onnx.ModelProto) -> int:
+    """Return the channels of a random network's pictures; 3 if damage hides them."""
+    inputs = model.graph.input[:1]
+    sizes = [dim.dim_value for value in inputs for dim in value.type.tensor_type.shape.dim]
+    return 1 if len(sizes) == 4 and 1 in sizes[1:] else 3
+
+
 def outcome(model: onnx.ModelProto, folder: Path, size: int) -> str:
     """Build a network for pictures of ``size``; return "exact" or the error in one line.
 
@@ -66,7 +85,7 @@ def outcome(model: onnx.ModelProto, folder: Path, size: int) -> str:
     """
     path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
-    given = options(folder, path, size, size)
+    given = options(folder, path, size, size, channels_of(model))
     given.output.unlink(missing_ok=True)
     try:
         build_exactly(given)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from .writer import STYLES, Value, Writer
+from .writer import PROLOGUES, STYLES, Value, Writer
 
 ACTIVATIONS = ("", "relu", "relu6", "leaky", "prelu", "silu", "hswish", "hsigmoid", "sigmoid")
 ACTIVATIONS += ("gelu", "elu", "mish")
@@ -29,9 +29,13 @@ def is_damaged(seed: int) -> bool:
 
 
 def random_network(seed: int) -> onnx.ModelProto:
-    """Return a network of 2 to 9 random layers and one or two heads."""
+    """Return a network of 2 to 9 random layers and one or two heads, some with a prologue."""
     rng = random.Random(seed)
-    w = Writer(rng.choice(STYLES), rng.randint(11, 21), seed)
+    prepare = random.Random(~seed)  # apart, so that the layers of a seed stay
+    prologue = prepare.choice(("", "", "", *PROLOGUES[1:]))
+    channels = prepare.choice((1, 3, 3, 3)) if prologue != "reverse" else 3
+    style, opset = rng.choice(STYLES), rng.randint(11, 21)
+    w = Writer(style, opset, seed, prologue=prologue, channels=channels)
     values = [w.image(SIZE, SIZE)]
     for _ in range(rng.randint(2, 9)):
         x = rng.choice(values[-3:])

@@ -16,6 +16,9 @@ STYLES = ("torch", "torch_dynamic", "tf2onnx", "paddle")
 _MOST_IN_NODE = {"torch": 16, "torch_dynamic": 16, "tf2onnx": 0, "paddle": 64}
 """Constants of fewer elements are Constant nodes, others initialisers."""
 
+PROLOGUES = ("", "rescale", "normalise", "reverse")
+"""What a network does to a picture of bytes before its first layer, as Keras' layers do it."""
+
 _PER_LAYER = {"relu": 2.0, "silu": 2.8, "hswish": 2.6, "gelu": 2.4, "leaky": 2.0, "": 1.0}
 
 
@@ -39,12 +42,17 @@ class Writer:
     """Collects nodes and initialisers; weights are drawn from a seeded generator.
 
     Weights have the variance that keeps activations near 1 (He et al., 2015), batch normalisation
-    is folded by ``torch`` and written as a node by ``paddle`` and by ``tf2onnx``.
+    is folded by ``torch`` and written as a node by ``paddle`` and by ``tf2onnx``. ``prologue`` is
+    one of ``PROLOGUES``, ``channels`` those of the picture.
     """
 
-    def __init__(self, style: str, opset: int, seed: int = 0) -> None:
+    def __init__(
+        self, style: str, opset: int, seed: int = 0, *, prologue: str = "", channels: int = 3
+    ) -> None:
         assert style in STYLES
+        assert prologue in PROLOGUES
         self.style, self.opset = style, opset
+        self._prologue, self._channels = prologue, channels
         self._random = np.random.default_rng(seed)
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
@@ -53,12 +61,34 @@ class Writer:
 
     # Values.
 
-    def image(self, height: int, width: int, channels: int = 3) -> Value:
-        """Start the graph: a picture [1, c, h, w], or [1, h, w, c] transposed at once."""
+    def image(self, height: int, width: int) -> Value:
+        """Start the graph: a picture [1, c, h, w], or [1, h, w, c] that is transposed later."""
+        channels = self._channels
         self._input = Value("image", (1, channels, height, width))
         if self.style != "tf2onnx":
-            return self._input
-        return self.op("Transpose", [self._input], self._input.shape, perm=[0, 3, 1, 2])
+            return self._prepared(self._input, (1, channels, 1, 1), 1)
+        last = (1, height, width, channels)
+        x = self._prepared(Value("image", last), (1, 1, 1, channels), 3)
+        if channels == 1:
+            shape = self.constant([-1, 1, height, width], np.int64)
+            return self.op("Reshape", [x, shape], self._input.shape)
+        return self.op("Transpose", [x], self._input.shape, perm=[0, 3, 1, 2])
+
+    def _prepared(self, x: Value, shape: Sequence[int], axis: int) -> Value:
+        """Append the prologue; ``shape`` is that of one value per channel, on ``axis``."""
+        if self._prologue == "rescale":
+            x = self.mul(x, self.constant(1 / 127.5))
+            return self.op("Add", [x, self.constant(-1.0)], x.shape)
+        if self._prologue == "normalise":
+            x = self.mul(x, self.constant(1 / 255))
+            middles = -self.around(0.45, 0.03, *shape)
+            x = self.op("Add", [x, self.constant(middles)], x.shape)
+            return self.mul(x, self.constant(1 / self.around(0.22, 0.02, *shape)))
+        if self._prologue == "reverse":
+            bounds = [self.constant([n], np.int64) for n in (-1, -(2**31), axis, -1)]
+            x = self.op("Slice", [x, *bounds], x.shape)
+            return self.op("Add", [x, self.constant(-self.around(110, 5, *shape))], x.shape)
+        return x
 
     def constant(self, values: object, dtype: type = np.float32) -> str:
         """Add an initialiser, or a Constant node where the framework prefers that."""

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 import quantised_networks
+from exported_networks import WITH_PROLOGUE
 from onnx import TensorProto, helper, numpy_helper
 from small_networks import Builder, classifier
 
@@ -265,6 +266,33 @@ def test_channels_may_be_last(tmp_path: Path) -> None:
     made = drafted(tmp_path, model)
     assert str(made.picture) == "image float32[1, 24, 20, 3], channels last"
     assert (made.description.preprocess.height, made.description.preprocess.width) == (24, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("rescale", "begins with Mul, Add, which fits values from 0 to 255"),
+        ("normalise", "begins with Mul, Add, Mul, which fits values from 0 to 255"),
+        ("reverse", "begins with Add, which fits values from 0 to 255"),
+        ("grey", "begins with Mul, Add, which fits values from 0 to 255"),
+    ],
+)
+def test_preprocessing_by_layers_of_keras_is_seen(name: str, reason: str, tmp_path: Path) -> None:
+    made = drafted(tmp_path, WITH_PROLOGUE[name].model())
+    preprocess = made.description.preprocess
+    assert made.picture.channels_last
+    assert (preprocess.height, preprocess.width, preprocess.scale) == (64, 64, 1.0)
+    assert preprocess.order == ("GRAY" if name == "grey" else "RGB")
+    assert reason in reasons(made)["scale"]
+
+
+def test_a_dynamic_size_with_channels_last_is_tried(tmp_path: Path) -> None:
+    model = WITH_PROLOGUE["rescale"].model()
+    for axis, name in ((1, "height"), (2, "width")):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    made = drafted(tmp_path, model)
+    assert made.picture.channels_last
+    assert (made.description.preprocess.height, made.description.preprocess.width) == (224, 224)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,13 @@ def resized_as_opset_11_requires() -> onnx.ModelProto:
     return b.model([*SHAPE], {"y": 4}, opset=11)
 
 
+def channels_taken(begin: int, end: int, step: int, channels: int) -> onnx.ModelProto:
+    b = Builder()
+    bounds = [b.constant(f"c{n}", np.array([v])) for n, v in enumerate((begin, end, 1, step))]
+    b.node("Slice", [relu_first(b), *bounds], "x")
+    return conv_last(b, "x", channels)
+
+
 def sliced() -> onnx.ModelProto:
     b = Builder()
     bounds = [[1, 0], [100, -2], [2, 3], [2, 3]]
@@ -301,6 +308,15 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "cubic": (lambda: resized(sizes=[1, 3, 18, 24], mode="cubic"), "Conv Relu MatMul MatMul Conv"),
     "by two": (lambda: resized(sizes=[1, 3, 18, 24], mode="linear"), "Conv Relu Resize Conv"),
     "in opset 11": (resized_as_opset_11_requires, "Conv Relu Resize Conv"),
+    "channels backwards": (
+        lambda: channels_taken(-1, -(2**31), -1, 3),
+        "Conv Relu Gather Conv",
+    ),
+    "every second channel": (lambda: channels_taken(0, 9, 2, 2), "Conv Relu Gather Conv"),
+    "the last channels backwards": (
+        lambda: channels_taken(2, 0, -1, 2),
+        "Conv Relu Gather Conv",
+    ),
     "sliced": (sliced, "Conv Relu MatMul MatMul Conv"),
     "a focus": (focus, "Conv Conv Conv"),
     "a focus of pixels": (lambda: focus(kernel=1), "Conv Conv Conv"),

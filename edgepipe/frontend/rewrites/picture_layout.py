@@ -1,0 +1,281 @@
+"""Layers on pictures with the channels last, before the first convolution: on channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from edgepipe.frontend.folding import infer_shapes
+from edgepipe.frontend.onnx_graph import (
+    array_of,
+    constants_of,
+    set_attribute,
+    set_nodes,
+    shapes_of,
+)
+
+_TO_LAST = (0, 2, 3, 1)
+"""The axis of a picture with channels first for each axis of one with channels last."""
+_TO_FIRST = (0, 3, 1, 2)
+
+
+def layers_channels_first(model: onnx.ModelProto) -> None:
+    """Turn the layers that read the picture with its channels last.
+
+    before   Transpose(image, 0, 2, 3, 1) -> Mul([1, 1, 1, c]) -> Transpose(0, 3, 1, 2) -> Conv
+    after    Mul(image, [1, c, 1, 1]) -> Identity -> Conv
+
+    Values keep their names. A layer that cannot be turned reads ``Transpose(x, 0, 2, 3, 1)``.
+    """
+    image = model.graph.input[0].name
+    moves = [node for node in model.graph.node if image in node.input and _moves_last(node)]
+    if moves:
+        turning = _Turning(model, [move.output[0] for move in moves])
+        kept = [node for node in model.graph.node if node not in moves]
+        nodes = [made for node in kept for made in turning.turned(node)]
+        set_nodes(model.graph, [*nodes, *turning.outputs()])
+        infer_shapes(model)
+
+
+def _moves_last(node: onnx.NodeProto) -> bool:
+    perms = [tuple(a.ints) for a in node.attribute if a.name == "perm"]
+    return node.op_type == "Transpose" and perms == [_TO_LAST]
+
+
+class _Turning:
+    """Turns the nodes of a graph one after the other, in their order.
+
+    ``first`` has, for each value that was turned, the name of its picture with channels first.
+    """
+
+    def __init__(self, model: onnx.ModelProto, last: Iterable[str]) -> None:
+        self._graph = model.graph
+        self.constants = constants_of(model.graph)
+        self.shapes = shapes_of(model)
+        self._results = {output.name for output in model.graph.output}
+        self.first = dict.fromkeys(last, model.graph.input[0].name)
+        self._last: dict[str, str] = {}
+
+    def turned(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Return the nodes that take the place of ``node``."""
+        if not any(name in self.first for name in node.input):
+            return [node]
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        made = _RULES.get(node.op_type, _stays)(self, copy)
+        return self._read_last(node) if made is None else made
+
+    def outputs(self) -> list[onnx.NodeProto]:
+        """Return the nodes that compute the graph's outputs from what was turned."""
+        open_ones = [name for name in self.first if name in self._results]
+        return [node for name in open_ones for node in self._last_of(name)]
+
+    def turn_outputs(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """Make ``node`` compute pictures with channels first."""
+        for index, name in enumerate(node.output):
+            self.first[name] = f"{name}/channels_first" if name in self._results else name
+            node.output[index] = self.first[name]
+        return node
+
+    def constant(self, name: str, values: NDArray[np.generic]) -> str:
+        """Add a constant with a new name like ``name``; return the name."""
+        new = f"{name}/channels_first"
+        while new in self.constants:
+            new += "_"
+        self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), new))
+        self.constants[new] = self._graph.initializer[-1]
+        return new
+
+    def array(self, node: onnx.NodeProto, index: int) -> NDArray[np.generic] | None:
+        """Return a constant input of a node, or None if it has none or it is not constant."""
+        name = node.input[index] if index < len(node.input) else ""
+        return array_of(self.constants[name]) if name in self.constants else None
+
+    def _read_last(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        made = []
+        for index, name in enumerate(node.input):
+            if name in self.first:
+                made += self._last_of(name)
+                node.input[index] = self._last[name]
+        return [*made, node]
+
+    def _last_of(self, name: str) -> list[onnx.NodeProto]:
+        """Return the node that moves a value's channels last, unless it is there already."""
+        if name in self._last:
+            return []
+        self._last[name] = name if name in self._results else f"{name}/channels_last"
+        inputs, outputs = [self.first[name]], [self._last[name]]
+        return [helper.make_node("Transpose", inputs, outputs, perm=_TO_LAST)]
+
+
+Rule = Callable[[_Turning, onnx.NodeProto], "list[onnx.NodeProto] | None"]
+"""Changes a node to one for channels first; None if that is impossible."""
+
+
+def _stays(_: _Turning, __: onnx.NodeProto) -> None:
+    return None
+
+
+def _elementwise(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """Turn the constants too: they are aligned with the last axes."""
+    inputs = []
+    for name in node.input:
+        if name in turning.first or not name:
+            inputs.append(turning.first.get(name, name))
+            continue
+        if name not in turning.constants:
+            return None
+        values = array_of(turning.constants[name])
+        if values.ndim > 4:
+            return None
+        if values.size > 1:
+            shape = (1,) * (4 - values.ndim) + values.shape
+            name = turning.constant(name, values.reshape(shape).transpose(_TO_FIRST))
+        inputs.append(name)
+    node.input[:] = inputs
+    return [turning.turn_outputs(node)]
+
+
+def _transpose(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), [3, 2, 1, 0])
+    both = [_TO_LAST[axis] for axis in perm]
+    node.input[0] = turning.first[node.input[0]]
+    if both == [0, 1, 2, 3]:
+        return [helper.make_node("Identity", [node.input[0]], [node.output[0]])]
+    if both == list(_TO_LAST):
+        same = helper.make_node("Identity", [node.input[0]], [node.output[0]])
+        return [turning.turn_outputs(same)]
+    set_attribute(node, "perm", both)
+    return [node]
+
+
+def _reshape(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """Read channels first too where a move of channels moves no value, as with one channel."""
+    before, after = (turning.shapes.get(name) for name in (node.input[0], node.output[0]))
+    source = turning.first.get(node.input[0])
+    if before is None or after is None or source is None:
+        return None
+    if after == before:
+        return [turning.turn_outputs(helper.make_node("Identity", [source], [node.output[0]]))]
+    if before[3] != 1 and before[1] * before[2] != 1:
+        return None
+    if after == tuple(before[axis] for axis in _TO_FIRST):
+        return [helper.make_node("Identity", [source], [node.output[0]])]
+    shape = turning.constant(f"{node.output[0]}/shape", np.array(after, np.int64))
+    return [helper.make_node("Reshape", [source, shape], [node.output[0]])]
+
+
+def _pad(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    amounts, axes = turning.array(node, 1), turning.array(node, 3)
+    if len(node.input) == 1:  # opset 10 and below
+        attribute = next((a for a in node.attribute if a.name == "pads"), None)
+        if attribute is None or len(attribute.ints) != 8:
+            return None
+        set_attribute(node, "pads", _by_axis(attribute.ints))
+    elif len(node.input) > 3 and node.input[3]:
+        if axes is None:
+            return None
+        node.input[3] = turning.constant(f"{node.output[0]}/axes", _axes(axes))
+    elif amounts is not None and amounts.size == 8:
+        moved = np.array(_by_axis(amounts.reshape(-1)), np.int64)
+        node.input[1] = turning.constant(f"{node.output[0]}/pads", moved)
+    else:
+        return None
+    return _first_reads(turning, node)
+
+
+def _resize(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    given = next((list(a.ints) for a in node.attribute if a.name == "axes"), None)
+    if given is not None:
+        set_attribute(node, "axes", [int(axis) for axis in _axes(np.array(given))])
+        return _first_reads(turning, node)
+    for index, name in list(enumerate(node.input))[1:]:
+        values = turning.array(node, index)
+        if not name or (values is not None and not values.size):
+            continue
+        if values is None or values.size not in (4, 8):
+            return None
+        moved = np.array(_by_axis(values.reshape(-1)), values.dtype)
+        node.input[index] = turning.constant(f"{node.output[0]}/{index}", moved)
+    return _first_reads(turning, node)
+
+
+def _slice(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    if len(node.input) == 1:  # opset 9 and below
+        attributes = {a.name: list(a.ints) for a in node.attribute}
+        given = attributes.get("axes") or range(len(attributes.get("starts", ())))
+        set_attribute(node, "axes", [int(axis) for axis in _axes(np.array(given))])
+        return _first_reads(turning, node)
+    starts, axes = turning.array(node, 1), turning.array(node, 3)
+    if len(node.input) > 3 and node.input[3]:
+        if axes is None:
+            return None
+    elif starts is None:
+        return None
+    else:
+        axes = np.arange(starts.size, dtype=starts.dtype)
+    inputs = [*node.input, "", ""]
+    inputs[3] = turning.constant(f"{node.output[0]}/axes", _axes(axes))
+    node.input[:] = inputs[:5] if inputs[4] else inputs[:4]
+    return _first_reads(turning, node)
+
+
+def _gather(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    indices = turning.array(node, 1)
+    return None if indices is None or indices.ndim != 1 else _along_axis(turning, node)
+
+
+def _along_axis(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    set_attribute(node, "axis", _TO_LAST[axis % 4])
+    return _first_reads(turning, node)
+
+
+def _concat(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    if not all(name in turning.first for name in node.input):
+        return None
+    node.input[:] = [turning.first[name] for name in node.input]
+    axis = next(a.i for a in node.attribute if a.name == "axis")
+    set_attribute(node, "axis", _TO_LAST[axis % 4])
+    return [turning.turn_outputs(node)]
+
+
+def _first_reads(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """Let the first input of a node, its only tensor, have its channels first."""
+    if node.input[0] not in turning.first or any(v in turning.first for v in node.input[1:]):
+        return None
+    node.input[0] = turning.first[node.input[0]]
+    return [turning.turn_outputs(node)]
+
+
+def _axes(axes: NDArray[np.generic]) -> NDArray[np.int64]:
+    return np.array([_TO_LAST[int(axis) % 4] for axis in axes.reshape(-1)], np.int64)
+
+
+def _by_axis(values: Iterable[object]) -> list[object]:
+    """Reorder one value per axis, or two lists of them, one after the other."""
+    given: Sequence[object] = list(values)
+    return [given[start + axis] for start in range(0, len(given), 4) for axis in _TO_FIRST]
+
+
+_ELEMENTWISE = (
+    *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu"),
+    *("HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max", "Min", "Mul", "Neg"),
+    *("PRelu", "Pow", "Relu", "Round", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"),
+)
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    "Concat": _concat,
+    "Flatten": _reshape,
+    "Gather": _gather,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Split": _along_axis,
+    "Transpose": _transpose,
+    "Upsample": _resize,
+}
