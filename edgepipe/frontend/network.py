@@ -239,6 +239,10 @@ def read_model(path: Path) -> onnx.ModelProto:
             f"{path}: contains no ONNX graph", hint="expected a network exported to ONNX (*.onnx)"
         )
     sort_nodes(model.graph)
+    tensors = [v.type.tensor_type for v in model.graph.output if v.type.HasField("tensor_type")]
+    unknown = [tensor for tensor in tensors if not tensor.HasField("shape")]
+    for tensor in unknown:  # exporters omit the shape of an output whose rank they do not know
+        tensor.shape.SetInParent()
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as cause:
@@ -247,6 +251,8 @@ def read_model(path: Path) -> onnx.ModelProto:
             f"{path}: not a valid ONNX model: {reason}",
             hint="export it again, without operators of another framework or opset",
         ) from cause
+    for tensor in unknown:
+        tensor.ClearField("shape")
     model.ir_version = min(model.ir_version, _IR_VERSION)
     return model
 

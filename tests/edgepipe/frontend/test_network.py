@@ -124,6 +124,15 @@ def test_nodes_in_any_order_are_read(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, expected[name])
 
 
+def test_an_output_of_unknown_rank_is_read(tmp_path: Path) -> None:
+    """PyTorch omits the shape then, and onnxruntime runs such files."""
+    model = small_networks.classifier("n")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    network = load_network(saved(model, tmp_path))
+    reference = load_network(saved(small_networks.classifier("n"), tmp_path))
+    assert read_main(network.module).outputs == read_main(reference.module).outputs
+
+
 def test_a_network_with_a_cycle_is_refused(tmp_path: Path) -> None:
     model = small_networks.classifier()
     model.graph.node[0].input[0] = model.graph.node[2].output[0]
