@@ -15,6 +15,7 @@ from edgepipe.frontend.folding import CannotRunError, run_model
 from edgepipe.frontend.makers import maker
 from edgepipe.frontend.network import operator_names
 from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
+from edgepipe.frontend.single_picture import keep_picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ def picture_input(path: Path, model: onnx.ModelProto) -> PictureInput:
     """Describe the only input of ``model``; raise ``FrontendError`` if it cannot be a picture."""
     alone = onnx.ModelProto()
     alone.CopyFrom(model)
-    fix_size(path, alone, None)  # refuses several inputs
+    keep_picture(path, alone)
     name = alone.graph.input[0].name
     value = next(v for v in model.graph.input if v.name == name)
     tensor = value.type.tensor_type

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes
+from edgepipe.frontend.single_picture import forget_shapes, keep_picture, single_picture
 
 Size = tuple[int, int, int]
 """Channels, height and width."""
@@ -19,28 +20,18 @@ COLOURS = (1, 3)
 
 
 def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[str]:
-    """Fix the dynamic dimensions of the only input; return a sentence about each.
+    """Fix the dynamic dimensions of the only input; return a sentence about each change.
 
     The batch becomes 1; channels, height and width become those of ``picture``. Inputs that have an
-    initialiser count as constants. Raises ``FrontendError`` unless there is exactly one other
-    input.
+    initialiser count as constants, and those that nothing reads are dropped. Raises
+    ``FrontendError`` unless there is exactly one other input, and if it is a batch of several
+    pictures that cannot become one.
     """
-    constants = {constant.name for constant in model.graph.initializer}
-    kept = [value for value in model.graph.input if value.name not in constants]
-    if len(kept) != 1:
-        found = ", ".join(value.name for value in kept) or "none"
-        raise FrontendError(
-            f"{path}: inputs are {found}; expected exactly one picture input",
-            hint="export the network with the picture as its only input, all others as constants",
-        )
-    (value,) = copies = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in kept]
-    del model.graph.input[:]
-    model.graph.input.extend(copies)
+    notices = keep_picture(path, model)
     value = model.graph.input[0]
     dims = value.type.tensor_type.shape.dim
     if len(dims) != 4:
-        return []
-    notices = []
+        return notices
     names, sizes = _NAMES, (1, *picture) if picture else (1,)
     if picture and is_channels_last(model, value, picture):
         channels, height, width = picture
@@ -51,11 +42,8 @@ def fix_size(path: Path, model: onnx.ModelProto, picture: Size | None) -> list[s
             dim.Clear()
             dim.dim_value = size
             notices.append(f"{value.name}: dynamic {name} {symbol!r} fixed to {size}")
-    if notices:  # other shapes were inferred for the dynamic size
-        del model.graph.value_info[:]
-        for output in model.graph.output:
-            output.type.tensor_type.ClearField("shape")
-    return notices
+            forget_shapes(model)
+    return notices + single_picture(path, model)
 
 
 _NAMES = ("batch dimension", "channels", "height", "width")

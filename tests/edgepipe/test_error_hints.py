@@ -68,7 +68,7 @@ def network(
 ) -> Path:
     """Write a network of one operator."""
     names = [f"x{i}" for i in range(inputs)]
-    node = helper.make_node(op, names[:1], ["y"])
+    node = helper.make_node(op if inputs < 2 else "Add", names, ["y"])
     graph = helper.make_graph(
         [node, helper.make_node("Identity", ["y"], ["same"])],
         "g",

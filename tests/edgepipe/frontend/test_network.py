@@ -95,8 +95,8 @@ def test_each_bad_file_is_named_and_explained(tmp_path: Path) -> None:
             "its height and width are unknown",
         ),
         (
-            saved(one_node("Relu", [2, 3, 8, 8]), tmp_path, "batch.onnx"),
-            "batch.onnx: input x is float[2, 3, 8, 8], expected float[1, channels, height, width]",
+            saved(one_node("Relu", [2, 8, 8]), tmp_path, "rank.onnx"),
+            "rank.onnx: input x is float[2, 8, 8], expected float[1, channels, height, width]",
         ),
         (
             saved(one_node("NonZero", [1, 3, 8, 8]), tmp_path, "nonzero.onnx"),
