@@ -31,6 +31,7 @@ from edgepipe.frontend.picture_input import (
     is_channels_last,
     picture_shape,
 )
+from edgepipe.frontend.recurrent import require_no_recurrence
 from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
     ImporterError,
@@ -97,6 +98,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     dequantised = dequantise(path, model)
     notices += [*dequantised.notices, *float_outputs(model), *fix_size(path, model, picture)]
     require_no_selection(path, model)
+    require_no_recurrence(path, model)
     require_variances(path, model)
     dilated_padding(model)
     original = Original(path, model, picture)
