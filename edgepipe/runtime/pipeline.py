@@ -66,6 +66,7 @@ WAITS: Mapping[int, type[RuntimeFailure]] = {
 CLOSE_TIMEOUT_S = 5.0
 _ABANDON_S = 0.5  # for a Python function to end with an exception
 # How the pipeline's C++ side names the stage of a frame that failed.
+_PICTURE_HINT = "pipeline(picture) takes a file, or a BGR picture uint8[h, w, 3] of any size"
 _FAILED_STAGE = re.compile(r"stage \d+ '([^']+)' at frame \d+")
 TRACE_SPANS = 32768  # kTraceSpans of pipeline_statistics.h
 
@@ -487,7 +488,12 @@ class Pipeline(Handle):
                 f"input {name!r}: the pipeline has no such input",
                 hint=suggest(name, self.inputs.names),
             )
-        check_array(f"input {name!r}", array, self.inputs[name])
+        check_array(
+            f"input {name!r}",
+            array,
+            self.inputs[name],
+            otherwise=_PICTURE_HINT if self._fitter is not None else None,
+        )
 
 
 def _stuck(transport: Transport, runners: Mapping[str, Runner], deadline: float) -> str:

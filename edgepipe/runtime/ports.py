@@ -101,14 +101,20 @@ def dense_ports(tensors: Mapping[str, TensorType]) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def check_array(what: str, array: Any, port: Port) -> None:
-    """Raise PipelineError if ``array`` does not have the port's dtype, rank and shape."""
+def check_array(what: str, array: Any, port: Port, *, otherwise: str | None = None) -> None:
+    """Raise PipelineError if ``array`` does not have the port's dtype, rank and shape.
+
+    ``otherwise`` is the hint if no simple change of the array helps.
+    """
     if not isinstance(array, np.ndarray | np.generic):
-        raise PipelineError(f"{what}: found {type(array).__name__}, expected {port.type_text}")
+        raise PipelineError(
+            f"{what}: found {type(array).__name__}, expected {port.type_text}",
+            hint=otherwise or "give a NumPy array",
+        )
     if str(array.dtype) != port.dtype or array.shape != array_shape(port):
         raise PipelineError(
             f"{what}: found {array.dtype}{list(array.shape)}, expected {port.type_text}",
-            hint=_axes_hint(array, port),
+            hint=_array_hint(array, port) or otherwise,
         )
 
 
@@ -130,14 +136,26 @@ def check_parameters(what: str, parameters: Mapping[str, Array], ports: Mapping[
             )
 
 
-def _axes_hint(array: Array | np.generic, port: Port) -> str | None:
-    """Return how to reorder a picture's axes, if that gives the port's shape."""
-    if array.ndim != 4 or len(port.shape) != 4 or str(array.dtype) != port.dtype:
+def _array_hint(array: Array | np.generic, port: Port) -> str | None:
+    """Return how to change an array so that it has the port's type, if that is simple."""
+    if array.shape == port.shape and port.layout == "nhwc":
+        return "pass bytes from 0 to 255 as np.uint8; the pipeline normalises them itself"
+    if len(port.shape) != 4 or str(array.dtype) != port.dtype:
         return None
     for name, order in (("NCHW", (0, 2, 3, 1)), ("NHWC", (0, 3, 1, 2))):
-        if tuple(array.shape[axis] for axis in order) == port.shape:
+        if _ordered(array, order) == port.shape:
             return f"the array is {name}: pass np.transpose(array, {order})"
+    if (1, *array.shape) == port.shape:
+        return "the first axis counts frames: pass array[None]"
+    for name, axes in (("CHW", (1, 2, 0)), ("HWC", (2, 0, 1))):
+        if (1, *_ordered(array, axes)) == port.shape:
+            return f"the array is {name}: pass np.transpose(array, {axes})[None]"
     return None
+
+
+def _ordered(array: Array | np.generic, order: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of a transposed array; empty for one of another rank."""
+    return tuple(array.shape[axis] for axis in order) if array.ndim == len(order) else ()
 
 
 def array_shape(port: Port) -> tuple[int, ...]:

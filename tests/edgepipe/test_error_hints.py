@@ -32,6 +32,7 @@ from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import quantize
 from edgepipe.runtime.named import Named
+from edgepipe.runtime.ports import check_array, dense_port
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 from edgepipe.virtual_board.qemu import start_failure
 from vta_stages.accelerator import Accelerator
@@ -353,6 +354,10 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         "give a folder of typical pictures",
     ),
     "an index out of range": (lambda f: Named(("a", "b"), [1, 2])[7], "there are 2: a, b"),
+    "no array": (
+        lambda f: check_array("input 'x'", [1, 2], dense_port("x", "int8", (2,))),
+        "give a NumPy array",
+    ),
     "an unknown name": (lambda f: Named(("left", "right"), [1, 2])["lft"], "did you mean: left"),
     "a name like no other": (
         lambda f: Named(("left", "right"), [1, 2])["zzz"],

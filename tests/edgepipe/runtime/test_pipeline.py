@@ -157,6 +157,34 @@ def test_a_picture_of_another_layout_is_refused_with_its_order_of_axes(bundle):
         assert pipeline.statistics().submitted == 0
 
 
+OF_ANY_SIZE = "pipeline(picture) takes a file, or a BGR picture uint8[h, w, 3] of any size"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (np.zeros((16, 16, 3), np.uint8), "the first axis counts frames: pass array[None]"),
+        (
+            np.zeros((3, 16, 16), np.uint8),
+            "the array is CHW: pass np.transpose(array, (1, 2, 0))[None]",
+        ),
+        (
+            np.zeros((1, 16, 16, 3), np.float32),
+            "pass bytes from 0 to 255 as np.uint8; the pipeline normalises them itself",
+        ),
+        (np.zeros((48, 64, 3), np.uint8), OF_ANY_SIZE),
+        (np.zeros((2, 16, 16, 3), np.uint8), OF_ANY_SIZE),
+        ("street.jpg", OF_ANY_SIZE),
+        ([[1, 2, 3]], OF_ANY_SIZE),
+    ],
+    ids=("hwc", "chw", "float32", "size", "batch", "path", "list"),
+)
+def test_an_array_that_is_not_a_frame_is_refused_with_what_to_pass(bundle, wrong, hint):
+    with load(bundle) as pipeline, pytest.raises(PipelineError) as caught:
+        pipeline.submit(wrong)
+    assert caught.value.hint == hint
+
+
 def test_an_array_with_gaps_is_read_correctly(bundle, network):
     frame = bundles.frames(1)[0]
     gaps = np.zeros((1, 16, 32, 3), np.uint8)[:, :, ::2]
