@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -399,9 +400,10 @@ def fingerprint(board: Board) -> bundle.Fingerprint:
 
 def _described(where: Path, model: Path) -> NetworkDescription:
     if not where.is_file():
+        elsewhere = "" if where == description.beside(model) else f" -o {quote(str(where))}"
         raise FrontendError(
             f"{model}: no description of the network at {where}",
-            hint="write a TOML file with a [preprocess] table (docs/reference/description.md), "
+            hint=f"draft one: `edgepipe init {quote(str(model))}{elsewhere}`, "
             "or name one that is elsewhere",
             option="description",
             value="FILE",

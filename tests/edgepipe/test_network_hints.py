@@ -70,9 +70,15 @@ def infinite(folder: Path) -> object:
     return quantize(network, small_networks.frames(1), small_networks.PREPROCESS)
 
 
-def without_a_description(folder: Path) -> object:
+def without_a_description(folder: Path, where: Path | None = None) -> object:
     model = saved(folder, small_networks.classifier())
-    return edgepipe.build(model, board="host", calibration=folder, output=folder / "net.edgepipe")
+    return edgepipe.build(
+        model,
+        board="host",
+        calibration=folder,
+        output=folder / "net.edgepipe",
+        description=where,
+    )
 
 
 def tuple_between_stages(_: Path) -> object:
@@ -170,11 +176,6 @@ CASES: dict[str, tuple[Fail, str]] = {
         infinite,
         "correct the weights, or mean, std and scale in the description",
     ),
-    "no description": (
-        without_a_description,
-        "write a TOML file with a [preprocess] table (docs/reference/description.md), "
-        "or name one that is elsewhere",
-    ),
     "a tuple between stages": (
         tuple_between_stages,
         "cut after the operators that unpack it",
@@ -222,6 +223,17 @@ CASES: dict[str, tuple[Fail, str]] = {
 def test_the_error_has_this_hint(name: str, tmp_path: Path) -> None:
     fail, hint = CASES[name]
     assert hint_of(lambda: fail(tmp_path)) == hint
+
+
+def test_a_network_without_a_description_gets_the_command_that_drafts_it(tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    assert hint_of(lambda: without_a_description(tmp_path)) == (
+        f"draft one: `edgepipe init {model}`, or name one that is elsewhere"
+    )
+    where = tmp_path / "my net.toml"
+    assert hint_of(lambda: without_a_description(tmp_path, where)) == (
+        f"draft one: `edgepipe init {model} -o '{where}'`, or name one that is elsewhere"
+    )
 
 
 def test_a_linker_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

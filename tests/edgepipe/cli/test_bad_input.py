@@ -72,7 +72,7 @@ def test_bad_networks(project, capsys, kind):
 
 def test_a_missing_description_says_where_it_is_expected(project, capsys):
     (project / "net.toml").unlink()
-    assert_fails(capsys, build(project), "no description of the network", "[preprocess]")
+    assert_fails(capsys, build(project), "no description of the network", "edgepipe init")
 
 
 BAD_DESCRIPTIONS = {
