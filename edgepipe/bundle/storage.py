@@ -15,6 +15,7 @@ from edgepipe import scratch
 from edgepipe.bundle import manifest as manifest_format
 from edgepipe.bundle.manifest import FileEntry, Manifest
 from edgepipe.errors import BundleError
+from edgepipe.frontend.tflite import conversion_hint, is_tflite
 
 ARCHIVE_SUFFIX = ".edgepipe"
 MANIFEST = "manifest.json"
@@ -293,6 +294,11 @@ def _find_member(path: Path, member: str) -> bytes | None:
     except (FileNotFoundError, KeyError):
         return None
     except (tarfile.TarError, EOFError) as cause:
+        if is_tflite(path):
+            raise BundleError(
+                f"{path}: a TensorFlow Lite network, expected a bundle",
+                hint=f"build a bundle of it; first {conversion_hint(path)}",
+            ) from cause
         raise BundleError(
             f"{path}: not a bundle, or truncated ({cause})", hint="build or copy it again"
         ) from cause

@@ -16,6 +16,7 @@ from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
 from edgepipe.errors import BundleError
+from edgepipe.frontend.tflite import is_tflite
 from edgepipe.report.table import format_table
 from vta_stages.isa.instructions import Module
 
@@ -95,8 +96,10 @@ def _check(path: Path) -> Manifest:
     try:
         return storage.check(path)
     except BundleError as cause:
-        if path.suffix == storage.ARCHIVE_SUFFIX or not isinstance(
-            cause.__cause__, tarfile.TarError
+        if (
+            path.suffix == storage.ARCHIVE_SUFFIX
+            or is_tflite(path)
+            or not isinstance(cause.__cause__, tarfile.TarError)
         ):
             raise
         raise BundleError(

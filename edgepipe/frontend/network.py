@@ -6,7 +6,6 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 import onnx
@@ -32,6 +31,7 @@ from edgepipe.frontend.picture_input import (
     picture_shape,
 )
 from edgepipe.frontend.recurrent import require_no_recurrence
+from edgepipe.frontend.tflite import conversion_hint, is_tflite
 from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
     ImporterError,
@@ -217,12 +217,9 @@ def read_model(path: Path) -> onnx.ModelProto:
     if not path.is_file():
         found = "not a file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {found}", hint="expected an ONNX network (*.onnx)")
-    if _is_tflite(path):
+    if is_tflite(path):
         raise FrontendError(
-            f"{path}: a TensorFlow Lite network, expected ONNX",
-            hint=f"convert it (pip install tf2onnx tensorflow): python -m tf2onnx.convert "
-            f"--tflite {quote(str(path))} --opset 13 --output "
-            f"{quote(str(path.with_suffix('.onnx')))}",
+            f"{path}: a TensorFlow Lite network, expected ONNX", hint=conversion_hint(path)
         )
     if path.stat().st_size > _MOST_BYTES:
         raise FrontendError(
@@ -257,15 +254,6 @@ def read_model(path: Path) -> onnx.ModelProto:
         tensor.ClearField("shape")
     model.ir_version = min(model.ir_version, _IR_VERSION)
     return model
-
-
-def _is_tflite(path: Path) -> bool:
-    """Whether a file has the identifier of TensorFlow Lite's format."""
-    try:
-        with path.open("rb") as file:
-            return file.read(8)[4:] == b"TFL3"
-    except OSError:  # reading it as ONNX reports this
-        return False
 
 
 def _renamed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import onnx
+import pytest
 from command_line import DESCRIPTION, assert_error, assert_fails, run
 from onnx import TensorProto, helper
 from small_networks import classifier
@@ -73,6 +74,22 @@ def test_files_and_options_that_are_wrong_fail_as_usual(tmp_path, capsys):
     assert_fails(capsys, code, "operator 'nothing' is unknown", "did you mean: logits.int8")
     code = run("inspect", path, "--board", "no")
     assert_fails(capsys, code, "board 'no' is unknown", "known boards: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "more"), [("inspect", ()), ("run", ("--input", "x.png")), ("report", ())]
+)
+def test_a_tflite_network_gets_the_command_that_converts_it(tmp_path, capsys, command, more):
+    path = tmp_path / "net.tflite"
+    path.write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(2000))
+    code = run(command, path, *more)
+    assert_fails(
+        capsys,
+        code,
+        "net.tflite: a TensorFlow Lite network, expected a bundle",
+        "build a bundle of it; first convert it (pip install tf2onnx tensorflow): "
+        f"python -m tf2onnx.convert --tflite {path} --opset 13 --output {tmp_path / 'net.onnx'}",
+    )
 
 
 def test_a_file_that_is_neither_a_bundle_nor_a_network_is_named(tmp_path, capsys):
