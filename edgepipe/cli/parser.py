@@ -26,15 +26,28 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print usage, error and the nearest known words, and end with exit code 2."""
-        near = self._near(message)
-        super().error(f"{message}\nhint: did you mean {near}?" if near else message)
+        hint = self._missing(message)
+        if not hint and (near := self._near(message)):
+            hint = f"did you mean {near}?"
+        super().error(f"{message}\nhint: {hint}" if hint else message)
+
+    def _missing(self, message: str) -> str:
+        """Return what each missing argument is, "" for another error."""
+        start = "the following arguments are required: "
+        if not message.startswith(start):
+            return ""
+        known = {"/".join(a.option_strings) or str(a.metavar or a.dest): a for a in self._actions}
+        missing = [name for name in message.removeprefix(start).split(", ") if name in known]
+        return "; ".join(f"{name}: {known[name].help}" for name in missing if known[name].help)
 
     def _near(self, message: str) -> str:
         """Return the nearest word to the wrong one of an error, "" if none is near."""
         if choice := _CHOICE.search(message):
             known = [word.strip("'") for word in choice["known"].split(", ")]
             return nearest(choice["found"], known)
-        for word in message.removeprefix("unrecognized arguments: ").split():
+        start = "unrecognized arguments: "
+        words = message.removeprefix(start).split() if message.startswith(start) else []
+        for word in words:
             if word.startswith("--") and (near := nearest(word, list(self._option_string_actions))):
                 return near
         return ""

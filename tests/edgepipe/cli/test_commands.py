@@ -123,6 +123,37 @@ def test_what_needs_tvm_says_what_to_install(arguments):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (
+            ["accuracy", "net.edgepipe", "--data", "pictures"],
+            "--network: the bundle's ONNX network",
+        ),
+        (
+            ["build", "net.onnx", "-o", "x"],
+            "--board: name of a known board, or a board's .toml file",
+        ),
+        (["inspect"], "FILE: bundle (folder or archive) or network (*.onnx)"),
+        (["verify", "x"], "--allowed-signers: signers to trust, as OpenSSH lists them"),
+    ],
+)
+def test_a_missing_argument_is_explained(capsys, arguments, hint):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["bench"], ["inspect", "x", "--board"], ["build", "x", "--board", "y", "--place"]]
+)
+def test_an_option_that_exists_is_not_suggested_for_itself(capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["biuld"], "hint: did you mean build?\n"),
