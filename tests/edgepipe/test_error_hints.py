@@ -136,8 +136,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: load_network(network(f, shape=(1, 3, "h", 8))),
         "give the size of the picture, or export with a fixed height and width",
     ),
-    "double input": (
-        lambda f: load_network(network(f, kind=TensorProto.DOUBLE)),
+    "integer input": (
+        lambda f: load_network(network(f, kind=TensorProto.INT32)),
         "export it with one float32 picture, channels first, as its input",
     ),
     "output is the input": (
