@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
@@ -15,6 +16,7 @@ from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.onnx_graph import array_of, shape_of, values_read
 
 _LONGEST_SHAPE = 8  # elements
+_MOST_ELEMENTS = 1 << 27  # of a batch that onnxruntime runs for a comparison
 
 
 def keep_picture(path: Path, model: onnx.ModelProto) -> list[str]:
@@ -82,6 +84,8 @@ def single_picture(path: Path, model: onnx.ModelProto) -> list[str]:
     if shape is None or len(shape) != 4 or shape[0] < 2 or 0 in shape:
         return []
     batch = shape[0]
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise _refused(path, value.name, batch, "it is not compared: together they are too large")
     before = onnx.ModelProto()
     before.CopyFrom(model)
     value.type.tensor_type.shape.dim[0].dim_value = 1
@@ -100,7 +104,7 @@ def forget_shapes(model: onnx.ModelProto) -> None:
 
 def _reshape_one(model: onnx.ModelProto, batch: int) -> None:
     """Replace the batch by 1 in the shapes that reshapes read."""
-    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    shapes = {node.input[1] for node in model.graph.node if _is_reshape(node)}
     tensors = [constant for constant in model.graph.initializer if constant.name in shapes]
     for node in model.graph.node:
         if node.op_type == "Constant" and node.output[0] in shapes:
@@ -112,6 +116,10 @@ def _reshape_one(model: onnx.ModelProto, batch: int) -> None:
         if sizes.size and sizes[0] == batch:
             sizes[0] = 1
             tensor.CopyFrom(onnx.numpy_helper.from_array(sizes, tensor.name))
+
+
+def _is_reshape(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Reshape" and len(node.input) > 1
 
 
 def _require_same(path: Path, before: onnx.ModelProto, model: onnx.ModelProto) -> None:

@@ -117,3 +117,9 @@ def test_a_batch_that_cannot_run_with_one_picture_is_refused(tmp_path: Path) -> 
     path = saved(b.model([4, *SHAPE[1:]], {"y": 4}), tmp_path)
     with pytest.raises(FrontendError, match="with one picture, onnxruntime cannot run it"):
         load_network(path)
+
+
+def test_a_batch_that_is_too_large_to_try_is_refused(tmp_path: Path) -> None:
+    path = saved(batch_of(2**40), tmp_path)
+    with pytest.raises(FrontendError, match="it is not compared: together they are too large"):
+        load_network(path)
