@@ -1,0 +1,386 @@
+"""Write layers whose channels are the last axis as layers of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from edgepipe.frontend.onnx_graph import (
+    array_of,
+    constants_of,
+    remove_unread,
+    set_nodes,
+    shapes_of,
+)
+from edgepipe.frontend.rewrites.moved_pictures import TO_LAST, Moved, tokens_of
+
+_MOVES = frozenset(["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
+_ELEMENTWISE = frozenset(
+    [
+        *("Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish"),
+        *("LeakyRelu", "Mish", "Mul", "Neg", "Pow", "Relu", "Selu", "Sigmoid", "Softplus"),
+        *("Softsign", "Sqrt", "Sub", "Tanh"),
+    ]
+)
+_OF_PICTURES = frozenset(
+    [
+        *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool"),
+        *("GlobalMaxPool", "MaxPool", "Resize"),
+    ]
+)
+_TO_FIRST = (0, 3, 1, 2)
+_MOST_CHANNELS_OF_BAND = 4096
+"""The most channels of a one-dimensional convolution over channels: its matrix is a square."""
+_LARGEST = 1 << 24
+"""The most elements of a picture whose moves are followed, for each of which 8 bytes are needed."""
+
+
+def token_layers(model: onnx.ModelProto) -> None:
+    """Replace what is computed on [1, h, w, c], [1, n, c] or [1, k] and is made of a picture.
+
+    before   Transpose(x, 0 2 3 1) -> MatMul(w) -> Add(b) -> Transpose(0 3 1 2)
+    after    Conv(x, w as 1x1) -> Add(b)
+
+    before   Transpose(x, 0 2 3 1) -> Reshape([1, k]) -> MatMul(w)
+    after    Flatten(x) -> MatMul(w, its rows in another order)
+
+    A linear layer on [1, h, w, c] becomes a convolution even where its input is made by something
+    else. A one-dimensional convolution over the channels of [1, c, 1, 1] becomes a 1x1 convolution
+    whose weights are a band. Operators that nothing of this kind reads stay as they are.
+    """
+    tokens = _Tokens(model)
+    tokens.follow()
+    tokens.find_wanted()
+    set_nodes(model.graph, tokens.rewritten())
+    remove_unread(model.graph)
+
+
+class _Tokens:
+    """The graph, what is known of its values, and which of them are wanted as pictures."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._graph = model.graph
+        self._shapes = shapes_of(model)
+        self._constants = constants_of(model.graph)
+        self._moved: dict[str, Moved] = {}
+        self._pictures = {value.name for value in model.graph.input}
+        self._layers: set[str] = set()
+        self._made: set[str] = set()
+        self._wanted: set[str] = set()
+        self._taken = {value for node in model.graph.node for value in node.output}
+
+    # What is known of values.
+
+    def follow(self) -> None:
+        """Find the values that are moved pictures, in the order of the nodes."""
+        for node in self._graph.node:
+            if len(node.output) != 1 or not node.input:
+                continue
+            found = self._of(node)
+            if found is not None:
+                self._moved[node.output[0]] = found
+            elif node.op_type in _OF_PICTURES or (
+                node.op_type in _ELEMENTWISE
+                and any(value in self._pictures for value in node.input)
+            ):
+                self._pictures.add(node.output[0])
+
+    def _of(self, node: onnx.NodeProto) -> Moved | None:
+        shape = self._shapes.get(node.output[0])
+        if shape is None:
+            return None
+        if node.op_type in _MOVES:
+            return self._of_move(node, shape)
+        if node.op_type in _ELEMENTWISE:
+            return self._of_elementwise(node, shape)
+        if node.op_type in ("MatMul", "Gemm"):
+            return self._of_linear(node, shape)
+        return self._of_band(node, shape) if node.op_type == "Conv" else None
+
+    def _of_move(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
+        source = node.input[0]
+        found = self._moved.get(source)
+        if found is None:
+            before = self._shapes.get(source, ())
+            if len(before) != 4 or before[0] != 1 or not 0 < int(np.prod(before)) <= _LARGEST:
+                return None
+            places = np.arange(int(np.prod(before)), dtype=np.int64).reshape(before)
+            found = Moved(source, before, places)
+        order = found.order
+        if node.op_type == "Transpose":
+            perms = [list(a.ints) for a in node.attribute if a.name == "perm"]
+            order = order.transpose(perms[0] if perms else None)
+        return replace(found, order=order.reshape(shape))
+
+    def _of_elementwise(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
+        tensors = [value for value in node.input if value and value not in self._constants]
+        found = [self._moved.get(value) for value in tensors]
+        first = found[0] if found else None
+        if first is None or not (first.is_flat or first.is_tokens) or first.order.shape != shape:
+            return None
+        for other in found:
+            if other is None or other.shape != first.shape:
+                return None
+            if not np.array_equal(other.order, first.order):
+                return None
+        for value in node.input:
+            if value in self._constants and self._constant(value, first) is None:
+                return None
+        return replace(first, picture=self._name(node), source="")
+
+    def _constant(self, value: str, moved: Moved) -> NDArray[np.generic] | None:
+        """Return a constant in the picture's layout: one number, or one for each channel."""
+        array = array_of(self._constants[value])
+        if array.size == 1:
+            return array.reshape(()) if array.ndim <= len(moved.order.shape) else None
+        try:
+            full = np.broadcast_to(array, moved.order.shape)
+        except ValueError:
+            return None
+        laid = np.empty(moved.order.size, array.dtype)
+        laid[moved.order.reshape(-1)] = full.reshape(-1)
+        laid = laid.reshape(moved.shape)
+        channels = laid[:, :, :1, :1]
+        return np.ascontiguousarray(channels) if (laid == channels).all() else None
+
+    def _of_linear(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
+        """Return the result of a linear layer on the channels of several pixels."""
+        weight = self._weight(node)
+        source, before = node.input[0], self._shapes.get(node.input[0], ())
+        if weight is None or before[-1:] != weight.shape[:1]:
+            return None
+        if source not in self._moved and source not in self._pictures:
+            if len(before) != 4 or before[0] != 1 or node.op_type != "MatMul":
+                return None
+            if source in self._constants:
+                return None
+            picture = (1, before[3], before[1], before[2])
+            name = self._unique(f"{source}/picture")
+            self._moved[source] = Moved(name, picture, tokens_of(picture), source)
+        found = self._moved.get(source)
+        if found is None or not found.is_tokens or found.order.size == before[-1]:
+            return None
+        made = (1, weight.shape[1], *found.shape[2:])
+        self._layers.add(node.output[0])
+        return Moved(self._name(node), made, tokens_of(made).reshape(shape))
+
+    def _weight(self, node: onnx.NodeProto) -> NDArray[np.float32] | None:
+        """Return the constant weights [in, out] of a linear layer."""
+        if node.input[1] not in self._constants:
+            return None
+        weight = array_of(self._constants[node.input[1]])
+        given = {a.name: a for a in node.attribute}
+        if weight.ndim != 2 or weight.dtype != np.float32:
+            return None
+        if node.op_type == "Gemm":
+            if "transA" in given and given["transA"].i:
+                return None
+            if any(name in given and given[name].f != 1 for name in ("alpha", "beta")):
+                return None
+            if any(self._constants.get(value) is None for value in node.input[2:3]):
+                return None
+            if "transB" in given and given["transB"].i:
+                weight = weight.T
+        return weight.astype(np.float32)
+
+    def _of_band(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
+        """Return the result of a convolution along the channels of [1, c, 1, 1]."""
+        found = self._moved.get(node.input[0])
+        if found is None or found.order.size != found.shape[1] or not found.is_flat:
+            return None
+        if shape != found.order.shape or self._band(node, found.shape[1]) is None:
+            return None
+        return replace(found, picture=self._name(node), source="", order=found.order.copy())
+
+    def _band(self, node: onnx.NodeProto, channels: int) -> NDArray[np.float32] | None:
+        """Return the matrix [out, in] of a convolution along one axis that keeps its length."""
+        weight = self._constants.get(node.input[1])
+        if weight is None or len(node.input) > 3 or channels > _MOST_CHANNELS_OF_BAND:
+            return None
+        if len(node.input) > 2 and node.input[2] not in self._constants:
+            return None
+        kernel = array_of(weight)
+        attributes = {a.name: list(a.ints) for a in node.attribute}
+        if kernel.shape[:2] != (1, 1) or kernel.dtype != np.float32 or kernel.ndim not in (3, 4):
+            return None
+        axes = [axis for axis, size in enumerate(self._shapes[node.input[0]][2:]) if size > 1]
+        if len(axes) != 1 or kernel.size != kernel.shape[2 + axes[0]]:
+            return None
+        (axis,), rank = axes, kernel.ndim - 2
+        if any(any(v != 1 for v in attributes.get(n, [])) for n in ("strides", "dilations")):
+            return None
+        if any(a.name == "auto_pad" and a.s not in (b"", b"NOTSET") for a in node.attribute):
+            return None
+        taps, before = kernel.reshape(-1), attributes.get("pads", [0] * 2 * rank)[axis]
+        matrix = np.zeros((channels, channels + len(taps) + 2 * before), np.float32)
+        for channel in range(channels):
+            matrix[channel, channel : channel + len(taps)] = taps
+        return np.ascontiguousarray(matrix[:, before : before + channels])
+
+    def _name(self, node: onnx.NodeProto) -> str:
+        return self._unique(f"{node.output[0]}/picture")
+
+    def _unique(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        self._made.add(name)
+        return name
+
+    # What is wanted as a picture.
+
+    def find_wanted(self) -> None:
+        """Find the values whose pictures a layer reads, or what is moved back to a picture."""
+        for node in reversed(self._graph.node):
+            if len(node.output) != 1 or not node.input:
+                continue
+            found = self._moved.get(node.output[0])
+            if found is not None and found.source == node.output[0]:
+                continue
+            if node.op_type in _MOVES:
+                if found is not None and (node.output[0] in self._wanted or self._is_back(node)):
+                    self._wanted.update((node.output[0], node.input[0]))
+            elif found is not None and node.op_type in _ELEMENTWISE:
+                if node.output[0] in self._wanted or self._is_bias(node):
+                    self._wanted.add(node.output[0])
+                    self._wanted.update(value for value in node.input if value in self._moved)
+            elif found is not None or self._is_permuted_dense(node):
+                self._wanted.add(node.input[0])
+
+    def _is_back(self, node: onnx.NodeProto) -> bool:
+        """Whether a move ends in a picture that a layer or function computed."""
+        found = self._moved[node.output[0]]
+        made = self._shapes[node.output[0]]
+        return len(made) == 4 and found.is_flat and found.picture in self._made
+
+    def _is_bias(self, node: onnx.NodeProto) -> bool:
+        """Whether a node adds a constant to what a linear layer computed."""
+        tensors = [value for value in node.input if value not in self._constants]
+        return node.op_type == "Add" and len(tensors) == 1 and tensors[0] in self._layers
+
+    def _is_permuted_dense(self, node: onnx.NodeProto) -> bool:
+        """Whether a node is a linear layer on all elements of a picture in another order."""
+        if node.op_type not in ("MatMul", "Gemm"):
+            return False
+        found = self._moved.get(node.input[0])
+        if found is None or found.is_flat or found.order.shape != (1, found.order.size):
+            return False
+        return self._weight(node) is not None
+
+    # The nodes afterwards.
+
+    def rewritten(self) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes; values that only others used to read may be left without a reader."""
+        transposed: set[str] = set()
+        for node in self._graph.node:
+            for value in node.input:
+                found = self._moved.get(value)
+                if found is None or found.source != value or found.picture in transposed:
+                    continue
+                if value in self._wanted:
+                    transposed.add(found.picture)
+                    yield self._transposed(value, found.picture, _TO_FIRST, found.shape)
+            yield from self._replaced(node)
+
+    def _replaced(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        found = self._moved.get(node.output[0]) if len(node.output) == 1 else None
+        if found is None or found.source == node.output[0]:
+            dense = bool(node.input) and len(node.output) == 1 and self._is_permuted_dense(node)
+            yield from self._dense(node) if dense else (node,)
+        elif node.op_type in _MOVES:
+            if node.output[0] in self._wanted and found.is_flat and found.picture in self._made:
+                yield from self._laid(node.output[0], found)
+            else:
+                yield node
+        elif node.op_type in ("MatMul", "Gemm", "Conv"):
+            yield from self._layer(node, found)
+            yield from self._laid(node.output[0], found)
+        elif node.output[0] in self._wanted:
+            yield self._elementwise(node, found)
+            yield from self._laid(node.output[0], found)
+        else:
+            yield node
+
+    def _elementwise(self, node: onnx.NodeProto, made: Moved) -> onnx.NodeProto:
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.output[0] = made.picture
+        copy.name = made.picture if node.name else ""
+        for index, value in enumerate(node.input):
+            if value in self._moved:
+                copy.input[index] = self._moved[value].picture
+            elif value in self._constants:
+                array = self._constant(value, made)
+                assert array is not None
+                copy.input[index] = self._add(f"{made.picture}/constant{index}", array)
+        self._shaped(made.picture, made.shape)
+        return copy
+
+    def _layer(self, node: onnx.NodeProto, made: Moved) -> Iterator[onnx.NodeProto]:
+        source = self._moved[node.input[0]]
+        if node.op_type == "Conv":
+            matrix = self._band(node, made.shape[1])
+        else:
+            weight = self._weight(node)
+            matrix = None if weight is None else weight.T
+        assert matrix is not None
+        inputs = [source.picture, self._add(f"{made.picture}/weight", matrix[:, :, None, None])]
+        if len(node.input) > 2 and node.input[2]:
+            bias = array_of(self._constants[node.input[2]]).astype(np.float32).reshape(-1)
+            bias = np.broadcast_to(bias, made.shape[1:2])
+            inputs.append(self._add(f"{made.picture}/bias", bias))
+        self._shaped(made.picture, made.shape)
+        yield helper.make_node("Conv", inputs, [made.picture], kernel_shape=[1, 1])
+
+    def _dense(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        """Yield a linear layer that reads the picture as it is, with its rows in that order."""
+        found, weight = self._moved[node.input[0]], self._weight(node)
+        assert weight is not None
+        flat = self._unique(f"{node.output[0]}/flat")
+        rows = np.empty_like(weight)
+        rows[found.order.reshape(-1)] = weight
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.input[0], copy.input[1] = flat, self._add(f"{node.output[0]}/rows", rows)
+        kept = [a for a in node.attribute if a.name != "transB"]
+        del copy.attribute[:]
+        copy.attribute.extend(kept)
+        self._shaped(flat, found.order.shape)
+        yield helper.make_node("Flatten", [found.picture], [flat], axis=1)
+        yield copy
+
+    def _laid(self, name: str, made: Moved) -> Iterator[onnx.NodeProto]:
+        """Yield the moves that make a value of its picture."""
+        shape, source = made.order.shape, made.picture
+        if made.is_flat:
+            if shape == made.shape:
+                yield helper.make_node("Identity", [source], [name])
+                return
+        else:
+            last = tuple(made.shape[axis] for axis in TO_LAST)
+            turned = name if shape == last else self._unique(f"{name}/channels_last")
+            yield self._transposed(source, turned, TO_LAST, last)
+            source = turned
+        if source != name:
+            wanted = self._add(f"{name}/shape", np.array(shape, np.int64))
+            yield helper.make_node("Reshape", [source, wanted], [name])
+
+    def _transposed(
+        self, source: str, name: str, perm: tuple[int, ...], shape: tuple[int, ...]
+    ) -> onnx.NodeProto:
+        self._shaped(name, shape)
+        return helper.make_node("Transpose", [source], [name], perm=list(perm))
+
+    def _add(self, name: str, array: NDArray[np.generic]) -> str:
+        tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        self._graph.initializer.append(tensor)
+        return name
+
+    def _shaped(self, name: str, shape: tuple[int, ...]) -> None:
+        if name not in self._shapes:
+            self._graph.value_info.append(
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            )

@@ -1,0 +1,146 @@
+"""Ordinary operators between two convolutions, as exporters write them: all have an integer form.
+
+Each function reads the pictures ``u`` and ``v``, float[1, 8, 12, 16], and returns the name of a
+picture with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+from small_networks import Builder
+
+CHANNELS, HEIGHT, WIDTH = 8, 12, 16
+SHAPE = (1, 3, HEIGHT, WIDTH)
+Maker = Callable[[Builder, str, str], str]
+
+
+class _Parts:
+    """Appends nodes and constants to a builder, whose names begin with one of their own."""
+
+    def __init__(self, builder: Builder, name: str) -> None:
+        self._builder = builder
+        self._name = name
+        self._count = 0
+
+    def __call__(self, op: str, *inputs: str, outputs: int = 1, **attributes: object) -> str:
+        self._count += 1
+        names = [f"{self._name}.{self._count}.{index}" for index in range(outputs)]
+        return self._builder.node(op, list(inputs), *names, **attributes)
+
+    def integers(self, *values: int) -> str:
+        self._count += 1
+        return self._builder.constant(f"{self._name}.{self._count}", np.array(values, np.int64))
+
+    def weights(self, *shape: int) -> str:
+        self._count += 1
+        values = self._builder.normal(*shape) * np.float32(0.3)
+        return self._builder.constant(f"{self._name}.{self._count}", values)
+
+
+def _last(p: _Parts, x: str) -> str:
+    return p("Transpose", x, perm=[0, 2, 3, 1])
+
+
+def _first(p: _Parts, x: str) -> str:
+    return p("Transpose", x, perm=[0, 3, 1, 2])
+
+
+def _linear(p: _Parts, x: str, before: int, after: int) -> str:
+    return p("Add", p("MatMul", x, p.weights(before, after)), p.weights(after))
+
+
+# Layers on channels last.
+
+
+def linear_on_the_last_axis(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "linear")
+    return _first(p, _linear(p, _last(p, u), CHANNELS, 12))
+
+
+def two_linear_layers(b: Builder, u: str, v: str) -> str:
+    """The block of ConvNeXt without its normalisation."""
+    p = _Parts(b, "block")
+    x = _linear(p, _last(p, u), CHANNELS, 16)
+    x = p("Mul", x, p("Sigmoid", x))
+    x = p("Mul", _linear(p, x, 16, CHANNELS), p.weights(CHANNELS))
+    return p("Add", _first(p, x), v)
+
+
+def linear_on_tokens(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "tokens")
+    x = p("Reshape", u, p.integers(1, CHANNELS, HEIGHT * WIDTH))
+    x = p("Relu", _linear(p, p("Transpose", x, perm=[0, 2, 1]), CHANNELS, CHANNELS))
+    x = p("Transpose", x, perm=[0, 2, 1])
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
+def linear_on_rows(b: Builder, u: str, v: str) -> str:
+    """A dense layer of Keras on [1, h, w, c], written for a matrix."""
+    p = _Parts(b, "rows")
+    x = p("Reshape", _last(p, u), p.integers(HEIGHT * WIDTH, CHANNELS))
+    x = p("Gemm", x, p.weights(4, CHANNELS), p.weights(4), transB=1)
+    return _first(p, p("Reshape", x, p.integers(1, HEIGHT, WIDTH, 4)))
+
+
+def function_on_the_last_axis(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "function")
+    return _first(p, p("Relu", p("Mul", _last(p, u), p.weights(CHANNELS))))
+
+
+def flattened_channels_last(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "flat")
+    pooled = p("MaxPool", u, kernel_shape=[4, 4], strides=[4, 4])
+    x = p("Reshape", _last(p, pooled), p.integers(1, 12 * CHANNELS))
+    return p("Relu", p("MatMul", x, p.weights(12 * CHANNELS, 6)))
+
+
+def convolution_over_channels(b: Builder, u: str, v: str) -> str:
+    """Efficient channel attention."""
+    p = _Parts(b, "eca")
+    x = p("ReduceMean", u, axes=[2, 3])
+    x = p("Reshape", x, p.integers(1, 1, CHANNELS))
+    x = p("Conv", x, p.weights(1, 1, 3), kernel_shape=[3], pads=[1, 1])
+    x = p("Reshape", p("Sigmoid", x), p.integers(1, CHANNELS, 1, 1))
+    return p("Mul", v, x)
+
+
+TOKENS: dict[Maker, str] = {
+    linear_on_the_last_axis: "Conv Add",
+    two_linear_layers: "Conv Add Sigmoid Mul Conv Add Mul Add",
+    linear_on_tokens: "Conv Add Relu",
+    linear_on_rows: "Conv",
+    function_on_the_last_axis: "Mul Relu",
+    flattened_channels_last: "MaxPool Flatten MatMul Relu",
+    convolution_over_channels: "ReduceMean Conv Sigmoid Mul",
+}
+
+OPERATORS = {make.__name__: make for make in (*TOKENS,)}
+REWRITTEN = {make.__name__: kinds for makers in (TOKENS,) for make, kinds in makers.items()}
+
+
+def network(makers: Sequence[Maker], opset: int = 13) -> onnx.ModelProto:
+    """Return convolutions, operators on their results, and a layer on each result.
+
+    The outputs are ``y0``, ``y1``, ..., one for each of ``makers``. A layer is a 1x1 convolution,
+    or a matrix product if the result is a row.
+    """
+    b = Builder(3)
+    stem = b.node("Relu", [b.conv("image", "stem", (CHANNELS, 3, 3, 3), pads=[1] * 4)], "features")
+    u, v = (b.conv(stem, name, (CHANNELS, CHANNELS, 3, 3), pads=[1] * 4) for name in "uv")
+    made = [make(b, u, v) for make in makers]
+    before = b.model([*SHAPE], dict.fromkeys(made, 4), opset=opset)
+    for output in before.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    inferred = onnx.shape_inference.infer_shapes(before, data_prop=True)
+    ranks = {}
+    for index, (name, output) in enumerate(zip(made, inferred.graph.output, strict=True)):
+        dims = [dim.dim_value for dim in output.type.tensor_type.shape.dim]
+        ranks[f"y{index}"] = len(dims)
+        if len(dims) == 4:
+            b.conv(name, f"y{index}", (4, dims[1], 1, 1))
+        else:
+            b.node("MatMul", [name, b.constant(f"w{index}", b.normal(dims[1], 4))], f"y{index}")
+    return b.model([*SHAPE], ranks, opset=opset)
