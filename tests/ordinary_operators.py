@@ -100,7 +100,7 @@ def flattened_channels_last(b: Builder, u: str, v: str) -> str:
 def convolution_over_channels(b: Builder, u: str, v: str) -> str:
     """Efficient channel attention."""
     p = _Parts(b, "eca")
-    x = p("ReduceMean", u, axes=[2, 3])
+    x = p("ReduceMean", u, axes=[2, 3], keepdims=0)
     x = p("Reshape", x, p.integers(1, 1, CHANNELS))
     x = p("Conv", x, p.weights(1, 1, 3), kernel_shape=[3], pads=[1, 1])
     x = p("Reshape", p("Sigmoid", x), p.integers(1, CHANNELS, 1, 1))
@@ -117,8 +117,59 @@ TOKENS: dict[Maker, str] = {
     convolution_over_channels: "ReduceMean Conv Sigmoid Mul",
 }
 
-OPERATORS = {make.__name__: make for make in (*TOKENS,)}
-REWRITTEN = {make.__name__: kinds for makers in (TOKENS,) for make, kinds in makers.items()}
+
+# Reductions.
+
+
+def sum_over_the_picture(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "sum")
+    return p("Mul", p("ReduceSum", u, p.integers(2, 3)), v)
+
+
+def mean_of_columns(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "columns")
+    return p("Mul", p("ReduceMean", u, axes=[2]), v)
+
+
+def largest_of_rows(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "rowmax")
+    return p("Mul", p("ReduceMax", u, axes=[-1]), v)
+
+
+def spatial_attention(b: Builder, u: str, v: str) -> str:
+    """CBAM: mean and maximum over channels, and a gate for each pixel."""
+    p = _Parts(b, "cbam")
+    parts = [p(kind, u, axes=[1], keepdims=1) for kind in ("ReduceMean", "ReduceMax")]
+    x = p("Conv", p("Concat", *parts, axis=1), p.weights(1, 2, 3, 3), pads=[1] * 4)
+    return p("Mul", v, p("Sigmoid", x))
+
+
+def sum_over_channels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "total")
+    x = p("ReduceSum", u, p.integers(1), keepdims=0)
+    return p("Reshape", x, p.integers(1, 1, HEIGHT, WIDTH))
+
+
+def largest_of_joined_channels(b: Builder, u: str, v: str) -> str:
+    """The parts have steps of their own, and the maximum compares them."""
+    p = _Parts(b, "joint")
+    x = p("Concat", u, p("Sigmoid", v), axis=1)
+    return p("ReduceMax", x, axes=[1])
+
+
+REDUCTIONS: dict[Maker, str] = {
+    sum_over_the_picture: "ReduceMean Mul Mul",
+    mean_of_columns: "AveragePool Mul",
+    largest_of_rows: "MaxPool Mul",
+    spatial_attention: "Conv ReduceMax Concat Conv Sigmoid Mul",
+    sum_over_channels: "Conv",
+    largest_of_joined_channels: "Sigmoid Concat ReduceMax",
+}
+
+OPERATORS = {make.__name__: make for make in (*TOKENS, *REDUCTIONS)}
+REWRITTEN = {
+    make.__name__: kinds for makers in (TOKENS, REDUCTIONS) for make, kinds in makers.items()
+}
 
 
 def network(makers: Sequence[Maker], opset: int = 13) -> onnx.ModelProto:

@@ -246,7 +246,6 @@ _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "PRelu": _prelu,
     "ReduceMax": pools.global_maximum,
     "ReduceMean": pools.mean,
-    "ReduceSum": pools.reduce_sum,
     "Resize": _resize,
     "Slice": _slice,
     "Squeeze": _squeeze,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -84,6 +84,24 @@ def values_read(node: onnx.NodeProto) -> set[str]:
         if attribute.HasField("g"):
             for inner in attribute.g.node:
                 found |= values_read(inner)
+    return found
+
+
+def readers_of(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that read each value."""
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for value in values_read(node):
+            found.setdefault(value, []).append(node)
+    return found
+
+
+def values_before(graph: onnx.GraphProto, kinds: Container[str]) -> set[str]:
+    """Return the values that a node of one of ``kinds`` depends on."""
+    found: set[str] = set()
+    for node in reversed(graph.node):
+        if node.op_type in kinds or any(value in found for value in node.output):
+            found.update(node.input)
     return found
 
 

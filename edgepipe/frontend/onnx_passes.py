@@ -16,6 +16,7 @@ from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
+from edgepipe.frontend.rewrites.reducing import reduce_pictures
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.rewrites.token_layers import token_layers
 from edgepipe.frontend.separable import resampling_as_products
@@ -36,6 +37,8 @@ def simplify(model: onnx.ModelProto) -> None:
     split_pads(model)
     fold_pads(model)
     gather_blocks(model)
+    reduce_pictures(model)
+    infer_shapes(model)
     decompose(model)
     token_layers(model)
     remove_identities(model)

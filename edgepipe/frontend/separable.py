@@ -18,6 +18,7 @@ from edgepipe.frontend.onnx_graph import (
     set_nodes,
     shapes_of,
     text_of,
+    values_before,
 )
 
 Float = NDArray[np.float32]
@@ -79,11 +80,7 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
 
 def before_layers(graph: onnx.GraphProto) -> set[str]:
     """Return the values that a convolution depends on."""
-    found: set[str] = set()
-    for node in reversed(graph.node):
-        if node.op_type in _LAYERS or any(value in found for value in node.output):
-            found.update(node.input)
-    return found
+    return values_before(graph, _LAYERS)
 
 
 def _products(
@@ -194,21 +191,6 @@ def _average_pool(operator: _Operator) -> Matrices | None:
     return rows, cols
 
 
-def _mean(operator: _Operator) -> Matrices | None:
-    """Return the matrices of a mean along rows or columns only, as strip pooling has."""
-    axes = operator.ints("axes", [])
-    if operator.constants and operator.constants[0] is not None:
-        axes = [int(v) for v in operator.constants[0].reshape(-1)]
-    keeps = next((bool(a.i) for a in operator.node.attribute if a.name == "keepdims"), True)
-    axes = [axis % 4 for axis in axes]
-    if axes not in ([2], [3]) or not keeps:
-        return None
-    matrices = [np.eye(size, dtype=np.float32) for size in operator.size]
-    size = operator.size[axes[0] - 2]
-    matrices[axes[0] - 2] = np.full((1, size), 1 / size, np.float32)
-    return matrices[0], matrices[1]
-
-
 def _means(
     size: int, kernel: int, stride: int, before: int, after: int, ceil: bool, counted: bool
 ) -> Float:
@@ -300,7 +282,6 @@ def _is_dyadic(rows: Float, cols: Float) -> bool:
 _MATRICES: Mapping[str, Callable[[_Operator], Matrices | None]] = {
     "AveragePool": _average_pool,
     "Pad": _pad,
-    "ReduceMean": _mean,
     "Resize": _resize,
     "Slice": _slice,
 }

@@ -16,8 +16,8 @@ from edgepipe.frontend.separable import before_layers
 def as_pictures(model: onnx.ModelProto) -> None:
     """Replace what a convolution depends on by operators that have an integer form.
 
-    before   Concat(x, y, axis=2); ReduceMean(x, axes=[1]); Conv(a signal [1, c, n])
-    after    rows @ x + rows @ y;  Conv(x, 1/c);            Conv(a picture [1, c, 1, n])
+    before   Concat(x, y, axis=2); Conv(a signal [1, c, n])
+    after    rows @ x + rows @ y;  Conv(a picture [1, c, 1, n])
 
     Parts of a split along rows or columns become slices. What no convolution reads afterwards
     stays: it decodes results.
@@ -84,19 +84,6 @@ def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return nodes
 
 
-def _mean(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a convolution for the mean of all channels, as spatial attention has."""
-    shape, name = rewriting.shapes.get(node.input[0], ()), node.output[0]
-    attributes = {a.name: a for a in node.attribute}
-    given = rewriting.array(node.input[1]) if len(node.input) > 1 else None
-    axes = attributes["axes"].ints if "axes" in attributes else given
-    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    if not _is_picture(shape) or axes is None or [int(a) % 4 for a in axes] != [1] or not keeps:
-        return None
-    weight = rewriting.constant(f"{name}/weight", np.full((1, shape[1], 1, 1), 1 / shape[1]))
-    return [helper.make_node("Conv", [node.input[0], weight], [name], kernel_shape=[1, 1])]
-
-
 def _conv(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     """Return a convolution of one row for one of a signal [1, c, n], as ECA's gate is."""
     name = node.output[0]
@@ -130,6 +117,5 @@ def _conv(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 _RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "Concat": _concat,
     "Conv": _conv,
-    "ReduceMean": _mean,
     "Split": _split,
 }

@@ -9,36 +9,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from edgepipe.frontend.rewrites.rewriting import REDUCE_WITH_INPUTS, Nodes, Rewriting
+from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
 MAX_POOL_WINDOW = 4096
 """The most pixels of a window whose mean one layer computes."""
 
 MAX_POOL_TILE = 1024
 """The most pixels of a window whose maximum every accelerator computes at once."""
-
-
-def reduce_sum(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a mean of a picture, or of its channels, times their number."""
-    shape, name = rewriting.shapes.get(node.input[0], ()), node.output[0]
-    axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), [])
-    if len(node.input) > 1:
-        given = rewriting.array(node.input[1])
-        axes = [] if given is None else [int(v) for v in given.reshape(-1)]
-    places = sorted(axis % 4 for axis in axes)
-    if len(shape) != 4 or places not in ([1], [2], [3], [2, 3]):
-        return None
-    mean = onnx.NodeProto.FromString(node.SerializeToString())
-    mean.op_type, mean.output[0] = "ReduceMean", f"{name}/mean"
-    kept = [a for a in mean.attribute if a.name == "keepdims"]
-    del mean.attribute[:], mean.input[1:]
-    mean.attribute.extend(kept)
-    if rewriting.opset >= REDUCE_WITH_INPUTS:
-        mean.input.append(rewriting.integers(f"{name}/axes", places))
-    else:
-        mean.attribute.append(helper.make_attribute("axes", places))
-    count = rewriting.constant(f"{name}/count", np.array(math.prod(shape[a] for a in places)))
-    return [mean, helper.make_node("Mul", [mean.output[0], count], [name])]
 
 
 def mean(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:

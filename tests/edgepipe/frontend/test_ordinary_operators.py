@@ -9,7 +9,8 @@ import onnx
 import onnxruntime
 import ordinary_operators
 import pytest
-from ordinary_operators import OPERATORS, REWRITTEN, SHAPE
+from ordinary_operators import CHANNELS, OPERATORS, REWRITTEN, SHAPE
+from small_networks import Builder
 
 from edgepipe.frontend.onnx_passes import simplify
 
@@ -37,3 +38,22 @@ def test_a_rewrite_keeps_the_values(case: str) -> None:
     ]
     assert found == BEFORE + Counter(layers) + Counter(REWRITTEN[case].split())
     np.testing.assert_allclose(run(model), before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("squares", [("Mul", "x", "x"), ("Pow", "x", "two")])
+def test_what_normalises_keeps_its_statistics_in_float(squares: tuple[str, ...]) -> None:
+    """Layer normalisation of channels, as exporters write it before opset 17."""
+    b = Builder(3)
+    features = b.conv("image", "features", (CHANNELS, 3, 3, 3), pads=[1] * 4)
+    b.constant("two", np.float32(2))
+    epsilon = b.constant("epsilon", np.float32(1e-5))
+    b.node("Sub", [features, b.node("ReduceMean", [features], "mean", axes=[1])], "x")
+    b.node(squares[0], list(squares[1:]), "squares")
+    variance = b.node("ReduceMean", ["squares"], "variance", axes=[1])
+    root = b.node("Sqrt", [b.node("Add", [variance, epsilon], "more")], "root")
+    b.conv(b.node("Div", ["x", root], "normed"), "y", (4, CHANNELS, 1, 1))
+    model = b.model([*SHAPE], {"y": 4})
+    simplify(model)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("ReduceMean") == 2
+    assert kinds.count("Conv") == 2

@@ -1,0 +1,135 @@
+"""Write sums, means and maxima along some axes of a picture as pools and convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgepipe.frontend.onnx_graph import readers_of, set_nodes, values_before
+from edgepipe.frontend.rewrites.pools import MAX_POOL_TILE, MAX_POOL_WINDOW
+from edgepipe.frontend.rewrites.rewriting import REDUCE_WITH_INPUTS, Rewriting
+
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_NORMALISING = frozenset(["Div", "Exp", "Log", "Reciprocal", "Sqrt"])
+_PASSING = frozenset(
+    [
+        *("Abs", "Add", "Cast", "Clip", "Max", "Mul", "Neg", "Pow", "ReduceMean", "ReduceSum"),
+        *("Reshape", "Squeeze", "Sub", "Unsqueeze"),
+    ]
+)
+_POOLS = {"ReduceMax": "MaxPool", "ReduceMean": "AveragePool", "ReduceSum": "AveragePool"}
+
+_Step = tuple[str, list[str], dict[str, Any]]
+"""An operator, its constants behind the first input, and its attributes."""
+
+
+def reduce_pictures(model: onnx.ModelProto) -> None:
+    """Replace reductions of [1, c, h, w] that a layer depends on.
+
+    before   ReduceMean(x, axes=[3]); ReduceMean(x, axes=[1]); ReduceSum(x, axes=[2, 3])
+    after    AveragePool(x, [1, w]);  Conv(x, 1 / c);          ReduceMean(x, axes=[2, 3]) * h w
+
+    Axes that are not kept are removed by a reshape. What a normalisation needs stays: statistics of
+    the data, and the sums of a softmax, need more than 8 bits.
+    """
+    rewriting = _Reductions(model)
+    set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
+
+
+class _Reductions(Rewriting):
+    """The graph, and which of its values matter to a layer."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        super().__init__(model)
+        self._readers = readers_of(model.graph)
+        self._before_layers = values_before(model.graph, _LAYERS)
+
+    def of(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes that compute what ``node`` computes."""
+        axes = self._axes(node) if node.op_type in _POOLS else set()
+        shape = self.shapes.get(node.input[0], ()) if axes else ()
+        made: list[onnx.NodeProto] = []
+        is_picture = len(shape) == 4 and shape[0] == 1
+        matters = node.output[0] in self._before_layers
+        if is_picture and matters and not self._normalises(node.output[0]):
+            made = list(self._reduced(node, axes, shape))
+        yield from made or [node]
+
+    def _axes(self, node: onnx.NodeProto) -> set[int]:
+        """Return the axes of a picture that a reduction is over, empty if they are unknown."""
+        given = [list(a.ints) for a in node.attribute if a.name == "axes"]
+        if not given and len(node.input) > 1:
+            found = self.array(node.input[1])
+            given = [] if found is None else [[int(axis) for axis in found.reshape(-1)]]
+        return {axis % 4 for axis in given[0]} if given else set()
+
+    def _normalises(self, value: str) -> bool:
+        """Whether a root, an exponential or a divisor depends on ``value``, through arithmetic."""
+        waiting, seen = [value], {value}
+        while waiting:
+            current = waiting.pop()
+            for reader in self._readers.get(current, ()):
+                if reader.op_type in _NORMALISING:
+                    if reader.op_type != "Div" or reader.input[1] == current:
+                        return True
+                elif reader.op_type not in _PASSING:
+                    continue
+                if reader.output[0] not in seen:
+                    seen.add(reader.output[0])
+                    waiting.append(reader.output[0])
+        return False
+
+    def _reduced(
+        self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
+    ) -> Iterator[onnx.NodeProto]:
+        name, source = node.output[0], node.input[0]
+        result = self.shapes.get(name)
+        readers = {reader.op_type for reader in self._readers.get(name, ())}
+        if node.op_type in readers:  # one axis after the other, see ``pools.mean``
+            return
+        if result is None or axes not in ({1}, {2}, {3}, {2, 3}):
+            return
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        count = math.prod(shape[axis] for axis in axes)
+        is_known = axes == {2, 3} or (axes == {1} and node.op_type == "ReduceMax")
+        if is_known and node.op_type != "ReduceSum" and result == kept:
+            return
+        steps = [*self._steps(node, axes, shape)]
+        if not steps:
+            return
+        if node.op_type == "ReduceSum" and axes != {1}:
+            factor = self.constant(f"{name}/count", np.array(float(count)))
+            steps.append(("Mul", [factor], {}))
+        if result != kept and len(result) == 2:
+            steps.append(("Flatten", [], {"axis": 1}))
+        elif result != kept:
+            steps.append(("Reshape", [self.integers(f"{name}/shape", result)], {}))
+        for index, (kind, constants, attributes) in enumerate(steps):
+            made = name if index == len(steps) - 1 else f"{name}/{kind}{index}"
+            yield helper.make_node(kind, [source, *constants], [made], **attributes)
+            source = made
+
+    def _steps(
+        self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
+    ) -> Iterator[_Step]:
+        """Yield the operators, each of which reads the one before."""
+        name, kind = node.output[0], node.op_type
+        count = math.prod(shape[axis] for axis in axes)
+        if axes == {2, 3} or (axes == {1} and kind == "ReduceMax"):
+            kind = "ReduceMax" if kind == "ReduceMax" else "ReduceMean"
+            if self.opset >= REDUCE_WITH_INPUTS:
+                yield kind, [self.integers(f"{name}/axes", sorted(axes))], {"keepdims": 1}
+            else:
+                yield kind, [], {"axes": sorted(axes), "keepdims": 1}
+        elif axes == {1}:
+            value = 1.0 if kind == "ReduceSum" else 1 / count
+            weight = self.constant(f"{name}/weight", np.full((1, count, 1, 1), value))
+            yield "Conv", [weight], {"kernel_shape": [1, 1]}
+        elif count <= (MAX_POOL_TILE if kind == "ReduceMax" else MAX_POOL_WINDOW):
+            window = [shape[axis] if axis in axes else 1 for axis in (2, 3)]
+            yield _POOLS[kind], [], {"kernel_shape": window, "strides": window}
