@@ -118,6 +118,89 @@ TOKENS: dict[Maker, str] = {
 }
 
 
+# Joins along height and width.
+
+
+def joined_rows(b: Builder, u: str, v: str) -> str:
+    return _Parts(b, "joined")("Concat", u, v, axis=2)
+
+
+def rolled(b: Builder, u: str, v: str) -> str:
+    """What PyTorch exports for a roll by (-2, 3)."""
+    p = _Parts(b, "rolled")
+    for axis, cut, size in ((2, 2, HEIGHT), (3, WIDTH - 3, WIDTH)):
+        along = p.integers(axis)
+        behind = p("Slice", u, p.integers(cut), p.integers(size), along)
+        u = p("Concat", behind, p("Slice", u, p.integers(0), p.integers(cut), along), axis=axis)
+    return u
+
+
+JOINS: dict[Maker, str] = {
+    joined_rows: "MatMul MatMul Add",
+    rolled: "MatMul MatMul",
+}
+
+
+# Broadcasts, and what compares two tensors.
+
+
+def expanded_sum(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "expanded")
+    x = p("GlobalAveragePool", u)
+    return p("Add", p("Expand", x, p.integers(1, CHANNELS, HEIGHT, WIDTH)), v)
+
+
+def sum_of_a_row(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "row")
+    x = p("MaxPool", u, kernel_shape=[HEIGHT, 1], strides=[HEIGHT, 1])
+    return p("Relu", p("Sub", v, x))
+
+
+def sum_of_one_channel(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "channel")
+    x = p("Conv", u, p.weights(1, CHANNELS, 1, 1), kernel_shape=[1, 1])
+    return p("Add", x, v)
+
+
+def expanded_gate(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "gate")
+    x = p("Sigmoid", p("GlobalAveragePool", u))
+    return p("Mul", p("Expand", x, p.integers(1, 1, HEIGHT, WIDTH)), v)
+
+
+def tiled(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "tiled")
+    return p("Tile", u, p.integers(1, 1, 2, 1))
+
+
+def split_columns(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "split")
+    first = p("Split", u, p.integers(7, 9), outputs=2, axis=3)
+    second = first.removesuffix("0") + "1"
+    both = [p("ReduceMean", x, axes=[2, 3]) for x in (first, second)]
+    return p("Add", *both)
+
+
+def larger(b: Builder, u: str, v: str) -> str:
+    return _Parts(b, "larger")("Max", u, v)
+
+
+def smaller(b: Builder, u: str, v: str) -> str:
+    return _Parts(b, "smaller")("Min", u, v)
+
+
+BROADCASTS: dict[Maker, str] = {
+    expanded_sum: "GlobalAveragePool MatMul MatMul Add",
+    sum_of_a_row: "MaxPool MatMul Sub Relu",
+    sum_of_one_channel: "Conv Gather Add",
+    expanded_gate: "GlobalAveragePool Sigmoid Mul",
+    tiled: "MatMul",
+    split_columns: "MatMul MatMul ReduceMean ReduceMean Add",
+    larger: "Sub Relu Add",
+    smaller: "Sub Relu Sub",
+}
+
+
 # Reductions.
 
 
@@ -166,9 +249,11 @@ REDUCTIONS: dict[Maker, str] = {
     largest_of_joined_channels: "Sigmoid Concat ReduceMax",
 }
 
-OPERATORS = {make.__name__: make for make in (*TOKENS, *REDUCTIONS)}
+OPERATORS = {make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS)}
 REWRITTEN = {
-    make.__name__: kinds for makers in (TOKENS, REDUCTIONS) for make, kinds in makers.items()
+    make.__name__: kinds
+    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS)
+    for make, kinds in makers.items()
 }
 
 

@@ -53,9 +53,9 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     after    Conv(MatMul(MatMul(rows, x), cols))
 
     These are borders that a convolution cannot take, slices of height and width, averages whose
-    divisors vary, and resizes by factors that are not powers of two. Each product is compared with
-    its operator on random values; where they differ, the operator stays. What no convolution reads
-    afterwards stays as well: it decodes results.
+    divisors vary, resizes by factors that are not powers of two, and tiles. Each product is
+    compared with its operator on random values; where they differ, the operator stays. What no
+    convolution reads afterwards stays as well: it decodes results.
     """
     shapes = shapes_of(model)
     constants = constants_of(model.graph)
@@ -174,6 +174,20 @@ def _slice(operator: _Operator) -> Matrices | None:
     return None if min(len(m) for m in matrices) < 1 else (matrices[0], matrices[1])
 
 
+def _tile(operator: _Operator) -> Matrices | None:
+    """Return the matrices that repeat height and width as often as the constant says."""
+    if not operator.constants or operator.constants[0] is None:
+        return None
+    batch, channels, *factors = (int(v) for v in operator.constants[0].reshape(-1))
+    if (batch, channels) != (1, 1) or len(factors) != 2 or min(factors) < 1:
+        return None
+    rows, cols = (
+        np.tile(np.eye(size, dtype=np.float32), (factor, 1))
+        for size, factor in zip(operator.size, factors, strict=True)
+    )
+    return rows, cols
+
+
 def _average_pool(operator: _Operator) -> Matrices | None:
     """Return the matrices of an average whose divisors vary; others have a layer of their own."""
     pads = operator.ints("pads", [0] * 4)
@@ -284,4 +298,5 @@ _MATRICES: Mapping[str, Callable[[_Operator], Matrices | None]] = {
     "Pad": _pad,
     "Resize": _resize,
     "Slice": _slice,
+    "Tile": _tile,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
 from edgepipe.frontend.onnx_graph import set_attribute, set_nodes
@@ -16,8 +17,8 @@ from edgepipe.frontend.separable import before_layers
 def as_pictures(model: onnx.ModelProto) -> None:
     """Replace what a convolution depends on by operators that have an integer form.
 
-    before   Concat(x, y, axis=2); Conv(a signal [1, c, n])
-    after    rows @ x + rows @ y;  Conv(a picture [1, c, 1, n])
+    before   Concat(x, y, axis=2); Concat(x[2:], x[:2], axis=2); Conv(a signal [1, c, n])
+    after    rows @ x + rows @ y;  rows @ x;                     Conv(a picture [1, c, 1, n])
 
     Parts of a split along rows or columns become slices. What no convolution reads afterwards
     stays: it decodes results.
@@ -42,28 +43,52 @@ def _is_picture(shape: tuple[int, ...]) -> bool:
 
 
 def _concat(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return the sum of pictures that have rows or columns of zeros where the other parts are."""
+    """Return the sum of pictures that have rows or columns of zeros where the other parts are.
+
+    Slices of one picture share a product: a roll is one.
+    """
     name, axis = node.output[0], _axis(node, 1) % 4
     shapes = [rewriting.shapes.get(value, ()) for value in node.input]
     if axis < 2 or len(shapes) < 2 or not all(map(_is_picture, shapes)):
         return None
     if any(rewriting.array(value) is not None for value in node.input):
         return None
-    whole = np.eye(sum(shape[axis] for shape in shapes))
-    nodes, total, begin = [], "", 0
-    for index, (value, shape) in enumerate(zip(node.input, shapes, strict=True)):
-        matrix = whole[:, begin : begin + shape[axis]]
+    whole, begin = np.eye(sum(shape[axis] for shape in shapes)), 0
+    placed: dict[str, NDArray[np.float64]] = {}
+    for value, shape in zip(node.input, shapes, strict=True):
+        source, taken = _sliced(rewriting, value, axis)
+        matrix = whole[:, begin : begin + shape[axis]] @ taken
+        placed[source] = placed[source] + matrix if source in placed else matrix
         begin += shape[axis]
+    nodes: Nodes = []
+    total, last = "", len(placed) - 1
+    for index, (source, matrix) in enumerate(placed.items()):
         weight = rewriting.constant(f"{name}/place{index}", matrix if axis == 2 else matrix.T)
-        placed = f"{name}/placed{index}"
-        factors = [weight, value] if axis == 2 else [value, weight]
-        nodes.append(helper.make_node("MatMul", factors, [placed]))
+        product = f"{name}/placed{index}" if last else name
+        factors = [weight, source] if axis == 2 else [source, weight]
+        nodes.append(helper.make_node("MatMul", factors, [product]))
         if total:
-            joined = name if index == len(shapes) - 1 else f"{name}/joined{index}"
-            nodes.append(helper.make_node("Add", [total, placed], [joined]))
-            placed = joined
-        total = placed
+            joined = name if index == last else f"{name}/joined{index}"
+            nodes.append(helper.make_node("Add", [total, product], [joined]))
+            product = joined
+        total = product
     return nodes
+
+
+def _sliced(rewriting: Rewriting, value: str, axis: int) -> tuple[str, NDArray[np.float64]]:
+    """Return what a part is sliced from, and the matrix of its rows or columns in that."""
+    matrix = np.eye(rewriting.shapes[value][axis])
+    maker = rewriting.makers.get(value)
+    if maker is None or maker.op_type != "Slice" or len(maker.input) < 4:
+        return value, matrix
+    bounds = [rewriting.array(given) for given in maker.input[1:] if given]
+    before = rewriting.shapes.get(maker.input[0], ())
+    if any(found is None or found.size != 1 for found in bounds) or not _is_picture(before):
+        return value, matrix
+    first, end, along, *steps = (int(found.flat[0]) for found in bounds if found is not None)
+    taken = np.eye(before[axis])[slice(first, end, *(steps or [1]))]
+    fits = along % 4 == axis and len(taken) == len(matrix)
+    return (maker.input[0], taken) if fits else (value, matrix)
 
 
 def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
