@@ -49,13 +49,18 @@ _STAYS_FLOAT = "stays float: "
 _OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTION)
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
+    "Div": "divide by a constant, or leave it on ARM: a quotient of two tensors has no int8 range",
+    "GroupNormalization": "train with batch normalisation, which becomes part of a convolution",
     "InstanceNormalization": "train with batch normalisation, which becomes part of a convolution",
+    "LRN": "train with batch normalisation, which becomes part of a convolution",
     "LayerNormalization": "train with batch normalisation, which becomes part of a convolution",
     "Resize": "use nearest or bilinear resizing by a whole factor",
+    "Softmax": "leave it on ARM: attention weighs by sums over the data, which need more than int8",
 }
 _REMEDIES_AT_THE_END: Mapping[str, str] = {
     "Softmax": "omit it: the classes keep their order without it",
 }
+_MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
 _NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention and layer normalisation have no integer form"
 _REQUESTED = "requested; without the request they are in int8"
 _OTHER = "train or export with operators that have an integer form"
@@ -385,12 +390,13 @@ def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
     for p in reversed(placed):
         if p.device == "vta" or p.operator.output in before_vta:
             before_vta.update(p.operator.inputs)
+    computed_on = _computed_on(placed)
     found: dict[tuple[str, str], list[Operator]] = {}
     for p in placed:
         kind, _, why = p.reason.partition(": ")
         if why.startswith(_STAYS_FLOAT):
             remedy = _REMEDIES.get(kind, _NOT_A_PICTURE if "not a picture" in why else _OTHER)
-            if p.operator.output not in before_vta:
+            if p.operator.output not in computed_on:
                 remedy = _REMEDIES_AT_THE_END.get(kind, remedy)
             if why == _STAYS_FLOAT + float_layers.REASON:
                 remedy = _REQUESTED
@@ -404,3 +410,13 @@ def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
         )
         for (kind, remedy), operators in found.items()
     )
+
+
+def _computed_on(placed: Sequence[PlacedOperator]) -> set[str]:
+    """Return the tensors that an operator computes with, now or after they were moved."""
+    found: set[str] = set()
+    for p in reversed(placed):
+        moves = all(binding.op in _MOVES for binding in p.operator.bindings)
+        if not moves or p.operator.output in found:
+            found.update(p.operator.inputs)
+    return found

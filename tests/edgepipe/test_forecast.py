@@ -101,6 +101,24 @@ def test_operators_that_stay_float_come_with_a_remedy(tmp_path: Path) -> None:
     assert groups["Softmax"].remedy == "omit it: the classes keep their order without it"
 
 
+def test_a_softmax_is_omitted_only_where_nothing_computes_with_it(tmp_path: Path) -> None:
+    remedies = []
+    for attends in (False, True):
+        b = Builder(5)
+        x = b.conv("image", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
+        x = b.node("Softmax", [x], "weights", axis=1)
+        shape = b.constant("shape", np.array([8, 256]))
+        x = b.node("Transpose", [b.node("Reshape", [x, shape], "rows")], "turned", perm=[1, 0])
+        if attends:
+            x = b.node("MatMul", ["rows", x], "attended")
+        found = foreseen(tmp_path, b.model([1, 3, 16, 16], {x: 2}))
+        remedies += [group.remedy for group in found.floats if group.kind == "Softmax"]
+    assert remedies == [
+        "omit it: the classes keep their order without it",
+        "leave it on ARM: attention weighs by sums over the data, which need more than int8",
+    ]
+
+
 def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
     found = foreseen(tmp_path, gated(), placement={"body": "arm"})
     body = next(operator for operator in found.operators if operator.name == "body")
