@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,7 @@ from edgepipe.quantize.integers import (
     ToInt8,
 )
 from edgepipe.quantize.options import QuantizeOptions
-from edgepipe.quantize.ranges import Ranges, needed_ranges, reads_int8
+from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
 from edgepipe.quantize.second_moments import SecondMoments
 from edgepipe.tvm_adapter import Binding
@@ -336,6 +336,8 @@ class _Lowering:
         if form is not None and node.binding.op == "reshape" and before == after is not None:
             self._ints[node.name] = form
             return
+        if form is not None and not form.is_uniform and reads_int8(self._users, node.name):
+            form = self._with_one_step(node.input, form)
         if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
             self._copy(node.name, node.binding)
             return
@@ -351,6 +353,18 @@ class _Lowering:
         moved = Int8Form(name=name, shape=picture or shape, scale=np.full(channels, form.scale[0]))
         self._ints[node.name] = moved
         self.scales[name] = moved.scale
+
+    def _with_one_step(self, tensor: str, form: Int8Form) -> Int8Form:
+        """Return ``form`` with the largest of its channels' steps, for what mixes channels."""
+        step = np.full(form.scale.size, float(form.scale.max()))
+        ones, spec = np.ones(step.size), replace(form.spec, name=f"{form.name}.even")
+        if spec.name not in self.scales:
+            node = SumNode(name=spec.name, terms=((tensor, ones),), bias=0 * ones)
+            target = Target(step=step, is_fixed=True)
+            layer, _ = integer_sum(node, [form], spec, target, self._options)
+            self.operations.append(layer)
+            self.scales[spec.name] = step
+        return Int8Form(name=spec.name, shape=form.shape, scale=step)
 
     def table(self, node: TableNode) -> None:
         """Look int8 values up; the result is int8 if an integer operator reads it, else float."""
