@@ -70,7 +70,7 @@ def handover_figures(rounds: list[dict[str, float]]) -> list[Figure]:
 
 
 def hop_figures(rounds: list[dict[str, float]]) -> list[Figure]:
-    """Return the cost of a hop between the crews of a network of 60 stages."""
+    """Return time and allocations of hops between the crews of a network of 60 stages."""
     found = medians(rounds)
     return [
         Figure(name=f"60 hops, {state}: time of a hop", value=found[key], unit="us", at_most=15)
@@ -81,7 +81,13 @@ def hop_figures(rounds: list[dict[str, float]]) -> list[Figure]:
             value=found["crew_efficiency"],
             unit="",
             at_least=0.9,
-        )
+        ),
+        Figure(
+            name="60 hops: allocations per frame",
+            value=max(one["allocations_per_frame"] for one in rounds),
+            unit="",
+            at_most=0,
+        ),
     ]
 
 

@@ -4,12 +4,14 @@
 //
 // The stages alternate between the crews, each of one thread on its own core. First they do nothing
 // but count, so that a frame's time is that of 60 hops: with one frame in flight, when each hop
-// wakes a thread, and with a full ring. Then they compute, and the rate is compared with that of
-// the busier crew alone; both cores must be free for that.
+// wakes a thread, and with a full ring. No frame may allocate. Then they compute, and the rate is
+// compared with that of the busier crew alone; both cores must be free for that.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "edgepipe/conformance/allocation_counter.h"
 #include "two_stages.h"
 
 namespace edgepipe::bench {
@@ -78,13 +80,22 @@ double microseconds(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-Result<double> hop_us(DeviceMemory& memory, int in_flight) {
+/// What a hop takes, and the calls of operator new in the process for each frame.
+struct HopCost {
+  double us;
+  double allocations_per_frame;
+};
+
+Result<HopCost> hop_cost(DeviceMemory& memory, int in_flight) {
   Result<std::unique_ptr<Pipeline>> pipeline = alternating(memory, 0us, 0us);
   if (!pipeline.ok()) return pipeline.status();
   if (auto warm = frame_time(**pipeline, 20, in_flight); !warm.ok()) return warm.status();
+  const long before = conformance::allocation_count();
   const Result<Clock::duration> time = frame_time(**pipeline, kFrames, in_flight);
+  const long allocations = conformance::allocation_count() - before;
   if (!time.ok()) return time.status();
-  return microseconds(*time) / static_cast<double>(kStages);
+  return HopCost{.us = microseconds(*time) / static_cast<double>(kStages),
+                 .allocations_per_frame = static_cast<double>(allocations) / kFrames};
 }
 
 /// The frame rate relative to the busier crew alone, for stages of 100 and 80 us.
@@ -100,16 +111,19 @@ Result<double> efficiency(DeviceMemory& memory) {
 int run() {
   Result<std::unique_ptr<HostMemory>> memory = HostMemory::create({.arena_bytes = 64 << 20});
   if (!memory.ok()) return 1;
-  const Result<double> alone = hop_us(**memory, 1);
-  const Result<double> full = hop_us(**memory, 6);
+  const Result<HopCost> alone = hop_cost(**memory, 1);
+  const Result<HopCost> full = hop_cost(**memory, 6);
   const Result<double> rate = efficiency(**memory);
-  for (const Result<double>* result : {&alone, &full, &rate}) {
-    if (result->ok()) continue;
-    std::fprintf(stderr, "hops: %s\n", result->status().message().c_str());
+  for (const Status& status : {alone.status(), full.status(), rate.status()}) {
+    if (status.ok()) continue;
+    std::fprintf(stderr, "hops: %s\n", status.message().c_str());
     return 1;
   }
-  std::printf("{\"hop_alone_us\": %.2f, \"hop_full_us\": %.2f, \"crew_efficiency\": %.4f}\n",
-              *alone, *full, *rate);
+  std::printf(
+      "{\"hop_alone_us\": %.2f, \"hop_full_us\": %.2f, \"crew_efficiency\": %.4f, "
+      "\"allocations_per_frame\": %.3f}\n",
+      alone->us, full->us, *rate,
+      std::max(alone->allocations_per_frame, full->allocations_per_frame));
   return 0;
 }
 
