@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Measure what int8 costs a network."
 EPILOG = """\
-MODEL and the pictures of --calib are those that the bundle was built from; its golden output proves
-it. Each layer is compared with onnxruntime's float values in two modes: "so far" reads what
-the integer layers before it computed, "alone" reads the float values. The task's measure compares
-the answers of both networks with the truth: labels, boxes, masks, or a function of your own.
+MODEL and the pictures of --calib, or the --scheme in their place, are those that the bundle was
+built from; its golden output proves it. Without these options, net.onnx and net.scheme.toml beside
+net.edgepipe are used. Each layer is compared with onnxruntime's float values in two modes: "so far"
+reads what the integer layers before it computed, "alone" reads the float values. The task's measure
+compares the answers of both networks with the truth: labels, boxes, masks, or a function of your
+own.
 
 With --host, every picture also runs on a board (docs/guides/virtual-board.md has a virtual one).
 Every tensor between stages must be bit-equal to the simulator's; the first layer and element that
 differ are an error with exit code 20.
 
 examples:
+  edgepipe accuracy net.edgepipe --data test/
   edgepipe accuracy net.edgepipe --network net.onnx --calib calib/ --data test/ --labels test.csv
   edgepipe accuracy net.edgepipe --network net.onnx --calib calib/ --data val/ \\
       --boxes instances_val.json --chart layers.svg --json
@@ -43,14 +46,17 @@ def add_parser(commands: Any) -> None:
     parser = add_command(commands, "accuracy", DESCRIPTION, EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle folder or archive")
     parser.add_argument(
-        "--network", required=True, type=Path, metavar="MODEL", help="the bundle's ONNX network"
+        "--network",
+        type=Path,
+        metavar="MODEL",
+        help="the bundle's ONNX network (default: NAME.onnx beside the bundle NAME.edgepipe)",
     )
     parser.add_argument(
         "--calib",
         type=Path,
         metavar="DIR",
         help="the calibration pictures of the build: a folder, or an .npz file of frames; needed "
-        "unless --scheme is given",
+        "unless --scheme is given, or NAME.scheme.toml is beside the bundle NAME.edgepipe",
     )
     parser.add_argument(
         "--calib-frames",
@@ -118,7 +124,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure and print the report.
 
-    Raises AccuracyError if the chart's folder does not exist.
+    Raises AccuracyError if the chart's folder does not exist, or if the network, or calibration
+    pictures and scheme, are neither given nor beside the bundle.
     """
     from edgepipe.accuracy import measurement, report  # they load TVM
     from edgepipe.accuracy.networks import Origin
@@ -127,6 +134,8 @@ def run(options: argparse.Namespace) -> int:
         raise AccuracyError(
             f"{options.chart}: its folder does not exist", hint="create the folder first"
         )
+    network = _network(options)
+    scheme = _scheme(options)
     sys.path.insert(0, str(Path.cwd()))  # for --metric, as `python -m` does
     progress = ConsoleProgress()
     with _device(options) as device:
@@ -134,11 +143,11 @@ def run(options: argparse.Namespace) -> int:
             measurement.AccuracyOptions(
                 bundle=options.bundle,
                 origin=Origin(
-                    network=options.network,
+                    network=network,
                     calibration=options.calib,
                     calibration_frames=options.calib_frames,
                     most_pixels=options.max_pixels,
-                    scheme=options.scheme,
+                    scheme=scheme,
                     float_layers=tuple(options.float),
                     int16_layers=tuple(options.int16),
                     rounding=options.rounding,
@@ -163,6 +172,43 @@ def run(options: argparse.Namespace) -> int:
             (waiting / "chart").replace(options.chart)
         print(f"wrote {options.chart}", file=sys.stderr)
     return 0
+
+
+def _network(options: argparse.Namespace) -> Path:
+    """Return the network that is given, or else the one beside the bundle."""
+    if options.network is not None:
+        return Path(options.network)
+    near = _beside(options.bundle, ".onnx")
+    if not near.is_file():
+        raise AccuracyError(
+            f"{options.bundle}: no network is given, and {near} does not exist",
+            hint="give the network that the bundle was built from",
+            option="network",
+            value="MODEL",
+        )
+    return near
+
+
+def _scheme(options: argparse.Namespace) -> Path | None:
+    """Return the scheme that is given, or without pictures, too, the one beside the bundle."""
+    if options.scheme is not None or options.calib is not None:
+        return None if options.scheme is None else Path(options.scheme)
+    near = _beside(options.bundle, ".scheme.toml")
+    if not near.is_file():
+        raise AccuracyError(
+            f"{options.bundle}: neither calibration pictures nor a scheme are given, and {near} "
+            "does not exist",
+            hint="give the scheme of the build (--scheme FILE), or the pictures that it was "
+            "calibrated with",
+            option="calibration",
+            value="DIR",
+        )
+    return near
+
+
+def _beside(bundle: Path, suffix: str) -> Path:
+    """Return the file beside a bundle that has the bundle's name, with another suffix."""
+    return bundle.parent / f"{bundle.name.removesuffix('.edgepipe')}{suffix}"
 
 
 @contextlib.contextmanager

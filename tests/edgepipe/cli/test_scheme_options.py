@@ -69,8 +69,40 @@ def test_accuracy_of_a_bundle_from_a_scheme(
     capsys.readouterr()
     code = run(*accuracy, "--scheme", scheme)
     assert_fails(capsys, code, f"quantised with {scheme}, its output logits is not the", GIVE)
-    code = run(*accuracy)
-    assert_fails(capsys, code, "neither calibration pictures nor a scheme", "typical pictures: --c")
+    scheme.rename(tmp_path / "other.scheme.toml")
+    assert_fails(
+        capsys,
+        run(*accuracy),
+        f"{bundle}: neither calibration pictures nor a scheme are given, and {scheme} does not "
+        "exist",
+        "give the scheme of the build (--scheme FILE), or the pictures that it was calibrated "
+        "with: --calib DIR",
+    )
+
+
+def test_accuracy_finds_network_and_scheme_beside_the_bundle(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("net.onnx", "net.toml", "calib.npz", "net.edgepipe"):
+        shutil.copy(built.parent / name, tmp_path)
+    scheme, bundle = tmp_path / "net.scheme.toml", tmp_path / "net.edgepipe"
+    model, pictures = tmp_path / "net.onnx", tmp_path / "calib.npz"
+    start = ("build", model, "--board", "host", "--calib", pictures, "-o", tmp_path / "again")
+    assert run(*start, "--export-scheme", scheme) == 0
+    accuracy = ("accuracy", bundle, "--data", pictures, "--layer-pictures", "0")
+    assert run(*accuracy) == 0
+    capsys.readouterr()
+    scheme.write_text("broken")  # it is read, unless pictures are given
+    assert_fails(capsys, run(*accuracy), f"{scheme}: ")
+    assert run(*accuracy, "--calib", pictures) == 0
+    model.rename(tmp_path / "other.onnx")
+    capsys.readouterr()
+    assert_fails(
+        capsys,
+        run(*accuracy),
+        f"{bundle}: no network is given, and {model} does not exist",
+        "give the network that the bundle was built from: --network MODEL",
+    )
 
 
 def test_accuracy_of_a_bundle_with_a_float_layer(
