@@ -23,18 +23,19 @@ from bench.models import BUILD
 from edgepipe.frontend.preprocess import Frame, Preprocess
 
 Float = NDArray[np.float32]
+Outputs = tuple[Float, ...]
 
 PER_CHANNEL_OPSET = 13  # the first whose DequantizeLinear has an axis
 
 
-def run(network: bytes, frames: Sequence[Frame], pre: Preprocess) -> Iterator[Float]:
-    """Yield the first output of an ONNX network for every frame, uint8[1, h, w, c]."""
+def run(network: bytes, frames: Sequence[Frame], pre: Preprocess) -> Iterator[Outputs]:
+    """Yield the outputs of an ONNX network for every frame, uint8[1, h, w, c]."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
     (entry,) = session.get_inputs()
     for frame in frames:
-        yield session.run(None, {entry.name: pre.normalise(frame)})[0]
+        yield tuple(session.run(None, {entry.name: pre.normalise(frame)}))
 
 
 def quantised(

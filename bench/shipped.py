@@ -16,32 +16,27 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType
 
-from bench import onnxruntime_int8, pictures
+from bench import pictures
 from bench.figures import Figure
-from bench.free_steps import free_module
+from bench.int8_forms import FREE_STEPS, Forms, mean_cosine, price_of_shifts
 from bench.models import BUILD, ROOT, model
+from bench.onnxruntime_int8 import Outputs
 from bench.pictures import Picture
 from edgepipe import boards
 from edgepipe.cli.console import ConsoleProgress
-from edgepipe.frontend.network import Network, load_network
+from edgepipe.frontend.network import load_network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.loading import load
-from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions, build_bundle
-from edgepipe.tvm_adapter import CompiledModule
 
 sys.path.insert(0, str(ROOT / "tests"))
 
 from exported_networks.shipped import shipped
 
-Float = NDArray[np.float32]
-
 LEAST_LOGITS = 0.985
 LEAST_MAP = 0.95
-MOST_FOR_SHIFTS = 0.002
+FEW = 16  # the fewest calibration pictures that a build takes without a warning
 TEXT = 0.5  # a picture holds text if the float map reaches this
 IMAGENET = {
     "order": "RGB",
@@ -55,7 +50,8 @@ IMAGENET = {
 class Subject:
     """A network, its preprocessing, and pictures for calibration and evaluation.
 
-    ``classes`` is the number of logits, or 0 for a map of text.
+    ``classes`` is the number of logits, or 0 for a map of text. With ``variants``, weights rounded
+    by reconstruction and ranges from few pictures are compared, too.
     """
 
     name: str
@@ -64,6 +60,7 @@ class Subject:
     calibration: Callable[[], list[Picture]]
     evaluation: Callable[[], list[Picture]]
     classes: int
+    variants: bool = False
 
 
 def _photograph(name: str, path: Callable[[], Path], *, text: bool, classes: int) -> Subject:
@@ -80,6 +77,7 @@ def _photograph(name: str, path: Callable[[], Path], *, text: bool, classes: int
         if text
         else pictures.imagenet,
         classes=classes,
+        variants=text,
     )
 
 
@@ -116,40 +114,35 @@ def compare(subject: Subject, progress: ConsoleProgress) -> list[Figure]:
     calibration = [pre.frame(picture) for picture in subject.calibration()]
     frames = [pre.frame(picture) for picture in subject.evaluation()]
     network = load_network(path, (pre.channels, pre.height, pre.width))
-    whole = network.onnx_model
-    exact = list(onnxruntime_int8.run(whole.SerializeToString(), frames, pre))
+    forms = Forms(network=network, calibration=calibration, preprocess=pre)
+    exact = list(forms.exact(frames))
     if not subject.classes:
-        holds = [float(value.max()) >= TEXT for value in exact]
+        holds = [float(value.max()) >= TEXT for (value,) in exact]
         frames = [frame for frame, held in zip(frames, holds, strict=True) if held]
         exact = [value for value, held in zip(exact, holds, strict=True) if held]
-
-    def of_onnx(content: bytes) -> float:
-        return mean_cosine(exact, onnxruntime_int8.run(content, frames, pre))
-
-    others = {
-        kind: of_onnx(onnxruntime_int8.quantised(whole, calibration, pre, of))
-        for kind, of in (("signed", QuantType.QInt8), ("unsigned", QuantType.QUInt8))
-    }
-    coarse = of_onnx(onnxruntime_int8.with_powers_of_two(whole, calibration, pre))
+    others = {name: mean_cosine(exact, form(frames)) for name, form in forms.others().items()}
     found = mean_cosine(exact, _pipeline(path, calibration, frames, pre, progress))
-    free = mean_cosine(exact, _with_free_steps(network, calibration, frames, pre))
+    free = mean_cosine(exact, forms.with_free_steps()(frames))
+    more = {}
+    if subject.variants:
+        more = {
+            "weights reconstructed": forms.quantised(calibration, "reconstruct"),
+            f"{FEW} calibration pictures": forms.quantised(calibration[:FEW]),
+        }
+    variants = {name: mean_cosine(exact, form(frames)) for name, form in more.items()}
     what = f"{subject.name}: {'logit' if subject.classes else 'map'} cosine"
-    least = max(LEAST_LOGITS, *others.values()) if subject.classes else LEAST_MAP
+    int8 = [value for name, value in others.items() if name.startswith("onnxruntime")]
+    least = max(LEAST_LOGITS, *int8) if subject.classes else LEAST_MAP
     return [
         Figure(name=f"{subject.name}: pictures", value=len(frames), unit=""),
         Figure(name=f"{what}, edgepipe", value=found, unit="", at_least=least),
-        Figure(name=f"{what}, edgepipe's tensors, free steps of weights", value=free, unit=""),
-        Figure(
-            name=f"{what}, price of shifts",
-            value=max(free - found, 0),
-            unit="",
-            at_most=MOST_FOR_SHIFTS,
-        ),
         *(
-            Figure(name=f"{what}, onnxruntime, {kind} activations", value=value, unit="")
-            for kind, value in others.items()
+            Figure(name=f"{what}, edgepipe, {name}", value=value, unit="")
+            for name, value in variants.items()
         ),
-        Figure(name=f"{what}, a power of two for each tensor", value=coarse, unit=""),
+        Figure(name=f"{what}, {FREE_STEPS}", value=free, unit=""),
+        price_of_shifts(what, found, free),
+        *(Figure(name=f"{what}, {name}", value=value, unit="") for name, value in others.items()),
     ]
 
 
@@ -177,32 +170,14 @@ def without_softmax(network: onnx.ModelProto, classes: int) -> onnx.ModelProto:
     return network
 
 
-def mean_cosine(expected: Sequence[Float], found: Iterator[Float]) -> float:
-    """Return the mean over pictures of the cosine between two outputs of one size."""
-    cosines = []
-    for one, other in zip(expected, found, strict=True):
-        a, b = one.astype(np.float64).reshape(-1), other.astype(np.float64).reshape(-1)
-        cosines.append(float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30)))
-    return float(np.mean(cosines))
-
-
-def _with_free_steps(
-    network: Network, calibration: Sequence[Frame], frames: Sequence[Frame], pre: Preprocess
-) -> Iterator[Float]:
-    quantized = quantize(network, calibration, pre, QuantizeOptions(frames=len(calibration)))
-    machine = CompiledModule(free_module(network, quantized))
-    for frame in frames:
-        yield machine.run({quantized.input_name: frame})[quantized.output_names[0]]
-
-
 def _pipeline(
     path: Path,
     calibration: Sequence[Frame],
     frames: Sequence[Frame],
     pre: Preprocess,
     progress: ConsoleProgress,
-) -> Iterator[Float]:
-    """Build a bundle and yield its pipeline's output for every frame."""
+) -> Iterator[Outputs]:
+    """Build a bundle and yield its pipeline's outputs for every frame."""
     lines = [
         "[preprocess]",
         f"width = {pre.width}",
@@ -229,5 +204,5 @@ def _pipeline(
     with load(path.with_suffix(".edgepipe")) as pipeline:
         for result in pipeline.map(frames):
             progress.update(result.frame + 1, len(frames))
-            yield np.asarray(result.outputs[0], np.float32)
+            yield (np.asarray(result.outputs[0], np.float32),)
     progress.finish()
