@@ -20,13 +20,22 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax, te, tirx, topi
 
+from edgepipe import tvm_functions
+
 _MULTIPLY = "relax.multiply"
 _RESIZE = "relax.image.resize2d"
 _CONV = "relax.nn.conv2d"
 _TRANSPOSED_CONV = "relax.nn.conv2d_transpose"
 _MATMUL = "relax.matmul"
 # Other operators whose last step is a product.
-_PRODUCTS = ("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu", "relax.square")
+_PRODUCTS = ("relax.nn.gelu_tanh", "relax.nn.silu", "relax.square")
+
+# Functions whose last bit would depend on the board's C library.
+_FUNCTIONS = {
+    "relax.atan": tvm_functions.atan,
+    "relax.erf": tvm_functions.erf,
+    "relax.nn.gelu": tvm_functions.gelu,
+}
 
 Taps = tuple[NDArray[np.int32], NDArray[np.float32]]
 
@@ -39,7 +48,9 @@ def legalise(module: tvm.IRModule) -> tvm.IRModule:
         _CONV: _float_conv,
         _TRANSPOSED_CONV: _float_transposed_conv,
         _MATMUL: _float_matmul,
-    } | dict.fromkeys(_PRODUCTS, _rounded)
+        **dict.fromkeys(_PRODUCTS, _rounded),
+        **dict.fromkeys(_FUNCTIONS, _function),
+    }
     legalised: tvm.IRModule = relax.transform.LegalizeOps(rules)(module)
     return legalised
 
@@ -63,6 +74,14 @@ def _rounded(builder: Any, call: Any) -> Any:
         lambda value: topi.maximum(value, _lowest(str(value.dtype))), made,
         primfunc_name_hint="rounded",
     )  # fmt: skip
+
+
+def _function(builder: Any, call: Any) -> Any:
+    name = str(call.op.name)
+    if not _is_float(call):
+        return call.op.get_attr("FLegalize")(builder, call)
+    compute = tvm_functions.element_wise(_FUNCTIONS[name])
+    return builder.call_te(compute, *call.args, primfunc_name_hint=name.rpartition(".")[2])
 
 
 def _float_conv(builder: Any, call: Any) -> Any:
