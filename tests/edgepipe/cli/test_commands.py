@@ -126,8 +126,8 @@ def test_what_needs_tvm_says_what_to_install(arguments):
     ("arguments", "hint"),
     [
         (
-            ["accuracy", "net.edgepipe", "--data", "pictures"],
-            "--network: the bundle's ONNX network",
+            ["accuracy", "net.edgepipe"],
+            "--data: pictures to measure with: a folder, a video, or an .npz file of frames",
         ),
         (
             ["build", "net.onnx", "-o", "x"],
