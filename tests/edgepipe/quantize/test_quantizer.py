@@ -264,6 +264,14 @@ def _dead_convolution(b: small_networks.Builder) -> None:
     b.conv(y, "result", (4, 16, 3, 3))
 
 
+def _sum_that_cancels(b: small_networks.Builder) -> None:
+    """A tensor is subtracted from itself, as the mean of a single channel is from the channel."""
+    x = b.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    y = b.node("MaxPool", [x], "same", kernel_shape=[1, 1])
+    y = b.node("Relu", [b.node("Sub", [x, y], "nothing")], "still_nothing")
+    b.conv(b.node("Add", [x, y], "sum"), "result", (4, 8, 3, 3))
+
+
 def _dense_then_table(b: small_networks.Builder) -> None:
     b.node("Flatten", [b.node("GlobalAveragePool", ["image"], "mean")], "flat")
     b.node("Gemm", ["flat", b.constant("dense", b.normal(5, 3))], "dense_result", transB=1)
@@ -279,6 +287,7 @@ def _dense_then_table(b: small_networks.Builder) -> None:
         (_dense_then_table, 2),
         (_dead_channels, 4),
         (_dead_convolution, 4),
+        (_sum_that_cancels, 4),
     ],
 )
 def test_an_unusual_order_of_operators_is_quantised(
