@@ -43,6 +43,8 @@ from vta_stages.layers.records import (
     TransposedConv,
 )
 
+_MOST_BIAS = 2.0**60  # far beyond an accumulator, and within int64
+
 Float = NDArray[np.float64]
 Scaled = tuple[Layer, Float]
 Mean = Callable[[str], Float | None]
@@ -315,7 +317,9 @@ def _epilogue(
     constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
     if node.activation.slope != 1.0:
         branch, constant = leaky(node.activation.slope, shift, most=options.leaky_steps)
-    rounded = np.rint(bias).astype(np.int64) + constant + (zero << shift.astype(np.int64))
+    # What is infinite or no number, as in a damaged network, is refused as an overflow.
+    whole = np.clip(np.nan_to_num(np.rint(bias), nan=_MOST_BIAS), -_MOST_BIAS, _MOST_BIAS)
+    rounded = whole.astype(np.int64) + constant + (zero << shift.astype(np.int64))
     # Where scales differ, each covers `high` at most: int8 saturates there anyway.
     low = max(-128.0, zero + float(np.rint(node.activation.low / scale).min()))
     high = min(127.0, zero + float(np.rint(node.activation.high / scale).max()))

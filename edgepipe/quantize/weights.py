@@ -20,6 +20,7 @@ Int8Array = NDArray[np.int8]
 MAX_SHIFT = 15  # the longest right shift in one VTA instruction
 FAR_SHIFT = 22  # two instructions, for channels whose weights would otherwise vanish
 MAX_PRODUCT_SHIFT = 20  # products run on ARM, where a shift of any length is one instruction
+_HUGE = 1e300  # in place of what is not finite
 WHOLE = 1e-3  # steps: weights this close to integers were integers before
 COARSE = 16  # a channel whose largest weight is below this counts as vanishing
 MANTISSA = 127
@@ -74,7 +75,9 @@ def longest_shift(largest: Float) -> Int32Array:
     int8 at a shift that carries an ordinary bias beyond int32. At this shift they vanish. A margin
     of an eighth covers rounding, and the output scales that :func:`snap` moves.
     """
-    fitting = np.floor(np.log2(ACCUMULATOR_LIMIT * 7 / 8 / np.maximum(largest, 1e-9)))
+    # In a damaged network it can be infinite or no number: the shift is then the shortest.
+    finite = np.clip(np.nan_to_num(largest, nan=_HUGE, posinf=_HUGE), 1e-9, _HUGE)
+    fitting = np.floor(np.log2(ACCUMULATOR_LIMIT * 7 / 8 / finite))
     return np.clip(fitting, 0, FAR_SHIFT).astype(np.int32)
 
 

@@ -139,6 +139,12 @@ def test_overflow_is_refused_with_the_bound() -> None:
     assert caught.value.hint == ("the ranges seen in calibration are implausible; check the frames")
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_shortest_shift_is_for_what_is_not_finite() -> None:
+    shift = longest_shift(np.array([np.inf, np.nan, 1e-30, 2.0**20]))
+    assert shift.tolist() == [0, 0, 22, 9]
+
+
 @pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
 @pytest.mark.parametrize("method", ["linear", "nearest"])
 @pytest.mark.parametrize("scale", [2.0, 0.5])

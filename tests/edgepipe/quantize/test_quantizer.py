@@ -272,6 +272,13 @@ def _sum_that_cancels(b: small_networks.Builder) -> None:
     b.conv(b.node("Add", [x, y], "sum"), "result", (4, 8, 3, 3))
 
 
+def _relu_of_nothing(b: small_networks.Builder) -> None:
+    """A bias carries every pixel below zero, so that a Relu gives nothing."""
+    x = b.node("Mul", ["image", b.constant("factor", np.float32(0.001))], "small")
+    x = b.node("Sub", [x, b.constant("bias", np.float32(9))], "negative")
+    b.conv(b.node("Relu", [x], "nothing"), "result", (4, 3, 3, 3))
+
+
 def _dense_then_table(b: small_networks.Builder) -> None:
     b.node("Flatten", [b.node("GlobalAveragePool", ["image"], "mean")], "flat")
     b.node("Gemm", ["flat", b.constant("dense", b.normal(5, 3))], "dense_result", transB=1)
@@ -288,6 +295,7 @@ def _dense_then_table(b: small_networks.Builder) -> None:
         (_dead_channels, 4),
         (_dead_convolution, 4),
         (_sum_that_cancels, 4),
+        (_relu_of_nothing, 4),
     ],
 )
 def test_an_unusual_order_of_operators_is_quantised(
