@@ -91,7 +91,7 @@ build/board/.written: $(AARCH64)/.built $(ARMHF)/.built
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
 	@touch $@
 
-# edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy and rpc.
+# edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy.
 wheel: build/board/.written
 	rm -rf build/wheels build/untagged-wheel
 	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/untagged-wheel .
