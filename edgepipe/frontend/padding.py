@@ -116,8 +116,11 @@ def _average_takes(node: onnx.NodeProto, own: Sequence[int], value: float, _: ob
 
 
 def _maximum_takes(
-    _: onnx.NodeProto, __: Sequence[int], value: float, maker: onnx.NodeProto | None
+    node: onnx.NodeProto, __: Sequence[int], value: float, maker: onnx.NodeProto | None
 ) -> bool:
+    rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
+    if rounded_up or any(node.output[1:]):  # the positions of the maxima count the border
+        return False
     positive = maker is not None and maker.op_type in _NOT_NEGATIVE
     return value <= _LOWEST or (value == 0 and positive)
 
@@ -138,7 +141,7 @@ def _border(
         value = next((a.f for a in node.attribute if a.name == "value"), 0.0)
     elif names[1] in constants and (not names[2] or names[2] in constants):
         amounts = [int(v) for v in array_of(constants[names[1]]).reshape(-1)]
-        if names[2]:
+        if names[2] and array_of(constants[names[2]]).size:
             value = float(np.asarray(array_of(constants[names[2]]), np.float64).reshape(-1)[0])
     else:
         return None
@@ -235,7 +238,7 @@ def _split(
             own = np.pad(np.ones(len(kept), np.float32), grown).reshape(1, -1, 1, 1)
             made.append(("Mul", [constant("own", own)], {}))
             if value:
-                rest = ((1 - own) * value).astype(np.float32)
+                rest = np.where(own == 0, np.float32(value), np.float32(0))
                 made.append(("Add", [constant("rest", rest)], {}))
     if shift:
         made.append(("Add", [constant("shift", np.array(-shift, np.float32))], {}))

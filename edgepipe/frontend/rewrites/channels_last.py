@@ -100,7 +100,7 @@ def _written(rewriting: Rewriting, source: str, chain: Nodes) -> Nodes | None:
             position = 0
         elif node.op_type == "Pad":
             amounts = rewriting.array(node.input[1]) if len(node.input) > 1 else None
-            if amounts is None or amounts.size != 8:
+            if amounts is None or amounts.size != 8 or any(node.input[3:]):
                 return None
             order = [*_TO_FIRST, *(4 + axis for axis in _TO_FIRST)]
             wanted = [int(amounts.flat[index]) for index in order]

@@ -76,7 +76,9 @@ def _bound(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     arrays = [rewriting.array(value) for value in node.input]
     is_largest = node.op_type == "Max"
     for tensor, bound in ((0, arrays[1]), (1, arrays[0])):
-        if bound is not None and bound.size == 1 and arrays[tensor] is None:
+        shape = rewriting.shapes.get(node.input[tensor])
+        same = shape == rewriting.shapes.get(name)
+        if bound is not None and bound.size == 1 and arrays[tensor] is None and same:
             value = rewriting.constant(f"{name}/bound", bound.reshape(()))
             bounds = [value] if is_largest else ["", value]
             return [helper.make_node("Clip", [node.input[tensor], *bounds], [name])]
@@ -97,6 +99,7 @@ def _broadcast(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     """Return a sum of two tensors of one shape, the smaller one copied."""
     shape = rewriting.shapes.get(node.output[0], ())
     copies: Nodes = []
+    inputs = list(node.input)
     for index, value in enumerate(node.input):
         own = rewriting.shapes.get(value, ())
         if own == shape or rewriting.array(value) is not None:
@@ -105,7 +108,8 @@ def _broadcast(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
         if made is None:
             return None
         copies += made
-        node.input[index] = f"{node.output[0]}/copy{index}"
+        inputs[index] = f"{node.output[0]}/copy{index}"
+    node.input[:] = inputs
     return [*copies, node] if copies else None
 
 

@@ -79,7 +79,7 @@ def _sliced(rewriting: Rewriting, value: str, axis: int) -> tuple[str, NDArray[n
     """Return what a part is sliced from, and the matrix of its rows or columns in that."""
     matrix = np.eye(rewriting.shapes[value][axis])
     maker = rewriting.makers.get(value)
-    if maker is None or maker.op_type != "Slice" or len(maker.input) < 4:
+    if maker is None or maker.op_type != "Slice" or len(maker.input) < 4 or not maker.input[3]:
         return value, matrix
     bounds = [rewriting.array(given) for given in maker.input[1:] if given]
     before = rewriting.shapes.get(maker.input[0], ())

@@ -182,10 +182,14 @@ class _Tokens:
                 return None
             if any(name in given and given[name].f != 1 for name in ("alpha", "beta")):
                 return None
-            if any(self._constants.get(value) is None for value in node.input[2:3]):
-                return None
             if "transB" in given and given["transB"].i:
                 weight = weight.T
+            for value in node.input[2:3]:
+                if value not in self._constants:
+                    return None
+                bias = array_of(self._constants[value]).shape  # may differ from row to row
+                if bias not in ((), (1,), (1, 1), weight.shape[1:], (1, *weight.shape[1:])):
+                    return None
         return weight.astype(np.float32)
 
     def _of_band(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:

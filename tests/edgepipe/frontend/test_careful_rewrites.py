@@ -1,0 +1,69 @@
+"""Graphs that look like what a rewrite is for, but mean something else, keep their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from edgepipe.frontend.network import load_network
+
+CASES = {
+    "a dense layer whose bias differs from row to row": (
+        "float[16,4] y",
+        "t = Transpose<perm=[0,2,3,1]>(p)  r = Reshape(t, rows)  y = Gemm(r, w34, c)",
+        {"rows": np.array([16, 3]), "w34": (3, 4), "c": (16, 4)},
+    ),
+    "a dense layer with a bias for each row": (
+        "float[16,4] y",
+        "t = Transpose<perm=[0,2,3,1]>(p)  r = Reshape(t, rows)  y = Gemm(r, w34, c)",
+        {"rows": np.array([16, 3]), "w34": (3, 4), "c": (16, 1)},
+    ),
+    "a sum of two tensors, neither of which has all sizes": (
+        "float[1,3,4,4] y",
+        "m = GlobalMaxPool(p)  s = ReduceMax<axes=[1],keepdims=0>(p)  y = Add(m, s)",
+        {},
+    ),
+    "a border of infinity on the channels": (
+        "float[1,4,2,2] y",
+        "b = Pad(p, amounts, low)  y = MaxPool<kernel_shape=[2,2],strides=[2,2]>(b)",
+        {"amounts": np.array([0, 0, 0, 0, 0, 1, 0, 0]), "low": np.float32(-1e30)},
+    ),
+    "a border before a maximum that rounds its size up": (
+        "float[1,3,3,3] y",
+        """r = Relu(p)  b = Pad(r, amounts)
+        y = MaxPool<kernel_shape=[2,2],strides=[2,2],ceil_mode=1>(b)""",
+        {"amounts": np.array([0, 0, 0, 0, 0, 0, 1, 1])},
+    ),
+    "a maximum with a number of another rank": (
+        "float[1,1,1,4] y",
+        "f = ReduceMean<axes=[1,2],keepdims=0>(p)  y = Max(f, one)",
+        {"one": np.zeros((1, 1, 1, 1), np.float32)},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_the_values_stay(case: str, tmp_path: Path) -> None:
+    output, nodes, constants = CASES[case]
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 13]>
+        net (float[1,3,4,4] image) => ({output})
+        {{ p = Conv<kernel_shape=[1,1]>(image, w)  {nodes} }}"""
+    )
+    rng = np.random.default_rng(0)
+    for name, given in {"w": (3, 3, 1, 1), **constants}.items():
+        values = rng.normal(0, 1, given).astype(np.float32) if isinstance(given, tuple) else given
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    picture = rng.normal(0, 1, (1, 3, 4, 4)).astype(np.float32)
+    made = load_network(tmp_path / "net.onnx").onnx_model
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, {"image": picture})[0]
+        for each in (model, made)
+    )
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
