@@ -43,6 +43,7 @@ from vta_stages.layers.records import (
     TransposedConv,
 )
 
+LEAST_STEP = 2.0**-23  # of a sum's or product's result, of what the accumulator can be
 _MOST_BIAS = 2.0**60  # far beyond an accumulator, and within int64
 
 Float = NDArray[np.float64]
@@ -141,9 +142,10 @@ def integer_sum(
     options: QuantizeOptions,
 ) -> Scaled:
     """Return a sum of tensors times factors in integers."""
-    scale = target.step
     gain = gain_for(node.activation.slope, most=options.leaky_steps)
     factors = [factor for _, factor in node.terms]
+    reach = np.abs(node.bias) + _largest_terms(inputs, factors)
+    scale = _not_too_fine(target, reach / gain)
     ratios = np.stack(
         [np.abs(form.scale * factor) for form, factor in zip(inputs, factors, strict=True)]
     ) / (gain * scale)
@@ -151,8 +153,7 @@ def integer_sum(
     smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
     smallest = np.where(np.isfinite(smallest), smallest, 1.0)
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
-    largest = (np.abs(node.bias) + _largest_terms(inputs, factors)) / (gain * scale)
-    shift = np.minimum(shift, longest_shift(largest + abs(target.zero)))
+    shift = np.minimum(shift, longest_shift(reach / (gain * scale) + abs(target.zero)))
     if not target.is_fixed:
         scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
         scale = np.minimum(scale, node.activation.high / target.most_steps)
@@ -177,14 +178,14 @@ def integer_product(
     shift.
     """
     first, second, *residuals = inputs
-    scale = target.step
     gain = gain_for(node.activation.slope, most=options.leaky_steps)
     step = first.scale * second.scale * node.factor  # of the product; a scale of one is broadcast
+    factors = [factor for _, factor in node.residuals]
+    largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
+    scale = _not_too_fine(target, largest / gain)
     ratio = np.abs(step) / (gain * scale)
     ratio = np.where(ratio > 0, ratio, 1.0)
     shift = np.clip(np.floor(np.log2(127 / ratio)), 0, MAX_PRODUCT_SHIFT).astype(np.int32)
-    factors = [factor for _, factor in node.residuals]
-    largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
     shift = np.minimum(shift, longest_shift(largest / (gain * scale) + abs(target.zero)))
     if not target.is_fixed:
         scale = snap(scale, step / gain, shift)
@@ -271,6 +272,16 @@ def _largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float
     """Return the largest possible magnitude of the sum of residual terms, float64[channels]."""
     pairs = zip(forms, factors, strict=True)
     return sum((128 * np.abs(form.scale * factor) for form, factor in pairs), 0.0)
+
+
+def _not_too_fine(target: Target, reach: Float) -> Float:
+    """Return the step of a sum or product whose accumulator can be ``reach``, float64[channels].
+
+    Terms may cancel each other, a ReLU remove them, and a gate be closed: then the result was zero
+    in calibration. What a step of this size misses is less than the rounding of what is added, and
+    a finer step would not fit the accumulator.
+    """
+    return target.step if target.is_fixed else np.maximum(target.step, LEAST_STEP * reach)
 
 
 def _terms(forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float) -> tuple[Term, ...]:

@@ -34,8 +34,6 @@ TINY = 1e-8
 # this share of the tensor's range. (MobileNetV2, logit cosine on 20 pictures, 2026-11: 1 0.9887,
 # 1/4 0.9932, 1/8 0.9932; 1/64 saturates when the calibration pictures are few and alike.)
 LEAST_SHARE = 1 / 8
-# A sum's range is at least this share of its largest term's or bias.
-LEAST_OF_SUM = 2.0**-16
 # Int16 covers this many times the largest value that calibration saw: one bit costs little there,
 # and values on other pictures may be larger.
 INT16_HEADROOM = 2.0
@@ -170,7 +168,6 @@ class Ranges:
         self._given = given
         self._graph = graph
         self._users = graph.users() | (all_int8.users() if all_int8 else {})
-        self._sums = {node.name: node for node in graph.nodes if isinstance(node, SumNode)}
         self._measured = measured
         self._options = options
         self._may_have_zero = may_have_zero(graph, fixed)
@@ -274,7 +271,7 @@ class Ranges:
         channels = self._graph.channels(tensor)
         given = self._given.get(tensor)
         if given is None:
-            whole = max(found.threshold, self._least_of_sum(tensor), TINY)
+            whole = max(found.threshold, TINY)
         else:
             whole = min(given.largest, given.int8_step * 127)
         result = np.full(channels, whole)
@@ -289,21 +286,6 @@ class Ranges:
             strength = self._options.of(tensor).equalise if is_equalised(tensor, users) else 1.0
             result = whole ** (1 - strength) * own**strength
         return result
-
-    def _least_of_sum(self, tensor: str) -> float:
-        """Return the least magnitude to cover of a sum, 0 of other tensors.
-
-        Terms may cancel each other, or a ReLU all of them. What is left below this is less than
-        their own rounding, and factors for a finer step would not fit the accumulator.
-        """
-        node = self._sums.get(tensor)
-        if node is None:
-            return 0.0
-        largest = [float(np.abs(node.bias).max())]
-        for name, factor in node.terms:
-            if name in self._measured:
-                largest.append(self._measured[name].threshold * float(np.abs(factor).max()))
-        return LEAST_OF_SUM * max(largest)
 
     def covered_by(self, tensor: str, values: Float) -> Float:
         """Return the magnitude that a function's result has to cover.
