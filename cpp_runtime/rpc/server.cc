@@ -29,7 +29,8 @@ constexpr milliseconds kPause{100};  // while there is no memory or descriptor f
 
 constexpr milliseconds kTrackerPeriod{2'000};
 constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
-constexpr milliseconds kGrace{2'000};    // for a session to end by itself after its client is gone
+// For a session to end by itself after its client is gone, and for a client to read its last error.
+constexpr milliseconds kGrace{2'000};
 
 /// The time until `end` for poll(), rounded up; -1 (no limit) if there is no end.
 int wait_ms(const std::optional<Clock::time_point>& end) {
@@ -153,7 +154,7 @@ Status Server::serve_next() {
     options_.log("client refused: " + limit.status().message());
     return {};
   }
-  const Client client{.socket = std::move(socket), .limit = *limit};
+  Client client{.socket = std::move(socket), .limit = *limit};
   Status status = serve(client);
   if (status.code() == Code::kOutOfMemory) return_error(client.socket.number(), status.message());
   if (status.ok() && tracker_ && !tracker_->offer().ok()) tracker_.reset();
@@ -195,7 +196,7 @@ void Server::keep_offer() {
   tracker_error_ = status.message();
 }
 
-Status Server::serve(const Client& client) {
+Status Server::serve(Client& client) {
   int pipe_ends[2] = {-1, -1};
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return open_failure(Code::kOutOfMemory, "pipe", errno);
   FileDescriptor ended(pipe_ends[0]);  // closed when the session's process ends
@@ -225,7 +226,7 @@ Status Server::serve(const Client& client) {
   return {};
 }
 
-void Server::watch(pid_t child, int ended, const Client& client) {
+void Server::watch(pid_t child, int ended, Client& client) {
   std::optional<Clock::time_point> end;
   if (client.limit) end = Clock::now() + *client.limit;
   bool client_gone = false;
@@ -239,11 +240,13 @@ void Server::watch(pid_t child, int ended, const Client& client) {
     if (waits[0].revents != 0) return;
     if (ready == 0) {
       ::kill(child, SIGKILL);
-      if (!client_gone) {
-        return_error(client.socket.number(),
-                     "RPCSessionTimeoutError: the session's time limit of " +
-                         std::to_string(client.limit->count()) + " ms has passed");
-      }
+      if (client_gone) return;
+      pollfd process = {ended, POLLIN, 0};  // it may be answering a call
+      while (::poll(&process, 1, -1) < 0 && errno == EINTR) continue;
+      return_error(client.socket.number(),
+                   "RPCSessionTimeoutError: the session's time limit of " +
+                       std::to_string(client.limit->count()) + " ms has passed");
+      client.socket.finish(kGrace);
       return;
     }
     if (waits[1].revents != 0) {

@@ -61,8 +61,8 @@ class Server {
   Server(Options options, FileDescriptor listener, std::uint16_t port);
   void keep_offer();
   Status serve_next();
-  Status serve(const Client& client);
-  void watch(pid_t child, int ended, const Client& client);
+  Status serve(Client& client);
+  void watch(pid_t child, int ended, Client& client);
   void report(const Status& status) const;
   [[nodiscard]] bool stopped(std::chrono::milliseconds patience);
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -96,6 +97,13 @@ Result<std::string> Socket::read_text(std::size_t most_bytes) {
 Status Socket::write_text(std::string_view text) {
   Status status = write_int(static_cast<std::int32_t>(text.size()));
   return status.ok() ? write_all(text.data(), text.size()) : status;
+}
+
+void Socket::finish(std::chrono::milliseconds patience) {
+  allow(patience);
+  if (::shutdown(number(), SHUT_WR) != 0) return;  // the peer has closed its half already
+  std::array<char, 4096> dropped{};
+  while (read_all(dropped.data(), dropped.size()).ok()) continue;
 }
 
 Status Socket::wait(short events, const char* what) {

@@ -47,6 +47,11 @@ class Socket {
   Result<std::string> read_text(std::size_t most_bytes);
   Status write_text(std::string_view text);
 
+  /// Ends this side's half of the connection and drops what the peer still sends, until it closes
+  /// its half, for at most `patience`. Closing a socket that has unread data would reset the
+  /// connection, and the peer could lose what was sent to it last.
+  void finish(std::chrono::milliseconds patience);
+
   [[nodiscard]] int number() const { return descriptor_.number(); }
 
  private:

@@ -165,6 +165,17 @@ def test_a_session_ends_when_its_time_is_up(server):
             session.info()
 
 
+def test_the_time_limit_is_reported_at_whatever_moment_of_a_call_it_comes(server):
+    for milliseconds in range(50, 110, 2):
+        limit = f"the session's time limit of {milliseconds} ms has passed"
+        with (
+            rpc.connect(server.port, key=server.key, limit_s=milliseconds / 1000) as session,
+            pytest.raises(RpcError, match=limit),
+        ):
+            while True:
+                session.info()
+
+
 def test_a_server_that_cannot_be_reached_is_an_error_with_a_remedy():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
