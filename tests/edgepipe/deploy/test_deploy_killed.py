@@ -148,6 +148,23 @@ def signal_shell(process, sent):
             os.kill(int(child), sent)
 
 
+def leaves_nothing(process, what):
+    """Wait until nothing of an ended step runs any more.
+
+    What a killed shell left behind may be about to take a permission. It would take one of the next
+    shell's, which would then wait for ever.
+    """
+
+    def is_empty():
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    eventually(is_empty, f"there are processes of {what}")
+
+
 def signal_group(process, sent):
     """Send a signal to nsenter, the shell, its subshells and their commands."""
     with contextlib.suppress(ProcessLookupError):
@@ -294,6 +311,7 @@ def test_a_start_of_an_unchanged_release_that_gets_a_signal_can_be_repeated(plac
         with stopped_at(place, process, stop_at, lambda p: send(p, sent)) as (gate, code):
             assert gate.has_acted()
             assert code != 0
+            leaves_nothing(process, f"a start that got {sent.name} before command {stop_at}")
         with stopped_at(place, place.launch(), 0, None) as (_, code):
             assert code == 0
         assert place.runs_the_current_release()
