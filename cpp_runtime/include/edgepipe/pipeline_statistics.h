@@ -8,6 +8,7 @@
 // The pipeline keeps only the last spans, so the memory of a trace does not depend on the run.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,6 +29,10 @@ struct DurationSummary {
   double max_ms = 0;
   double mean_ms = 0;
 };
+
+/// Bounds between which latencies are counted: the buckets of a Prometheus histogram.
+inline constexpr std::array<double, 13> kLatencyBounds_ms = {
+    1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000};
 
 /// One stage of a pipeline, up to the moment of the snapshot.
 struct StageStatistics {
@@ -54,6 +59,8 @@ struct PipelineStatistics {
   std::uint64_t slots = 0;  // number of frames that the pipeline can hold
 
   DurationSummary latency;  // from submit to the end of the frame's last stage
+  // Frames whose latency is at most the bound of the same index, within 1.6 % of it.
+  std::array<std::uint64_t, kLatencyBounds_ms.size()> latency_within{};
   double elapsed_s = 0;     // from the first submit to the last completion
   // (completed - 1) / (last - first completion): excludes filling the pipeline
   double frames_per_second = 0;
@@ -62,7 +69,7 @@ struct PipelineStatistics {
   /// A table for people: one line per stage, then the totals. Ends with a newline.
   [[nodiscard]] std::string table() const;
 
-  /// One JSON object, keys named as the fields above.
+  /// One JSON object, keys named as the fields above; without `latency_within`.
   [[nodiscard]] std::string json() const;
 };
 

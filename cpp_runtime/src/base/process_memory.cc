@@ -6,14 +6,15 @@
 
 namespace edgepipe {
 
-Result<std::uint64_t> peak_resident_bytes(const std::string& path) {
+namespace {
+
+/// The bytes in a line of /proc/PID/status such as "VmHWM:     1234 kB"; `key` ends with a colon.
+Result<std::uint64_t> status_bytes(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   if (!file) return Status(Code::kNotFound, path + ": cannot be read");
-  // A line such as "VmHWM:     1234 kB".
-  constexpr std::string_view kKey = "VmHWM:";
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(kKey)) continue;
-    const std::size_t begin = line.find_first_not_of(" \t", kKey.size());
+    if (!line.starts_with(key)) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", key.size());
     if (begin == std::string::npos) break;
     std::uint64_t kibibytes = 0;
     const auto [end, error] =
@@ -23,7 +24,18 @@ Result<std::uint64_t> peak_resident_bytes(const std::string& path) {
     }
     return kibibytes * 1024;
   }
-  return Status(Code::kCorrupt, path + ": expected a line with VmHWM in kB");
+  return Status(Code::kCorrupt, path + ": expected a line with " +
+                                    std::string(key.substr(0, key.size() - 1)) + " in kB");
+}
+
+}  // namespace
+
+Result<std::uint64_t> peak_resident_bytes(const std::string& path) {
+  return status_bytes(path, "VmHWM:");
+}
+
+Result<std::uint64_t> resident_bytes(const std::string& path) {
+  return status_bytes(path, "VmRSS:");
 }
 
 }  // namespace edgepipe

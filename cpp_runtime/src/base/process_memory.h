@@ -13,4 +13,7 @@ namespace edgepipe {
 /// also counts the process that started this one.)
 Result<std::uint64_t> peak_resident_bytes(const std::string& path = "/proc/self/status");
 
+/// The bytes that this process has resident now; errors as above.
+Result<std::uint64_t> resident_bytes(const std::string& path = "/proc/self/status");
+
 }  // namespace edgepipe

@@ -504,6 +504,9 @@ PipelineStatistics FrameSchedule::statistics() const {
   statistics.dropped = lost - statistics.failed;
   statistics.in_flight = submitted_ - delivered_ - lost;
   statistics.latency = summarise(latency_);
+  std::ranges::transform(kLatencyBounds_ms, statistics.latency_within.begin(), [&](double bound) {
+    return latency_.count_within(static_cast<std::uint64_t>(bound * 1e6));
+  });
   if (completed_ > 0) statistics.elapsed_s = seconds(last_completion_ - first_submit_);
   const double steady_s = seconds(last_completion_ - first_completion_);
   if (completed_ > 1 && steady_s > 0) {

@@ -41,6 +41,14 @@ std::uint64_t Histogram::percentile(double quantile) const {
   return max_;
 }
 
+std::uint64_t Histogram::count_within(std::uint64_t value_ns) const {
+  std::uint64_t seen = 0;
+  for (std::size_t bucket = 0; bucket < kBuckets && upper_bound_of(bucket) <= value_ns; ++bucket) {
+    seen += counts_[bucket];
+  }
+  return seen;
+}
+
 DurationSummary summarise(const Histogram& histogram) {
   const auto ms = [](std::uint64_t value_ns) { return static_cast<double>(value_ns) / 1e6; };
   DurationSummary summary;

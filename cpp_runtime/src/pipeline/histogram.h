@@ -29,6 +29,9 @@ class Histogram {
   /// The value that the share `quantile` (0 to 1) of all values does not exceed; 0 if empty.
   [[nodiscard]] std::uint64_t percentile(double quantile) const;
 
+  /// The number of values up to `value_ns`, or up to 1.6 % below it.
+  [[nodiscard]] std::uint64_t count_within(std::uint64_t value_ns) const;
+
  private:
   static constexpr int kSubBits = 6;
   static constexpr int kMaxBits = 42;

@@ -1,5 +1,6 @@
 // What edgepipe-cam does: a bundle on a camera, with a live page, JSON lines and recording.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "pipeline/live_statistics.h"
 #include "programs/device_account.h"
 #include "programs/interruption.h"
+#include "programs/metrics.h"
 #include "programs/option_table.h"
 #include "programs/output_file.h"
 #include "programs/session_options.h"
@@ -308,7 +310,7 @@ class Results {
   FileDescriptor lines_;
   FileDescriptor recorded_lines_;
   LivePage* page_ = nullptr;
-  std::uint64_t damaged_ = 0;
+  std::atomic<std::uint64_t> damaged_{0};  // the page's thread reads it
 };
 
 /// What the page's "statistics" event and `edgepipe top` show.
@@ -329,7 +331,7 @@ std::string statistics_json(Session& session, const PictureSource& source) {
 }
 
 Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Preprocess& preprocess,
-                                             LivePage::Statistics statistics) {
+                                             LivePage::Figures figures) {
   PageAccess::Options access_options = options.access;
   if (options.token_file) {
     Result<std::string> token = read_token_file(*options.token_file);
@@ -344,7 +346,7 @@ Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Prepr
                               .height = preprocess.height,
                               .row_bytes = packed_row_bytes(format, preprocess.width)};
   Result<std::unique_ptr<LivePage>> page =
-      LivePage::start(shape, options.http, *std::move(access), std::move(statistics));
+      LivePage::start(shape, options.http, *std::move(access), std::move(figures));
   if (!page.ok()) return page.status();
   const bool is_open = !options.token_file && !options.http.address.starts_with("127.");
   constexpr const char* kOpen = " without a password: anyone who can reach it may read it";
@@ -372,7 +374,16 @@ int run(const Options& options) {
   const auto live = LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
-    Result<std::unique_ptr<LivePage>> started = start_page(options, preprocess, figures);
+    const auto metrics = [&] {
+      return metrics_text({.network = session.bundle().manifest().name,
+                           .device = std::string(session.device_name()),
+                           .pipeline = session.pipeline().statistics(),
+                           .source = source.counters(),
+                           .damaged = results.damaged(),
+                           .temperatures = read_temperatures()});
+    };
+    Result<std::unique_ptr<LivePage>> started =
+        start_page(options, preprocess, {.statistics = figures, .metrics = metrics});
     if (!started.ok()) return report_failure(kProgram, started.status());
     page = *std::move(started);
     results.show_on(page.get());

@@ -30,8 +30,8 @@ SharedText shared(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-LivePage::LivePage(const Shape& shape, Statistics statistics)
-    : shape_(shape), statistics_(std::move(statistics)), events_(kTopics) {
+LivePage::LivePage(const Shape& shape, Figures figures)
+    : shape_(shape), figures_(std::move(figures)), events_(kTopics) {
   Result<JpegCodec> codec = JpegCodec::create();
   if (codec.ok()) jpeg_ = *std::move(codec);
   const std::size_t bytes = packed_bytes(shape.format, shape.width, shape.height);
@@ -41,8 +41,8 @@ LivePage::LivePage(const Shape& shape, Statistics statistics)
 
 Result<std::unique_ptr<LivePage>> LivePage::start(const Shape& shape,
                                                   const HttpServer::Options& http,
-                                                  PageAccess access, Statistics statistics) {
-  std::unique_ptr<LivePage> page(new LivePage(shape, std::move(statistics)));
+                                                  PageAccess access, Figures figures) {
+  std::unique_ptr<LivePage> page(new LivePage(shape, std::move(figures)));
   Result<std::unique_ptr<HttpServer>> server = HttpServer::start(http, std::move(access), *page);
   if (!server.ok()) return server.status();
   page->server_ = *std::move(server);
@@ -68,6 +68,11 @@ HttpReply LivePage::answer(const std::string& path) {
     stream.type = "text/event-stream";
     stream.is_stream = true;
     return stream;
+  }
+  if (path == "/metrics") {
+    HttpReply reply = text_reply(200, figures_.metrics());
+    reply.type = "text/plain; version=0.0.4; charset=utf-8";
+    return reply;
   }
   if (const PageFile* file = page_file(path); file != nullptr) {
     HttpReply reply = text_reply(200, std::string(file->content));
@@ -100,7 +105,7 @@ const std::vector<SharedText>& LivePage::newest_events() {
   }
   if (const Clock::time_point now = Clock::now(); now >= statistics_due_) {
     statistics_due_ = std::max(statistics_due_ + kStatisticsPeriod, now);
-    events_[kStatistics] = event("statistics", statistics_());
+    events_[kStatistics] = event("statistics", figures_.statistics());
   }
   return events_;
 }

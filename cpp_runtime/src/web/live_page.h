@@ -1,12 +1,13 @@
 // LivePage: the page of edgepipe-cam, with live pictures, results and statistics.
 //
 //   Result<std::unique_ptr<LivePage>> page =
-//       LivePage::start(shape, http, *std::move(access), statistics);
+//       LivePage::start(shape, http, *std::move(access), {.statistics = ..., .metrics = ...});
 //   page->publish(frame.id(), frame.tensor(input), json_line);  // for every finished frame
 //
 //   GET /            the page, with /page.css and /page.js
 //   GET /events      server-sent events: "result" with a frame's JSON line, "statistics" 4 per
 //                    second
+//   GET /metrics     the same figures for Prometheus
 //   GET /picture/N   frame N as JPEG, or as BMP if libturbojpeg is missing
 //
 // The frames that events announced last are kept unencoded. Each is encoded at most once, on
@@ -38,13 +39,16 @@ class LivePage : private HttpContent {
   /// The frames' shape; without bytes.
   using Shape = Picture;
 
-  /// Returns one JSON object; called on the server's thread.
-  using Statistics = std::function<std::string()>;
+  /// What the page shows besides frames; called on the server's thread.
+  struct Figures {
+    std::function<std::string()> statistics;  // one JSON object
+    std::function<std::string()> metrics;     // in Prometheus's text format, version 0.0.4
+  };
 
   /// Errors as HttpServer::start.
   static Result<std::unique_ptr<LivePage>> start(const Shape& shape,
                                                  const HttpServer::Options& http, PageAccess access,
-                                                 Statistics statistics);
+                                                 Figures figures);
 
   /// Shows a finished frame. Copies; does not wait for any reader. One thread at a time.
   void publish(std::uint64_t frame, std::span<const std::byte> pixels, std::string_view json)
@@ -68,14 +72,14 @@ class LivePage : private HttpContent {
     SharedText encoded;  // null: not yet requested
   };
 
-  LivePage(const Shape& shape, Statistics statistics);
+  LivePage(const Shape& shape, Figures figures);
   HttpReply answer(const std::string& path) override;
   const std::vector<SharedText>& newest_events() override EDGEPIPE_EXCLUDES(mutex_);
   HttpReply picture(std::uint64_t frame);
   SharedText encode(const Shown& shown);
 
   const Shape shape_;
-  const Statistics statistics_;
+  const Figures figures_;
   Mutex mutex_;
   Shown newest_ EDGEPIPE_GUARDED_BY(mutex_);
   bool is_new_ EDGEPIPE_GUARDED_BY(mutex_) = false;  // newest_ is not announced yet

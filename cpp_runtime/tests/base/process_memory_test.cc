@@ -31,6 +31,15 @@ TEST(ProcessMemory, IsTheHighestAmountAndNotTheCurrentOne) {
   EXPECT_EQ(*peak, 2048 * 1024);
 }
 
+TEST(ProcessMemory, TheCurrentAmountIsAnotherLine) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "status";
+  std::ofstream(path) << "Name:\trun\nVmHWM:\t    2048 kB\nVmRSS:\t 12 kB\n";
+  const Result<std::uint64_t> now = resident_bytes(path);
+  ASSERT_TRUE(now.ok()) << now.status().message();
+  EXPECT_EQ(*now, 12 * 1024);
+  EXPECT_GT(*resident_bytes(), 0);
+}
+
 TEST(ProcessMemory, FilesOfAnotherFormAreAnError) {
   for (const char* text : {"", "VmRSS:\t12 kB\n", "VmHWM:\n", "VmHWM:\t12\n", "VmHWM:\tmany kB\n",
                            "VmHWM:\t99999999999999999999 kB\n"}) {

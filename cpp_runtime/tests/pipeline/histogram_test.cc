@@ -37,6 +37,18 @@ TEST(HistogramTest, PercentilesAreWithinOneSixtyFourthOfTheExactOnes) {
   }
 }
 
+TEST(HistogramTest, CountsValuesUpToABound) {
+  Histogram histogram;
+  EXPECT_EQ(histogram.count_within(UINT64_MAX), 0u);
+  for (const std::uint64_t value : {0u, 5u, 63u, 1'000'000u, 2'000'000u}) histogram.add(value);
+  EXPECT_EQ(histogram.count_within(0), 1u);
+  EXPECT_EQ(histogram.count_within(5), 2u);
+  EXPECT_EQ(histogram.count_within(63), 3u);
+  EXPECT_EQ(histogram.count_within(980'000), 3u);
+  EXPECT_EQ(histogram.count_within(1'017'000), 4u);
+  EXPECT_EQ(histogram.count_within(UINT64_MAX), 5u);
+}
+
 TEST(HistogramTest, ValuesBeyondItsRangeAreStillCounted) {
   Histogram histogram;
   histogram.add(UINT64_MAX);

@@ -66,10 +66,13 @@ class LivePageTest : public ::testing::Test {
     Result<PageAccess> access = PageAccess::create({});
     ASSERT_TRUE(access.ok());
     Result<std::unique_ptr<LivePage>> page =
-        LivePage::start(shape, {.port = 0}, *std::move(access), [this] {
-          ++statistics_;
-          return std::string("{}");
-        });
+        LivePage::start(shape, {.port = 0}, *std::move(access),
+                        {.statistics =
+                             [this] {
+                               ++statistics_;
+                               return std::string("{}");
+                             },
+                         .metrics = [] { return std::string("frames 7\n"); }});
     ASSERT_TRUE(page.ok()) << page.status().message();
     page_ = *std::move(page);
   }
@@ -96,6 +99,14 @@ TEST_F(LivePageTest, APictureIsEncodedOnceForAllReaders) {
     EXPECT_EQ(Reader(page_->port(), "/picture/7").read_all(), first);
   }
   EXPECT_EQ(page_->encoded(), 1U);
+}
+
+TEST_F(LivePageTest, MetricsAreTextForPrometheus) {
+  const std::string answer = Reader(page_->port(), "/metrics").read_all();
+  EXPECT_TRUE(
+      answer.starts_with("HTTP/1.1 200 OK\r\n"
+                         "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nframes 7\n"));
 }
 
 TEST_F(LivePageTest, WithoutAReaderNothingIsEncodedOrAsked) {

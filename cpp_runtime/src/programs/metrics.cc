@@ -1,0 +1,249 @@
+#include "programs/metrics.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <fstream>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/process_memory.h"
+#include "bundle/fingerprint.h"
+
+namespace edgepipe {
+namespace {
+
+struct Label {
+  std::string_view name;
+  std::string_view value;
+};
+using Labels = std::initializer_list<Label>;
+
+/// The text: families of samples, each with its type and what it means.
+class Exposition {
+ public:
+  /// Begins a family; the following samples belong to it.
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    text_.append("# HELP ").append(name).append(" ").append(help);
+    text_.append("\n# TYPE ").append(name).append(" ").append(type).append("\n");
+  }
+
+  void sample(Labels labels, double value, std::string_view suffix = "") {
+    text_.append(name_).append(suffix);
+    char separator = '{';
+    for (const Label& label : labels) {
+      text_.append(1, separator).append(label.name).append("=\"");
+      for (const char c : label.value) append_escaped(c);
+      text_.append("\"");
+      separator = ',';
+    }
+    if (separator == ',') text_.append("}");
+    text_.append(" ").append(number(value)).append("\n");
+  }
+
+  void sample(Labels labels, std::uint64_t value, std::string_view suffix = "") {
+    sample(labels, static_cast<double>(value), suffix);
+  }
+
+  /// A family of one sample without labels.
+  template <typename Value>
+  void single(std::string_view name, std::string_view type, std::string_view help, Value value) {
+    family(name, type, help);
+    sample({}, value);
+  }
+
+  /// The shortest text that reads back as `value`.
+  static std::string number(double value) {
+    std::array<char, 32> digits{};
+    const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+    return {digits.data(), error == std::errc() ? end : digits.data()};
+  }
+
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  void append_escaped(char c) {
+    if (c == '\n') {
+      text_.append("\\n");
+      return;
+    }
+    if (c == '\\' || c == '"') text_.append("\\");
+    text_.append(1, c);
+  }
+
+  std::string text_;
+  std::string name_;
+};
+
+constexpr const char* kCounter = "counter";
+constexpr const char* kGauge = "gauge";
+
+double total_s(const DurationSummary& times) {
+  return times.mean_ms * static_cast<double>(times.count) / 1e3;
+}
+
+void add_frames(Exposition& out, const PipelineStatistics& pipeline) {
+  out.single("edgepipe_frames_submitted_total", kCounter, "Frames given to the pipeline.",
+             pipeline.submitted);
+  out.single("edgepipe_frames_delivered_total", kCounter, "Frames whose results were taken.",
+             pipeline.delivered);
+  out.single("edgepipe_frames_dropped_total", kCounter,
+             "Frames given up because the run ended or an earlier frame failed.", pipeline.dropped);
+  out.single("edgepipe_frames_failed_total", kCounter, "Frames that failed.", pipeline.failed);
+  out.single("edgepipe_frames_in_flight", kGauge, "Frames in the pipeline.", pipeline.in_flight);
+  out.single("edgepipe_slots", kGauge, "Frames that the pipeline can hold.", pipeline.slots);
+  out.family("edgepipe_frame_latency_seconds", "histogram",
+             "Time from giving a frame to the pipeline until its last stage has ended.");
+  for (std::size_t index = 0; index < kLatencyBounds_ms.size(); ++index) {
+    const std::string bound = Exposition::number(kLatencyBounds_ms[index] / 1e3);
+    out.sample({{"le", bound}}, pipeline.latency_within[index], "_bucket");
+  }
+  out.sample({{"le", "+Inf"}}, pipeline.latency.count, "_bucket");
+  out.sample({}, total_s(pipeline.latency), "_sum");
+  out.sample({}, pipeline.latency.count, "_count");
+}
+
+void add_stages(Exposition& out, const std::vector<StageStatistics>& stages) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    out.family(name, type, help);
+    for (const StageStatistics& stage : stages) {
+      out.sample({{"stage", stage.name}}, value(stage));
+    }
+  };
+  using Stage = StageStatistics;
+  each("edgepipe_stage_runs_total", kCounter, "Runs of a stage.",
+       [](const Stage& stage) { return stage.busy.count; });
+  each("edgepipe_stage_busy_seconds_total", kCounter, "Time in which a stage ran.",
+       [](const Stage& stage) { return total_s(stage.busy); });
+  each("edgepipe_stage_waiting_frames", kGauge, "Frames that are ready for a stage.",
+       [](const Stage& stage) { return stage.waiting; });
+  each("edgepipe_stage_hangs_total", kCounter, "Runs of a device that exceeded their time limit.",
+       [](const Stage& stage) { return stage.hangs; });
+  each("edgepipe_stage_retries_total", kCounter, "Runs repeated after a fault of the device.",
+       [](const Stage& stage) { return stage.retries; });
+  each("edgepipe_stage_fallback_frames_total", kCounter,
+       "Frames that ARM kernels computed instead of the accelerator.",
+       [](const Stage& stage) { return stage.fallback_frames; });
+}
+
+void add_source(Exposition& out, const SourceCounters& source, std::uint64_t damaged) {
+  out.single("edgepipe_source_captured_total", kCounter, "Complete pictures that arrived.",
+             source.captured);
+  out.single("edgepipe_source_taken_total", kCounter, "Pictures that the pipeline took.",
+             source.taken);
+  out.single("edgepipe_source_dropped_total", kCounter,
+             "Pictures replaced by newer ones before they were taken.", source.dropped);
+  out.single("edgepipe_source_missed_total", kCounter,
+             "Pictures that the driver lost or marked as damaged.", source.missed);
+  out.single("edgepipe_source_damaged_total", kCounter, "Pictures that could not be decoded.",
+             damaged);
+  out.single("edgepipe_source_silences_total", kCounter,
+             "Times that no picture came within the time limit.", source.silences);
+  out.single("edgepipe_source_reconnects_total", kCounter, "Times that it was opened again.",
+             source.reconnects);
+  out.single("edgepipe_source_outage_seconds", kGauge,
+             "Time since the last picture of a source that has failed; 0 while it works.",
+             static_cast<double>(source.outage.count()) / 1e3);
+}
+
+void add_process(Exposition& out) {
+  timespec used{};
+  if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
+    out.single("process_cpu_seconds_total", kCounter, "Processor time of this program.",
+               static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9);
+  }
+  if (const Result<std::uint64_t> bytes = resident_bytes(); bytes.ok()) {
+    out.single("process_resident_memory_bytes", kGauge, "Resident memory of this program.", *bytes);
+  }
+}
+
+std::optional<double> read_number(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  double value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+std::string read_word(const std::filesystem::path& path) {
+  std::string word;
+  std::ifstream(path) >> word;
+  return word;
+}
+
+/// The entries of a folder of `/sys` by name; none if it is missing.
+std::vector<std::filesystem::path> entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    found.push_back(entry->path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+bool is_between(std::string_view name, std::string_view start, std::string_view end) {
+  return name.size() >= start.size() + end.size() && name.starts_with(start) && name.ends_with(end);
+}
+
+}  // namespace
+
+std::vector<Temperature> read_temperatures(const std::filesystem::path& system) {
+  std::vector<Temperature> found;
+  for (const std::filesystem::path& zone : entries(system / "class/thermal")) {
+    const std::optional<double> value = read_number(zone / "temp");  // millidegrees
+    if (value) found.push_back({zone.filename(), read_word(zone / "type"), *value / 1e3});
+  }
+  // The Zynq's own sensors: millidegrees are (raw + offset) * scale.
+  for (const std::filesystem::path& device : entries(system / "bus/iio/devices")) {
+    for (const std::filesystem::path& file : entries(device)) {
+      const std::string name = file.filename();
+      if (!is_between(name, "in_temp", "_raw")) continue;
+      const std::string stem = name.substr(0, name.size() - 4);
+      const std::optional<double> raw = read_number(file);
+      if (!raw) continue;
+      const double offset = read_number(device / (stem + "_offset")).value_or(0);
+      const double scale = read_number(device / (stem + "_scale")).value_or(1);
+      found.push_back({device.filename().string() + "/" + stem, read_word(device / "name"),
+                       (*raw + offset) * scale / 1e3});
+    }
+  }
+  for (const std::filesystem::path& device : entries(system / "class/hwmon")) {
+    for (const std::filesystem::path& file : entries(device)) {
+      const std::string name = file.filename();
+      if (!is_between(name, "temp", "_input")) continue;
+      const std::optional<double> value = read_number(file);
+      if (!value) continue;
+      found.push_back({device.filename().string() + "/" + name.substr(0, name.size() - 6),
+                       read_word(device / "name"), *value / 1e3});
+    }
+  }
+  return found;
+}
+
+std::string metrics_text(const Measured& measured) {
+  Exposition out;
+  out.family("edgepipe_info", kGauge, "The network that runs, and what runs it; always 1.");
+  out.sample({{"network", measured.network}, {"device", measured.device}, {"version", kVersion}},
+             std::uint64_t{1});
+  add_frames(out, measured.pipeline);
+  add_stages(out, measured.pipeline.stages);
+  add_source(out, measured.source, measured.damaged);
+  if (!measured.temperatures.empty()) {
+    out.family("edgepipe_temperature_celsius", kGauge, "Temperatures that the kernel shows.");
+    for (const Temperature& one : measured.temperatures) {
+      out.sample({{"sensor", one.sensor}, {"type", one.type}}, one.celsius);
+    }
+  }
+  add_process(out);
+  return out.take();
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,43 @@
+// Metrics of a running program in Prometheus's text format, version 0.0.4.
+//
+//   std::string text = metrics_text({.network = "nanodet", .device = "uio", .pipeline = ...});
+//
+// https://prometheus.io/docs/instrumenting/exposition_formats/ has the format. Names follow
+// Prometheus's conventions: base units, _total for what only grows. docs/guides/monitoring.md lists
+// them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "edgepipe/picture_source.h"
+#include "edgepipe/pipeline_statistics.h"
+
+namespace edgepipe {
+
+/// A sensor of the kernel, such as "thermal_zone0" of type "cpu-thermal".
+struct Temperature {
+  std::string sensor;
+  std::string type;
+  double celsius = 0;
+};
+
+/// The temperatures that the kernel shows below `system`; empty if it shows none.
+std::vector<Temperature> read_temperatures(const std::filesystem::path& system = "/sys");
+
+/// What a program has measured.
+struct Measured {
+  std::string network;
+  std::string device;  // of the VTA stages
+  PipelineStatistics pipeline;
+  SourceCounters source;
+  std::uint64_t damaged = 0;  // pictures that could not be decoded
+  std::vector<Temperature> temperatures;
+};
+
+/// All of it, with this process's memory and processor time.
+std::string metrics_text(const Measured& measured);
+
+}  // namespace edgepipe

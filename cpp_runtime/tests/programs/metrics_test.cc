@@ -1,0 +1,81 @@
+#include "programs/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace edgepipe {
+namespace {
+
+std::string line_of(const std::string& text, const std::string& start) {
+  const std::size_t begin = text.find("\n" + start);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+}
+
+TEST(MetricsTest, CountersAndLabelsAreLines) {
+  Measured measured{.network = "net", .device = "simulator"};
+  measured.pipeline.delivered = 12;
+  measured.pipeline.stages.push_back({.name = "vta0"});
+  measured.pipeline.stages.back().busy = {.count = 4, .mean_ms = 2.5};
+  measured.source.outage = std::chrono::milliseconds(1500);
+  measured.damaged = 3;
+  const std::string text = metrics_text(measured);
+  EXPECT_EQ(line_of(text, "edgepipe_frames_delivered_total"), "edgepipe_frames_delivered_total 12");
+  EXPECT_EQ(line_of(text, "edgepipe_stage_busy_seconds_total"),
+            R"(edgepipe_stage_busy_seconds_total{stage="vta0"} 0.01)");
+  EXPECT_EQ(line_of(text, "edgepipe_source_outage_seconds"), "edgepipe_source_outage_seconds 1.5");
+  EXPECT_EQ(line_of(text, "edgepipe_source_damaged_total"), "edgepipe_source_damaged_total 3");
+  EXPECT_NE(line_of(text, "process_resident_memory_bytes"), "");
+  EXPECT_EQ(line_of(text, "edgepipe_temperature_celsius"), "");
+}
+
+TEST(MetricsTest, LatenciesAreAHistogram) {
+  Measured measured;
+  measured.pipeline.latency = {.count = 3, .mean_ms = 4};
+  measured.pipeline.latency_within.fill(2);
+  const std::string text = metrics_text(measured);
+  EXPECT_EQ(line_of(text, "edgepipe_frame_latency_seconds_bucket{le=\"0.0025\"}"),
+            "edgepipe_frame_latency_seconds_bucket{le=\"0.0025\"} 2");
+  EXPECT_EQ(line_of(text, "edgepipe_frame_latency_seconds_bucket{le=\"+Inf\"}"),
+            "edgepipe_frame_latency_seconds_bucket{le=\"+Inf\"} 3");
+  EXPECT_EQ(line_of(text, "edgepipe_frame_latency_seconds_sum"),
+            "edgepipe_frame_latency_seconds_sum 0.012");
+}
+
+TEST(MetricsTest, LabelsAreEscaped) {
+  EXPECT_NE(metrics_text({.network = "a\"b\\c\nd"}).find(R"(network="a\"b\\c\nd")"),
+            std::string::npos);
+}
+
+TEST(MetricsTest, TemperaturesOfZonesTheZynqAndHwmon) {
+  const std::filesystem::path system = std::filesystem::path(::testing::TempDir()) / "sys";
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((system / name).parent_path());
+    std::ofstream(system / name) << text << "\n";
+  };
+  write("class/thermal/thermal_zone0/temp", "48250");
+  write("class/thermal/thermal_zone0/type", "cpu");
+  write("class/thermal/cooling_device0/cur_state", "0");
+  write("bus/iio/devices/iio:device0/name", "ams");
+  write("bus/iio/devices/iio:device0/in_temp0_raw", "42000");
+  write("bus/iio/devices/iio:device0/in_temp0_offset", "-36058");
+  write("bus/iio/devices/iio:device0/in_temp0_scale", "7.771514892");
+  write("class/hwmon/hwmon1/name", "pmic");
+  write("class/hwmon/hwmon1/temp1_input", "39000");
+  write("class/hwmon/hwmon1/temp2_input", "not a number");
+  const std::vector<Temperature> found = read_temperatures(system);
+  std::filesystem::remove_all(system);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].sensor, "thermal_zone0");
+  EXPECT_EQ(found[0].type, "cpu");
+  EXPECT_DOUBLE_EQ(found[0].celsius, 48.25);
+  EXPECT_EQ(found[1].sensor, "iio:device0/in_temp0");
+  EXPECT_NEAR(found[1].celsius, 46.18, 0.01);
+  EXPECT_EQ(found[2].sensor, "hwmon1/temp1");
+  EXPECT_EQ(found[2].type, "pmic");
+  EXPECT_TRUE(read_temperatures("/none").empty());
+}
+
+}  // namespace
+}  // namespace edgepipe
