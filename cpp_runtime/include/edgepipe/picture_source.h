@@ -9,7 +9,7 @@
 // that a source with few buffers always has one left to fill.
 //
 // A source that can wait (files, videos, a pipe) does so while the pipeline is busy; one that
-// cannot (a camera) drops its oldest picture and counts it.
+// cannot (a camera, also one on the network) drops its oldest picture and counts it.
 //
 // A source that falls silent has failed (SilencePolicy): one that can be opened again (a camera, a
 // FIFO) is closed and reopened until it delivers, which counters() and fault() show. Others end
@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "edgepipe/picture.h"
 #include "edgepipe/status.h"
@@ -115,6 +116,18 @@ Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::pa
                                                        const std::atomic<bool>& stop,
                                                        const SilencePolicy& policy = {},
                                                        std::uint64_t most_pixels = kMostPixels);
+
+/// Whether `text` is an address for open_network_camera: rtsp, rtsps, http, https, rtmp, srt, udp.
+bool is_network_address(std::string_view text);
+
+/// The newest picture, kRgb, of a camera or server that ffmpeg reads over the network. When it
+/// fails, ends or falls silent, it is opened again once a second, until the policy gives up. A name
+/// and a password in `url` appear in no text; but other users of this machine see them among
+/// ffmpeg's arguments. Errors as open_video_file. Blocks until the first picture or `stop`.
+Result<std::unique_ptr<PictureSource>> open_network_camera(const std::string& url,
+                                                           const std::atomic<bool>& stop,
+                                                           const SilencePolicy& policy = {},
+                                                           std::uint64_t most_pixels = kMostPixels);
 
 /// Consecutive raw pictures without padding, from a file, a FIFO or standard input ("-"). Input
 /// that ends inside a picture is kCorrupt. A FIFO never ends: after its writer has gone or fallen

@@ -96,8 +96,9 @@ OptionTable option_table(Options& options) {
       .value("--source", "SOURCE",
              "synthetic, a video file (decoded by ffmpeg), a folder of BMP, JPEG, PNG, PPM "
              "or PGM pictures or one of them, a FIFO of raw pictures, or - for raw pictures from "
-             "standard "
-             "input. All of these wait for the pipeline and drop nothing",
+             "standard input. All of these wait for the pipeline and drop nothing. Or a camera on "
+             "the network, e.g. rtsp://door/stream or http://door/video.mjpg (decoded by ffmpeg), "
+             "which is treated like --camera",
              to_text(options.source))
       .value("--format", "F",
              "rgb, bgr, gray, yuyv, nv12 or jpeg (default: the camera's first format; for "
@@ -118,7 +119,8 @@ OptionTable option_table(Options& options) {
       .flag("--loop", "start a video or folder again at its end", to_true(options.pace.loop))
       .value("--source-timeout", "S",
              "a source that delivers no picture for S seconds has failed. A camera or a FIFO "
-             "(default: 5) is then closed and opened again; with standard input or ffmpeg "
+             "(default: 5; on the network 10) is then closed and opened again; with standard input "
+             "or ffmpeg "
              "(default: 30) the run ends. 0: no limit",
              to_number(options.source_timeout_s, 0.0, 1e6, "seconds, or 0"))
       .value(
@@ -197,8 +199,14 @@ SilencePolicy silence_policy(const Options& options, double default_s) {
 Result<std::unique_ptr<PictureSource>> open_source(const Options& options,
                                                    const Preprocess& preprocess) {
   constexpr double kReopenedAfter_s = 5;
+  constexpr double kNetworkReopenedAfter_s = 10;  // some send a whole picture only so often
   constexpr double kEndedAfter_s = 30;
   std::error_code error;
+  if (options.source && is_network_address(*options.source)) {
+    return open_network_camera(*options.source, interrupted,
+                               silence_policy(options, kNetworkReopenedAfter_s),
+                               options.session.most_pixels);
+  }
   const bool fifo = options.source && std::filesystem::is_fifo(*options.source, error);
   const bool pipe = fifo || options.source == "-";
   const int width = options.width > 0 ? options.width : pipe ? preprocess.width : 640;

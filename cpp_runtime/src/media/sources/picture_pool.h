@@ -18,8 +18,8 @@ namespace edgepipe {
 class PicturePool final : public PictureOwner, public std::enable_shared_from_this<PicturePool> {
  public:
   /// Lends a free buffer as a picture of `shape`, large enough for it without padding. Never waits,
-  /// because a reader holds at most kMostLent buffers and the pool has one more. Allocates when the
-  /// size grows.
+  /// because a reader holds at most kMostLent buffers, a live source the newest picture, and the
+  /// pool has one more. Allocates when the size grows.
   PictureLease lend(const Picture& shape) EDGEPIPE_EXCLUDES(mutex_);
 
   void give_back(std::size_t buffer) override EDGEPIPE_EXCLUDES(mutex_);
@@ -37,7 +37,7 @@ class PicturePool final : public PictureOwner, public std::enable_shared_from_th
   };
 
   Mutex mutex_;
-  std::array<Buffer, PictureSource::kMostLent + 1> buffers_ EDGEPIPE_GUARDED_BY(mutex_);
+  std::array<Buffer, PictureSource::kMostLent + 2> buffers_ EDGEPIPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace edgepipe

@@ -71,10 +71,7 @@ void V4l2Camera::capture_one() {
 void V4l2Camera::disconnect() {
   stream_.reset();
   sequence_.reset();
-  PictureLease picture;  // returned after the lock is released
-  MutexLock lock(mutex_);
-  if (newest_.held()) ++counters_.dropped;
-  std::swap(newest_, picture);
+  newest_.drop();
 }
 
 void V4l2Camera::reconnect() {
@@ -93,41 +90,13 @@ void V4l2Camera::reconnect() {
 void V4l2Camera::keep(const V4l2Stream::Capture& capture) {
   const std::uint32_t gap = sequence_ ? capture.sequence - *sequence_ - 1 : 0;
   sequence_ = capture.sequence;
-  // Its last picture is returned after the lock is released.
+  newest_.missed(gap + (capture.damaged ? 1 : 0));
   PictureLease picture(stream_->picture(capture.buffer), stream_, capture.buffer);
-  MutexLock lock(mutex_);
-  counters_.missed += gap;
-  if (capture.damaged) {
-    ++counters_.missed;
-    return;
-  }
-  ++counters_.captured;
-  if (newest_.held()) ++counters_.dropped;
-  std::swap(newest_, picture);
-  changed_.notify();
-}
-
-Result<bool> V4l2Camera::next(PictureLease& lease, const std::atomic<bool>& stop) {
-  lease.release();
-  MutexLock lock(mutex_);
-  while (!newest_.held()) {
-    if (stop) return false;
-    if (Status status = outage_.given_up(); !status.ok()) return status;
-    changed_.wait_until(lock, Clock::now() + kStopInterval);
-  }
-  if (stop) return false;
-  lease = std::move(newest_);
-  ++counters_.taken;
-  return true;
+  if (!capture.damaged) newest_.keep(std::move(picture));
 }
 
 SourceCounters V4l2Camera::counters() const {
-  SourceCounters counters;
-  {
-    MutexLock lock(mutex_);
-    counters = counters_;
-    counters.waiting = newest_.held() ? 1 : 0;
-  }
+  SourceCounters counters = newest_.counters();
   outage_.count_in(counters);
   return counters;
 }

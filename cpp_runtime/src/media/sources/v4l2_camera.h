@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/sync.h"
+#include "media/sources/newest_picture.h"
 #include "media/sources/outage.h"
 #include "media/sources/v4l2_stream.h"
 
@@ -40,9 +41,10 @@ class V4l2Camera final : public PictureSource {
                                                      V4l2Calls& calls = V4l2Calls::kernel());
   ~V4l2Camera() override;
 
-  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override
-      EDGEPIPE_EXCLUDES(mutex_);
-  [[nodiscard]] SourceCounters counters() const override EDGEPIPE_EXCLUDES(mutex_);
+  Result<bool> next(PictureLease& lease, const std::atomic<bool>& stop) override {
+    return newest_.take(lease, outage_, stop);
+  }
+  [[nodiscard]] SourceCounters counters() const override;
   [[nodiscard]] std::string fault() const override { return outage_.fault(); }
   [[nodiscard]] bool live() const override { return true; }
   [[nodiscard]] std::string picture_name(std::uint64_t number) const override {
@@ -52,11 +54,11 @@ class V4l2Camera final : public PictureSource {
 
  private:
   V4l2Camera(const Options& options, std::shared_ptr<V4l2Stream> stream, V4l2Calls& calls);
-  void capture() EDGEPIPE_EXCLUDES(mutex_);
-  void capture_one() EDGEPIPE_EXCLUDES(mutex_);
+  void capture();
+  void capture_one();
   void reconnect();
-  void disconnect() EDGEPIPE_EXCLUDES(mutex_);
-  void keep(const V4l2Stream::Capture& capture) EDGEPIPE_EXCLUDES(mutex_);
+  void disconnect();
+  void keep(const V4l2Stream::Capture& capture);
 
   Options options_;
   V4l2Calls& calls_;
@@ -66,10 +68,7 @@ class V4l2Camera final : public PictureSource {
   std::optional<std::uint32_t> sequence_;  // the same; of the last picture
   Clock::time_point due_{};                // the same; of the next attempt to open it
 
-  mutable Mutex mutex_;
-  CondVar changed_;
-  PictureLease newest_ EDGEPIPE_GUARDED_BY(mutex_);
-  SourceCounters counters_ EDGEPIPE_GUARDED_BY(mutex_);
+  NewestPicture newest_;
   std::atomic<bool> ending_{false};
   std::optional<Thread> thread_;
 };
