@@ -5,7 +5,7 @@
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
-    nlohmann-json3-dev libgtest-dev libturbojpeg0-dev ffmpeg chromium chromium-driver
+    nlohmann-json3-dev libgtest-dev libturbojpeg0-dev libmosquitto-dev mosquitto ffmpeg chromium chromium-driver
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
     cpio device-tree-compiler e2fsprogs shellcheck systemd clang-format clang-tidy dataset-fashion-mnist"
 case ${1:-} in

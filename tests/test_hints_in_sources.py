@@ -22,7 +22,7 @@ COMMAND = re.compile(r"(?:`|: )edgepipe ([a-z][a-z-]*)((?: +[^`;]*)?)")
 DOCUMENT = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[\w-]+\.(?:md|toml))\b")
 # Programs that are not edgepipe's, so their flags are not checked.
 OTHER_PROGRAMS = re.compile(
-    r"(?:apt-get|cmake|ffmpeg|sudo|v4l2-ctl|cpupower|ssh-keygen|ssh-copy-id|modprobe|ulimit|ls|ninja"
+    r"(?<![\w-])(?:apt-get|cmake|ffmpeg|sudo|v4l2-ctl|cpupower|ssh-keygen|ssh-copy-id|modprobe|ulimit|ls|ninja"
     r"|python -m tf2onnx|python -c)\b[^`;,]*"
 )
 PROGRAMS = ("cpp_runtime/programs", "cpp_runtime/src/programs")

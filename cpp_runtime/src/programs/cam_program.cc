@@ -23,6 +23,7 @@
 #include "programs/device_account.h"
 #include "programs/interruption.h"
 #include "programs/metrics.h"
+#include "programs/mqtt_reports.h"
 #include "programs/option_table.h"
 #include "programs/output_file.h"
 #include "programs/session_options.h"
@@ -54,6 +55,7 @@ struct Options : SessionOptions {
   std::uint64_t frames = UINT64_MAX;
   double source_timeout_s = -1;  // -1: the source's default
   double give_up_s = 0;
+  MqttReports::Options mqtt;
 };
 
 // ---- arguments
@@ -82,6 +84,15 @@ std::string set_http(std::string_view value, Options& options) {
   }
   if (colon > 0) options.http.address = value.substr(0, colon);
   return "";
+}
+
+std::string set_broker(std::string_view value, Options& options) {
+  const std::size_t colon = value.rfind(':');
+  const bool has_port = colon != std::string_view::npos;
+  const bool is_port = !has_port || (parse_number(value.substr(colon + 1), options.mqtt.port) &&
+                                     options.mqtt.port >= 1 && options.mqtt.port <= 65535);
+  options.mqtt.host = value.substr(0, colon);
+  return is_port && !options.mqtt.host.empty() ? "" : "e.g. broker.local or 192.168.7.2:1883";
 }
 
 OptionTable option_table(Options& options) {
@@ -159,6 +170,28 @@ OptionTable option_table(Options& options) {
   add_trace_option(table, options);
   table.value("--frames", "N", "stop after N frames",
               to_number<std::uint64_t>(options.frames, 1, UINT64_MAX, "a number from 1 up"));
+  table.section("reports over MQTT")
+      .value("--mqtt", "HOST[:PORT]",
+             "report results, figures and state to this broker (port: 1883, or 8883 with "
+             "--mqtt-tls); needs libmosquitto1. While the broker is away, nothing is reported",
+             [&options](const std::string& value) { return set_broker(value, options); })
+      .value("--mqtt-topic", "TOPIC",
+             "the topic above state, result and statistics (default: edgepipe/ and this machine's "
+             "name)",
+             [&options](const std::string& value) {
+               options.mqtt.topic = value;
+               return MqttClient::is_topic(value) ? "" : "a topic without + and #";
+             })
+      .value("--mqtt-login", "FILE", "FILE has the user's name and the password, in two lines",
+             to_text(options.mqtt.login_file))
+      .value("--mqtt-tls", "FILE",
+             "encrypt the connection, and check the broker by the certificates in FILE (PEM)",
+             to_text(options.mqtt.authorities))
+      .value("--mqtt-rate", "N", "report at most N results per second, the newest (default: 10)",
+             to_number(options.mqtt.results_per_second, 0.01, 1e3, "results per second"))
+      .flag("--home-assistant",
+            "describe the figures, results and each class of --labels as sensors to Home Assistant",
+            to_true(options.mqtt.home_assistant));
   table.section("how to run it");
   add_session_options(table, options);
   table.epilogue("example\n  edgepipe-cam nanodet.edgepipe --camera /dev/video0\n");
@@ -169,6 +202,14 @@ OptionTable option_table(Options& options) {
 std::string check(Options& options) {
   if (options.camera.has_value() == options.source.has_value()) {
     return "give either --camera or --source";
+  }
+  const MqttReports::Options unused;
+  const MqttReports::Options& mqtt = options.mqtt;
+  if (mqtt.host.empty() &&
+      (mqtt.home_assistant || mqtt.topic != unused.topic || mqtt.login_file != unused.login_file ||
+       mqtt.authorities != unused.authorities ||
+       mqtt.results_per_second != unused.results_per_second)) {
+    return "--mqtt-topic, --mqtt-login, --mqtt-tls, --mqtt-rate and --home-assistant need --mqtt";
   }
   if (options.headless && !options.jsonl) options.jsonl = "-";
   options.session.takes_pictures = true;
@@ -278,6 +319,7 @@ class Results {
   }
 
   void show_on(LivePage* page) { page_ = page; }
+  void report_to(MqttReports* reports) { reports_ = reports; }
 
   /// Frames whose picture could not be decoded.
   [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
@@ -298,6 +340,7 @@ class Results {
     }
     const std::string line = postprocessor.json_line(
         frame, postprocessor.in_picture(*seen, session_.pictures().placement(frame)), source);
+    if (reports_ != nullptr) reports_->result(line);
     Status status;
     if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
     if (status.ok() && options_.record) {
@@ -318,6 +361,7 @@ class Results {
   FileDescriptor lines_;
   FileDescriptor recorded_lines_;
   LivePage* page_ = nullptr;
+  MqttReports* reports_ = nullptr;
   std::atomic<std::uint64_t> damaged_{0};  // the page's thread reads it
 };
 
@@ -396,6 +440,17 @@ int run(const Options& options) {
     page = *std::move(started);
     results.show_on(page.get());
   }
+  std::unique_ptr<MqttReports> reports;
+  if (!options.mqtt.host.empty()) {
+    Result<std::unique_ptr<MqttReports>> started =
+        MqttReports::start(options.mqtt,
+                           {.network = session.bundle().manifest().name,
+                            .labels = options.session.results.selection.labels},
+                           figures);
+    if (!started.ok()) return report_failure(kProgram, started.status());
+    reports = *std::move(started);
+    results.report_to(reports.get());
+  }
   print_line(stderr, "source: " + source.description());
 
   FrameLoop loop;
@@ -410,6 +465,7 @@ int run(const Options& options) {
   pictures.release_waiting();
   manager->stopping();
   page.reset();
+  reports.reset();
   status = write_trace(status, session, options);
 
   const PipelineStatistics statistics = session.pipeline().statistics();

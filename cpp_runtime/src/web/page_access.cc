@@ -1,9 +1,6 @@
 #include "web/page_access.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/file_descriptor.h"
-#include "base/open_failure.h"
 #include "base/secret.h"
+#include "base/secret_file.h"
 
 namespace edgepipe {
 namespace {
@@ -157,27 +153,10 @@ std::optional<HttpReply> PageAccess::refuse(const HttpRequest& request) const {
 }
 
 Result<std::string> read_token_file(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for its writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat about {};
-  if (!file.valid() || ::fstat(file.number(), &about) != 0) {
-    return open_failure(Code::kNotFound, path.string(), errno, std::string(kMakeToken));
-  }
-  if (!S_ISREG(about.st_mode)) {
-    return Status(Code::kInvalidArgument, path.string() + ": not a regular file",
-                  std::string(kMakeToken));
-  }
-  if ((about.st_mode & S_IRWXO) != 0) {
-    return Status(Code::kInvalidArgument,
-                  path.string() + ": every user of this machine can read or write this secret",
-                  "run `chmod o= " + path.string() + "`");
-  }
-  char content[kMostToken + 2];  // one more than a token and its line end
-  const ssize_t bytes = ::read(file.number(), content, sizeof(content));
-  if (bytes < 0) {
-    return Status(Code::kNotFound, path.string() + ": " + std::generic_category().message(errno));
-  }
-  std::string_view token(content, static_cast<std::size_t>(bytes));
+  const Result<std::string> content =
+      read_secret_file(path, kMostToken + 2, std::string(kMakeToken));  // with its line end
+  if (!content.ok()) return content.status();
+  std::string_view token = *content;
   token = token.substr(0, token.find_first_of("\r\n"));
   Status status = token.empty() ? Status(Code::kInvalidArgument, "the first line is empty",
                                          std::string(kMakeToken))

@@ -88,6 +88,15 @@ def test_a_machine_without_a_decoder(
     assert hint == remedy
 
 
+def test_a_machine_without_libmosquitto(bundle: Path, tmp_path: Path) -> None:
+    empty = ["cc", "-shared", "-x", "c", "-o", tmp_path / "libmosquitto.so.1", "-"]
+    subprocess.run(empty, input=b"", check=True)
+    options = ("--source", "synthetic", "--no-pin", "--headless", "--mqtt", "127.0.0.1")
+    *_, error, hint = error_of("edgepipe-cam", bundle, *options, LD_LIBRARY_PATH=str(tmp_path))
+    assert "libmosquitto.so.1 cannot be loaded, it is needed for MQTT" in error
+    assert hint == "hint: install libmosquitto1"
+
+
 def test_a_program_that_breaks_a_rule() -> None:
     vector = np.load(VECTORS / "0.0.1" / "34_conv.npz")
     with (
