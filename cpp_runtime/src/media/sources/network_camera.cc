@@ -141,8 +141,8 @@ class NetworkCamera final : public PictureSource {
     Result<std::unique_ptr<VideoDecoder>> decoder = connect(ending_);
     due_ = Clock::now() + kReconnect;
     if (ending_) return;
-    if (decoder.ok()) decoder_ = *std::move(decoder);
     outage_.attempted(decoder.ok());
+    if (decoder.ok()) decoder_ = *std::move(decoder);
   }
 
   const std::string url_;
