@@ -8,16 +8,12 @@ import numpy as np
 import onnx
 
 from edgepipe.errors import FrontendError
-from edgepipe.frontend.onnx_graph import array_of, constants_of
+from edgepipe.frontend.onnx_graph import all_constants_of, array_of
 
 
 def require_variances(path: Path, model: onnx.ModelProto) -> None:
     """Raise ``FrontendError`` for a variance that has no square root: its channel is undefined."""
-    constants = constants_of(model.graph)
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.HasField("t"):
-                constants[node.output[0]] = attribute.t
+    constants = all_constants_of(model.graph)
     for node in model.graph.node:
         if node.op_type != "BatchNormalization" or node.input[4] not in constants:
             continue

@@ -16,6 +16,16 @@ def constants_of(graph: onnx.GraphProto) -> dict[str, TensorProto]:
     return {constant.name: constant for constant in graph.initializer}
 
 
+def all_constants_of(graph: onnx.GraphProto) -> dict[str, TensorProto]:
+    """Return the initialisers and the tensors of ``Constant`` nodes, by name."""
+    constants = constants_of(graph)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("t"):
+                constants[node.output[0]] = attribute.t
+    return constants
+
+
 def array_of(tensor: TensorProto) -> NDArray[np.generic]:
     """Return a constant as an array of the same dtype and shape."""
     return np.asarray(numpy_helper.to_array(tensor))

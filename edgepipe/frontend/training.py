@@ -1,0 +1,35 @@
+"""Networks that were exported as they are trained, so their results are not those of inference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.onnx_graph import all_constants_of, array_of
+
+_HINT = "export the network for inference, from PyTorch after model.eval(), without `training=`"
+
+
+def require_inference(path: Path, model: onnx.ModelProto) -> None:
+    """Raise ``FrontendError`` for a layer that says that it trains, if that changes its result."""
+    graph = model.graph
+    constants = all_constants_of(graph)
+
+    def is_set(value: str, default: bool) -> bool:
+        """Whether a constant is not 0; an input that is computed has the default."""
+        return bool(array_of(constants[value]).any()) if value in constants else default
+
+    for node in graph.node:
+        why = ""
+        if node.op_type == "Dropout" and len(node.input) > 2:
+            if is_set(node.input[2], False) and is_set(node.input[1], True):
+                why = "drops values at random"
+        elif node.op_type == "BatchNormalization":
+            # Before opset 14, which added the attribute, more outputs than one said so.
+            trains = any(a.name == "training_mode" and a.i for a in node.attribute)
+            if trains or any(node.output[1:]):
+                why = "takes mean and variance from each picture"
+        if why:
+            raise FrontendError(f"{path}: {node.op_type} {node.output[0]!r} {why}", hint=_HINT)
