@@ -22,7 +22,13 @@ from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
 from edgepipe.quantize.picks import ComposePicks
 from edgepipe.quantize.pooling_order import PoolFirst
-from edgepipe.quantize.ranges import made_float, measured_tensors, result_products, unmeasurable
+from edgepipe.quantize.ranges import (
+    float_sums,
+    made_float,
+    measured_tensors,
+    result_products,
+    unmeasurable,
+)
 from edgepipe.quantize.read_relax import ReadRelax
 from edgepipe.quantize.recognise import Recognise
 from edgepipe.quantize.scheme import (
@@ -198,8 +204,9 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
     into one node again, those calls stay float, and the network is read again. So do products that
-    no integer operator needs, such as that of two scores. A network that was quantised already
-    keeps its order of functions and pools, because it says what is rounded between them.
+    no integer operator needs, such as that of two scores, and sums of float tensors that none
+    needs. A network that was quantised already keeps its sums, and its order of functions and
+    pools, because it says what is rounded between them.
     """
     main = read_main(network.module)
     keep_float: dict[str, str] = {}
@@ -215,6 +222,8 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
             graph = run(PoolFirst(), graph)
         graph = run(RemoveUnread(), graph)
         unknown = dict.fromkeys(result_products(graph), "only results depend on it")
+        if not network.was_quantised:
+            unknown |= dict.fromkeys(float_sums(graph), "no integer operator depends on it")
         for name in unmeasurable(graph, network.values):
             unknown[name] = "calibration cannot measure a range inside it"
         if unknown.keys() <= keep_float.keys():

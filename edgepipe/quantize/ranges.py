@@ -94,6 +94,32 @@ def result_products(graph: Graph) -> set[str]:
     return {name for name in products if not reads_int8(users, name)}
 
 
+def float_sums(graph: Graph) -> set[str]:
+    """Return the sums that read float tensors, and that no integer operator depends on.
+
+    Int8 would only cost precision there: a softmax's result with a small constant before a
+    logarithm, or a variance with one before its root, could become 0.
+    """
+    users = graph.users()
+    found = {node.name for node in graph.nodes if isinstance(node, SumNode)}
+    while True:
+        left_float: set[str] = set()
+        for node in graph.nodes:
+            is_float = isinstance(node, FloatNode) or node.name in found
+            if is_float or (not is_integer(node) and left_float.issuperset(node.inputs)):
+                left_float.add(node.name)
+        left = {
+            node.name
+            for node in graph.nodes
+            if node.name in found
+            and left_float.issuperset(node.inputs)
+            and not reads_int8(users, node.name, found)
+        }
+        if left == found:
+            return found
+        found = left
+
+
 def made_float(graph: Graph) -> set[str]:
     """Return the tensors of float operators, and slices and functions of them."""
     found: set[str] = set()
@@ -104,11 +130,16 @@ def made_float(graph: Graph) -> set[str]:
     return found
 
 
-def reads_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
-    """Return whether an integer operator reads ``tensor``, or what others move or look up of it."""
+def reads_int8(
+    users: Mapping[str, Sequence[Node]], tensor: str, in_float: Container[str] = ()
+) -> bool:
+    """Return whether an integer operator reads ``tensor``, or what others move or look up of it.
+
+    The nodes ``in_float`` count as float operators.
+    """
     return any(
-        is_integer(user)
-        or (isinstance(user, MoveNode | _FOLLOWING) and reads_int8(users, user.name))
+        (is_integer(user) and user.name not in in_float)
+        or (isinstance(user, MoveNode | _FOLLOWING) and reads_int8(users, user.name, in_float))
         for user in users[tensor]
     )
 

@@ -160,6 +160,29 @@ def test_a_product_that_is_a_result_stays_float(tmp_path: Path) -> None:
     assert made.reasons["result"] == "stays float: only results depend on it"
 
 
+def test_sums_of_float_tensors_that_only_results_depend_on_stay_float(tmp_path: Path) -> None:
+    """In int8, a small constant would become 0, and its logarithm infinite."""
+    b = small_networks.Builder(13)
+    x = b.node("Softmax", [b.conv("image", "scores", (4, 3, 3, 3))], "soft", axis=1)
+    x = b.node("Add", [x, b.constant("tiny", np.float32(1e-6))], "above_zero")
+    x = b.node("Transpose", [b.node("Log", [x], "log")], "turned", perm=[0, 2, 3, 1])
+    x = b.node("Mul", [x, b.constant("factor", np.float32(0.1))], "scaled")
+    b.node("Relu", [b.node("Add", [x, "turned"], "added")], "result")
+    onnx.save(b.model([1, 3, 16, 16], {"result": 4, "turned": 4}), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    made = quantized(network)
+    in_float = [o for o in match_operators(made.module) if o.kind == "generic"]
+    assert {o.output for o in in_float if o.bindings[-1].dtype != "float32"} == set()
+    assert made.reasons["above_zero"] == "stays float: no integer operator depends on it"
+    picture = np.random.default_rng(4).integers(0, 256, (1, 16, 16, 3)).astype(np.uint8)
+    found = run_module(made.module, {made.input_name: picture})
+    exact = onnxruntime.InferenceSession(network.onnx_model.SerializeToString()).run(
+        None, {network.onnx_input: made.preprocess.normalise(picture)}
+    )
+    for one, other in zip(found.values(), exact, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.5)
+
+
 def test_a_shuffle_and_its_slices_pick_channels(networks: dict[str, Network]) -> None:
     operators = match_operators(quantized(networks["shuffled"]).module)
     picks = {o.name: o.layer for o in operators if isinstance(o.layer, Pick)}
