@@ -1,6 +1,7 @@
 """Whole ARM stages: fused input table, generic tails, layouts at the boundary, files and errors."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from arm_layers import packed, spec
 
 from edgepipe.codegen.arm import kernels
 from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.lowering import MOST_INSIDE
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
@@ -190,6 +192,19 @@ def test_a_chain_of_sums_products_and_tables_is_one_kernel(frame_stage, tmp_path
     chained = packed(Blocks(block=16), wanted["chained"])
     chained[1, ..., 4:] = 0  # padding lanes
     np.testing.assert_array_equal(found["chained"], chained)
+
+
+def test_a_long_chain_is_several_kernels(frame_stage, tmp_path):
+    """One kernel for a chain of 60 took minutes to compile."""
+    names = ["features", *(f"sum{index}" for index in range(MOST_INSIDE + 2))]
+    layers = [total(name, source, shift=6) for source, name in pairwise(names)]
+    for layer in (first_convolution(), *layers):
+        write_layer(frame_stage, layer)
+    module = frame_stage.finish(names[-1:])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    expected = ["convolution", "sum", "sum", "copy"]
+    assert [c.split("_")[0] for c in calls(artifact)] == expected
+    np.testing.assert_array_equal(found[names[-1]], run_module(module, {"frame": FRAME})[names[-1]])
 
 
 def test_a_convolution_computes_what_it_adds(frame_stage, tmp_path):
