@@ -200,6 +200,10 @@ def test_photographs_stand_upright_as_their_exif_data_says(bundle, tmp_path):
         for orientation, order in itertools.product(range(10), ("little", "big")):
             content = turned(coded, orientation, order)
             (folder / f"{orientation}_{order}{suffix.upper()}").write_bytes(content)
+    lying = turned(cv2.imencode(".jpg", scene)[1].tobytes(), 6, "little")
+    (folder / "no_42.jpg").write_bytes(lying.replace(b"II*\0", b"II\0\0"))
+    (folder / "no_order.jpg").write_bytes(lying.replace(b"II*\0", b"IM*\0"))
+    (folder / "filled.jpg").write_bytes(lying[:2] + b"\xff\xff" + lying[2:])  # ITU T.81, B.1.1.2
     seen, _ = recorded(bundle, folder, tmp_path / "seen")
     files = sorted(folder.iterdir())
     for file, pixels in zip(files, seen, strict=True):

@@ -15,6 +15,12 @@ class Tiff {
   explicit Tiff(std::span<const std::byte> bytes)
       : bytes_(bytes), little_(!bytes.empty() && bytes[0] == std::byte{'I'}) {}
 
+  /// Whether it begins with two letters for the byte order and 42.
+  [[nodiscard]] bool has_head() const {
+    const auto order = number(0, 2);
+    return (order == 0x4949 || order == 0x4D4D) && number(2, 2) == 42;
+  }
+
   [[nodiscard]] std::optional<std::uint32_t> number(std::size_t at, std::size_t length) const {
     if (at > bytes_.size() || bytes_.size() - at < length) return std::nullopt;
     std::uint32_t value = 0;
@@ -54,7 +60,7 @@ bool is_exif(std::span<const std::byte> segment) {
 }
 
 int orientation_of(const Tiff& tiff) {
-  const auto found = tiff.short_tag(kOrientation);
+  const auto found = tiff.has_head() ? tiff.short_tag(kOrientation) : std::nullopt;
   return found && *found >= 1 && *found <= 8 ? static_cast<int>(*found) : 1;
 }
 
@@ -65,6 +71,10 @@ int exif_orientation(std::span<const std::byte> jpeg) {
   std::size_t at = 2;
   while (at + 4 <= jpeg.size() && byte(at) == 0xFF) {
     const unsigned marker = byte(at + 1);
+    if (marker == 0xFF) {  // any number of these may be in front of a marker
+      ++at;
+      continue;
+    }
     const std::size_t length = byte(at + 2) << 8 | byte(at + 3);
     if (marker == 0xDA || length < 2 || length > jpeg.size() - at - 2) break;
     const std::span<const std::byte> segment = jpeg.subspan(at + 4, length - 2);
