@@ -80,8 +80,9 @@ def choose(
     memory = f"{here.slots_bytes / MEBIBYTE:.0f} MiB of slots"
     if not fits:
         memory += f", more than the board's {board.dma_bytes / MEBIBYTE:.0f}"
+    counted = f"{len(candidates)} depthwise convolution{'s' * (len(candidates) > 1)}"
     text = (
-        f"{len(candidates)} depthwise convolutions on {device}; by the model a frame every "
+        f"{counted} on {device}; by the model a frame every "
         f"{there.interval_ms:.1f} ms on vta, {here.interval_ms:.1f} ms on arm "
         f"({len(here.segments)} stages, {memory})"
     )

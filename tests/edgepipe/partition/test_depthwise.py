@@ -45,7 +45,7 @@ def test_the_arrangement_with_more_frames_is_chosen_and_explained():
     assert device(choice, "deep") == "arm"
     on_arm = max(10 + 2 * 0.05, STEM_MS + 0.05)
     assert choice.text == (
-        f"1 depthwise convolutions on arm; by the model a frame every {40 + 0.05:.1f} ms on vta, "
+        f"1 depthwise convolution on arm; by the model a frame every {40 + 0.05:.1f} ms on vta, "
         f"{on_arm:.1f} ms on arm (4 stages, 3 MiB of slots)"
     )
 
@@ -53,9 +53,7 @@ def test_the_arrangement_with_more_frames_is_chosen_and_explained():
 def test_a_fast_accelerator_keeps_depthwise_convolutions():
     choice = choose(cycles=CYCLES | {"deep": 0.01 * MS})
     assert device(choice, "deep") == "vta"
-    assert choice.text.startswith(
-        "1 depthwise convolutions on vta; by the model a frame every 10.1"
-    )
+    assert choice.text.startswith("1 depthwise convolution on vta; by the model a frame every 10.1")
 
 
 def test_every_stage_of_the_vta_has_its_launch():
