@@ -98,7 +98,7 @@ def whole_picture(call: Call) -> Node | str:
 
 
 def resize(call: Call) -> Node | str:
-    """Linear or nearest resize whose weights are multiples of a power of two."""
+    """Linear or nearest resize whose weights are multiples of 1/128 below 1, or 1."""
     tensor = call.args[0]
     attributes = call.attributes
     if not isinstance(tensor, str) or not call.is_picture(tensor):
@@ -113,7 +113,7 @@ def resize(call: Call) -> Node | str:
     if found is None:
         mode = f"{attributes['method']} with {attributes['coordinate_transformation_mode']}"
         had, made = (f"{height}x{width}" for height, width in sizes)
-        return f"{mode} from {had} to {made} has weights that are not multiples of a power of two"
+        return f"{mode} from {had} to {made} has weights that are not multiples of 1/128 below 1"
     rows, cols, shift = found
     return ResizeNode(name=call.name, input=tensor, rows=rows, cols=cols, shift=shift)
 

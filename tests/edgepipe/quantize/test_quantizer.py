@@ -183,6 +183,21 @@ def test_sums_of_float_tensors_that_only_results_depend_on_stay_float(tmp_path: 
         np.testing.assert_allclose(one, other, atol=0.5)
 
 
+@pytest.mark.parametrize(("mode", "factor"), [("cubic", 2), ("linear", 8), ("linear", 3)])
+def test_a_resize_with_fine_weights_says_why_it_stays_float(
+    mode: str, factor: int, tmp_path: Path
+) -> None:
+    b = small_networks.Builder(14)
+    x = b.conv("image", "scores", (4, 3, 1, 1))
+    b.node("Resize", [x, "", b.constant("by", np.float32([1, 1, factor, factor]))], "y", mode=mode)
+    onnx.save(b.model([1, 3, 16, 16], {"y": 4}), tmp_path / "net.onnx")
+    size = 16 * factor
+    assert quantized(load_network(tmp_path / "net.onnx")).reasons["y"] == (
+        f"stays float: {mode} with half_pixel from 16x16 to {size}x{size} has weights that are not "
+        "multiples of 1/128 below 1"
+    )
+
+
 def test_a_shuffle_and_its_slices_pick_channels(networks: dict[str, Network]) -> None:
     operators = match_operators(quantized(networks["shuffled"]).module)
     picks = {o.name: o.layer for o in operators if isinstance(o.layer, Pick)}
