@@ -333,12 +333,15 @@ class _Lowering:
         """
         form = None if node.input in self.in_int16 else self._ints.get(node.input)
         before, after = (picture_shape(self._graph.shapes[t]) for t in (node.input, node.name))
-        if form is not None and node.binding.op == "reshape" and before == after is not None:
+        is_reshape = node.binding.op == "reshape"
+        if form is not None and is_reshape and before == after is not None:
             self._ints[node.name] = form
             return
         if form is not None and not form.is_uniform and reads_int8(self._users, node.name):
             form = self._with_one_step(node.input, form)
-        if form is None or form.shape != self._graph.shapes[node.input] or not form.is_uniform:
+        # The int8 form of [1, k] is [1, k, 1, 1]; for a reshape, that is the same.
+        has_shape = form is not None and form.shape == self._graph.shapes[node.input]
+        if form is None or not (has_shape or is_reshape) or not form.is_uniform:
             self._copy(node.name, node.binding)
             return
         name = self._int8_name(node.name)

@@ -93,7 +93,7 @@ class Int16Lowering:
         if isinstance(node, PickNode):
             return node.input in self._forms
         if isinstance(node, MoveNode):
-            return self._is_same_picture(node) or self._can_move(node.input)
+            return self._is_same_picture(node) or self._can_move(node)
         if node.name not in self.requested:
             return False
         if isinstance(node, MaxPoolNode | ConcatNode):
@@ -135,10 +135,15 @@ class Int16Lowering:
         is_reshape = node.input in self._forms and node.binding.op == "reshape"
         return is_reshape and before == after is not None
 
-    def _can_move(self, tensor: str) -> bool:
-        """Return whether the tensor has an int16 form of its own shape, with one step."""
-        form = self._forms.get(tensor)
-        return form is not None and form.is_uniform and form.shape == self.graph.shapes[tensor]
+    def _can_move(self, node: MoveNode) -> bool:
+        """Return whether the input has an int16 form with one step, of a shape that can move.
+
+        The form of [1, k] is [1, k, 1, 1]; for a reshape, that is the same.
+        """
+        form = self._forms.get(node.input)
+        has_shape = form is not None and form.shape == self.graph.shapes[node.input]
+        can_move = has_shape or node.binding.op == "reshape"
+        return form is not None and form.is_uniform and can_move
 
     def _is_integer(self, tensor: str) -> bool:
         return tensor in self._forms or tensor in self.int8_forms or tensor == self.graph.input

@@ -102,11 +102,18 @@ def gate_over_rows(b: Builder) -> str:
     return x
 
 
+def picture_of_codes(b: Builder) -> str:
+    """An autoencoder: a dense layer's results become the pixels of a picture."""
+    g = shaped(b, "Reshape", b.node("GlobalAveragePool", [features(b)], "mean"), [1, -1], "code")
+    g = b.node("Gemm", [g, b.constant("w", b.normal(CHANNELS * 16, 8))], "dense", transB=1)
+    return shaped(b, "Reshape", b.node("Relu", [g], "relu"), [1, CHANNELS, 4, 4], "picture")
+
+
 CASES: dict[str, Callable[[Builder], str]] = {
     make.__name__: make
     for make in (
         *(dense_gate, unsqueezed_gate, gate_over_channels, gate_over_pixels, gate_over_rows),
-        *(more_channels, border_of_ones),
+        *(more_channels, border_of_ones, picture_of_codes),
     )
 }
 
