@@ -284,6 +284,38 @@ def activations() -> onnx.ModelProto:
     return b.model([1, 3, 16, 16], {f"{name}/out": 4 for name in made}, opset=18)
 
 
+# Elementary functions, and a tensor of values where each is finite and not steep.
+ELEMENTARY = {
+    "Acos": "within",
+    "Acosh": "beyond",
+    "Asin": "within",
+    "Asinh": "source",
+    "Atanh": "within",
+    "Ceil": "source",
+    "Cosh": "within",
+    "Floor": "source",
+    "Reciprocal": "beyond",
+    "Round": "source",
+    "Shrink": "source",
+    "Sign": "source",
+    "Sinh": "within",
+    "Tan": "within",
+}
+
+
+def elementary() -> onnx.ModelProto:
+    """One convolution, and after it elementary functions of it, or of another function of it."""
+    b = Builder(12)
+    x = b.conv("image", "source", (8, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+    share = b.constant("share", np.float32(0.9))
+    b.node("Mul", [b.node("Tanh", [x], "tanh"), share], "within")
+    b.node("Exp", [b.node("Softplus", ["within"], "softplus")], "beyond")
+    for op, source in ELEMENTARY.items():
+        more = {"lambd": 0.4, "bias": 0.1} if op == "Shrink" else {}
+        b.conv(b.node(op, [source], op, **more), f"{op}/out", (2, 8, 1, 1))
+    return b.model([1, 3, 16, 16], {f"{op}/out": 4 for op in ELEMENTARY})
+
+
 def upsampler() -> onnx.ModelProto:
     """Grouped and dilated transposed convolutions, and the maximum over the whole picture."""
     b = Builder(5)

@@ -43,10 +43,18 @@ def _gelu_tanh(x: Float) -> Float:
 
 CURVES: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
     "atan": np.arctan,
+    "atanh": np.arctanh,
+    "ceil": np.ceil,
     "cos": np.cos,
+    "cosh": np.cosh,
     "erf": _erf,
     "exp": np.exp,
+    "floor": np.floor,
     "log": np.log,
     "nn.gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
     "nn.gelu_tanh": _gelu_tanh,
@@ -54,11 +62,15 @@ CURVES: dict[str, Callable[..., Any]] = {
     "nn.silu": lambda x: x * _sigmoid(x),
     "nn.softplus": lambda x: np.logaddexp(0, x),
     "power": np.power,
+    "round": np.rint,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": _sigmoid,
+    "sign": np.sign,
     "sin": np.sin,
+    "sinh": np.sinh,
     "sqrt": np.sqrt,
     "square": np.square,
+    "tan": np.tan,
     "tanh": np.tanh,
 }
 """Calls that no integer operator but a table computes."""
@@ -255,8 +267,8 @@ def _argument(argument: object, binding: Binding, known: Mapping[str, Float]) ->
 
 def _constant(array: NDArray[Any], binding: Binding) -> Float | float | None:
     """Return a constant as a number, or as float64[channels, 1]; None if it is neither."""
-    if array.size == 1:
-        return float(array.reshape(-1)[0])
+    if array.size == 1 or (array.size and bool((array == array.flat[0]).all())):
+        return float(array.flat[0])
     if picture_shape(binding.shape) is None:
         return None
     if binding.op == "nn.prelu":  # its slopes are those of an axis, not broadcast

@@ -307,11 +307,15 @@ def picture_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
 
 
 def as_channels(constant: NDArray[Any], shape: tuple[int, ...]) -> Float | None:
-    """Return a constant that broadcasts by channel over ``shape`` as float64[channels]."""
+    """Return a constant that differs at most by channel over ``shape`` as float64[channels]."""
     channels = shape[1]
     array = np.asarray(constant, np.float64)
-    if array.size == 1:
-        return np.full(channels, float(array.reshape(-1)[0]))
-    wanted = (1, channels) + (1,) * (len(shape) - 2)
-    full = (1,) * (len(shape) - array.ndim) + array.shape
-    return array.reshape(channels) if full == wanted else None
+    if array.size == 1 or (array.size and bool((array == array.flat[0]).all())):
+        return np.full(channels, float(array.flat[0]))
+    if array.ndim > len(shape):
+        return None
+    full = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    first = full[(slice(None), slice(None)) + (slice(1),) * (len(shape) - 2)]
+    if first.shape[:2] != (1, channels) or not bool((full == first).all()):
+        return None
+    return first.reshape(channels)

@@ -31,6 +31,7 @@ MAKERS = {
     "silu_block": small_networks.silu_block,
     "squeeze_excite": small_networks.squeeze_excite,
     "activations": small_networks.activations,
+    "elementary": small_networks.elementary,
     "shuffled": small_networks.shuffled,
 }
 
@@ -55,10 +56,11 @@ def quantized(network: Network, rounding: str = "nearest") -> QuantizedNetwork:
 def test_integer_network_follows_the_float_one(
     name: str, rounding: str, networks: dict[str, Network]
 ) -> None:
-    assert_follows_float(networks[name], rounding)
+    # Functions that jump make a whole step of a rounding.
+    assert_follows_float(networks[name], rounding, least=0.995 if name == "elementary" else 0.998)
 
 
-def assert_follows_float(network: Network, rounding: str = "nearest") -> None:
+def assert_follows_float(network: Network, rounding: str = "nearest", least: float = 0.998) -> None:
     """Compare the outputs of the quantised network with those of onnxruntime."""
     result = quantized(network, rounding)
     compiled = CompiledModule(result.module)
@@ -75,7 +77,7 @@ def assert_follows_float(network: Network, rounding: str = "nearest") -> None:
             found[index].append(outputs[output].reshape(-1))
             expected[index].append(reference[index].reshape(-1))
     for one, other in zip(found, expected, strict=True):
-        assert np.corrcoef(np.concatenate(one), np.concatenate(other))[0, 1] > 0.998
+        assert np.corrcoef(np.concatenate(one), np.concatenate(other))[0, 1] > least
 
 
 def kinds(operators: tuple[Operator, ...]) -> dict[str, str]:
@@ -135,7 +137,10 @@ def test_operators_without_an_integer_form_stay_float(networks: dict[str, Networ
         assert found[name] == "generic"
 
 
-@pytest.mark.parametrize("name", ["silu_block", "squeeze_excite", "shuffled", "activations"])
+INT8_NETWORKS = ("silu_block", "squeeze_excite", "shuffled", "activations", "elementary")
+
+
+@pytest.mark.parametrize("name", INT8_NETWORKS)
 def test_int8_operators_hand_int8_to_each_other(name: str, networks: dict[str, Network]) -> None:
     network = networks[name]
     operators = match_operators(quantized(network).module)
