@@ -49,7 +49,7 @@ _STAYS_FLOAT = "stays float: "
 _OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTION)
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
-    "Div": "divide by a constant, or leave it on ARM: a quotient of two tensors has no int8 range",
+    "Div": "leave it on ARM: it divides what is float, for which eight bits are too few",
     "GroupNormalization": "train with batch normalisation, which becomes part of a convolution",
     "InstanceNormalization": "train with batch normalisation, which becomes part of a convolution",
     "LRN": "train with batch normalisation, which becomes part of a convolution",

@@ -34,6 +34,10 @@ class _Parts:
         self._count += 1
         return self._builder.constant(f"{self._name}.{self._count}", np.array(values, np.int64))
 
+    def number(self, value: float) -> str:
+        self._count += 1
+        return self._builder.constant(f"{self._name}.{self._count}", np.float32(value))
+
     def weights(self, *shape: int) -> str:
         self._count += 1
         values = self._builder.normal(*shape) * np.float32(0.3)
@@ -249,10 +253,40 @@ REDUCTIONS: dict[Maker, str] = {
     largest_of_joined_channels: "Sigmoid Concat ReduceMax",
 }
 
-OPERATORS = {make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS)}
+# Quotients.
+
+
+def quotient_of_tensors(b: Builder, u: str, v: str) -> str:
+    """The sum of two magnitudes is a divisor of its own, and a function of no single number."""
+    p = _Parts(b, "quotient")
+    total = p("Add", p("Abs", u), p("Abs", v))
+    return p("Relu", p("Div", u, p("Add", total, p.number(0.3))))
+
+
+def quotient_by_a_function(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "inverse")
+    return p("Div", u, p("Add", p("Sigmoid", v), p.number(0.2)))
+
+
+def quotient_by_a_mean(b: Builder, u: str, v: str) -> str:
+    """Global response normalisation divides by a number for each channel."""
+    p = _Parts(b, "response")
+    mean = p("GlobalAveragePool", p("Abs", v))
+    return p("Add", p("Div", u, p("Add", mean, p.number(0.1))), v)
+
+
+QUOTIENTS: dict[Maker, str] = {
+    quotient_of_tensors: "Abs Abs Add Add Div Relu",
+    quotient_by_a_function: "Sigmoid Add Div",
+    quotient_by_a_mean: "Abs GlobalAveragePool Add Div Add",
+}
+
+OPERATORS = {
+    make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS)
+}
 REWRITTEN = {
     make.__name__: kinds
-    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS)
+    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS)
     for make, kinds in makers.items()
 }
 

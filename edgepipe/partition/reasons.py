@@ -77,8 +77,12 @@ class VtaCheck:
             return
         if operator.kind == "input_table":
             raise LayerError("camera bytes become int8 through a table")
-        kind = self._types.get(operator.name.partition(PART)[0].removesuffix(".int16"))
-        reason = self._reasons.get(operator.name)
+        name = operator.name.partition(PART)[0].removesuffix(".int16")
+        made = name.removesuffix(".int8")
+        if not {made, f"{made}.int16"} & set(operator.inputs):
+            name = made  # it converts no other form, so this is the operator's own result
+        kind = self._types.get(name)
+        reason = self._reasons.get(operator.name, self._reasons.get(name))
         if kind is None or reason is None:
             raise LayerError(self._conversion(operator))
         raise LayerError(f"{kind}: {reason}")

@@ -5,6 +5,8 @@ A rule returns the node of a call, not yet fused, or the reason why it stays flo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,7 @@ from edgepipe.quantize.graph import (
     Node,
     ProductNode,
     SumNode,
+    TableNode,
     as_channels,
     picture_shape,
 )
@@ -26,7 +29,7 @@ NO_CONSTANT_WEIGHT = "its weights are not constant"
 
 
 def elementwise(call: Call) -> Node | str:
-    """Add, subtract, multiply and divide by a constant per channel; add or multiply two tensors."""
+    """Add, subtract, multiply and divide by a constant per channel; combine two tensors."""
     first, second = call.args
     shape = call.shape
     if not call.is_picture(call.name):
@@ -54,8 +57,8 @@ def elementwise(call: Call) -> Node | str:
 
 
 def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:
-    """Return a product, a sum of two tensors of one shape, or twice a tensor."""
-    if call.op == "multiply" and call.is_picture(first, second):
+    """Return a product, a quotient, a sum of two tensors of one shape, or twice a tensor."""
+    if call.op in ("multiply", "divide") and call.is_picture(first, second):
         return _product(call, first, second)
     if call.shapes[first] != call.shape or call.shapes[second] != call.shape:
         return f"{list(call.shapes[first])} and {list(call.shapes[second])} differ"
@@ -66,16 +69,27 @@ def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:
         sign = -1.0 if call.op == "subtract" else 1.0
         terms = ((first, ones), (second, sign * ones))
         return SumNode(name=call.name, terms=terms, bias=0 * ones)
-    return f"only sums and products of two tensors are quantised, this is {call.op}"
+    return f"only sums, products and quotients of two tensors are quantised, this is {call.op}"
 
 
 def _product(call: Call, first: str, second: str) -> Node | str:
-    """Return the product of two tensors, either of which may be broadcast."""
+    """Return the product or quotient of two tensors, either of which may be broadcast."""
     shapes = (call.shapes[first], call.shapes[second])
     if any(len(shape) != len(call.shape) for shape in shapes):
         return f"{list(shapes[0])} and {list(shapes[1])} have different numbers of axes"
     ones = np.ones(call.shape[1])
-    return ProductNode(name=call.name, first=first, second=second, factor=ones, bias=0 * ones)
+    product = ProductNode(name=call.name, first=first, second=second, factor=ones, bias=0 * ones)
+    if call.op == "multiply":
+        return product
+    # Statistics of the data, as in a normalisation: eight bits are too few for a divisor.
+    if call.is_float(first, second):
+        return "a tensor that it divides, or divides by, is float"
+    product = replace(product, divides=True, reason="tensors are divided on arm")
+    function = call.nodes.get(second)
+    if isinstance(function, TableNode):
+        # The inverse of its values at each int8 value of its input: they are not rounded before.
+        return replace(product, second=function.input, divisor=function.bindings)
+    return product
 
 
 def _affine(name: str, tensor: str, factor: Float, bias: Float) -> SumNode:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgepipe.quantize.graph import Node, picture_shape
+from edgepipe.quantize.graph import (
+    FloatNode,
+    MoveNode,
+    Node,
+    PickNode,
+    TableNode,
+    picture_shape,
+)
 from edgepipe.tvm_adapter import Argument, Binding
 
 NO_PICTURE = "its input is not a picture [1, c, h, w]"
@@ -50,3 +57,13 @@ class Call:
         return all(
             isinstance(t, str) and picture_shape(self.shapes[t]) is not None for t in tensors
         )
+
+    def is_float(self, *tensors: str) -> bool:
+        """Return whether any of the tensors is made by a call that stays float."""
+        return any(self._is_float(tensor) for tensor in tensors)
+
+    def _is_float(self, tensor: str) -> bool:
+        node = self.nodes.get(tensor)
+        while isinstance(node, MoveNode | PickNode | TableNode):
+            node = self.nodes.get(node.input)
+        return isinstance(node, FloatNode)

@@ -91,6 +91,8 @@ def _is_exact(node: Node, planned: Mapping[str, Float], options: QuantizeOptions
         return _are_powers(planned[node.input] / (window * step))
     if not isinstance(node, ConvNode | SumNode | ProductNode):
         return False
+    if isinstance(node, ProductNode) and node.divides:
+        return False
     unit = gain_for(node.activation.slope, most=options.leaky_steps) * step
     if isinstance(node, ConvNode):
         real = [input_rows(node, planned[node.input])]

@@ -120,7 +120,9 @@ class SumNode(Node):
 class ProductNode(Node):
     """``activation(first * second * factor + sum(residual * factor) + bias)``.
 
-    ``factor`` and ``bias`` are float64[channels], a residual is (tensor, factor float64[channels]).
+    If it ``divides``, ``first / second`` takes the place of their product, or ``first`` divided by
+    the function of ``second`` that the calls ``divisor`` compute. ``factor`` and ``bias`` are
+    float64[channels], a residual is (tensor, factor float64[channels]).
     The extents of ``first`` and ``second`` are those of the output or 1.
     """
 
@@ -129,6 +131,8 @@ class ProductNode(Node):
     second: str
     factor: Float
     bias: Float
+    divides: bool = False
+    divisor: tuple[Binding, ...] = ()
     residuals: tuple[tuple[str, Float], ...] = ()
     activation: Activation = IDENTITY
 

@@ -13,9 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.graph import AveragePoolNode, ConvNode, ProductNode, SumNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_for, leaky
+from edgepipe.quantize.on_arm.records import Quotient
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Target
 from edgepipe.quantize.rounding import reconstruct
@@ -44,6 +46,8 @@ from vta_stages.layers.records import (
 )
 
 LEAST_STEP = 2.0**-23  # of a sum's or product's result, of what the accumulator can be
+QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
+_BEYOND_INT8, _MOST_INVERSE = 2.0**8, 2.0**15
 _MOST_BIAS = 2.0**60  # far beyond an accumulator, and within int64
 
 Float = NDArray[np.float64]
@@ -201,6 +205,52 @@ def integer_product(
         second=second.spec,
         output=output,
         factor=factor,
+        epilogue=epilogue,
+        terms=terms,
+    )
+    return layer, scale
+
+
+def integer_quotient(
+    node: ProductNode,
+    inputs: Sequence[Int8Form],
+    output: TensorSpec,
+    target: Target,
+    options: QuantizeOptions,
+) -> tuple[Quotient, Float]:
+    """Return the quotient of two tensors, and what is added to it, in integers.
+
+    ``inputs`` are as for ``integer_product``. The inverse of each divisor has as many bits as fit
+    the accumulator, so a result errs by what int8 misses of the two tensors. A divisor of 0 gives
+    the largest result where ``first`` is positive, and the least where it is negative. The result
+    is the operator and its output's scale, float64[channels].
+    """
+    first, second, *residuals = inputs
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
+    factors = [factor for _, factor in node.residuals]
+    added = np.abs(node.bias) + _largest_terms(residuals, factors)
+    scale = _not_too_fine(target, added / gain)
+    # The largest inverse, in steps of the result: what is beyond int8, even after a leaky ReLU.
+    most = min(_BEYOND_INT8 / node.activation.slope, _MOST_INVERSE)
+    shift = longest_shift(added / (gain * scale) + 128 * most + abs(target.zero))
+    shift = np.minimum(shift, QUOTIENT_SHIFT)
+    unit = gain * scale * 2.0**-shift
+    limit = most * 2.0 ** shift[:, None]
+    divisors = np.arange(-128, 128) * second.scale[:, None]
+    if node.divisor:
+        divisors = evaluate(node.divisor, node.second, divisors)
+    divisors = np.where(divisors == 0, 2.0**-64, divisors)  # as good as 0
+    inverses = np.rint((first.scale * node.factor / unit)[:, None] / divisors)
+    entries = np.clip(inverses, -limit, limit).astype(np.int32)
+    terms = _terms(residuals, factors, unit)
+    reach = np.abs(entries.astype(np.int64)).max(axis=1)
+    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, target.zero, options)
+    layer = Quotient(
+        name=output.name,
+        first=first.spec,
+        second=second.spec,
+        output=output,
+        table=entries[:1] if (entries == entries[0]).all() else entries,
         epilogue=epilogue,
         terms=terms,
     )

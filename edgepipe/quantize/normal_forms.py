@@ -38,11 +38,11 @@ Float32Array = NDArray[np.float32]
 def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
     """Append ``layer`` in its normal form; its inputs must be bound already. Return its name."""
     if isinstance(layer, Conv | TransposedConv):
-        acc = _write_terms(builder, layer.name, write_weighted(builder, layer), layer.terms)
-        return _write_epilogue(builder, layer.name, acc, layer.epilogue)
+        acc = write_terms(builder, layer.name, write_weighted(builder, layer), layer.terms)
+        return write_epilogue(builder, layer.name, acc, layer.epilogue)
     if isinstance(layer, Sum):
-        acc = _write_terms(builder, layer.name, "", layer.terms)
-        return _write_epilogue(builder, layer.name, acc, layer.epilogue)
+        acc = write_terms(builder, layer.name, "", layer.terms)
+        return write_epilogue(builder, layer.name, acc, layer.epilogue)
     if isinstance(layer, Table):
         return write_table(builder, layer.name, layer.input.name, layer.table)
     if isinstance(layer, Product):
@@ -122,7 +122,7 @@ def _write_projections(
     return acc
 
 
-def _write_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
+def write_terms(builder: ModuleBuilder, name: str, acc: str, terms: tuple[Term, ...]) -> str:
     """Add ``tensor * factor`` of every term to ``acc`` (empty: ``acc`` has no value yet)."""
     for index, term in enumerate(terms):
         wide = builder.emit(f"{name}__wide{index}", "astype", term.tensor.name, dtype="int32")
@@ -139,11 +139,12 @@ def _write_product(builder: ModuleBuilder, layer: Product) -> str:
     ]
     product = builder.emit(f"{name}__product", "multiply", *parts)
     acc = builder.emit(f"{name}__acc", "multiply", product, per_channel(layer.factor))
-    acc = _write_terms(builder, name, acc, layer.terms)
-    return _write_epilogue(builder, name, acc, layer.epilogue)
+    acc = write_terms(builder, name, acc, layer.terms)
+    return write_epilogue(builder, name, acc, layer.epilogue)
 
 
-def _write_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
+def write_epilogue(builder: ModuleBuilder, name: str, acc: str, epilogue: Epilogue) -> str:
+    """Append what turns the accumulator ``acc`` into the int8 tensor ``name``; return its name."""
     v = builder.emit(f"{name}__biased", "add", acc, per_channel(epilogue.bias))
     if epilogue.leaky is not None:
         leaky = epilogue.leaky
@@ -246,17 +247,18 @@ def write_pick(builder: ModuleBuilder, name: str, tensor: str, channels: tuple[i
 
 
 def write_table(
-    builder: ModuleBuilder, name: str, tensor: str, table: Float32Array | Int8Array
+    builder: ModuleBuilder, name: str, tensor: str, table: Float32Array | Int8Array | Int32Array
 ) -> str:
     """Look int8 ``tensor`` up in ``table[c, 256]`` (or [1, 256] for all channels).
 
-    A row's first entry belongs to -128.
+    A row's first entry belongs to -128. ``name`` may be that of a part of an operator.
     """
     rows = table.shape[0]
     offset = 128 + 256 * np.arange(rows, dtype=np.int32)
     constant = per_channel(offset) if rows > 1 else np.array(128, np.int32)
-    wide = builder.emit(f"{name}__wide", "astype", tensor, dtype="int32")
-    index = builder.emit(f"{name}__index", "add", wide, constant)
+    part = f"{name}_" if "__" in name else f"{name}__"
+    wide = builder.emit(f"{part}wide", "astype", tensor, dtype="int32")
+    index = builder.emit(f"{part}index", "add", wide, constant)
     flat = np.ascontiguousarray(table.reshape(-1))
     return builder.emit(name, "take", flat, index, axis=0, mode="clip")
 

@@ -149,15 +149,27 @@ def is_equalised(tensor: str, users: Sequence[Node]) -> bool:
 
     ``users`` are the tensor's readers.
     """
-    return _is_absorbed(users) and any(
+    return _is_absorbed(tensor, users) and any(
         isinstance(user, ConvNode) and tensor in user.weighted_inputs and not user.is_depthwise
         for user in users
     )
 
 
-def _is_absorbed(users: Sequence[Node]) -> bool:
+def _is_absorbed(tensor: str, users: Sequence[Node]) -> bool:
     """Return whether all readers of a tensor allow its channels steps of their own."""
-    return bool(users) and all(isinstance(user, _ABSORBING) for user in users)
+    return bool(users) and all(
+        isinstance(user, _ABSORBING) or _only_divides_by(user, tensor) for user in users
+    )
+
+
+def _only_divides_by(user: Node, tensor: str) -> bool:
+    """Return whether a tensor is a divisor, whose inverse comes from a row for each channel.
+
+    A function in between can be steep where a channel's own range ends: with one range for all,
+    quotients by sigmoids and exponentials were nearer to float by 2 dB and more (2026-11).
+    """
+    is_quotient = isinstance(user, ProductNode) and user.divides and not user.divisor
+    return is_quotient and user.inputs.count(tensor) == 1 and user.inputs[1] == tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +324,7 @@ class Ranges:
                 assert isinstance(user, PickNode)
                 part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif _is_absorbed(users):
+        elif _is_absorbed(tensor, users):
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
             strength = self._options.of(tensor).equalise if is_equalised(tensor, users) else 1.0
             result = whole ** (1 - strength) * own**strength

@@ -37,6 +37,7 @@ from edgepipe.quantize.integer_layers import (
     integer_average_pool,
     integer_conv,
     integer_product,
+    integer_quotient,
     integer_sum,
 )
 from edgepipe.quantize.integers import (
@@ -51,6 +52,7 @@ from edgepipe.quantize.integers import (
     ToFloat,
     ToInt8,
 )
+from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
@@ -225,7 +227,9 @@ class _Lowering:
         if zero:
             self.zeros[spec.name] = zero
 
-    def _append(self, tensor: str, layer: Layer, scale: Float, zero: int = 0) -> None:
+    def _append(
+        self, tensor: str, layer: Layer | ArmOperation, scale: Float, zero: int = 0
+    ) -> None:
         """Append the layer that computes the int8 form of ``tensor``."""
         self.operations.append(layer)
         self._made(tensor, layer.output, scale, zero)
@@ -285,7 +289,8 @@ class _Lowering:
     def product(self, node: ProductNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
         target = self._ranges.target(node.name, node.activation.high)
-        made = integer_product(node, inputs, self._spec(node.name), target, self._options)
+        make = integer_quotient if node.divides else integer_product
+        made = make(node, inputs, self._spec(node.name), target, self._options)
         self._append(node.name, *made, target.zero)
 
     def average_pool(self, node: AveragePoolNode) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from edgepipe.quantize import integers, normal_forms
 from edgepipe.quantize.int16 import forms as int16_forms
 from edgepipe.quantize.int16.records import WideOperation
+from edgepipe.quantize.on_arm import forms as on_arm_forms
+from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
 
 
@@ -76,5 +78,7 @@ class WriteRelax:
                 builder.copy(operation.binding, name, operation.renamed, self.source)
             case _ if isinstance(operation, WideOperation):
                 int16_forms.write(builder, operation)
+            case _ if isinstance(operation, ArmOperation):
+                on_arm_forms.write(builder, operation)
             case _:
                 normal_forms.write_layer(builder, operation)

@@ -103,7 +103,8 @@ class Int16Lowering:
     def lower(self, node: Node) -> None:
         """Append the operators of a node that this ``takes``.
 
-        Raises ``QuantizeError`` for a function whose constants differ by channel.
+        Raises ``QuantizeError`` for a function whose constants differ by channel, and for what has
+        no form in int16.
         """
         _LOWERINGS[type(node)](self, node)
 
@@ -234,6 +235,13 @@ class Int16Lowering:
         self._layer(node, wide_sum(self._name(node.name), node, forms, step))
 
     def _product(self, node: ProductNode) -> None:
+        if node.divides:
+            raise QuantizeError(
+                f"layer {printable(node.name)}: it divides two tensors, which has no form in int16",
+                hint="leave it in floating point",
+                option=FLOAT_OPTION,
+                value=node.name,
+            )
         forms = [self._source(tensor) for tensor in node.inputs]
         step = self.ranges.int16_step(node.name, node.activation.high)
         self._layer(node, wide_product(self._name(node.name), node, forms, step))
