@@ -250,7 +250,7 @@ class ModuleBuilder:
     def emit(self, name: str, op: str, *args: Any, **attributes: Any) -> str:
         """Bind ``name = op(*args)``; ``op`` is a path below ``relax.op``, e.g. ``nn.conv2d``.
 
-        Arguments: str is a variable, a numpy array a constant, a list of str a tuple of variables,
+        Arguments: str is a variable, a numpy array a constant, a list of these a tuple,
         anything else is passed on unchanged.
         """
         self._claim(name)
@@ -326,8 +326,8 @@ def _call(
             return variables[arg]
         if isinstance(arg, np.ndarray | np.generic):
             return relax.const(np.ascontiguousarray(arg) if arg.ndim else arg, str(arg.dtype))
-        if isinstance(arg, list) and arg and isinstance(arg[0], str):
-            return relax.Tuple([variables[a] for a in arg])
+        if isinstance(arg, list) and any(isinstance(a, str | np.ndarray) for a in arg):
+            return relax.Tuple([converted(a) for a in arg])
         return arg
 
     function: Any = relax.op

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from small_networks import Builder
 
 CHANNELS, HEIGHT, WIDTH = 8, 12, 16
@@ -39,9 +40,11 @@ class _Parts:
         return self._builder.constant(f"{self._name}.{self._count}", np.float32(value))
 
     def weights(self, *shape: int) -> str:
+        return self.values(self._builder.normal(*shape) * np.float32(0.3))
+
+    def values(self, array: NDArray[np.floating]) -> str:
         self._count += 1
-        values = self._builder.normal(*shape) * np.float32(0.3)
-        return self._builder.constant(f"{self._name}.{self._count}", values)
+        return self._builder.constant(f"{self._name}.{self._count}", array.astype(np.float32))
 
 
 def _last(p: _Parts, x: str) -> str:
@@ -281,12 +284,39 @@ QUOTIENTS: dict[Maker, str] = {
     quotient_by_a_mean: "Abs GlobalAveragePool Add Div Add",
 }
 
+# Constants for each pixel.
+
+
+def added_positions(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "positions")
+    return p("Relu", p("Sub", p.weights(1, CHANNELS, HEIGHT, WIDTH), u))
+
+
+def window_of_weights(b: Builder, u: str, v: str) -> str:
+    """One plane of factors for all channels, as trackers have it."""
+    p = _Parts(b, "window")
+    return p("Mul", u, p.weights(HEIGHT, WIDTH))
+
+
+def appended_coordinates(b: Builder, u: str, v: str) -> str:
+    """CoordConv."""
+    p = _Parts(b, "coordinates")
+    y, x = np.meshgrid(np.linspace(-1, 1, HEIGHT), np.linspace(0, 3, WIDTH), indexing="ij")
+    return p("Concat", u, p.values(np.stack([y, x])[None]), axis=1)
+
+
+PIXELS: dict[Maker, str] = {
+    added_positions: "Sub Relu",
+    window_of_weights: "Mul",
+    appended_coordinates: "Concat",
+}
+
 OPERATORS = {
-    make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS)
+    make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS, *PIXELS)
 }
 REWRITTEN = {
     make.__name__: kinds
-    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS)
+    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS)
     for make, kinds in makers.items()
 }
 

@@ -126,7 +126,7 @@ class _Chain:
 
     def expect(self, argument: object) -> None:
         """Require ``argument`` to be the variable of the last remaining binding."""
-        if not self._left or argument != self._left[-1].name:
+        if not self._left or not isinstance(argument, str) or argument != self._left[-1].name:
             raise _MismatchError
 
     def end(self) -> None:

@@ -16,6 +16,7 @@ from edgepipe.quantize.graph import (
     ConvNode,
     MoveNode,
     Node,
+    PixelNode,
     ProductNode,
     SumNode,
     TableNode,
@@ -29,7 +30,7 @@ NO_CONSTANT_WEIGHT = "its weights are not constant"
 
 
 def elementwise(call: Call) -> Node | str:
-    """Add, subtract, multiply and divide by a constant per channel; combine two tensors."""
+    """Add, subtract, multiply and divide by a constant; combine two tensors."""
     first, second = call.args
     shape = call.shape
     if not call.is_picture(call.name):
@@ -37,23 +38,44 @@ def elementwise(call: Call) -> Node | str:
     if isinstance(first, str) and isinstance(second, str):
         return _of_two_tensors(call, first, second)
     tensor, constant = (first, second) if isinstance(first, str) else (second, first)
-    if not isinstance(tensor, str) or call.shapes[tensor] != shape:
+    if not isinstance(tensor, str) or len(call.shapes[tensor]) != len(shape):
         return "its constant has more axes than its tensor"
-    factors = np.asarray(constant)
-    values = as_channels(factors, shape)
-    if values is None:
-        return f"its constant {list(factors.shape)} is not one value per channel"
     if call.op == "divide" and tensor is not first:
         return "a constant is divided by a tensor"
-    ones = np.ones(shape[1])
+    factors = np.asarray(constant, np.float64)
+    values = as_channels(factors, shape)
+    if values is None or call.shapes[tensor] != shape:
+        return _of_pixels(call, tensor, factors)
+    factor, bias = _scaled(call, values)
+    return _affine(call.name, tensor, factor, bias)
+
+
+def _scaled(call: Call, values: Float) -> tuple[Float, Float]:
+    """Return factor and bias of a tensor that is combined with constants, of their shape."""
+    ones = np.ones(values.shape)
     sign = -1.0 if call.op == "subtract" else 1.0
     if call.op == "multiply":
-        return _affine(call.name, tensor, values, 0 * ones)
+        return values, 0 * ones
     if call.op == "divide":
-        return _affine(call.name, tensor, 1.0 / values, 0 * ones)
-    if tensor is first:
-        return _affine(call.name, tensor, ones, sign * values)
-    return _affine(call.name, tensor, sign * ones, values)
+        return 1.0 / values, 0 * ones
+    if isinstance(call.args[0], str):
+        return ones, sign * values
+    return sign * ones, values
+
+
+def _of_pixels(call: Call, tensor: str, constant: Float) -> Node | str:
+    """Return a factor or a constant that differs from pixel to pixel."""
+    if len(call.shape) != 4 or not call.is_picture(tensor) or call.is_float(tensor):
+        return f"its constant {list(constant.shape)} is not one value per channel"
+    if not np.isfinite(constant).all() or (call.op == "divide" and not constant.all()):
+        return "its constants are not finite"
+    values = constant.reshape((1,) * (4 - constant.ndim) + constant.shape)
+    factor, bias = _scaled(call, values)
+    if call.op in ("multiply", "divide"):
+        bias = np.zeros((1, 1, 1, 1))
+    else:
+        factor = factor[:, :1, :1, :1]
+    return PixelNode(name=call.name, input=tensor, factor=factor, bias=bias)
 
 
 def _of_two_tensors(call: Call, first: str, second: str) -> Node | str:

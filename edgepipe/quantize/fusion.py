@@ -14,6 +14,7 @@ from edgepipe.quantize.graph import (
     ConvNode,
     Graph,
     Node,
+    PixelNode,
     ProductNode,
     ProjectionPart,
     SumNode,
@@ -167,7 +168,7 @@ class _Fusing:
         """Return the activation of a tensor, merged with that of the node before it if possible."""
         ((tensor, _),) = node.terms
         before = self.nodes.get(tensor)
-        if isinstance(before, _OPEN) and tensor in self._read_once:
+        if isinstance(before, (*_OPEN, PixelNode)) and tensor in self._read_once:
             joined = _joined(before.activation, node.activation)
             if joined is not None:
                 del self.nodes[tensor]

@@ -142,6 +142,25 @@ class ProductNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelNode(Node):
+    """``activation(input * factor + bias)`` with constants that differ from pixel to pixel.
+
+    ``factor`` and ``bias`` are float64[1, channels, height, width]; each extent may be 1, and so
+    may those of ``input``.
+    """
+
+    reason: str = "constants for each pixel are applied on arm"
+    input: str
+    factor: Float
+    bias: Float
+    activation: Activation = IDENTITY
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AveragePoolNode(Node):
     """Mean over windows, each of the full kernel size (padding counts as zeros)."""
 
@@ -193,6 +212,18 @@ class ConcatNode(Node):
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinNode(Node):
+    """Channels of pictures and of constants float64[1, c, h, w], one after the other."""
+
+    reason: str = "constant channels are appended on arm"
+    parts: tuple[str | Float, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(part for part in self.parts if isinstance(part, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -256,10 +287,8 @@ class FloatNode(Node):
 
 def is_integer(node: Node) -> bool:
     """Return whether the node computes on int8; float inputs are quantised for it."""
-    kinds = (
-        ConvNode | SumNode | ProductNode | AveragePoolNode | MaxPoolNode | ResizeNode | ConcatNode
-    )
-    return isinstance(node, kinds)
+    computing = ConvNode | SumNode | ProductNode | PixelNode | AveragePoolNode
+    return isinstance(node, computing | MaxPoolNode | ResizeNode | ConcatNode | JoinNode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

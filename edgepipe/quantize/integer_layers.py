@@ -13,11 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.functions import evaluate
-from edgepipe.quantize.graph import AveragePoolNode, ConvNode, ProductNode, SumNode
+from edgepipe.quantize.graph import AveragePoolNode, ConvNode, PixelNode, ProductNode, SumNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_for, leaky
-from edgepipe.quantize.on_arm.records import Quotient
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Target
 from edgepipe.quantize.rounding import reconstruct
@@ -46,8 +44,6 @@ from vta_stages.layers.records import (
 )
 
 LEAST_STEP = 2.0**-23  # of a sum's or product's result, of what the accumulator can be
-QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
-_BEYOND_INT8, _MOST_INVERSE = 2.0**8, 2.0**15
 _MOST_BIAS = 2.0**60  # far beyond an accumulator, and within int64
 
 Float = NDArray[np.float64]
@@ -94,7 +90,7 @@ def integer_conv(
     gain = gain_for(node.activation.slope, most=options.leaky_steps)
     factors = [factor for _, factor in node.residuals]
     largest = np.abs(real).sum(axis=1) * 128 + np.abs(node.bias)
-    largest = largest + _largest_terms(inputs.residuals, factors)
+    largest = largest + largest_terms(inputs.residuals, factors)
     largest = largest + abs(target.zero) * gain * scale
     longest = longest_shift(largest / (gain * scale))
     rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
@@ -104,7 +100,7 @@ def integer_conv(
         scale = np.minimum(scale, node.activation.high / target.most_steps)
         rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     unit = gain * scale * 2.0**-shift
-    terms = _terms(inputs.residuals, factors, unit)
+    terms = scaled_terms(inputs.residuals, factors, unit)
     borders = np.cumsum([own.shape[1], *(part.shape[1] for part in projected)])[:-1]
     scaled = real / unit[:, None]
     if options.rounding == "reconstruct":
@@ -117,7 +113,7 @@ def integer_conv(
     weighted = zip((inputs.source, *inputs.projections), (own_rows, *projected_rows), strict=True)
     bias = bias - sum(form.zero * part.sum(axis=1) for form, part in weighted)
     weight_sums = np.abs(rows).sum(axis=1)
-    epilogue = _epilogue(node, scale, shift, bias, weight_sums, terms, target.zero, options)
+    epilogue = integer_epilogue(node, scale, shift, bias, weight_sums, terms, target.zero, options)
     weight = as_weight(node, own_rows)
     projections = tuple(
         Projection(tensor=form.spec, weight=w.astype(np.int8), stride=part.stride)
@@ -148,8 +144,8 @@ def integer_sum(
     """Return a sum of tensors times factors in integers."""
     gain = gain_for(node.activation.slope, most=options.leaky_steps)
     factors = [factor for _, factor in node.terms]
-    reach = np.abs(node.bias) + _largest_terms(inputs, factors)
-    scale = _not_too_fine(target, reach / gain)
+    reach = np.abs(node.bias) + largest_terms(inputs, factors)
+    scale = not_too_fine(target, reach / gain)
     ratios = np.stack(
         [np.abs(form.scale * factor) for form, factor in zip(inputs, factors, strict=True)]
     ) / (gain * scale)
@@ -162,9 +158,11 @@ def integer_sum(
         scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
         scale = np.minimum(scale, node.activation.high / target.most_steps)
     unit = gain * scale * 2.0**-shift
-    terms = _terms(inputs, factors, unit)
+    terms = scaled_terms(inputs, factors, unit)
     nothing = np.zeros(output.channels, np.int64)
-    epilogue = _epilogue(node, scale, shift, node.bias / unit, nothing, terms, target.zero, options)
+    epilogue = integer_epilogue(
+        node, scale, shift, node.bias / unit, nothing, terms, target.zero, options
+    )
     return Sum(name=output.name, output=output, terms=terms, epilogue=epilogue), scale
 
 
@@ -185,8 +183,8 @@ def integer_product(
     gain = gain_for(node.activation.slope, most=options.leaky_steps)
     step = first.scale * second.scale * node.factor  # of the product; a scale of one is broadcast
     factors = [factor for _, factor in node.residuals]
-    largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + _largest_terms(residuals, factors)
-    scale = _not_too_fine(target, largest / gain)
+    largest = np.abs(node.bias) + 128 * 128 * np.abs(step) + largest_terms(residuals, factors)
+    scale = not_too_fine(target, largest / gain)
     ratio = np.abs(step) / (gain * scale)
     ratio = np.where(ratio > 0, ratio, 1.0)
     shift = np.clip(np.floor(np.log2(127 / ratio)), 0, MAX_PRODUCT_SHIFT).astype(np.int32)
@@ -196,61 +194,17 @@ def integer_product(
         scale = np.minimum(scale, node.activation.high / target.most_steps)
     unit = gain * scale * 2.0**-shift
     factor = quantise_factors(step / unit)
-    terms = _terms(residuals, factors, unit)
+    terms = scaled_terms(residuals, factors, unit)
     reach = 128 * np.abs(factor.astype(np.int64))
-    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, target.zero, options)
+    epilogue = integer_epilogue(
+        node, scale, shift, node.bias / unit, reach, terms, target.zero, options
+    )
     layer = Product(
         name=output.name,
         first=first.spec,
         second=second.spec,
         output=output,
         factor=factor,
-        epilogue=epilogue,
-        terms=terms,
-    )
-    return layer, scale
-
-
-def integer_quotient(
-    node: ProductNode,
-    inputs: Sequence[Int8Form],
-    output: TensorSpec,
-    target: Target,
-    options: QuantizeOptions,
-) -> tuple[Quotient, Float]:
-    """Return the quotient of two tensors, and what is added to it, in integers.
-
-    ``inputs`` are as for ``integer_product``. The inverse of each divisor has as many bits as fit
-    the accumulator, so a result errs by what int8 misses of the two tensors. A divisor of 0 gives
-    the largest result where ``first`` is positive, and the least where it is negative. The result
-    is the operator and its output's scale, float64[channels].
-    """
-    first, second, *residuals = inputs
-    gain = gain_for(node.activation.slope, most=options.leaky_steps)
-    factors = [factor for _, factor in node.residuals]
-    added = np.abs(node.bias) + _largest_terms(residuals, factors)
-    scale = _not_too_fine(target, added / gain)
-    # The largest inverse, in steps of the result: what is beyond int8, even after a leaky ReLU.
-    most = min(_BEYOND_INT8 / node.activation.slope, _MOST_INVERSE)
-    shift = longest_shift(added / (gain * scale) + 128 * most + abs(target.zero))
-    shift = np.minimum(shift, QUOTIENT_SHIFT)
-    unit = gain * scale * 2.0**-shift
-    limit = most * 2.0 ** shift[:, None]
-    divisors = np.arange(-128, 128) * second.scale[:, None]
-    if node.divisor:
-        divisors = evaluate(node.divisor, node.second, divisors)
-    divisors = np.where(divisors == 0, 2.0**-64, divisors)  # as good as 0
-    inverses = np.rint((first.scale * node.factor / unit)[:, None] / divisors)
-    entries = np.clip(inverses, -limit, limit).astype(np.int32)
-    terms = _terms(residuals, factors, unit)
-    reach = np.abs(entries.astype(np.int64)).max(axis=1)
-    epilogue = _epilogue(node, scale, shift, node.bias / unit, reach, terms, target.zero, options)
-    layer = Quotient(
-        name=output.name,
-        first=first.spec,
-        second=second.spec,
-        output=output,
-        table=entries[:1] if (entries == entries[0]).all() else entries,
         epilogue=epilogue,
         terms=terms,
     )
@@ -318,13 +272,13 @@ def _reconstructed(
     return result
 
 
-def _largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float | float:
+def largest_terms(forms: Sequence[Int8Form], factors: Sequence[Float]) -> Float | float:
     """Return the largest possible magnitude of the sum of residual terms, float64[channels]."""
     pairs = zip(forms, factors, strict=True)
     return sum((128 * np.abs(form.scale * factor) for form, factor in pairs), 0.0)
 
 
-def _not_too_fine(target: Target, reach: Float) -> Float:
+def not_too_fine(target: Target, reach: Float) -> Float:
     """Return the step of a sum or product whose accumulator can be ``reach``, float64[channels].
 
     Terms may cancel each other, a ReLU remove them, and a gate be closed: then the result was zero
@@ -334,8 +288,10 @@ def _not_too_fine(target: Target, reach: Float) -> Float:
     return target.step if target.is_fixed else np.maximum(target.step, LEAST_STEP * reach)
 
 
-def _terms(forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float) -> tuple[Term, ...]:
-    """Return residual terms with factors in accumulator units."""
+def scaled_terms(
+    forms: Sequence[Int8Form], factors: Sequence[Float], unit: Float
+) -> tuple[Term, ...]:
+    """Return residual terms with factors in accumulator units, float64[channels] all."""
     return tuple(
         Term(tensor=form.spec, factor=quantise_factors(form.scale * factor / unit))
         for form, factor in zip(forms, factors, strict=True)
@@ -360,8 +316,8 @@ def _expected_error(
     return result
 
 
-def _epilogue(
-    node: ConvNode | SumNode | ProductNode,
+def integer_epilogue(
+    node: ConvNode | SumNode | ProductNode | PixelNode,
     scale: Float,
     shift: NDArray[np.int32],
     bias: Float,
@@ -372,7 +328,9 @@ def _epilogue(
 ) -> Epilogue:
     """Return the constants that turn the accumulator into int8, including the activation.
 
-    ``zero`` is the zero point of the result.
+    ``scale`` and ``bias`` are float64[channels], ``weight_sums`` int64[channels] and ``shift``
+    int32[channels]. ``zero`` is the zero point of the result. Raises QuantizeError for an
+    accumulator that could wrap.
     """
     branch = None
     constant = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)

@@ -16,6 +16,7 @@ from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConcatNode,
     FloatNode,
+    JoinNode,
     MaxPoolNode,
     MoveNode,
     Node,
@@ -174,13 +175,19 @@ def _integers(argument: object) -> tuple[int, ...]:
 
 
 def concat(call: Call) -> Node | str:
-    """Concatenation along channels."""
+    """Concatenation along channels, also with constants."""
     parts = call.args[0]
-    if len(call.shape) != 4 or not isinstance(parts, tuple) or not call.is_picture(*parts):
+    if len(call.shape) != 4 or not isinstance(parts, tuple):
+        return NO_PICTURE
+    tensors = [part for part in parts if not isinstance(part, np.ndarray)]
+    if not call.is_picture(*tensors):
         return NO_PICTURE
     if call.attributes["axis"] not in (1, -3):
         return f"it joins along axis {call.attributes['axis']}, expected channels"
-    return ConcatNode(name=call.name, parts=parts)
+    if len(tensors) == len(parts):
+        return ConcatNode(name=call.name, parts=parts)
+    constants = [np.asarray(p, np.float64) if isinstance(p, np.ndarray) else p for p in parts]
+    return JoinNode(name=call.name, parts=tuple(constants))
 
 
 def split(call: Call) -> Node | str:

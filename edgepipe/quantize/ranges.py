@@ -19,6 +19,7 @@ from edgepipe.quantize.graph import (
     MoveNode,
     Node,
     PickNode,
+    PixelNode,
     ProductNode,
     SumNode,
     TableNode,
@@ -39,9 +40,9 @@ LEAST_SHARE = 1 / 8
 INT16_HEADROOM = 2.0
 _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
-_MEASURED = (ConvNode, SumNode, ProductNode, AveragePoolNode)
+_MEASURED = (ConvNode, SumNode, ProductNode, PixelNode, AveragePoolNode)
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
-_ABSORBING = ConvNode | SumNode | TableNode
+_ABSORBING = ConvNode | SumNode | PixelNode | TableNode
 # These are float or int8 as their input is.
 _FOLLOWING = PickNode | TableNode
 

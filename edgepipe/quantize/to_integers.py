@@ -21,10 +21,12 @@ from edgepipe.quantize.graph import (
     ConvNode,
     FloatNode,
     Graph,
+    JoinNode,
     MaxPoolNode,
     MoveNode,
     Node,
     PickNode,
+    PixelNode,
     ProductNode,
     ResizeNode,
     SumNode,
@@ -37,7 +39,6 @@ from edgepipe.quantize.integer_layers import (
     integer_average_pool,
     integer_conv,
     integer_product,
-    integer_quotient,
     integer_sum,
 )
 from edgepipe.quantize.integers import (
@@ -52,6 +53,7 @@ from edgepipe.quantize.integers import (
     ToFloat,
     ToInt8,
 )
+from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient, joined
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
@@ -289,9 +291,23 @@ class _Lowering:
     def product(self, node: ProductNode) -> None:
         inputs = [self._int8_form(tensor) for tensor in node.inputs]
         target = self._ranges.target(node.name, node.activation.high)
-        make = integer_quotient if node.divides else integer_product
-        made = make(node, inputs, self._spec(node.name), target, self._options)
+        spec = self._spec(node.name)
+        if node.divides:
+            quotient, scale = integer_quotient(node, inputs, spec, target, self._options)
+            self._append(node.name, quotient, scale, target.zero)
+            return
+        made = integer_product(node, inputs, spec, target, self._options)
         self._append(node.name, *made, target.zero)
+
+    def affine(self, node: PixelNode) -> None:
+        source = self._int8_form(node.input)
+        target = self._ranges.target(node.name, node.activation.high)
+        made = integer_affine(node, source, self._spec(node.name), target, self._options)
+        self._append(node.name, *made, target.zero)
+
+    def join(self, node: JoinNode) -> None:
+        forms = {part: self._int8_form(part) for part in node.inputs}
+        self._append(node.name, *joined(node, forms, self._spec(node.name)))
 
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
@@ -429,6 +445,8 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,
     ConcatNode: _Lowering.concat,
+    JoinNode: _Lowering.join,
+    PixelNode: _Lowering.affine,
     PickNode: _Lowering.pick,
     MoveNode: _Lowering.move,
     TableNode: _Lowering.table,

@@ -18,10 +18,12 @@ from edgepipe.quantize.graph import (
     ConcatNode,
     ConvNode,
     Graph,
+    JoinNode,
     MaxPoolNode,
     MoveNode,
     Node,
     PickNode,
+    PixelNode,
     ProductNode,
     ResizeNode,
     SumNode,
@@ -236,15 +238,19 @@ class Int16Lowering:
 
     def _product(self, node: ProductNode) -> None:
         if node.divides:
-            raise QuantizeError(
-                f"layer {printable(node.name)}: it divides two tensors, which has no form in int16",
-                hint="leave it in floating point",
-                option=FLOAT_OPTION,
-                value=node.name,
-            )
+            self._refuse(node)
         forms = [self._source(tensor) for tensor in node.inputs]
         step = self.ranges.int16_step(node.name, node.activation.high)
         self._layer(node, wide_product(self._name(node.name), node, forms, step))
+
+    def _refuse(self, node: Node) -> None:
+        """Raise ``QuantizeError`` for a node that has a form in int8 only."""
+        raise QuantizeError(
+            f"layer {printable(node.name)}: {node.reason}, but not in int16",
+            hint="leave it in floating point",
+            option=FLOAT_OPTION,
+            value=node.name,
+        )
 
     def _layer(self, node: ConvNode | SumNode | ProductNode, made: tuple[WideLayer, float]) -> None:
         target = self.ranges.target(node.name, node.activation.high)
@@ -363,6 +369,8 @@ _LOWERINGS: dict[type[Node], Callable[[Int16Lowering, Any], None]] = {
     AveragePoolNode: Int16Lowering._average_pool,
     MaxPoolNode: Int16Lowering._max_pool,
     ResizeNode: Int16Lowering._resize,
+    JoinNode: Int16Lowering._refuse,
+    PixelNode: Int16Lowering._refuse,
     ConcatNode: Int16Lowering._concat,
     PickNode: Int16Lowering._pick,
     MoveNode: Int16Lowering._move,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vta_stages.layers.records import Epilogue, Int32Array, TensorSpec, Term
+from vta_stages.layers.records import Epilogue, Int8Array, Int32Array, TensorSpec, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,4 +32,39 @@ class Quotient:
         return (self.first.name, self.second.name, *(term.tensor.name for term in self.terms))
 
 
-ArmOperation = Quotient
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelAffine:
+    """``input * factor + bias`` with constants for each pixel; then the epilogue.
+
+    ``factor`` and ``bias`` are int32[1, channels, height, width]; each extent may be 1, and so may
+    those of ``input``.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    factor: Int32Array = field(repr=False)
+    bias: Int32Array = field(repr=False)
+    epilogue: Epilogue
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensor that the operator reads."""
+        return (self.input.name,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Joined:
+    """Channels of pictures, by name, and of constants int8[1, c, h, w], one after the other."""
+
+    name: str
+    parts: tuple[str | Int8Array, ...]
+    output: TensorSpec
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return tuple(part for part in self.parts if isinstance(part, str))
+
+
+ArmOperation = Quotient | PixelAffine | Joined

@@ -19,11 +19,11 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
-from edgepipe.quantize.graph import Activation, ProductNode
-from edgepipe.quantize.integer_layers import integer_quotient
+from edgepipe.quantize.graph import Activation, PixelNode, ProductNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.on_arm.forms import write
-from edgepipe.quantize.on_arm.records import Quotient
+from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient
+from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
 from edgepipe.quantize.ranges import Target
@@ -33,7 +33,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.layers.records import TensorSpec
 
 PREPROCESS = Preprocess(width=WIDTH, height=HEIGHT, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3)
-MAKERS = [*ordinary_operators.QUOTIENTS]
+MAKERS = [*ordinary_operators.QUOTIENTS, *ordinary_operators.PIXELS]
 FRAMES = list(frames(HEIGHT, WIDTH)[:, None])
 
 
@@ -50,7 +50,7 @@ def form(name: str, scale: float, size: int = 256) -> Int8Form:
     return Int8Form(name=name, shape=(1, 1, size, size), scale=np.array([scale]))
 
 
-def run(operation: Quotient, **values: np.ndarray) -> np.ndarray:
+def run(operation: ArmOperation, **values: np.ndarray) -> np.ndarray:
     """Return what one operator of integer Relax computes from int8[h, w] each, in stock TVM."""
     builder = ModuleBuilder()
     for name, array in values.items():
@@ -96,6 +96,25 @@ def test_a_quotient_is_rounded_once_and_by_zero_it_is_the_largest(
     np.testing.assert_array_equal(found[~whole], expected[~whole])
 
 
+def test_constants_for_each_pixel_are_rounded_once() -> None:
+    random = np.random.default_rng(0)
+    shape = (1, 1, 256, 256)
+    node = PixelNode(
+        name="q",
+        input="a",
+        factor=random.normal(0, 1, shape),
+        bias=random.normal(0, 0.5, shape),
+        activation=Activation(low=-0.7),
+    )
+    spec = TensorSpec(name="q", channels=1, height=256, width=256)
+    target = Target(step=np.array([0.01]))
+    layer, (step,) = integer_affine(node, form("a", 0.02), spec, target, QuantizeOptions())
+    found = run(layer, a=FIRST)
+    exact = (FIRST * 0.02 * node.factor + node.bias)[0, 0]
+    exact = np.maximum(exact, -0.7) / step
+    assert np.abs(found - np.clip(exact, -128, 127)).max() <= 0.51
+
+
 def test_the_inverse_of_a_function_is_not_rounded_before(tmp_path: Path) -> None:
     graph = understand(loaded(tmp_path, ordinary_operators.quotient_by_a_function))
     (node,) = (n for n in graph.nodes if isinstance(n, ProductNode))
@@ -117,11 +136,18 @@ def test_what_only_arm_computes_says_so(tmp_path: Path) -> None:
     assert {why: n for why, n in found.items() if not why.startswith("decoding")} == REASONS
 
 
-ONLY_ON_ARM = ("tensors are divided on arm",)
+ONLY_ON_ARM = (
+    "tensors are divided on arm",
+    "constants for each pixel are applied on arm",
+    "constant channels are appended on arm",
+)
 REASONS = {
     "Div: tensors are divided on arm": 1,
     "Relu: tensors are divided on arm": 1,
     "Add: tensors are divided on arm": 1,
+    "Relu: constants for each pixel are applied on arm": 1,
+    "Mul: constants for each pixel are applied on arm": 1,
+    "Concat: constant channels are appended on arm": 1,
 }
 
 
@@ -164,10 +190,15 @@ def test_a_layer_stays_float_on_request(make: Callable[..., str], tmp_path: Path
     assert made.reasons[layer] == "stays float: requested"
 
 
-def test_int16_is_refused_for_a_quotient(tmp_path: Path) -> None:
-    network = loaded(tmp_path, ordinary_operators.quotient_by_a_function)
-    (layer,) = (n.name for n in understand(network).nodes if isinstance(n, ProductNode))
-    text = f"^layer {layer}: it divides two tensors, which has no form in int16$"
+@pytest.mark.parametrize("make", MAKERS)
+def test_int16_is_refused_for_what_has_no_form_in_it(
+    make: Callable[..., str], tmp_path: Path
+) -> None:
+    network = loaded(tmp_path, make)
+    ((layer, why),) = (
+        (n.name, n.reason) for n in understand(network).nodes if n.reason in ONLY_ON_ARM
+    )
+    text = f"^layer {layer}: {why}, but not in int16$"
     with pytest.raises(QuantizeError, match=text) as refused:
         quantised(network, int16_layers=(layer,))
     assert refused.value.hint == "leave it in floating point"

@@ -1,0 +1,135 @@
+"""Turn a float node into an operator that only ARM cores compute: tables and constants in integers.
+
+Every function returns the operator with the scale of its output, float64[channels].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.quantize.functions import evaluate
+from edgepipe.quantize.graph import JoinNode, PixelNode, ProductNode
+from edgepipe.quantize.integer_layers import (
+    integer_epilogue,
+    largest_terms,
+    not_too_fine,
+    scaled_terms,
+)
+from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.leaky import gain_for
+from edgepipe.quantize.on_arm.records import Joined, PixelAffine, Quotient
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.ranges import TINY, Target
+from edgepipe.quantize.weights import MAX_PRODUCT_SHIFT, longest_shift
+from vta_stages.layers.records import TensorSpec
+
+QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
+_BEYOND_INT8, _MOST_INVERSE = 2.0**8, 2.0**15
+
+Float = NDArray[np.float64]
+
+
+def integer_quotient(
+    node: ProductNode,
+    inputs: Sequence[Int8Form],
+    output: TensorSpec,
+    target: Target,
+    options: QuantizeOptions,
+) -> tuple[Quotient, Float]:
+    """Return the quotient of two tensors, and what is added to it, in integers.
+
+    ``inputs`` are as for ``integer_product``. The inverse of each divisor has as many bits as fit
+    the accumulator, so a result errs by what int8 misses of the two tensors. A divisor of 0 gives
+    the largest result where ``first`` is positive, and the least where it is negative. The result
+    is the operator and its output's scale, float64[channels].
+    """
+    first, second, *residuals = inputs
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
+    factors = [factor for _, factor in node.residuals]
+    added = np.abs(node.bias) + largest_terms(residuals, factors)
+    scale = not_too_fine(target, added / gain)
+    # The largest inverse, in steps of the result: what is beyond int8, even after a leaky ReLU.
+    most = min(_BEYOND_INT8 / node.activation.slope, _MOST_INVERSE)
+    shift = longest_shift(added / (gain * scale) + 128 * most + abs(target.zero))
+    shift = np.minimum(shift, QUOTIENT_SHIFT)
+    unit = gain * scale * 2.0**-shift
+    limit = most * 2.0 ** shift[:, None]
+    divisors = np.arange(-128, 128) * second.scale[:, None]
+    if node.divisor:
+        divisors = evaluate(node.divisor, node.second, divisors)
+    divisors = np.where(divisors == 0, 2.0**-64, divisors)  # as good as 0
+    inverses = np.rint((first.scale * node.factor / unit)[:, None] / divisors)
+    entries = np.clip(inverses, -limit, limit).astype(np.int32)
+    terms = scaled_terms(residuals, factors, unit)
+    reach = np.abs(entries.astype(np.int64)).max(axis=1)
+    epilogue = integer_epilogue(
+        node, scale, shift, node.bias / unit, reach, terms, target.zero, options
+    )
+    layer = Quotient(
+        name=output.name,
+        first=first.spec,
+        second=second.spec,
+        output=output,
+        table=entries[:1] if (entries == entries[0]).all() else entries,
+        epilogue=epilogue,
+        terms=terms,
+    )
+    return layer, scale
+
+
+def integer_affine(
+    node: PixelNode, source: Int8Form, output: TensorSpec, target: Target, options: QuantizeOptions
+) -> tuple[PixelAffine, Float]:
+    """Return a factor and a constant for each pixel in integers.
+
+    The constants have as many bits as fit the accumulator. The result is the operator and its
+    output's scale, float64[channels].
+    """
+    gain = gain_for(node.activation.slope, most=options.leaky_steps)
+    factor = node.factor * source.scale[None, :, None, None]
+    parts = (128 * np.abs(factor), np.abs(node.bias))
+    by_channel = [part.max(axis=(0, 2, 3)) for part in parts]
+    largest: Float = np.broadcast_to(by_channel[0] + by_channel[1], output.channels)
+    scale = not_too_fine(target, largest / gain)
+    shift = longest_shift(largest / (gain * scale) + abs(target.zero))
+    shift = np.minimum(shift, MAX_PRODUCT_SHIFT)
+    unit = (gain * scale * 2.0**-shift)[None, :, None, None]
+    if (unit == unit.flat[0]).all():
+        unit = unit[:, :1]
+    factors, bias = (np.rint(values / unit).astype(np.int32) for values in (factor, node.bias))
+    reach = np.ceil(largest / unit.reshape(-1) / 128).astype(np.int64) + 1
+    nothing = np.zeros(output.channels)
+    epilogue = integer_epilogue(node, scale, shift, nothing, reach, (), target.zero, options)
+    layer = PixelAffine(
+        name=output.name,
+        input=source.spec,
+        output=output,
+        factor=factors,
+        bias=bias,
+        epilogue=epilogue,
+    )
+    return layer, scale
+
+
+def joined(
+    node: JoinNode, forms: Mapping[str, Int8Form], output: TensorSpec
+) -> tuple[Joined, Float]:
+    """Return pictures and constants in int8, each constant channel with the step that it needs.
+
+    ``forms`` are those of the pictures. The second result is the output's scale, float64[channels].
+    """
+    parts: list[str | NDArray[np.int8]] = []
+    scales = []
+    for part in node.parts:
+        if isinstance(part, str):
+            parts.append(forms[part].name)
+            scales.append(forms[part].scale)
+            continue
+        scale = np.maximum(np.abs(part).max(axis=(0, 2, 3)), TINY) / 127
+        parts.append(np.rint(part / scale[:, None, None]).astype(np.int8))
+        scales.append(scale)
+    joined = Joined(name=output.name, parts=tuple(parts), output=output)
+    return joined, np.concatenate(scales)
