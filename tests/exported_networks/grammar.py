@@ -136,9 +136,46 @@ def _act(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
     return w.activation(x, rng.choice(ACTIVATIONS[1:]))
 
 
+def _elementary(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    kind = rng.choice(("Ceil", "Floor", "Round", "Sign", "Asinh", "Sinh", "Tan"))
+    if kind in ("Sinh", "Tan"):
+        x = w.op("Tanh", [x], x.shape)
+    return w.op(kind, [x], x.shape)
+
+
+def _quotient(w: Writer, rng: random.Random, x: Value, values: list[Value]) -> Value:
+    same = [v for v in values if v.shape == x.shape]
+    other = rng.choice(same)
+    kind = rng.choice(("Sigmoid", "Abs", "Abs of two", "Softplus"))
+    if kind == "Abs of two":
+        other = w.add(w.op("Abs", [other], x.shape), w.op("Abs", [rng.choice(same)], x.shape))
+    else:
+        other = w.op(kind, [other], x.shape)
+    other = w.op("Add", [other, w.constant(rng.choice((0.1, 0.5)))], x.shape)
+    if rng.random() < 0.3:
+        other = w.global_pool(other)
+    return w.op("Div", [x, other], x.shape)
+
+
+def _pixels(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    channels = rng.choice((1, x.channels))
+    constant = w.constant(w.around(rng.choice((0, 1)), 0.5, channels, *x.size))
+    inputs: list[Value | str] = [x, constant]
+    kind = rng.choice(("Add", "Mul", "Sub"))
+    return w.op(kind, inputs if rng.random() < 0.7 else inputs[::-1], x.shape)
+
+
+def _coordinates(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    planes = w.constant(w.around(0, rng.choice((0.1, 3)), 1, 2, *x.size))
+    shape = (1, x.channels + 2, *x.size)
+    inputs: list[Value | str] = [x, planes]
+    return w.op("Concat", inputs if rng.random() < 0.7 else inputs[::-1], shape, axis=1)
+
+
 _LAYERS: tuple[Callable[[Writer, random.Random, Value, list[Value]], Value], ...] = (
     *(_conv, _conv, _conv, _conv, _conv, _transposed, _pool, _sum, _join, _part, _shuffle),
     *(_resize, _border, _strided, _gate, _norm, _act),
+    *(_elementary, _quotient, _pixels, _coordinates),
 )
 
 _HEADS: tuple[Callable[[Writer, random.Random, Value], Value], ...] = (
