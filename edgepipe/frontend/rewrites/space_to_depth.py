@@ -121,6 +121,8 @@ def _blocks(
     before, after = shapes.get(source, ()), shapes.get(value, ())
     if len(before) != 4 or len(after) != 4 or before[0] != 1 or np.prod(before) > _EXACT:
         return None
+    if 0 in after[2:]:
+        return None
     step = (before[2] // after[2], before[3] // after[3])
     if step == (1, 1) or before[2:] != (after[2] * step[0], after[3] * step[1]):
         return None

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from edgepipe.errors import FrontendError
 from edgepipe.frontend.network import load_network
 
 CASES = {
@@ -67,3 +68,28 @@ def test_the_values_stay(case: str, tmp_path: Path) -> None:
         for each in (model, made)
     )
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_without_pixels_are_refused_with_their_shape(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        net (float[1,3,4,4] image) => (float[1,2,2,6] y)
+        {
+            r = Relu(image)
+            part = Slice(r, begin, end, axis)
+            y = Conv<kernel_shape=[3,3],pads=[2,2,2,2]>(part, w)
+        }"""
+    )
+    values = {"begin": [4], "end": [4], "axis": [2]}
+    constants = {name: np.array(given) for name, given in values.items()}
+    constants["w"] = np.ones((2, 3, 3, 3), np.float32)
+    for name, array in constants.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(FrontendError, match=r"has no elements: its shape is \[1, 3, 0, 4\]"):
+        load_network(tmp_path / "net.onnx")
+
+
+def results(model: onnx.ModelProto, picture: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return np.asarray(session.run(None, {"image": picture})[0])
