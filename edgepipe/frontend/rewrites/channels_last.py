@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from edgepipe.frontend.folding import infer_shapes
-from edgepipe.frontend.onnx_graph import set_nodes
+from edgepipe.frontend.onnx_graph import readers_of, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
@@ -31,10 +31,7 @@ def channels_stay_first(model: onnx.ModelProto) -> None:
     works on each pixel alone: a function, a constant for each channel, a dense layer, or a border.
     """
     rewriting = Rewriting(model)
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in model.graph.node:
-        for value in dict.fromkeys(node.input):
-            readers.setdefault(value, []).append(node)
+    readers = readers_of(model.graph)
     outputs = {output.name for output in model.graph.output}
     replaced: dict[str, Nodes] = {}
     for node in model.graph.node:

@@ -33,7 +33,9 @@ def layers_channels_first(model: onnx.ModelProto) -> None:
     """
     image = model.graph.input[0].name
     moves = [node for node in model.graph.node if image in node.input and _moves_last(node)]
-    if moves:
+    # What branches and loops read inside them would have to be turned there.
+    nested = any(attribute.HasField("g") for n in model.graph.node for attribute in n.attribute)
+    if moves and not nested:
         turning = _Turning(model, [move.output[0] for move in moves])
         kept = [node for node in model.graph.node if node not in moves]
         nodes = [made for node in kept for made in turning.turned(node)]

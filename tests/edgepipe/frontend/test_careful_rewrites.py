@@ -11,6 +11,7 @@ import pytest
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.network import load_network
+from edgepipe.frontend.onnx_passes import simplify
 
 CASES = {
     "a dense layer whose bias differs from row to row": (
@@ -68,6 +69,31 @@ def test_the_values_stay(case: str, tmp_path: Path) -> None:
         for each in (model, made)
     )
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_tensor_that_a_branch_reads_keeps_its_channels_last() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        net (float[1,3,4,4] image) => (float[1,3,4,4] y)
+        {
+            t = Transpose<perm=[0,2,3,1]>(image)
+            r = Relu(t)
+            q = Transpose<perm=[0,3,1,2]>(r)
+            sum = ReduceSum<keepdims=0>(image)
+            positive = Greater(sum, zero)
+            i = If(positive)<
+                then_branch = one () => (float[1,4,4,3] a) { a = Neg(r) },
+                else_branch = other () => (float[1,4,4,3] b) { b = Abs(r) }
+            >
+            k = Transpose<perm=[0,3,1,2]>(i)
+            y = Add(q, k)
+        }"""
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0), "zero"))
+    picture = np.random.default_rng(0).normal(0, 1, (1, 3, 4, 4)).astype(np.float32)
+    expected = results(model, picture)
+    simplify(model)
+    np.testing.assert_allclose(results(model, picture), expected, rtol=1e-6)
 
 
 def test_blocks_without_pixels_are_refused_with_their_shape(tmp_path: Path) -> None:
