@@ -180,6 +180,11 @@ def tiled(b: Builder, u: str, v: str) -> str:
     return p("Tile", u, p.integers(1, 1, 2, 1))
 
 
+def tiled_channels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "copies")
+    return p("Tile", u, p.integers(1, 3, 1, 2))
+
+
 def split_columns(b: Builder, u: str, v: str) -> str:
     p = _Parts(b, "split")
     first = p("Split", u, p.integers(7, 9), outputs=2, axis=3)
@@ -202,6 +207,7 @@ BROADCASTS: dict[Maker, str] = {
     sum_of_one_channel: "Conv Gather Add",
     expanded_gate: "GlobalAveragePool Sigmoid Mul",
     tiled: "MatMul",
+    tiled_channels: "MatMul Gather",
     split_columns: "MatMul MatMul ReduceMean ReduceMean Add",
     larger: "Sub Relu Add",
     smaller: "Sub Relu Sub",

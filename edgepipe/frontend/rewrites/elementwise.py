@@ -120,6 +120,24 @@ def _copy(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return _copied(rewriting, source, name, before, after)
 
 
+def _tile(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return copies of height and width, then a selection of channels for copies of them."""
+    before = rewriting.shapes.get(node.input[0], ())
+    given = rewriting.array(node.input[1])
+    if len(before) != 4 or before[1] == 1 or given is None or given.size != 4:
+        return _copy(rewriting, node)
+    batch, channels, *others = (int(count) for count in given.reshape(-1))
+    if batch != 1 or channels < 2:
+        return _copy(rewriting, node)
+    source, name, nodes = node.input[0], node.output[0], []
+    if others != [1, 1]:  # first, because the shape of what it reads is known
+        counts = rewriting.integers(f"{name}/counts", [1, 1, *others])
+        nodes.append(helper.make_node("Tile", [source, counts], [f"{name}/larger"]))
+        source = f"{name}/larger"
+    index = rewriting.integers(f"{name}/channels", [*range(before[1])] * channels)
+    return [*nodes, helper.make_node("Gather", [source, index], [name], axis=1)]
+
+
 def _copied(
     rewriting: Rewriting, source: str, name: str, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Nodes | None:
@@ -151,5 +169,5 @@ _RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "Min": _bound,
     "Sub": _broadcast,
     "Sum": _sum,
-    "Tile": _copy,
+    "Tile": _tile,
 }
