@@ -50,10 +50,7 @@ _OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTIO
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
     "Div": "leave it on ARM: it divides what is float, for which eight bits are too few",
-    "GroupNormalization": "train with batch normalisation, which becomes part of a convolution",
-    "InstanceNormalization": "train with batch normalisation, which becomes part of a convolution",
     "LRN": "train with batch normalisation, which becomes part of a convolution",
-    "LayerNormalization": "train with batch normalisation, which becomes part of a convolution",
     "Resize": "use nearest or bilinear resizing by a whole factor",
     "Softmax": "leave it on ARM: attention weighs by sums over the data, which need more than int8",
 }
@@ -61,7 +58,7 @@ _REMEDIES_AT_THE_END: Mapping[str, str] = {
     "Softmax": "omit it: the classes keep their order without it",
 }
 _MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
-_NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention and layer normalisation have no integer form"
+_NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention has no integer form"
 _REQUESTED = "requested; without the request they are in int8"
 _OTHER = "train or export with operators that have an integer form"
 

@@ -41,11 +41,9 @@ QUICK = {
     "yolov5_focus": 3,
 }
 
-# Calls that may keep their neighbours float: layer normalisation, attention, and the softmax of a
-# distribution of distances. Everything else between int8 operators is int8.
+# Calls that may keep their neighbours float: attention, and the softmax of a distribution of
+# distances. Everything else between int8 operators is int8.
 FLOAT_ISLANDS = {
-    "convnext": {"nn.layer_norm"},
-    "convnext_opset21": {"nn.layer_norm"},
     "mobilevit": {"nn.softmax"},
     "yolov8n": {"nn.softmax"},
     "yolov8n_dynamic": {"nn.softmax"},

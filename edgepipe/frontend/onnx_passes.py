@@ -14,6 +14,8 @@ from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
+from edgepipe.frontend.rewrites.group_norms import plain_groups
+from edgepipe.frontend.rewrites.norms import gather_norms, write_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
@@ -30,6 +32,7 @@ def simplify(model: onnx.ModelProto) -> None:
     modernise(model)
     fold_constants(model)
     plain_casts(model)
+    plain_groups(model)
     layers_channels_first(model)
     remove_identities(model)
     explicit_padding(model)
@@ -39,6 +42,7 @@ def simplify(model: onnx.ModelProto) -> None:
     gather_blocks(model)
     reduce_pictures(model)
     infer_shapes(model)
+    gather_norms(model)
     decompose(model)
     token_layers(model)
     remove_identities(model)
@@ -47,5 +51,6 @@ def simplify(model: onnx.ModelProto) -> None:
     select_channels(model)
     remove_unread(model.graph)
     resampling_as_products(model)
+    write_norms(model)
     remove_identities(model)
     infer_shapes(model)

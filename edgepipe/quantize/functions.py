@@ -19,6 +19,7 @@ from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
     Node,
+    NormNode,
     TableNode,
     as_channels,
     picture_shape,
@@ -113,9 +114,9 @@ class GatherFunctions:
     keep_float: Container[str] = ()
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Nothing is recognised yet."""
+        """Nothing is recognised yet but normalisations."""
         for node in before.nodes:
-            if not isinstance(node, FloatNode):
+            if not isinstance(node, FloatNode | NormNode):
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:

@@ -14,23 +14,25 @@ from edgepipe.quantize.graph import (
     ConvNode,
     Graph,
     Node,
+    NormNode,
     PixelNode,
     ProductNode,
     ProjectionPart,
     SumNode,
 )
 
-_OPEN = (ConvNode, SumNode, ProductNode)
+_OPEN = (ConvNode, SumNode, ProductNode, NormNode)
 
 
 @dataclass(frozen=True, slots=True)
 class Fuse:
-    """Give convolutions, sums and products the factors, constants and so on that follow them.
+    """Give convolutions, sums, products and normalisations the factors and so on that follow them.
 
     before   ConvNode c; SumNode f = c * const + const; SumNode r = f + x; SumNode y = relu(r)
     after    ConvNode y, with other weights and bias, a residual x and an activation
 
-    A node is open, and can absorb more, while it has no activation and only one node reads it.
+    A node is open, and can absorb more, while it has no activation and only one node reads it. A
+    normalisation absorbs neither a second tensor nor a slope.
     """
 
     def requires(self, before: Graph) -> Iterator[str]:
@@ -60,7 +62,7 @@ class Fuse:
         read_once = _read_once(before)
         for node in after.nodes:
             for name in node.inputs if isinstance(node, SumNode) else ():
-                if name in read_once and _is_open(made.get(name)):
+                if name in read_once and _absorbs(made.get(name), node):
                     yield f"sum {node.name} is not fused with {name}"
 
 
@@ -86,7 +88,7 @@ class _Fusing:
 
     def _affine(
         self, name: str, tensor: str, factor: Any, bias: Any
-    ) -> ConvNode | SumNode | ProductNode:
+    ) -> ConvNode | SumNode | ProductNode | NormNode:
         """Return ``tensor * factor + bias``, both float64[channels], by the open node before it."""
         channels = self._shapes[name][1]
         node = self._open(tensor)
@@ -110,6 +112,10 @@ class _Fusing:
                     for p in node.projections
                 ),
             )
+        if isinstance(node, NormNode):
+            del self.nodes[tensor]
+            factors, biases = node.factor * factor, node.bias * factor + bias
+            return replace(node, name=name, factor=factors, bias=biases)
         if isinstance(node, ProductNode):
             del self.nodes[tensor]
             return replace(
@@ -168,14 +174,15 @@ class _Fusing:
         """Return the activation of a tensor, merged with that of the node before it if possible."""
         ((tensor, _),) = node.terms
         before = self.nodes.get(tensor)
-        if isinstance(before, (*_OPEN, PixelNode)) and tensor in self._read_once:
+        slopes = node.activation.slope != 1.0 and isinstance(before, NormNode)
+        if isinstance(before, (*_OPEN, PixelNode)) and tensor in self._read_once and not slopes:
             joined = _joined(before.activation, node.activation)
             if joined is not None:
                 del self.nodes[tensor]
                 return replace(before, name=node.name, activation=joined)
         return node
 
-    def _open(self, tensor: str) -> ConvNode | SumNode | ProductNode | None:
+    def _open(self, tensor: str) -> ConvNode | SumNode | ProductNode | NormNode | None:
         """Return the node that computes ``tensor`` if it can absorb more."""
         node = self.nodes.get(tensor)
         if not isinstance(node, _OPEN) or tensor not in self._read_once:
@@ -205,6 +212,14 @@ def _read_once(graph: Graph) -> set[str]:
 
 def _is_open(node: Node | None) -> bool:
     return isinstance(node, _OPEN) and node.activation == IDENTITY
+
+
+def _absorbs(before: Node | None, node: Node) -> bool:
+    """Return whether the node before a sum could have absorbed it."""
+    assert isinstance(node, SumNode)
+    if isinstance(before, NormNode) and (len(node.terms) > 1 or node.activation.slope != 1.0):
+        return False
+    return _is_open(before)
 
 
 def _is_fused(node: SumNode) -> bool:

@@ -161,6 +161,29 @@ class PixelNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NormNode(Node):
+    """``activation((x - mean) / sqrt(variance + epsilon) * factor + bias)``.
+
+    Mean and variance are those of the channels at each pixel if ``groups`` is 0, otherwise of the
+    pixels of each of that many groups of channels. Without ``is_centred``, the mean counts as 0:
+    the variance is then that of squares. ``factor`` and ``bias`` are float64[channels].
+    """
+
+    reason: str = "values are normalised on arm"
+    input: str
+    groups: int
+    epsilon: float
+    is_centred: bool
+    factor: Float
+    bias: Float
+    activation: Activation = IDENTITY
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AveragePoolNode(Node):
     """Mean over windows, each of the full kernel size (padding counts as zeros)."""
 
@@ -285,10 +308,15 @@ class FloatNode(Node):
         return self.binding.inputs
 
 
+_INTEGER_KINDS = (
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode),
+    *(AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
+)
+
+
 def is_integer(node: Node) -> bool:
     """Return whether the node computes on int8; float inputs are quantised for it."""
-    computing = ConvNode | SumNode | ProductNode | PixelNode | AveragePoolNode
-    return isinstance(node, computing | MaxPoolNode | ResizeNode | ConcatNode | JoinNode)
+    return isinstance(node, _INTEGER_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The integer network: operators on int8 tensors in order, before they are written as Relax.
 
 An operator is a layer record of ``vta_stages.layers``, one of ``int16.records`` or
-``on_arm.records``, or one of the classes below. ``name`` is the operator and the tensor that it
-computes; a tensor has one form, int8, int16 or float32, under one name.
+``normalising.records`` or ``on_arm.records``, or one of the classes below. ``name`` is the operator
+and the tensor that it computes; a tensor has one form, int8, int16 or float32, under one name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.int16.records import WideOperation
+from edgepipe.quantize.normalising.records import Norm
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.inputs import layer_inputs
@@ -131,6 +132,7 @@ class Int8Form:
 Operation = (
     Layer
     | WideOperation
+    | Norm
     | ArmOperation
     | InputTable
     | ToInt8

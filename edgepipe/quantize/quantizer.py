@@ -18,6 +18,7 @@ from edgepipe.quantize.functions import GatherFunctions
 from edgepipe.quantize.fusion import Fuse
 from edgepipe.quantize.graph import Graph, TableNode
 from edgepipe.quantize.int16.names import int16_nodes, int16_reasons
+from edgepipe.quantize.normalising.gather import GatherNorms
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
 from edgepipe.quantize.picks import ComposePicks
@@ -26,7 +27,7 @@ from edgepipe.quantize.ranges import (
     float_sums,
     made_float,
     measured_tensors,
-    result_products,
+    result_nodes,
     unmeasurable,
 )
 from edgepipe.quantize.read_relax import ReadRelax
@@ -203,10 +204,10 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
 
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
-    into one node again, those calls stay float, and the network is read again. So do products that
-    no integer operator needs, such as that of two scores, and sums of float tensors that none
-    needs. A network that was quantised already keeps its sums, and its order of functions and
-    pools, because it says what is rounded between them.
+    into one node again, those calls stay float, and the network is read again. So do products and
+    normalisations that no integer operator needs, such as a product of two scores, and sums of
+    float tensors that none needs. A network that was quantised already keeps its sums, and its
+    order of functions and pools, because it says what is rounded between them.
     """
     main = read_main(network.module)
     keep_float: dict[str, str] = {}
@@ -214,6 +215,7 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
         keep_float = float_layers.calls_of(layers, understand(network), main)
     while True:
         graph = run(ReadRelax(), main)
+        graph = run(GatherNorms(keep_float=keep_float), graph)
         graph = run(GatherFunctions(keep_float=keep_float), graph)
         graph = run(Recognise(keep_float=keep_float), graph)
         graph = run(Fuse(), graph)
@@ -221,7 +223,7 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
         if not network.was_quantised:
             graph = run(PoolFirst(), graph)
         graph = run(RemoveUnread(), graph)
-        unknown = dict.fromkeys(result_products(graph), "only results depend on it")
+        unknown = dict.fromkeys(result_nodes(graph), "only results depend on it")
         if not network.was_quantised:
             unknown |= dict.fromkeys(float_sums(graph), "no integer operator depends on it")
         for name in unmeasurable(graph, network.values):

@@ -18,6 +18,7 @@ from edgepipe.quantize.graph import (
     Graph,
     MoveNode,
     Node,
+    NormNode,
     PickNode,
     PixelNode,
     ProductNode,
@@ -40,7 +41,7 @@ LEAST_SHARE = 1 / 8
 INT16_HEADROOM = 2.0
 _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
-_MEASURED = (ConvNode, SumNode, ProductNode, PixelNode, AveragePoolNode)
+_MEASURED = (ConvNode, SumNode, ProductNode, PixelNode, NormNode, AveragePoolNode)
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
 _ABSORBING = ConvNode | SumNode | PixelNode | TableNode
 # These are float or int8 as their input is.
@@ -88,11 +89,11 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
     return found
 
 
-def result_products(graph: Graph) -> set[str]:
-    """Return the products that only float operators and the network's outputs depend on."""
+def result_nodes(graph: Graph) -> set[str]:
+    """Return the products and normalisations on which only float operators and outputs depend."""
     users = graph.users()
-    products = (node.name for node in graph.nodes if isinstance(node, ProductNode))
-    return {name for name in products if not reads_int8(users, name)}
+    found = (node.name for node in graph.nodes if isinstance(node, ProductNode | NormNode))
+    return {name for name in found if not reads_int8(users, name)}
 
 
 def float_sums(graph: Graph) -> set[str]:

@@ -11,6 +11,7 @@ from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
     Node,
+    NormNode,
     TableNode,
     is_integer,
     picture_shape,
@@ -31,9 +32,9 @@ class Recognise:
     keep_float: Mapping[str, str] = field(default_factory=dict)
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Nothing is recognised yet but functions of one number."""
+        """Nothing is recognised yet but normalisations and functions of one number."""
         for node in before.nodes:
-            if not isinstance(node, FloatNode | TableNode):
+            if not isinstance(node, FloatNode | NormNode | TableNode):
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:
@@ -44,7 +45,7 @@ class Recognise:
                 nodes[node.name] = node
                 continue
             call = Call(node.binding, before.shapes, nodes)
-            made = self._recognised(call)
+            made = node if node.reason else self._recognised(call)
             if isinstance(made, str):
                 made = replace(node, reason=f"stays float: {made}")
             nodes[node.name] = made

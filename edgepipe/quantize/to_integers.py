@@ -25,6 +25,7 @@ from edgepipe.quantize.graph import (
     MaxPoolNode,
     MoveNode,
     Node,
+    NormNode,
     PickNode,
     PixelNode,
     ProductNode,
@@ -53,6 +54,7 @@ from edgepipe.quantize.integers import (
     ToFloat,
     ToInt8,
 )
+from edgepipe.quantize.normalising.layers import integer_norm
 from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient, joined
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.quantize.options import QuantizeOptions
@@ -309,6 +311,17 @@ class _Lowering:
         forms = {part: self._int8_form(part) for part in node.inputs}
         self._append(node.name, *joined(node, forms, self._spec(node.name)))
 
+    def norm(self, node: NormNode) -> None:
+        """Normalise a picture whose channels share a step."""
+        source = self._int8_form(node.input)
+        if not source.is_uniform:
+            source = self._with_one_step(node.input, source)
+        target = self._ranges.target(node.name, node.activation.high)
+        output = self._spec(node.name)
+        norm, scale = integer_norm(node, source, output, target)
+        self.operations.append(norm)
+        self._made(node.name, output, scale, target.zero)
+
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
         target = self._ranges.target(node.name)
@@ -441,6 +454,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     ConvNode: _Lowering.conv,
     SumNode: _Lowering.sum,
     ProductNode: _Lowering.product,
+    NormNode: _Lowering.norm,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from edgepipe.quantize.graph import ConvNode, Graph, Node, ProductNode, SumNode, TableNode
+from edgepipe.quantize.graph import (
+    ConvNode,
+    Graph,
+    Node,
+    NormNode,
+    ProductNode,
+    SumNode,
+    TableNode,
+)
 
 # A zero point is worth its place in the bias if the step becomes at most this share.
 MOST_ASYMMETRIC = 0.9
@@ -46,7 +54,7 @@ def _absorbed(tensor: str, users: Mapping[str, Sequence[Node]]) -> bool:
 def _is_one_sided(node: Node) -> bool:
     """Return whether the activation clips at zero or above, and has no slope, which needs zero."""
     return (
-        isinstance(node, ConvNode | SumNode | ProductNode)
+        isinstance(node, ConvNode | SumNode | ProductNode | NormNode)
         and node.activation.low >= 0
         and node.activation.slope == 1.0
     )

@@ -27,11 +27,10 @@ def foreseen(folder: Path, model: onnx.ModelProto, **options: Any) -> Forecast:
 
 
 def gated() -> onnx.ModelProto:
-    """Return convolutions around a normalisation that has no integer form, and a softmax."""
+    """Return convolutions around a local normalisation, which stays float, and a softmax."""
     b = Builder(5)
     x = b.conv("image", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
-    scale, shift = (b.constant(name, np.ones(8, np.float32)) for name in ("scale", "shift"))
-    x = b.node("InstanceNormalization", [x, scale, shift], "normed")
+    x = b.node("LRN", [x], "normed", size=5)
     x = b.conv(x, "body", (16, 8, 3, 3), pads=[1, 1, 1, 1])
     x = b.node("GlobalAveragePool", [x], "pooled")
     x = b.node("Flatten", [x], "flat")
@@ -94,7 +93,7 @@ def test_many_stages_share_the_cores(tmp_path: Path) -> None:
 def test_operators_that_stay_float_come_with_a_remedy(tmp_path: Path) -> None:
     found = foreseen(tmp_path, gated())
     groups = {group.kind: group for group in found.floats}
-    normed = groups["InstanceNormalization"]
+    normed = groups["LRN"]
     assert normed.inside == normed.operators != ()
     assert normed.remedy.startswith("train with batch normalisation")
     assert groups["Softmax"].inside == ()

@@ -36,6 +36,23 @@ class Moved:
             return False
         return bool((self.order.reshape(-1) == tokens_of(self.shape).reshape(-1)).all())
 
+    def constant(self, array: NDArray[np.generic]) -> NDArray[np.generic] | None:
+        """Return a constant for the value in the picture's layout: a number, or [1, c, 1, 1].
+
+        None if it differs within a channel.
+        """
+        if array.size == 1:
+            return array.reshape(()) if array.ndim <= len(self.order.shape) else None
+        try:
+            full = np.broadcast_to(array, self.order.shape)
+        except ValueError:
+            return None
+        laid = np.empty(self.order.size, array.dtype)
+        laid[self.order.reshape(-1)] = full.reshape(-1)
+        laid = laid.reshape(self.shape)
+        channels = laid[:, :, :1, :1]
+        return np.ascontiguousarray(channels) if (laid == channels).all() else None
+
 
 def tokens_of(shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the flat places of a picture [1, c, h, w], as int64[1, h, w, c]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +14,13 @@ from edgepipe.frontend.onnx_graph import (
     array_of,
     constants_of,
     remove_unread,
+    set_attribute,
     set_nodes,
     shapes_of,
 )
+from edgepipe.frontend.rewrites.linear_weights import band_matrix, dense_weight
 from edgepipe.frontend.rewrites.moved_pictures import TO_LAST, Moved, tokens_of
+from edgepipe.frontend.rewrites.norms import NORMALISATION, is_norm_of_picture
 
 _MOVES = frozenset(["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _ELEMENTWISE = frozenset(
@@ -34,8 +37,6 @@ _OF_PICTURES = frozenset(
     ]
 )
 _TO_FIRST = (0, 3, 1, 2)
-_MOST_CHANNELS_OF_BAND = 4096
-"""The most channels of a one-dimensional convolution over channels: its matrix is a square."""
 _LARGEST = 1 << 24
 """The most elements of a picture whose moves are followed, for each of which 8 bytes are needed."""
 
@@ -84,9 +85,13 @@ class _Tokens:
             found = self._of(node)
             if found is not None:
                 self._moved[node.output[0]] = found
-            elif node.op_type in _OF_PICTURES or (
-                node.op_type in _ELEMENTWISE
-                and any(value in self._pictures for value in node.input)
+            elif (
+                node.op_type in _OF_PICTURES
+                or is_norm_of_picture(node)
+                or (
+                    node.op_type in _ELEMENTWISE
+                    and any(value in self._pictures for value in node.input)
+                )
             ):
                 self._pictures.add(node.output[0])
 
@@ -100,6 +105,8 @@ class _Tokens:
             return self._of_elementwise(node, shape)
         if node.op_type in ("MatMul", "Gemm"):
             return self._of_linear(node, shape)
+        if node.op_type == NORMALISATION and not is_norm_of_picture(node):
+            return self._of_norm(node)
         return self._of_band(node, shape) if node.op_type == "Conv" else None
 
     def _of_move(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
@@ -119,6 +126,7 @@ class _Tokens:
 
     def _of_elementwise(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         tensors = [value for value in node.input if value and value not in self._constants]
+        self._align(tensors, shape)
         found = [self._moved.get(value) for value in tensors]
         first = found[0] if found else None
         if first is None or not (first.is_flat or first.is_tokens) or first.order.shape != shape:
@@ -129,68 +137,63 @@ class _Tokens:
             if not np.array_equal(other.order, first.order):
                 return None
         for value in node.input:
-            if value in self._constants and self._constant(value, first) is None:
+            constant = self._constants.get(value)
+            if constant is not None and first.constant(array_of(constant)) is None:
                 return None
         return replace(first, picture=self._name(node), source="")
 
-    def _constant(self, value: str, moved: Moved) -> NDArray[np.generic] | None:
-        """Return a constant in the picture's layout: one number, or one for each channel."""
-        array = array_of(self._constants[value])
-        if array.size == 1:
-            return array.reshape(()) if array.ndim <= len(moved.order.shape) else None
-        try:
-            full = np.broadcast_to(array, moved.order.shape)
-        except ValueError:
-            return None
-        laid = np.empty(moved.order.size, array.dtype)
-        laid[moved.order.reshape(-1)] = full.reshape(-1)
-        laid = laid.reshape(moved.shape)
-        channels = laid[:, :, :1, :1]
-        return np.ascontiguousarray(channels) if (laid == channels).all() else None
+    def _align(self, tensors: Sequence[str], shape: tuple[int, ...]) -> None:
+        """Give tokens that an operator reads with others the order of the others' pixels."""
+        known = [self._moved[value] for value in tensors if value in self._moved]
+        first = next((found for found in known if found.is_tokens), None)
+        if first is None or first.order.shape != shape:
+            return
+        for value in tensors:
+            found = self._moved.get(value)
+            same = found is not None and found.shape == first.shape
+            if found is not None and same and np.array_equal(found.order, first.order):
+                continue
+            if value not in self._pictures and self._shapes.get(value) == shape:
+                name = self._unique(f"{value}/picture")
+                self._moved[value] = Moved(name, first.shape, first.order.copy(), value)
 
     def _of_linear(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         """Return the result of a linear layer on the channels of several pixels."""
-        weight = self._weight(node)
+        weight = dense_weight(node, self._constants)
         source, before = node.input[0], self._shapes.get(node.input[0], ())
         if weight is None or before[-1:] != weight.shape[:1]:
             return None
-        if source not in self._moved and source not in self._pictures:
-            if len(before) != 4 or before[0] != 1 or node.op_type != "MatMul":
-                return None
-            if source in self._constants:
-                return None
-            picture = (1, before[3], before[1], before[2])
-            name = self._unique(f"{source}/picture")
-            self._moved[source] = Moved(name, picture, tokens_of(picture), source)
-        found = self._moved.get(source)
+        found = self._tokens(source) if node.op_type == "MatMul" else self._moved.get(source)
         if found is None or not found.is_tokens or found.order.size == before[-1]:
             return None
         made = (1, weight.shape[1], *found.shape[2:])
         self._layers.add(node.output[0])
         return Moved(self._name(node), made, tokens_of(made).reshape(shape))
 
-    def _weight(self, node: onnx.NodeProto) -> NDArray[np.float32] | None:
-        """Return the constant weights [in, out] of a linear layer."""
-        if node.input[1] not in self._constants:
+    def _of_norm(self, node: onnx.NodeProto) -> Moved | None:
+        """Return the result of a normalisation of the channels of every pixel."""
+        found = self._tokens(node.input[0])
+        if found is None or not found.is_tokens:
             return None
-        weight = array_of(self._constants[node.input[1]])
-        given = {a.name: a for a in node.attribute}
-        if weight.ndim != 2 or weight.dtype != np.float32:
+        return replace(found, picture=self._name(node), source="")
+
+    def _tokens(self, source: str) -> Moved | None:
+        """Return a value as a moved picture; of tokens [b, n, c] and [1, h, w, c], one is made.
+
+        So it is of a picture whose pixels are in another order, as those of windows are.
+        """
+        found = self._moved.get(source)
+        if source in self._pictures or source in self._constants or (found and found.is_tokens):
+            return found
+        before = self._shapes.get(source, ())
+        if len(before) not in (3, 4) or (len(before) == 4 and before[0] != 1):
             return None
-        if node.op_type == "Gemm":
-            if "transA" in given and given["transA"].i:
-                return None
-            if any(name in given and given[name].f != 1 for name in ("alpha", "beta")):
-                return None
-            if "transB" in given and given["transB"].i:
-                weight = weight.T
-            for value in node.input[2:3]:
-                if value not in self._constants:
-                    return None
-                bias = array_of(self._constants[value]).shape  # may differ from row to row
-                if bias not in ((), (1,), (1, 1), weight.shape[1:], (1, *weight.shape[1:])):
-                    return None
-        return weight.astype(np.float32)
+        picture = (1, before[-1], *before[-3:-1])
+        if not 0 < int(np.prod(before)) <= _LARGEST:
+            return None
+        name = self._unique(f"{source}/picture")
+        self._moved[source] = Moved(name, picture, tokens_of(picture).reshape(before), source)
+        return self._moved[source]
 
     def _of_band(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         """Return the result of a convolution along the channels of [1, c, 1, 1]."""
@@ -202,29 +205,7 @@ class _Tokens:
         return replace(found, picture=self._name(node), source="", order=found.order.copy())
 
     def _band(self, node: onnx.NodeProto, channels: int) -> NDArray[np.float32] | None:
-        """Return the matrix [out, in] of a convolution along one axis that keeps its length."""
-        weight = self._constants.get(node.input[1])
-        if weight is None or len(node.input) > 3 or channels > _MOST_CHANNELS_OF_BAND:
-            return None
-        if len(node.input) > 2 and node.input[2] not in self._constants:
-            return None
-        kernel = array_of(weight)
-        attributes = {a.name: list(a.ints) for a in node.attribute}
-        if kernel.shape[:2] != (1, 1) or kernel.dtype != np.float32 or kernel.ndim not in (3, 4):
-            return None
-        axes = [axis for axis, size in enumerate(self._shapes[node.input[0]][2:]) if size > 1]
-        if len(axes) != 1 or kernel.size != kernel.shape[2 + axes[0]]:
-            return None
-        (axis,), rank = axes, kernel.ndim - 2
-        if any(any(v != 1 for v in attributes.get(n, [])) for n in ("strides", "dilations")):
-            return None
-        if any(a.name == "auto_pad" and a.s not in (b"", b"NOTSET") for a in node.attribute):
-            return None
-        taps, before = kernel.reshape(-1), attributes.get("pads", [0] * 2 * rank)[axis]
-        matrix = np.zeros((channels, channels + len(taps) + 2 * before), np.float32)
-        for channel in range(channels):
-            matrix[channel, channel : channel + len(taps)] = taps
-        return np.ascontiguousarray(matrix[:, before : before + channels])
+        return band_matrix(node, self._constants, self._shapes[node.input[0]], channels)
 
     def _name(self, node: onnx.NodeProto) -> str:
         return self._unique(f"{node.output[0]}/picture")
@@ -253,7 +234,10 @@ class _Tokens:
                 if node.output[0] in self._wanted or self._is_bias(node):
                     self._wanted.add(node.output[0])
                     self._wanted.update(value for value in node.input if value in self._moved)
-            elif found is not None or self._is_permuted_dense(node):
+            elif node.op_type == NORMALISATION:
+                if found is not None and node.output[0] in self._wanted:
+                    self._wanted.add(node.input[0])
+            elif found is not None or self._is_permuted_dense(node) or self._reads_made(node):
                 self._wanted.add(node.input[0])
 
     def _is_back(self, node: onnx.NodeProto) -> bool:
@@ -261,6 +245,11 @@ class _Tokens:
         found = self._moved[node.output[0]]
         made = self._shapes[node.output[0]]
         return len(made) == 4 and found.is_flat and found.picture in self._made
+
+    def _reads_made(self, node: onnx.NodeProto) -> bool:
+        """Whether a layer reads a picture whose pixels were moved since a layer made them."""
+        found = self._moved.get(node.input[0])
+        return node.op_type in _OF_PICTURES and found is not None and found.picture in self._made
 
     def _is_bias(self, node: onnx.NodeProto) -> bool:
         """Whether a node adds a constant to what a linear layer computed."""
@@ -274,7 +263,7 @@ class _Tokens:
         found = self._moved.get(node.input[0])
         if found is None or found.is_flat or found.order.shape != (1, found.order.size):
             return False
-        return self._weight(node) is not None
+        return dense_weight(node, self._constants) is not None
 
     # The nodes afterwards.
 
@@ -288,7 +277,7 @@ class _Tokens:
                     continue
                 if value in self._wanted:
                     transposed.add(found.picture)
-                    yield self._transposed(value, found.picture, _TO_FIRST, found.shape)
+                    yield from self._turned(value, found)
             yield from self._replaced(node)
 
     def _replaced(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
@@ -304,11 +293,31 @@ class _Tokens:
         elif node.op_type in ("MatMul", "Gemm", "Conv"):
             yield from self._layer(node, found)
             yield from self._laid(node.output[0], found)
+        elif node.op_type == NORMALISATION and node.output[0] in self._wanted:
+            yield self._norm(node, found)
+            yield from self._laid(node.output[0], found)
         elif node.output[0] in self._wanted:
             yield self._elementwise(node, found)
             yield from self._laid(node.output[0], found)
         else:
             yield node
+
+    def _turned(self, value: str, found: Moved) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes that make a picture of tokens."""
+        last = tuple(found.shape[axis] for axis in TO_LAST)
+        if found.order.shape != last:
+            wanted = self._add(f"{found.picture}/shape", np.array(last, np.int64))
+            yield helper.make_node("Reshape", [value, wanted], [f"{found.picture}/last"])
+            value = f"{found.picture}/last"
+            self._shaped(value, last)
+        yield self._transposed(value, found.picture, _TO_FIRST, found.shape)
+
+    def _norm(self, node: onnx.NodeProto, made: Moved) -> onnx.NodeProto:
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.input[0], copy.output[0] = self._moved[node.input[0]].picture, made.picture
+        set_attribute(copy, "groups", 0)
+        self._shaped(made.picture, made.shape)
+        return copy
 
     def _elementwise(self, node: onnx.NodeProto, made: Moved) -> onnx.NodeProto:
         copy = onnx.NodeProto.FromString(node.SerializeToString())
@@ -318,7 +327,7 @@ class _Tokens:
             if value in self._moved:
                 copy.input[index] = self._moved[value].picture
             elif value in self._constants:
-                array = self._constant(value, made)
+                array = made.constant(array_of(self._constants[value]))
                 assert array is not None
                 copy.input[index] = self._add(f"{made.picture}/constant{index}", array)
         self._shaped(made.picture, made.shape)
@@ -329,7 +338,7 @@ class _Tokens:
         if node.op_type == "Conv":
             matrix = self._band(node, made.shape[1])
         else:
-            weight = self._weight(node)
+            weight = dense_weight(node, self._constants)
             matrix = None if weight is None else weight.T
         assert matrix is not None
         inputs = [source.picture, self._add(f"{made.picture}/weight", matrix[:, :, None, None])]
@@ -342,7 +351,7 @@ class _Tokens:
 
     def _dense(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
         """Yield a linear layer that reads the picture as it is, with its rows in that order."""
-        found, weight = self._moved[node.input[0]], self._weight(node)
+        found, weight = self._moved[node.input[0]], dense_weight(node, self._constants)
         assert weight is not None
         flat = self._unique(f"{node.output[0]}/flat")
         rows = np.empty_like(weight)

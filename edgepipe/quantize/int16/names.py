@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from edgepipe.errors import QuantizeError
 from edgepipe.names import printable
-from edgepipe.quantize.graph import Graph, TableNode, is_integer
+from edgepipe.quantize.graph import Graph, NormNode, TableNode, is_integer
 from edgepipe.quantize.layer_names import LayerNames
 
 OPTION = "int16_layers"
@@ -21,8 +21,9 @@ REASON = "computed in int16: requested"
 def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozenset[str]:
     """Return the nodes of ``graph`` that make up ``layers``; ``FIRST..LAST`` is a region.
 
-    ``in_int8`` is the network before layers became float on request. Raises ``QuantizeError`` as
-    ``LayerNames`` does, and for a layer that is float.
+    ``in_int8`` is the network before layers became float on request. A normalisation inside a
+    region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer that is float,
+    and for a normalisation.
     """
     names = LayerNames(
         nodes={node.name: node for node in in_int8.nodes},
@@ -33,7 +34,17 @@ def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozense
     computing = {n.name for n in graph.nodes if is_integer(n) or isinstance(n, TableNode)}
     found: set[str] = set()
     for layer in layers:
-        for node in names.members(layer):
+        members = names.members(layer)
+        for node in members:
+            if isinstance(node, NormNode) and len(members) > 1:
+                continue
+            if isinstance(node, NormNode):
+                raise QuantizeError(
+                    f"layer {printable(node.name)}: is a normalisation, which has no int16 form",
+                    hint="leave it in floating point",
+                    option=FLOAT_OPTION,
+                    value=node.name,
+                )
             if node.name not in computing:
                 raise QuantizeError(
                     f"layer {printable(node.name)}: is to be both float and int16, expected one",

@@ -401,7 +401,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "of length one": (
         lambda: activated("LpNormalization", axis=1, p=2),
-        "Conv ReduceL2 Div Conv",
+        "Conv Mul ReduceMean Add Sqrt Div Mul Conv",
     ),
     "of length one in opset 22": (
         lambda: activated("LpNormalization", opset=22, axis=1, p=1),

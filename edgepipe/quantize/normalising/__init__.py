@@ -1,0 +1,1 @@
+"""Layer, group and instance normalisation in integers, which run on ARM only."""

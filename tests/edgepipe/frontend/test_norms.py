@@ -1,0 +1,228 @@
+"""Normalisations in the spellings of exporters are gathered by the quantiser, values unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from small_networks import Builder
+
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.quantize.graph import FloatNode, NormNode
+from edgepipe.quantize.quantizer import understand
+
+CHANNELS, SIZE = 8, 6
+Maker = Callable[[Builder], str]
+
+
+def numbers(b: Builder, name: str, *values: int) -> str:
+    return b.constant(name, np.array(values, np.int64))
+
+
+def affine(b: Builder, count: int = CHANNELS) -> list[str]:
+    return [
+        b.constant("scale", 1 + 0.2 * b.normal(count)),
+        b.constant("shift", 0.3 * b.normal(count)),
+    ]
+
+
+def last(b: Builder, x: str = "x") -> str:
+    return b.node("Transpose", [x], f"{x}.last", perm=[0, 2, 3, 1])
+
+
+def first(b: Builder, x: str) -> str:
+    return b.node("Transpose", [x], f"{x}.first", perm=[0, 3, 1, 2])
+
+
+def layer(b: Builder) -> str:
+    return first(b, b.node("LayerNormalization", [last(b), *affine(b)], "y", axis=-1, epsilon=1e-6))
+
+
+def layer_without_shift(b: Builder) -> str:
+    return first(b, b.node("LayerNormalization", [last(b), affine(b)[0]], "y"))
+
+
+def layer_of_parts(b: Builder) -> str:
+    """As torch writes it before opset 17: the deviation is computed twice by some versions."""
+    x = last(b)
+    mean = b.node("ReduceMean", [x, numbers(b, "axes", -1)], "mean")
+    squared = b.node(
+        "Pow", [b.node("Sub", [x, mean], "one"), b.constant("two", np.float32(2))], "s"
+    )
+    variance = b.node("ReduceMean", [squared, "axes"], "variance")
+    kept = b.node("Add", [b.constant("epsilon", np.float32(1e-5)), variance], "kept")
+    x = b.node("Div", [b.node("Sub", [x, mean], "other"), b.node("Sqrt", [kept], "root")], "y")
+    scale, shift = affine(b)
+    return first(b, b.node("Add", [b.node("Mul", [x, scale], "scaled"), shift], "z"))
+
+
+def by_the_reciprocal(b: Builder) -> str:
+    mean = b.node("ReduceMean", ["x", numbers(b, "axes", 1)], "mean")
+    centred = b.node("Sub", ["x", mean], "centred")
+    squared = b.node("Mul", [centred, centred], "squared")
+    variance = b.node("ReduceMean", [squared, "axes"], "variance")
+    kept = b.node("Add", [variance, b.constant("epsilon", np.float32(1e-5))], "kept")
+    root = b.node("Pow", [kept, b.constant("half", np.float32(0.5))], "root")
+    return b.node("Mul", [b.node("Reciprocal", [root], "inverse"), centred], "y")
+
+
+def root_mean_square(b: Builder) -> str:
+    x = last(b)
+    squared = b.node("Pow", [x, b.constant("two", np.float32(2))], "squared")
+    mean = b.node("ReduceMean", [squared, numbers(b, "axes", -1)], "mean")
+    kept = b.node("Add", [mean, b.constant("epsilon", np.float32(1e-6))], "kept")
+    x = b.node("Div", [x, b.node("Sqrt", [kept], "root")], "y")
+    return first(b, b.node("Mul", [x, affine(b)[0]], "scaled"))
+
+
+def length(b: Builder) -> str:
+    """``torch.nn.functional.normalize``."""
+    norm = b.node("ReduceL2", ["x", numbers(b, "axes", 1)], "length")
+    norm = b.node("Clip", [norm, b.constant("least", np.float32(1e-12))], "positive")
+    norm = b.node("Expand", [norm, numbers(b, "shape", 1, CHANNELS, SIZE, SIZE)], "copied")
+    return b.node("Div", ["x", norm], "y")
+
+
+def length_as_one_node(b: Builder) -> str:
+    return b.node("LpNormalization", ["x"], "y", axis=1, p=2)
+
+
+def instance(b: Builder) -> str:
+    return b.node("InstanceNormalization", ["x", *affine(b)], "y")
+
+
+def groups_of_pytorch(b: Builder) -> str:
+    x = b.node("Reshape", ["x", numbers(b, "grouped", 0, 2, -1)], "groups")
+    parts = [
+        b.constant("ones", np.ones(2, np.float32)),
+        b.constant("zeros", np.zeros(2, np.float32)),
+    ]
+    x = b.node("InstanceNormalization", [x, *parts], "normed")
+    x = b.node("Reshape", [x, numbers(b, "back", 1, CHANNELS, SIZE, SIZE)], "y")
+    scale, shift = (b.constant(name, b.normal(CHANNELS, 1, 1)) for name in ("g", "b"))
+    return b.node("Add", [b.node("Mul", [x, scale], "scaled"), shift], "z")
+
+
+def groups(b: Builder) -> str:
+    return b.node("GroupNormalization", ["x", *affine(b)], "y", num_groups=4)
+
+
+def groups_twice(b: Builder) -> str:
+    x = b.node("GroupNormalization", ["x", *affine(b)], "first", num_groups=4)
+    x = b.conv(x, "between", (CHANNELS, CHANNELS, 1, 1))
+    return b.node("GroupNormalization", [x, "scale", "shift"], "second", num_groups=4)
+
+
+def tokens(b: Builder) -> str:
+    """Linear layers around a normalisation of tokens, with a sum across."""
+    x = b.node("Reshape", ["x", numbers(b, "flat", 1, CHANNELS, SIZE * SIZE)], "flattened")
+    x = b.node("Transpose", [x], "tokens", perm=[0, 2, 1])
+    y = b.node("LayerNormalization", [x, *affine(b)], "normed")
+    y = b.node("MatMul", [y, b.constant("w", b.normal(CHANNELS, CHANNELS))], "linear")
+    x = b.node("Transpose", [b.node("Add", [x, y], "sum")], "channels", perm=[0, 2, 1])
+    return b.node("Reshape", [x, numbers(b, "size", 1, CHANNELS, SIZE, SIZE)], "y")
+
+
+def windows(b: Builder) -> str:
+    """A normalisation of windows of a picture, [windows, pixels, c], and back."""
+    x = b.node("Reshape", ["x", numbers(b, "cut", CHANNELS, 2, 3, 2, 3)], "cuts")
+    x = b.node("Transpose", [x], "turned", perm=[1, 3, 2, 4, 0])
+    x = b.node("Reshape", [x, numbers(b, "windows", 4, 9, CHANNELS)], "windowed")
+    y = b.node("LayerNormalization", [x, *affine(b)], "normed")
+    y = b.node("MatMul", [y, b.constant("w", b.normal(CHANNELS, CHANNELS))], "linear")
+    x = b.node("Reshape", [b.node("Add", [y, x], "sum"), numbers(b, "uncut", 2, 2, 3, 3, 8)], "un")
+    x = b.node("Transpose", [x], "unturned", perm=[4, 0, 2, 1, 3])
+    return b.node("Reshape", [x, numbers(b, "size", 1, CHANNELS, SIZE, SIZE)], "y")
+
+
+CASES: dict[str, tuple[Maker, int]] = {
+    "groups twice": (groups_twice, 4),
+    "layer": (layer, 0),
+    "layer without shift": (layer_without_shift, 0),
+    "layer of parts": (layer_of_parts, 0),
+    "by the reciprocal": (by_the_reciprocal, 0),
+    "root mean square": (root_mean_square, 0),
+    "length": (length, 0),
+    "length as one node": (length_as_one_node, 0),
+    "instance": (instance, CHANNELS),
+    "groups of PyTorch": (groups_of_pytorch, 2),
+    "groups": (groups, 4),
+    "tokens": (tokens, 0),
+    "windows": (windows, 0),
+}
+
+
+def network(folder: Path, make: Maker) -> Network:
+    """Load a network, which raises if its values are no longer those of the original."""
+    b = Builder(41)
+    b.conv("image", "x", (CHANNELS, 3, 1, 1))
+    b.conv(make(b), "head", (4, CHANNELS, 1, 1))
+    model = b.model([1, 3, SIZE, SIZE], {"head": 4}, opset=21)
+    model.ir_version = 10
+    onnx.save(model, folder / "net.onnx")
+    return load_network(folder / "net.onnx")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_spelling_of_a_normalisation_has_an_integer_form(case: str, tmp_path: Path) -> None:
+    make, wanted = CASES[case]
+    nodes = understand(network(tmp_path, make)).nodes
+    assert {node.groups for node in nodes if isinstance(node, NormNode)} == {wanted}
+    assert not [node.name for node in nodes if isinstance(node, FloatNode)]
+
+
+def unusual_scale(b: Builder) -> str:
+    """A scale for each element of a picture."""
+    shape = (CHANNELS, SIZE, SIZE)
+    scale, shift = (b.constant(name, b.normal(*shape)) for name in ("scale", "shift"))
+    return b.node("LayerNormalization", ["x", scale, shift], "y", axis=1)
+
+
+def length_in_rows(b: Builder) -> str:
+    return b.node("LpNormalization", ["x"], "y", axis=2, p=2)
+
+
+def far_from_zero(b: Builder) -> str:
+    """A guard that is not only one against zero."""
+    norm = b.node("ReduceL2", ["x", numbers(b, "axes", 1)], "length")
+    norm = b.node("Clip", [norm, b.constant("least", np.float32(0.5))], "positive")
+    return b.node("Div", ["x", norm], "y")
+
+
+def other_axes(b: Builder) -> str:
+    """Mean and variance over different axes."""
+    mean = b.node("ReduceMean", ["x", numbers(b, "axes", 1)], "mean")
+    centred = b.node("Sub", ["x", mean], "centred")
+    squared = b.node("Mul", [centred, centred], "squared")
+    variance = b.node("ReduceMean", [squared, numbers(b, "others", 2, 3)], "variance")
+    return b.node("Div", [centred, b.node("Sqrt", [variance], "root")], "y")
+
+
+def test_values_that_are_all_zero_have_the_length_zero(tmp_path: Path) -> None:
+    """onnxruntime's result is zero, too: loading compares."""
+    zeros = np.zeros((CHANNELS, CHANNELS, 1, 1), np.float32)
+
+    def nothing(b: Builder) -> str:
+        b.node("Conv", ["x", b.constant("w", zeros)], "zero")
+        return b.node("LpNormalization", ["zero"], "y", axis=1, p=2)
+
+    network(tmp_path, nothing)
+
+
+@pytest.mark.parametrize("make", [unusual_scale, length_in_rows, far_from_zero])
+def test_what_is_no_such_normalisation_stays_float(make: Maker, tmp_path: Path) -> None:
+    nodes = understand(network(tmp_path, make)).nodes
+    assert not [node for node in nodes if isinstance(node, NormNode)]
+    assert [node for node in nodes if isinstance(node, FloatNode)]
+
+
+def test_a_mean_over_other_axes_than_the_squares_is_no_normalisation(tmp_path: Path) -> None:
+    """What is left is a division by the root of squares, over the axes of these."""
+    nodes = understand(network(tmp_path, other_axes)).nodes
+    assert [(n.groups, n.is_centred) for n in nodes if isinstance(n, NormNode)] in (
+        [],
+        [(8, False)],
+    )
