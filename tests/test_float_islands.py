@@ -1,6 +1,6 @@
 """Ordinary operators between two convolutions are int8, and give the bits of integer Relax.
 
-``test_exported_networks`` asks the same of whole networks, apart from attention and normalisation.
+``test_exported_networks`` asks the same of whole networks, apart from attention.
 """
 
 from __future__ import annotations

@@ -178,10 +178,7 @@ class _Tokens:
         return replace(found, picture=self._name(node), source="")
 
     def _tokens(self, source: str) -> Moved | None:
-        """Return a value as a moved picture; of tokens [b, n, c] and [1, h, w, c], one is made.
-
-        So it is of a picture whose pixels are in another order, as those of windows are.
-        """
+        """Return a value as a moved picture: one is made of tokens that are none, as of windows."""
         found = self._moved.get(source)
         if source in self._pictures or source in self._constants or (found and found.is_tokens):
             return found
@@ -226,6 +223,8 @@ class _Tokens:
                 continue
             found = self._moved.get(node.output[0])
             if found is not None and found.source == node.output[0]:
+                if node.op_type in _MOVES and node.output[0] in self._wanted:
+                    self._wanted.add(node.input[0])
                 continue
             if node.op_type in _MOVES:
                 if found is not None and (node.output[0] in self._wanted or self._is_back(node)):

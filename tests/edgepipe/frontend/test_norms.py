@@ -138,6 +138,22 @@ def windows(b: Builder) -> str:
     return b.node("Reshape", [x, numbers(b, "size", 1, CHANNELS, SIZE, SIZE)], "y")
 
 
+def windows_of_normalised_tokens(b: Builder) -> str:
+    """A block of Swin without its attention: the normalisation is before the windows."""
+    x = b.node("Reshape", ["x", numbers(b, "flat", 1, CHANNELS, SIZE * SIZE)], "flattened")
+    x = b.node("Transpose", [x], "tokens", perm=[0, 2, 1])
+    y = b.node("LayerNormalization", [x, *affine(b)], "normed")
+    y = b.node("Reshape", [y, numbers(b, "cut", 2, 3, 2, 3, CHANNELS)], "cuts")
+    y = b.node("Transpose", [y], "turned", perm=[0, 2, 1, 3, 4])
+    y = b.node("Reshape", [y, numbers(b, "windows", 4, 9, CHANNELS)], "windowed")
+    y = b.node("MatMul", [y, b.constant("w", b.normal(CHANNELS, CHANNELS))], "linear")
+    y = b.node("Reshape", [y, numbers(b, "uncut", 2, 2, 3, 3, CHANNELS)], "un")
+    y = b.node("Transpose", [y], "unturned", perm=[0, 2, 1, 3, 4])
+    y = b.node("Reshape", [y, numbers(b, "whole", 1, SIZE * SIZE, CHANNELS)], "again")
+    x = b.node("Transpose", [b.node("Add", [x, y], "sum")], "channels", perm=[0, 2, 1])
+    return b.node("Reshape", [x, numbers(b, "size", 1, CHANNELS, SIZE, SIZE)], "y")
+
+
 CASES: dict[str, tuple[Maker, int]] = {
     "groups twice": (groups_twice, 4),
     "layer": (layer, 0),
@@ -152,6 +168,7 @@ CASES: dict[str, tuple[Maker, int]] = {
     "groups": (groups, 4),
     "tokens": (tokens, 0),
     "windows": (windows, 0),
+    "windows of normalised tokens": (windows_of_normalised_tokens, 0),
 }
 
 
