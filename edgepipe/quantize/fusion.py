@@ -50,8 +50,9 @@ class Fuse:
     def apply(self, before: Graph) -> Graph:
         """Return the graph with its sums fused; nodes keep their order."""
         fusing = _Fusing(before.shapes, _read_once(before))
-        for node in before.nodes:
-            fusing.add(node)
+        with np.errstate(all="ignore"):  # calibration refuses what is not finite
+            for node in before.nodes:
+                fusing.add(node)
         return replace(before, nodes=tuple(fusing.nodes.values()))
 
     def ensures(self, before: Graph, after: Graph) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -50,6 +51,16 @@ def only_conv(nodes: dict[str, Node]) -> ConvNode:
     (node,) = nodes.values()
     assert isinstance(node, ConvNode)
     return node
+
+
+def test_numbers_that_are_not_finite_are_left_to_calibration() -> None:
+    factor, bias = np.array([0.0, 1.0]), np.array([np.inf, 1e308])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = only_conv(
+            fused(replace(conv("conv"), bias=bias), affine("out", "conv", factor, bias))
+        )
+    assert not np.isfinite(made.bias[0])
 
 
 def test_a_factor_and_a_constant_become_weights_and_bias() -> None:
