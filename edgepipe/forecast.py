@@ -50,7 +50,6 @@ _OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTIO
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
     "Div": "leave it on ARM: it divides what is float, for which eight bits are too few",
-    "LRN": "train with batch normalisation, which becomes part of a convolution",
     "Resize": "use nearest or bilinear resizing by a whole factor",
     "Softmax": "leave it on ARM: attention weighs by sums over the data, which need more than int8",
 }

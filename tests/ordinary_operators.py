@@ -317,12 +317,24 @@ PIXELS: dict[Maker, str] = {
     appended_coordinates: "Concat",
 }
 
+# Sums over neighbouring channels.
+
+
+def local_response(b: Builder, u: str, v: str) -> str:
+    return _Parts(b, "local")("LRN", u, size=5, alpha=0.5, beta=0.75, bias=1.5)
+
+
+NEIGHBOURS: dict[Maker, str] = {
+    local_response: "Mul Conv Add Pow Mul",
+}
+
 OPERATORS = {
-    make.__name__: make for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS, *PIXELS)
+    make.__name__: make
+    for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS, *PIXELS, *NEIGHBOURS)
 }
 REWRITTEN = {
     make.__name__: kinds
-    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS)
+    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, NEIGHBOURS)
     for make, kinds in makers.items()
 }
 

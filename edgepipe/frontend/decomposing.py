@@ -145,6 +145,38 @@ def _norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return [length, helper.make_node("Div", [source, f"{name}/length"], [name])]
 
 
+def _lrn(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return x times a function of the sum of squares of its neighbours among the channels.
+
+    before   LRN(x, size=5)
+    after    x * Pow(bias + alpha / 5 * Conv(x * x, ones for each channel's neighbours), -beta)
+
+    The sum is a 1x1 convolution, which the accelerator computes.
+    """
+    shape = rewriting.shapes.get(node.input[0], ())
+    given = {a.name: a for a in node.attribute}
+    if len(shape) != 4 or given["size"].i % 2 == 0:  # onnxruntime refuses an even number
+        return None
+    alpha, beta, bias = (
+        given[name].f if name in given else default
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    size, channels = given["size"].i, shape[1]
+    source, name = node.input[0], node.output[0]
+    offset = np.arange(channels)[None, :] - np.arange(channels)[:, None]
+    near = np.abs(offset) <= size // 2
+    weight = rewriting.constant(f"{name}/weight", near[:, :, None, None] * (alpha / size))
+    least = rewriting.constant(f"{name}/least", np.array(bias))
+    power = rewriting.constant(f"{name}/power", np.array(-beta))
+    return [
+        helper.make_node("Mul", [source, source], [f"{name}/squares"]),
+        helper.make_node("Conv", [f"{name}/squares", weight], [f"{name}/sums"]),
+        helper.make_node("Add", [f"{name}/sums", least], [f"{name}/base"]),
+        helper.make_node("Pow", [f"{name}/base", power], [f"{name}/inverse"]),
+        helper.make_node("Mul", [source, f"{name}/inverse"], [name]),
+    ]
+
+
 def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     """Return a resize by factors for one to a size whose factors are empty, as exporters write.
 
@@ -241,6 +273,7 @@ _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "Gather": _gather,
     "GlobalAveragePool": pools.global_pool,
     "GlobalMaxPool": pools.global_maximum,
+    "LRN": _lrn,
     "LpNormalization": _norm,
     "MaxPool": pools.global_maximum,
     "PRelu": _prelu,
