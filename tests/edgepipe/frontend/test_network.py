@@ -220,3 +220,17 @@ def test_a_tensor_without_elements_is_refused(tmp_path: Path) -> None:
         load_network(saved(model, tmp_path))
     hint = "check the slice or crop that it depends on, and the size of the input"
     assert raised.value.hint == hint
+
+
+def test_last_bits_that_a_network_enlarges_are_no_difference(tmp_path: Path) -> None:
+    """The normalisation is rewritten, which changes last bits, and the sines multiply them."""
+    b = small_networks.Builder(3)
+    x = b.conv("image", "stem", (4, 3, 3, 3), pads=[1, 1, 1, 1])
+    parts = [b.constant(f"bn{i}", np.float32([v] * 4)) for i, v in enumerate((1.1, 0.3, 0.2, 0.7))]
+    x = b.node("BatchNormalization", [x, *parts], "normed")
+    fast = b.constant("fast", np.float32([150]))
+    for index in range(3):
+        x = b.node("Mul", [x, fast], f"fast{index}")
+        x = b.node("Sin", [x], f"sine{index}")
+    onnx.save(b.model([1, 3, 16, 16], {x: 4}), tmp_path / "net.onnx")
+    assert load_network(tmp_path / "net.onnx").output_names == ("sine2",)
