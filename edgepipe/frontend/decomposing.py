@@ -9,7 +9,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from edgepipe.frontend.onnx_graph import set_attribute, set_nodes
+from edgepipe.frontend.onnx_graph import set_attribute, set_nodes, stretches
 from edgepipe.frontend.rewrites import pools
 from edgepipe.frontend.rewrites.rewriting import (
     REDUCE_WITH_INPUTS,
@@ -202,7 +202,7 @@ def _complete_axes(rewriting: Rewriting, node: onnx.NodeProto) -> None:
     """Give a resize its factors or sizes of all axes."""
     axes = [int(axis) for a in node.attribute if a.name == "axes" for axis in a.ints]
     shape = rewriting.shapes.get(node.input[0], ())
-    if not axes or not shape or any(a.name == "keep_aspect_ratio_policy" for a in node.attribute):
+    if not axes or not shape or not stretches(node):
         return
     for index, what in ((2, "factors"), (3, "sizes")):
         given = rewriting.array(node.input[index]) if len(node.input) > index else None

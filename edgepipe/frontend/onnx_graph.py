@@ -125,6 +125,11 @@ def shapes_of(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
     return known
 
 
+def stretches(node: onnx.NodeProto) -> bool:
+    """Return whether a ``Resize`` takes its sizes as they are, whatever the aspect ratio."""
+    return text_of(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+
+
 def text_of(node: onnx.NodeProto, name: str, default: str) -> str:
     """Return a text attribute of a node."""
     found = [a.s.decode(errors="replace") for a in node.attribute if a.name == name]

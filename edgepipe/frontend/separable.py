@@ -17,6 +17,7 @@ from edgepipe.frontend.onnx_graph import (
     opset_of,
     set_nodes,
     shapes_of,
+    stretches,
     text_of,
     values_before,
 )
@@ -226,7 +227,7 @@ def _means(
 def _resize(operator: _Operator) -> Matrices | None:
     """Return the matrices of a resize whose weights are not multiples of a small power of two."""
     node = operator.node
-    if operator.opset < 11 or any(a.name in _RESIZE_NOT for a in node.attribute):
+    if operator.opset < 11 or operator.ints("axes", []) or not stretches(node):
         return None
     given = (*operator.constants, None, None, None)[:3]
     scales, sizes = given[1], given[2]
@@ -252,9 +253,6 @@ def _resize(operator: _Operator) -> Matrices | None:
     if _is_dyadic(matrices[0], matrices[1]):
         return None  # a layer of its own
     return matrices[0], matrices[1]
-
-
-_RESIZE_NOT = ("axes", "keep_aspect_ratio_policy")
 
 
 def _probed(

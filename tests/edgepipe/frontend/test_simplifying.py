@@ -77,6 +77,20 @@ def resized(*, sizes: list[int] | None = None, **attributes: object) -> onnx.Mod
     return conv_last(b, "x")
 
 
+def resized_by_two_for_the_corners() -> onnx.ModelProto:
+    """What PyTorch's exporter with dynamo writes: it names the default of opset 18."""
+    b = Builder()
+    scales = b.constant("scales", np.float32([1, 1, 2, 2]))
+    attributes = {
+        "mode": "linear",
+        "coordinate_transformation_mode": "align_corners",
+        "keep_aspect_ratio_policy": "stretch",
+    }
+    b.node("Resize", [relu_first(b), "", scales], "x", **attributes)
+    b.conv("x", "y", (4, 3, 1, 1))
+    return b.model([*SHAPE], {"y": 4}, opset=18)
+
+
 def resized_as_opset_11_requires() -> onnx.ModelProto:
     b = Builder()
     empty = b.constant("empty", np.zeros(0, np.float32))
@@ -307,6 +321,10 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "cubic": (lambda: resized(sizes=[1, 3, 18, 24], mode="cubic"), "Conv Relu MatMul MatMul Conv"),
     "by two": (lambda: resized(sizes=[1, 3, 18, 24], mode="linear"), "Conv Relu Resize Conv"),
+    "with aligned corners in opset 18": (
+        resized_by_two_for_the_corners,
+        "Conv Relu MatMul MatMul Conv",
+    ),
     "in opset 11": (resized_as_opset_11_requires, "Conv Relu Resize Conv"),
     "channels backwards": (
         lambda: channels_taken(-1, -(2**31), -1, 3),
