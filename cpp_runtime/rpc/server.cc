@@ -243,9 +243,9 @@ void Server::watch(pid_t child, int ended, Client& client) {
       if (client_gone) return;
       pollfd process = {ended, POLLIN, 0};  // it may be answering a call
       while (::poll(&process, 1, -1) < 0 && errno == EINTR) continue;
-      return_error(client.socket.number(),
-                   "RPCSessionTimeoutError: the session's time limit of " +
-                       std::to_string(client.limit->count()) + " ms has passed");
+      return_error(client.socket.number(), "RPCSessionTimeoutError: the session's time limit of " +
+                                               std::to_string(client.limit->count()) +
+                                               " ms has passed");
       client.socket.finish(kGrace);
       return;
     }

@@ -31,8 +31,8 @@ struct DurationSummary {
 };
 
 /// Bounds between which latencies are counted: the buckets of a Prometheus histogram.
-inline constexpr std::array<double, 13> kLatencyBounds_ms = {
-    1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000};
+inline constexpr std::array<double, 13> kLatencyBounds_ms = {1,   2.5, 5,    10,   25,   50,   100,
+                                                             250, 500, 1000, 2500, 5000, 10000};
 
 /// One stage of a pipeline, up to the moment of the snapshot.
 struct StageStatistics {
@@ -61,7 +61,7 @@ struct PipelineStatistics {
   DurationSummary latency;  // from submit to the end of the frame's last stage
   // Frames whose latency is at most the bound of the same index, within 1.6 % of it.
   std::array<std::uint64_t, kLatencyBounds_ms.size()> latency_within{};
-  double elapsed_s = 0;     // from the first submit to the last completion
+  double elapsed_s = 0;  // from the first submit to the last completion
   // (completed - 1) / (last - first completion): excludes filling the pipeline
   double frames_per_second = 0;
   std::vector<StageStatistics> stages;
