@@ -2,8 +2,11 @@
 //
 //   Result<LoadedLibrary> library =
 //       load_library("/opt/vta/libvta.so", Code::kNotFound, "driver libvta.so: cannot be loaded");
-//   void* function = ::dlsym(library->get(), "VTADeviceRun");
+//   decltype(&::VTADeviceRun) run = nullptr;
+//   if (!find_function(library->get(), "VTADeviceRun", run)) ...
 #pragma once
+
+#include <dlfcn.h>
 
 #include <cstddef>
 #include <memory>
@@ -24,6 +27,13 @@ using LoadedLibrary = std::unique_ptr<void, CloseLibrary>;
 /// system's folders. `code` with "WHAT: the loader's reason" if it cannot be loaded, as
 /// open_failure() if there are too many open files. May block; runs the library's initialisers.
 Result<LoadedLibrary> load_library(const std::string& path, Code code, const std::string& what);
+
+/// Sets `function` to a library's function of that name, or to null; whether there is one.
+template <typename Function>
+bool find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
 
 /// A library that was loaded from memory. Each one is a copy of its own.
 struct MemoryLibrary {

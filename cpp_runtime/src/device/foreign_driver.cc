@@ -1,14 +1,12 @@
 #include "device/foreign_driver.h"
 
-#include <dlfcn.h>
-
 namespace edgepipe {
 namespace {
 
 template <typename Function>
 void find(void* library, const char* name, Function& function, std::string& missing) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  if (!find_function(library, name, function))
+    missing += (missing.empty() ? "" : ", ") + std::string(name);
 }
 
 }  // namespace

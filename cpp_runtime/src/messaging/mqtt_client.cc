@@ -1,6 +1,5 @@
 #include "messaging/mqtt_client.h"
 
-#include <dlfcn.h>
 #include <mosquitto.h>
 
 #include <atomic>
@@ -36,24 +35,21 @@ struct MqttClient::Library {
     if (cleanup != nullptr) cleanup();
   }
 
-  template <typename Function>
-  bool load(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle.get(), name));
-    return function != nullptr;
-  }
-
   bool load_all() {
-    return load(init, "mosquitto_lib_init") && load(create, "mosquitto_new") &&
-           load(destroy, "mosquitto_destroy") && load(set_will, "mosquitto_will_set") &&
-           load(set_login, "mosquitto_username_pw_set") && load(set_tls, "mosquitto_tls_set") &&
-           load(set_delay, "mosquitto_reconnect_delay_set") &&
-           load(connect, "mosquitto_connect_async") && load(start_loop, "mosquitto_loop_start") &&
-           load(stop_loop, "mosquitto_loop_stop") && load(disconnect, "mosquitto_disconnect") &&
-           load(send, "mosquitto_publish") && load(on_connect, "mosquitto_connect_callback_set") &&
-           load(on_disconnect, "mosquitto_disconnect_callback_set") &&
-           load(on_publish, "mosquitto_publish_callback_set") &&
-           load(error_text, "mosquitto_strerror") &&
-           load(refusal_text, "mosquitto_connack_string") && load(cleanup, "mosquitto_lib_cleanup");
+    const auto find = [this](auto& function, const char* name) {
+      return find_function(handle.get(), name, function);
+    };
+    return find(init, "mosquitto_lib_init") && find(create, "mosquitto_new") &&
+           find(destroy, "mosquitto_destroy") && find(set_will, "mosquitto_will_set") &&
+           find(set_login, "mosquitto_username_pw_set") && find(set_tls, "mosquitto_tls_set") &&
+           find(set_delay, "mosquitto_reconnect_delay_set") &&
+           find(connect, "mosquitto_connect_async") && find(start_loop, "mosquitto_loop_start") &&
+           find(stop_loop, "mosquitto_loop_stop") && find(disconnect, "mosquitto_disconnect") &&
+           find(send, "mosquitto_publish") && find(on_connect, "mosquitto_connect_callback_set") &&
+           find(on_disconnect, "mosquitto_disconnect_callback_set") &&
+           find(on_publish, "mosquitto_publish_callback_set") &&
+           find(error_text, "mosquitto_strerror") &&
+           find(refusal_text, "mosquitto_connack_string") && find(cleanup, "mosquitto_lib_cleanup");
   }
 
   /// Calls an event; no exception may reach the library's C code.

@@ -1,6 +1,5 @@
 #include "media/pictures/jpeg_codec.h"
 
-#include <dlfcn.h>
 #include <turbojpeg.h>
 
 #include <string>
@@ -17,17 +16,14 @@ struct JpegCodec::Library {
     if (compressor != nullptr) destroy(compressor);
   }
 
-  template <typename Function>
-  bool load(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle.get(), name));
-    return function != nullptr;
-  }
-
   bool load_all() {
-    return load(init_compress, "tjInitCompress") && load(init_decompress, "tjInitDecompress") &&
-           load(destroy, "tjDestroy") && load(release, "tjFree") &&
-           load(read_header, "tjDecompressHeader3") && load(decompress, "tjDecompress2") &&
-           load(compress, "tjCompress2") && load(error_text, "tjGetErrorStr2");
+    const auto find = [this](auto& function, const char* name) {
+      return find_function(handle.get(), name, function);
+    };
+    return find(init_compress, "tjInitCompress") && find(init_decompress, "tjInitDecompress") &&
+           find(destroy, "tjDestroy") && find(release, "tjFree") &&
+           find(read_header, "tjDecompressHeader3") && find(decompress, "tjDecompress2") &&
+           find(compress, "tjCompress2") && find(error_text, "tjGetErrorStr2");
   }
 
   LoadedLibrary handle;
