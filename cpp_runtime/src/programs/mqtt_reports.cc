@@ -61,8 +61,63 @@ Status read_login(const std::string& path, MqttClient::Options& options) {
 
 }  // namespace
 
+/// What Home Assistant shows as one value of the device. `value` is a Jinja template for a message
+/// of `topic`.
+struct MqttSensor {
+  std::string_view id;
+  std::string_view name;
+  std::string_view topic;
+  std::string_view value;
+  std::string_view unit = {};
+  bool is_problem = false;  // on or off
+  bool is_text = false;
+};
+
+namespace {
+
+constexpr std::string_view kState = "state";
+constexpr std::string_view kStatistics = "statistics";
+constexpr std::string_view kResult = "result";
+
+constexpr std::array<MqttSensor, 3> kFigures{
+    {{.id = "frames_per_second",
+      .name = "Frames per second",
+      .topic = kStatistics,
+      .value = "{{ value_json.pipeline.frames_per_second | round(1) }}",
+      .unit = "fps"},
+     {.id = "latency",
+      .name = "Latency, 95th percentile",
+      .topic = kStatistics,
+      .value = "{{ value_json.pipeline.latency.p95_ms | round(1) }}",
+      .unit = "ms"},
+     {.id = "camera_fails",
+      .name = "Camera fails",
+      .topic = kStatistics,
+      .value = "{{ 'ON' if value_json.source.outage_s > 0 else 'OFF' }}",
+      .is_problem = true}}};
+constexpr MqttSensor kObjects{.id = "objects",
+                              .name = "Objects",
+                              .topic = kResult,
+                              .value = "{{ value_json.detections | count }}"};
+constexpr MqttSensor kClass{.id = "class",
+                            .name = "Class",
+                            .topic = kResult,
+                            .value = "{{ (value_json.classes | first).label }}",
+                            .is_text = true};
+constexpr MqttSensor kText{.id = "text",
+                           .name = "Text",
+                           .topic = kResult,
+                           .value = "{{ value_json.text }}",
+                           .is_text = true};
+
+}  // namespace
+
 std::string MqttReports::broker() const {
   return options_.host + ":" + std::to_string(options_.port);
+}
+
+std::string MqttReports::topic(std::string_view name) const {
+  return options_.topic + "/" + std::string(name);
 }
 
 MqttReports::MqttReports(Options options, About about, Figures figures)
@@ -88,7 +143,7 @@ Status MqttReports::connect() {
   MqttClient::Options options{.host = options_.host,
                               .port = options_.port,
                               .authorities = options_.authorities,
-                              .will_topic = options_.topic + "/state",
+                              .will_topic = topic(kState),
                               .will = "offline"};
   if (!options_.login_file.empty()) {
     if (Status status = read_login(options_.login_file, options); !status.ok()) return status;
@@ -119,7 +174,7 @@ MqttReports::~MqttReports() {
     changed_.notify();
   }
   if (thread_) thread_->join();
-  if (client_) client_->publish(options_.topic + "/state", "offline", MqttClient::Kind::kRetained);
+  if (client_) client_->publish(topic(kState), "offline", MqttClient::Kind::kRetained);
 }
 
 void MqttReports::result(std::string_view line) {
@@ -175,11 +230,11 @@ void MqttReports::work() {
       if (!line.empty()) {
         result_due = Clock::now() + between;
         describe_results(line);
-        client_->publish(options_.topic + "/result", line, MqttClient::Kind::kNewest);
+        client_->publish(topic(kResult), line, MqttClient::Kind::kNewest);
       }
       if (greets || Clock::now() >= statistics_due) {
         statistics_due = Clock::now() + kStatisticsPeriod;
-        client_->publish(options_.topic + "/statistics", figures_(), MqttClient::Kind::kNewest);
+        client_->publish(topic(kStatistics), figures_(), MqttClient::Kind::kNewest);
         if (!client_->is_connected()) tell_of_silence();
       }
       return Status();
@@ -191,74 +246,51 @@ void MqttReports::work() {
 /// Says that the program runs, and what its figures are.
 void MqttReports::greet() {
   described_ = false;
-  client_->publish(options_.topic + "/state", "online", MqttClient::Kind::kRetained);
+  client_->publish(topic(kState), "online", MqttClient::Kind::kRetained);
   if (!options_.home_assistant) return;
-  const std::string statistics = options_.topic + "/statistics";
-  describe("sensor", "frames_per_second",
-           dump({{"name", "Frames per second"},
-                 {"state_topic", statistics},
-                 {"value_template", "{{ value_json.pipeline.frames_per_second | round(1) }}"},
-                 {"unit_of_measurement", "fps"},
-                 {"state_class", "measurement"}}));
-  describe("sensor", "latency",
-           dump({{"name", "Latency, 95th percentile"},
-                 {"state_topic", statistics},
-                 {"value_template", "{{ value_json.pipeline.latency.p95_ms | round(1) }}"},
-                 {"unit_of_measurement", "ms"},
-                 {"state_class", "measurement"}}));
-  describe("binary_sensor", "camera_fails",
-           dump({{"name", "Camera fails"},
-                 {"state_topic", statistics},
-                 {"value_template", "{{ 'ON' if value_json.source.outage_s > 0 else 'OFF' }}"},
-                 {"device_class", "problem"}}));
+  for (const MqttSensor& sensor : kFigures) describe(sensor);
 }
 
 /// Describes results, once for each connection: their keys depend on the network.
 void MqttReports::describe_results(const std::string& line) {
   if (!options_.home_assistant || std::exchange(described_, true)) return;
   const Json keys = Json::parse(line, nullptr, false);
-  const std::string topic = options_.topic + "/result";
   if (keys.contains("detections")) {
-    describe("sensor", "objects",
-             dump({{"name", "Objects"},
-                   {"state_topic", topic},
-                   {"value_template", "{{ value_json.detections | count }}"},
-                   {"state_class", "measurement"}}));
+    describe(kObjects);
     for (const std::string& label : about_.labels) {
-      describe("sensor", "count_" + identifier(label),
-               dump({{"name", "Number of " + label},
-                     {"state_topic", topic},
-                     {"value_template", "{{ value_json.detections | selectattr('label', 'eq', " +
-                                            dump(label) + ") | list | count }}"},
-                     {"state_class", "measurement"}}));
+      const std::string id = "count_" + identifier(label);
+      const std::string name = "Number of " + label;
+      const std::string value = "{{ value_json.detections | selectattr('label', 'eq', " +
+                                dump(label) + ") | list | count }}";
+      describe(MqttSensor{.id = id, .name = name, .topic = kResult, .value = value});
     }
   } else if (keys.contains("classes")) {
-    describe("sensor", "class",
-             dump({{"name", "Class"},
-                   {"state_topic", topic},
-                   {"value_template", "{{ (value_json.classes | first).label }}"}}));
+    describe(kClass);
   } else if (keys.contains("text")) {
-    describe("sensor", "text",
-             dump({{"name", "Text"},
-                   {"state_topic", topic},
-                   {"value_template", "{{ value_json.text }}"}}));
+    describe(kText);
   }
 }
 
-/// Describes a sensor, with what all sensors of this device have in common.
-void MqttReports::describe(std::string_view kind, std::string_view id, std::string_view config) {
-  Json all = Json::parse(config);
-  const std::string unique = device_id_ + "_" + std::string(id);
-  all["unique_id"] = unique;
-  all["availability_topic"] = options_.topic + "/state";
-  all["device"] = {{"identifiers", Json::array({device_id_})},
+/// Describes a sensor as Home Assistant expects it (MQTT discovery).
+void MqttReports::describe(const MqttSensor& sensor) {
+  const std::string id(sensor.id);
+  Json config = {{"name", sensor.name},
+                 {"unique_id", device_id_ + "_" + id},
+                 {"state_topic", topic(sensor.topic)},
+                 {"value_template", sensor.value},
+                 {"availability_topic", topic(kState)},
+                 {"device",
+                  {{"identifiers", Json::array({device_id_})},
                    {"name", options_.topic},
                    {"manufacturer", "edgepipe"},
                    {"model", about_.network},
-                   {"sw_version", std::string(kVersion)}};
-  const std::string topic = std::string(kPrefix) + "/" + std::string(kind) + "/" + device_id_ +
-                            "/" + std::string(id) + "/config";
-  client_->publish(topic, dump(all), MqttClient::Kind::kRetained);
+                   {"sw_version", kVersion}}}};
+  if (!sensor.unit.empty()) config["unit_of_measurement"] = sensor.unit;
+  if (sensor.is_problem) config["device_class"] = "problem";
+  if (!sensor.is_problem && !sensor.is_text) config["state_class"] = "measurement";
+  const std::string kind = sensor.is_problem ? "binary_sensor" : "sensor";
+  client_->publish(std::string(kPrefix) + "/" + kind + "/" + device_id_ + "/" + id + "/config",
+                   dump(config), MqttClient::Kind::kRetained);
 }
 
 }  // namespace edgepipe

@@ -27,6 +27,8 @@
 
 namespace edgepipe {
 
+struct MqttSensor;
+
 class MqttReports {
  public:
   struct Options {
@@ -65,11 +67,12 @@ class MqttReports {
   Status connect();
   void greet();
   void describe_results(const std::string& line);
-  void describe(std::string_view kind, std::string_view id, std::string_view config);
+  void describe(const MqttSensor& sensor);
   void work() EDGEPIPE_EXCLUDES(mutex_);
   void tell(const std::string& text) EDGEPIPE_EXCLUDES(mutex_);
   void tell_of_silence() EDGEPIPE_EXCLUDES(mutex_);
   [[nodiscard]] std::string broker() const;
+  [[nodiscard]] std::string topic(std::string_view name) const;
 
   Options options_;
   About about_;
