@@ -228,9 +228,9 @@ def test_last_bits_that_a_network_enlarges_are_no_difference(tmp_path: Path) -> 
     x = b.conv("image", "stem", (4, 3, 3, 3), pads=[1, 1, 1, 1])
     parts = [b.constant(f"bn{i}", np.float32([v] * 4)) for i, v in enumerate((1.1, 0.3, 0.2, 0.7))]
     x = b.node("BatchNormalization", [x, *parts], "normed")
-    fast = b.constant("fast", np.float32([150]))
-    for index in range(3):
+    fast = b.constant("fast", np.float32([80]))
+    for index in range(2):
         x = b.node("Mul", [x, fast], f"fast{index}")
         x = b.node("Sin", [x], f"sine{index}")
     onnx.save(b.model([1, 3, 16, 16], {x: 4}), tmp_path / "net.onnx")
-    assert load_network(tmp_path / "net.onnx").output_names == ("sine2",)
+    assert load_network(tmp_path / "net.onnx").output_names == ("sine1",)
