@@ -19,14 +19,17 @@ import cv2
 import numpy as np
 
 CLIP = Path(__file__).parents[3] / "examples/pedestrians.avi"
-PERIOD_S = 0.02
 SIDE = 64  # pixels of a picture over HTTP
 
 
 class MjpegCamera:
-    """Sends one grey picture again and again as multipart/x-mixed-replace, as many cameras do."""
+    """Sends one grey picture again and again as multipart/x-mixed-replace, as many cameras do.
 
-    def __init__(self) -> None:
+    There are ``period_s`` seconds between two pictures.
+    """
+
+    def __init__(self, period_s: float = 0.02) -> None:
+        self.period_s = period_s
         self.sends = True  # False: connections stay open and silent
         self._server: ThreadingHTTPServer | None = None
         picture = np.full((SIDE, SIDE, 3), 128, np.uint8)
@@ -57,7 +60,7 @@ class MjpegCamera:
                             head = "--next\r\nContent-Type: image/jpeg\r\n"
                             head += f"Content-Length: {len(camera._jpeg)}\r\n\r\n"
                             self.wfile.write(head.encode() + camera._jpeg + b"\r\n")
-                        time.sleep(PERIOD_S)
+                        time.sleep(camera.period_s)
                 except OSError:  # the reader has gone
                     pass
 

@@ -113,15 +113,15 @@ def test_a_camera_that_never_returns_ends_the_run_after_the_given_time(bundle, c
     assert "no picture for 1 s, although it was opened again 0 times" in account
 
 
-def test_a_slow_pipeline_gets_the_newest_picture(bundle, camera):
-    with cam.serving(bundle, ["--source", camera.url, "--device", "timed"]) as (url, _):
+def test_a_pipeline_that_is_slower_gets_the_newest_picture_and_drops_are_counted(bundle, camera):
+    camera.period_s = 0
+    source = ["--source", camera.url, "--jsonl", "/dev/null"]
+    with cam.serving(bundle, source) as (url, _):
         found = {}
-        while found.get("edgepipe_source_captured_total", 0) < 30:
+        while not found.get("edgepipe_source_dropped_total"):
             text = urllib.request.urlopen(f"{url}metrics", timeout=10).read().decode()
-            pairs = (
-                line.split() for line in text.splitlines() if line[0] != "#" and "{" not in line
-            )
-            found = {name: float(value) for name, value in pairs}
+            lines = [line for line in text.splitlines() if line[0] != "#" and "{" not in line]
+            found = {name: float(value) for name, value in map(str.split, lines)}
     taken, dropped = (found[f"edgepipe_source_{kind}_total"] for kind in ("taken", "dropped"))
     assert found["edgepipe_source_captured_total"] - taken - dropped in (0, 1)
 
@@ -133,4 +133,4 @@ def test_ctrl_c_while_it_waits_for_the_first_picture_ends_the_run(bundle, camera
         process.wait(0.5)
     process.send_signal(2)
     process.communicate(timeout=20)
-    assert process.returncode in (0, 130)
+    assert process.returncode == 0  # as whenever Ctrl-C ends a run
