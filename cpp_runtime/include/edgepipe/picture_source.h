@@ -117,13 +117,15 @@ Result<std::unique_ptr<PictureSource>> open_video_file(const std::filesystem::pa
                                                        const SilencePolicy& policy = {},
                                                        std::uint64_t most_pixels = kMostPixels);
 
-/// Whether `text` is an address for open_network_camera: rtsp, rtsps, http, https, rtmp, srt, udp.
+/// Whether `text` begins like an address, such as "rtsp://", also of a kind that
+/// open_network_camera refuses.
 bool is_network_address(std::string_view text);
 
 /// The newest picture, kRgb, of a camera or server that ffmpeg reads over the network. When it
 /// fails, ends or falls silent, it is opened again once a second, until the policy gives up. A name
 /// and a password in `url` appear in no text; but other users of this machine see them among
-/// ffmpeg's arguments. Errors as open_video_file. Blocks until the first picture or `stop`.
+/// ffmpeg's arguments. Errors as open_video_file, and kUnsupported for an address other than of
+/// rtsp, rtsps, http, https, rtmp, srt or udp. Blocks until the first picture or `stop`.
 Result<std::unique_ptr<PictureSource>> open_network_camera(const std::string& url,
                                                            const std::atomic<bool>& stop,
                                                            const SilencePolicy& policy = {},

@@ -75,6 +75,19 @@ def test_an_address_that_nobody_serves_is_an_error_at_once(bundle, camera):
     assert PASSWORD not in done.stderr.decode()
 
 
+def test_an_address_of_another_kind_is_an_error_that_lists_the_known_ones(bundle):
+    url = f"rtps://viewer:{PASSWORD}@door/stream"
+    done = cam.run(bundle, ["--source", url, "--headless"])
+    error = done.stderr.decode()
+    assert done.returncode == 1
+    assert (
+        "rtps://door/stream: found an address of rtps, "
+        "expected rtsp, rtsps, http, https, rtmp, srt or udp"
+    ) in error
+    assert "hint: begin it with one of these, as in rtsp://door/stream" in error
+    assert PASSWORD not in error
+
+
 def test_a_camera_that_ends_its_stream_is_opened_again_and_counted(bundle, camera):
     process = started(bundle, camera.url, "--frames", "30")
     for _ in range(10):

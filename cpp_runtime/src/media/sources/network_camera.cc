@@ -18,12 +18,13 @@ namespace edgepipe {
 namespace {
 
 constexpr std::chrono::milliseconds kReconnect{1000};  // between two attempts
-constexpr std::array<std::string_view, 7> kSchemes = {"rtsp://", "rtsps://", "http://", "https://",
-                                                      "rtmp://", "srt://",   "udp://"};
+constexpr std::string_view kAfterScheme = "://";
+constexpr std::array<std::string_view, 7> kSchemes = {"rtsp", "rtsps", "http", "https",
+                                                      "rtmp", "srt",   "udp"};
 
 /// The address without a name and a password: rtsp://user:secret@door/1 is rtsp://door/1.
 std::string without_password(const std::string& url) {
-  const std::size_t host = url.find("://") + 3;
+  const std::size_t host = url.find(kAfterScheme) + kAfterScheme.size();
   const std::size_t end = std::min(url.find_first_of("/?#", host), url.size());
   const std::size_t at = url.rfind('@', end);
   if (at == std::string::npos || at < host) return url;
@@ -162,14 +163,22 @@ class NetworkCamera final : public PictureSource {
 }  // namespace
 
 bool is_network_address(std::string_view text) {
-  return std::ranges::any_of(kSchemes,
-                             [&](std::string_view scheme) { return text.starts_with(scheme); });
+  const std::string_view scheme = text.substr(0, text.find(kAfterScheme));
+  return scheme.size() < text.size() && !scheme.empty() &&
+         std::ranges::all_of(scheme, [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
 Result<std::unique_ptr<PictureSource>> open_network_camera(const std::string& url,
                                                            const std::atomic<bool>& stop,
                                                            const SilencePolicy& policy,
                                                            std::uint64_t most_pixels) {
+  const std::string_view scheme = std::string_view(url).substr(0, url.find(kAfterScheme));
+  if (std::ranges::find(kSchemes, scheme) == kSchemes.end()) {
+    return Status(Code::kUnsupported,
+                  without_password(url) + ": found an address of " + std::string(scheme) +
+                      ", expected rtsp, rtsps, http, https, rtmp, srt or udp",
+                  "begin it with one of these, as in rtsp://door/stream");
+  }
   auto camera = std::make_unique<NetworkCamera>(url, policy, most_pixels);
   if (Status status = camera->begin(stop); !status.ok()) return status;
   return std::unique_ptr<PictureSource>(std::move(camera));
