@@ -19,7 +19,9 @@ from vta_stages.layers.records import (
     Conv,
     Layer,
     MaxPool,
+    PixelAffine,
     Product,
+    Quotient,
     Table,
     TensorSpec,
     TransposedConv,
@@ -59,8 +61,10 @@ def layer_ms(layer: Layer, board: Board) -> float:
         cycles = macs / rate
     elif isinstance(layer, Table):
         cycles = _elements(layer.output) * timing.table_cycles
-    elif isinstance(layer, Product):
+    elif isinstance(layer, Product | PixelAffine):
         cycles = _elements(layer.output) * timing.product_cycles
+    elif isinstance(layer, Quotient):  # no vector instruction looks 32 bits up
+        cycles = _elements(layer.output) * (timing.product_cycles + 2 * timing.element_cycles)
     else:
         taken = prod(layer.kernel) if isinstance(layer, MaxPool) else 1
         cycles = taken * _elements(layer.output) * timing.element_cycles

@@ -10,7 +10,7 @@ from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import PART
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
-from vta_stages.layers.records import Layer, Pick, Product, Table
+from vta_stages.layers.records import Layer, Pick, PixelAffine, Product, Quotient, Table
 from vta_stages.timing.cost_model import CostModel
 
 # Calls that only move or retype values: at the end of a network they bring results into the form
@@ -33,6 +33,8 @@ LAYOUT_CALLS = frozenset(
 _ON_ARM: Mapping[type[Layer], str] = {
     Table: "values are looked up in a table on arm",
     Product: "tensors are multiplied on arm",
+    Quotient: "tensors are divided on arm",
+    PixelAffine: "constants for each pixel are applied on arm",
 }
 
 

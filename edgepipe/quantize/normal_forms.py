@@ -20,8 +20,10 @@ from vta_stages.layers.records import (
     LeakySum,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
     Projection,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -47,6 +49,10 @@ def write_layer(builder: ModuleBuilder, layer: Layer) -> str:
         return write_table(builder, layer.name, layer.input.name, layer.table)
     if isinstance(layer, Product):
         return _write_product(builder, layer)
+    if isinstance(layer, Quotient):
+        return _write_quotient(builder, layer)
+    if isinstance(layer, PixelAffine):
+        return _write_pixel_affine(builder, layer)
     if isinstance(layer, Pick):
         return write_pick(builder, layer.name, layer.input.name, layer.channels)
     if isinstance(layer, MaxPool):
@@ -140,6 +146,23 @@ def _write_product(builder: ModuleBuilder, layer: Product) -> str:
     product = builder.emit(f"{name}__product", "multiply", *parts)
     acc = builder.emit(f"{name}__acc", "multiply", product, per_channel(layer.factor))
     acc = write_terms(builder, name, acc, layer.terms)
+    return write_epilogue(builder, name, acc, layer.epilogue)
+
+
+def _write_quotient(builder: ModuleBuilder, layer: Quotient) -> str:
+    name = layer.name
+    first = builder.emit(f"{name}__first", "astype", layer.first.name, dtype="int32")
+    inverse = write_table(builder, f"{name}__inverse", layer.second.name, layer.table)
+    acc = builder.emit(f"{name}__acc", "multiply", first, inverse)
+    acc = write_terms(builder, name, acc, layer.terms)
+    return write_epilogue(builder, name, acc, layer.epilogue)
+
+
+def _write_pixel_affine(builder: ModuleBuilder, layer: PixelAffine) -> str:
+    name = layer.name
+    acc = builder.emit(f"{name}__wide", "astype", layer.input.name, dtype="int32")
+    acc = builder.emit(f"{name}__scaled", "multiply", acc, layer.factor)
+    acc = builder.emit(f"{name}__acc", "add", acc, layer.bias)
     return write_epilogue(builder, name, acc, layer.epilogue)
 
 

@@ -17,7 +17,9 @@ from vta_stages.layers.records import (
     Layer,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -63,6 +65,8 @@ def test_the_hint_is_another_placement() -> None:
 
 ONES = np.ones(16, np.int32)
 ENTRIES = np.zeros((1, 256), np.int8)
+INVERSES = np.zeros((1, 256), np.int32)
+PIXELS = np.zeros((1, 1, 8, 8), np.int32)
 ON_ARM: dict[str, Layer] = {
     "t: values are looked up in a table, which the accelerator does not have": Table(
         name="t", input=X, output=tensor("t", 16, 8, 8), table=ENTRIES
@@ -73,6 +77,22 @@ ON_ARM: dict[str, Layer] = {
         second=tensor("gate", 16, 1, 1),
         output=tensor("p", 16, 8, 8),
         factor=ONES,
+        epilogue=epilogue(RNG, 16),
+    ),
+    "q: divides two tensors; the accelerator multiplies only by constants": Quotient(
+        name="q",
+        first=X,
+        second=X,
+        output=tensor("q", 16, 8, 8),
+        table=INVERSES,
+        epilogue=epilogue(RNG, 16),
+    ),
+    "a: has constants for each pixel; the accelerator's are for each channel": PixelAffine(
+        name="a",
+        input=X,
+        output=tensor("a", 16, 8, 8),
+        factor=PIXELS,
+        bias=PIXELS,
         epilogue=epilogue(RNG, 16),
     ),
 }
@@ -122,6 +142,28 @@ def test_what_the_accelerator_cannot_compute_belongs_on_arm(message: str) -> Non
                 epilogue=epilogue(RNG, 16),
             ),
             "p: shape of the factor is (3,), expected (16,)",
+        ),
+        (
+            Quotient(
+                name="q",
+                first=X,
+                second=tensor("gate", 1, 8, 8),
+                output=tensor("q", 16, 8, 8),
+                table=np.zeros((2, 256), np.int32),
+                epilogue=epilogue(RNG, 16),
+            ),
+            "q: shape of the table is (2, 256), expected (16, 256)",
+        ),
+        (
+            PixelAffine(
+                name="a",
+                input=X,
+                output=tensor("a", 16, 8, 8),
+                factor=PIXELS[:, :, :4],
+                bias=PIXELS,
+                epilogue=epilogue(RNG, 16),
+            ),
+            "a: shape of the factor is (1, 4, 8), expected (1, 8, 8)",
         ),
         (
             Pick(name="s", input=X, output=tensor("s", 2, 8, 8), channels=(3, 16)),

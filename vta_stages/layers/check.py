@@ -16,7 +16,9 @@ from vta_stages.layers.records import (
     Layer,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -250,17 +252,41 @@ def _table(layer: Table) -> None:
     _expect(layer, "shape of the table", layer.table.shape, (rows, 256))
 
 
+def _check_broadcast(layer: Layer, what: str, shape: tuple[int, ...]) -> None:
+    """Raise LayerError if a (channels, height, width) has another extent than the output or 1."""
+    extents = zip(shape, _shape(layer.output), strict=True)
+    _expect(
+        layer, f"shape of {what}", shape, tuple(made if had != 1 else 1 for had, made in extents)
+    )
+
+
 @check_consistent.register
 def _product(layer: Product) -> None:
     _check_tensor(layer, layer.output)
     for tensor in (layer.first, layer.second):
-        wanted = tuple(
-            made if had != 1 else 1
-            for had, made in zip(_shape(tensor), _shape(layer.output), strict=True)
-        )
-        _expect(layer, f"shape of {tensor.name}", _shape(tensor), wanted)
+        _check_broadcast(layer, tensor.name, _shape(tensor))
     _expect(layer, "shape of the factor", layer.factor.shape, (layer.output.channels,))
     _check_terms(layer, layer.terms)
+    _check_epilogue(layer, layer.epilogue)
+
+
+@check_consistent.register
+def _quotient(layer: Quotient) -> None:
+    _check_tensor(layer, layer.output)
+    for tensor in (layer.first, layer.second):
+        _check_broadcast(layer, tensor.name, _shape(tensor))
+    rows = 1 if layer.table.shape[0] == 1 else layer.output.channels
+    _expect(layer, "shape of the table", layer.table.shape, (rows, 256))
+    _check_terms(layer, layer.terms)
+    _check_epilogue(layer, layer.epilogue)
+
+
+@check_consistent.register
+def _pixel_affine(layer: PixelAffine) -> None:
+    _check_tensor(layer, layer.output)
+    _check_broadcast(layer, layer.input.name, _shape(layer.input))
+    _check_broadcast(layer, "the factor", layer.factor.shape[1:])
+    _check_broadcast(layer, "the bias", layer.bias.shape[1:])
     _check_epilogue(layer, layer.epilogue)
 
 

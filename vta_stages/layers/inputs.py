@@ -8,7 +8,9 @@ from vta_stages.layers.records import (
     Conv,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -24,9 +26,9 @@ def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
         return list(layer.inputs)
     if isinstance(layer, Sum):
         return [term.tensor for term in layer.terms]
-    if isinstance(layer, MaxPool | Resize | Table | Pick):
+    if isinstance(layer, MaxPool | Resize | Table | Pick | PixelAffine):
         return [layer.input]
-    if isinstance(layer, Product):
+    if isinstance(layer, Product | Quotient):
         return [layer.first, layer.second, *(term.tensor for term in layer.terms)]
     read = [layer.input, *(term.tensor for term in layer.terms)]
     if isinstance(layer, Conv):

@@ -6,7 +6,7 @@ All tensors are int8 with batch 1; arithmetic is int32 with wrap-around.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -206,6 +206,40 @@ class Product:
     terms: tuple[Term, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quotient:
+    """``first * table[c, second + 128]``, element by element, plus the terms; then the epilogue.
+
+    ``table`` holds the inverse of every int8 value: int32[channels, 256], or int32[1, 256] for all
+    channels. The two tensors are broadcast: each of their extents is the output's or 1. Only ARM
+    cores run it.
+    """
+
+    name: str
+    first: TensorSpec
+    second: TensorSpec
+    output: TensorSpec
+    table: Int32Array = field(repr=False)
+    epilogue: Epilogue
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelAffine:
+    """``input * factor + bias`` with constants for each pixel; then the epilogue.
+
+    ``factor`` and ``bias`` are int32[1, channels, height, width]; each extent may be 1, and so may
+    those of ``input``. Only ARM cores run it.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    factor: Int32Array = field(repr=False)
+    bias: Int32Array = field(repr=False)
+    epilogue: Epilogue
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
     """Channel ``channels[c]`` of the input as channel c, for each of the output."""
@@ -216,4 +250,16 @@ class Pick:
     channels: tuple[int, ...]
 
 
-Layer = Conv | TransposedConv | Sum | MaxPool | Resize | Concat | Table | Product | Pick
+Layer = (
+    Conv
+    | TransposedConv
+    | Sum
+    | MaxPool
+    | Resize
+    | Concat
+    | Table
+    | Product
+    | Quotient
+    | PixelAffine
+    | Pick
+)

@@ -24,7 +24,9 @@ from vta_stages.layers.records import (
     LeakySum,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -193,6 +195,20 @@ def _product(layer: Product, tensors: Tensors) -> Int8Array:
     first, second = (tensors[t.name].astype(np.int64) for t in (layer.first, layer.second))
     acc = _wrap(first * second * _per_channel(layer.factor))
     return apply_epilogue(layer.epilogue, _add_terms(acc, layer.terms, tensors))
+
+
+@run_layer.register
+def _quotient(layer: Quotient, tensors: Tensors) -> Int8Array:
+    first, second = (tensors[t.name].astype(np.int64) for t in (layer.first, layer.second))
+    rows = np.arange(layer.table.shape[0]).reshape(-1, 1, 1)
+    acc = _wrap(first * layer.table.astype(np.int64)[rows, second + 128])
+    return apply_epilogue(layer.epilogue, _add_terms(acc, layer.terms, tensors))
+
+
+@run_layer.register
+def _pixel_affine(layer: PixelAffine, tensors: Tensors) -> Int8Array:
+    factor, bias = layer.factor[0].astype(np.int64), layer.bias[0]
+    return apply_epilogue(layer.epilogue, _wrap(tensors[layer.input.name] * factor + bias))
 
 
 @run_layer.register

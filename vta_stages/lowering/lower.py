@@ -23,7 +23,9 @@ from vta_stages.layers.records import (
     Int32Array,
     MaxPool,
     Pick,
+    PixelAffine,
     Product,
+    Quotient,
     Resize,
     Sum,
     Table,
@@ -283,6 +285,16 @@ def _table(layer: Table, accelerator: Accelerator) -> Kernel:
 @lower.register
 def _product(layer: Product, accelerator: Accelerator) -> Kernel:
     raise _refusal(layer, "multiplies two tensors; the accelerator multiplies only by constants")
+
+
+@lower.register
+def _quotient(layer: Quotient, accelerator: Accelerator) -> Kernel:
+    raise _refusal(layer, "divides two tensors; the accelerator multiplies only by constants")
+
+
+@lower.register
+def _pixel_affine(layer: PixelAffine, accelerator: Accelerator) -> Kernel:
+    raise _refusal(layer, "has constants for each pixel; the accelerator's are for each channel")
 
 
 def _refusal(layer: PlannedLayer, reason: str) -> LayerError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgepipe.codegen.arm.chains import Chains, Pointwise
 from edgepipe.codegen.arm.channelwise import (
     ConcatKernel,
     CopyKernel,
@@ -18,14 +19,12 @@ from edgepipe.codegen.arm.channelwise import (
     resize,
 )
 from edgepipe.codegen.arm.convolution import convolution, sum_weights
-from edgepipe.codegen.arm.epilogue import Tail, padded, tail_constants
+from edgepipe.codegen.arm.epilogue import Tail
 from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
 from edgepipe.codegen.arm.kernels import Kernel
 from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
-from edgepipe.codegen.arm.lookup import Lookup, table_constant
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
-from edgepipe.codegen.arm.pointwise import Added, Multiplied, PointwiseKernel, factor_constant
-from edgepipe.codegen.arm.sources import InMemory, LookedUp, Source
+from edgepipe.codegen.arm.pointwise import PointwiseKernel
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import input_table
@@ -57,21 +56,6 @@ class Placed:
     view: View | None
 
 
-_Accumulating = records.Conv | records.TransposedConv | records.Sum | records.Product
-_Pointwise = records.Sum | records.Product | records.Table
-
-MOST_INSIDE = 8
-"""The most operators that a kernel computes on the way to one of its inputs.
-
-More would gain little, and a compiler's time grows much faster than the length of an expression:
-a chain of 45 sums and products takes 11 s, one of 60 more than 100 s (2026-11, x86-64).
-"""
-
-
-def _size(spec: records.TensorSpec) -> tuple[int, int, int]:
-    return spec.channels, spec.height, spec.width
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
     """The end of a kernel: its tail with arguments, the tensor ``made``, and where that lies."""
@@ -97,16 +81,22 @@ class Lowering:
     _placed: dict[str, list[Placed]] = field(default_factory=dict)
     _outputs: dict[str, Placed] = field(default_factory=dict)
     _tables: dict[str, tuple[str, records.Int8Array]] = field(default_factory=dict)
-    _ended: set[str] = field(default_factory=set)
-    _inside: dict[str, records.Layer] = field(default_factory=dict)
     _shapes: dict[str, Tensor] = field(default_factory=dict)
     _generic: set[str] = field(default_factory=set)
+    _chains: Chains = field(init=False)
 
     def run(self) -> None:
         """Lower everything; raises CodegenError that names an operator that cannot be lowered."""
         self._declare()
         run: list[Operator] = []
         self._generic = _generic(self.operators)
+        self._chains = Chains(
+            operators=self.operators,
+            outputs=self._outputs,
+            generic=self._generic,
+            picture=self._picture,
+            constant=self._constant,
+        )
         for operator in self.operators:
             if operator.name in self._generic:
                 run.append(operator)
@@ -258,31 +248,11 @@ class Lowering:
 
         If a table alone reads the layer, the kernel ends with the table.
         """
-        table = self._table_after(layer.output.name)
+        table = self._chains.table_after(layer.output.name)
         made = table.output if table else layer.output
         target, view = self._target(made)
-        tail, args = self._tail(layer, view)
+        tail, args = self._chains.tail(layer, view)
         return _End(made=made.name, tail=tail, args=tuple(args), target=target)
-
-    def _tail(self, layer: _Accumulating, view: View) -> tuple[Tail, list[Operand]]:
-        """Return a layer's tail with its arguments: the table that alone reads it is its end."""
-        terms, args = [], []
-        for term in layer.terms:
-            source, operands = self._source_of(term.tensor.name, view)
-            terms.append(source)
-            args += [*operands, self._constant(padded(term.factor, view.lanes))]
-        table = self._table_after(layer.output.name)
-        if table:
-            self._ended.add(table.name)
-        args += map(self._constant, tail_constants(layer.epilogue, view.lanes, table))
-        return Tail.of(layer.epilogue, tuple(terms), view, table), args
-
-    def _table_after(self, name: str) -> records.Table | None:
-        """Return the table that alone reads a tensor inside the stage, if there is one."""
-        readers = [o.layer for o in self.operators if name in o.inputs]
-        if len(readers) == 1 and isinstance(readers[0], records.Table):
-            return readers[0] if name not in self._outputs else None
-        return None
 
     def _constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Operand:
         return self.plan.add_constant(array)
@@ -302,83 +272,19 @@ class Lowering:
 
     # ---- chains of operators that compute elements from those at their place ------------------
 
-    def lower_pointwise(self, layer: _Pointwise) -> None:
-        """Add the kernel of a sum, product or table, with all that it computes on the way.
+    def lower_pointwise(self, layer: Pointwise) -> None:
+        """Add the kernel of a layer of elements, with all that it computes on the way.
 
         It has no kernel of its own if the kernel before it ends with it, or if the only operator
         that reads it computes it on the way.
         """
-        if layer.name in self._ended:
+        if self._chains.takes(layer):
             return
-        table = None if isinstance(layer, records.Table) else self._table_after(layer.output.name)
-        made = table.output if table else layer.output
-        if self._is_inside(made) and self._count(layer) <= MOST_INSIDE:
-            self._inside[made.name] = layer
-            if table:
-                self._ended.add(table.name)
-            return
+        made, _ = self._chains.made(layer)
         target, view = self._target(made)
-        source, args = self._computed(layer, view)
+        source, args = self._chains.computed(layer, view)
         self._call(layer.name, PointwiseKernel(source, view), [*args, target])
         self._finish(made.name, target, view)
-
-    def _is_inside(self, spec: records.TensorSpec) -> bool:
-        """Return whether the only reader of a picture computes it on the way, element by element.
-
-        A reader with a leaky ReLU uses its sum several times, and would repeat the computation.
-        """
-        readers = [o for o in self.operators if spec.name in o.inputs]
-        if len(readers) != 1 or spec.name in self._outputs or readers[0].name in self._generic:
-            return False
-        layer = readers[0].layer
-        if not isinstance(layer, _Accumulating) or layer.epilogue.leaky is not None:
-            return False
-        tensors = [term.tensor for term in layer.terms]
-        if isinstance(layer, records.Product):
-            tensors += [layer.first, layer.second]
-        elif not isinstance(layer, records.Sum) and layer.input.name == spec.name:
-            return False
-        sizes = {(t.channels, t.height, t.width) for t in tensors if t.name == spec.name}
-        out = layer.output
-        return (
-            sizes == {(out.channels, out.height, out.width)}
-            and sum(t.name == spec.name for t in tensors) == 1
-        )
-
-    def _count(self, layer: records.Layer) -> int:
-        """Return how many operators a kernel computes for a sum, product or table."""
-        reads = next(o.inputs for o in self.operators if o.layer is layer)
-        inside = [self._inside[name] for name in dict.fromkeys(reads) if name in self._inside]
-        return 1 + sum(map(self._count, inside))
-
-    def _source_of(self, name: str, view: View) -> tuple[Source, list[Operand]]:
-        """Return what a kernel that writes ``view`` reads a picture from, and its arguments."""
-        if name in self._inside:
-            return self._computed(self._inside[name], view)
-        operand, found = self._picture(name)
-        return InMemory(found), [operand]
-
-    def _computed(self, layer: records.Layer, view: View) -> tuple[Source, list[Operand]]:
-        """Return a sum, product or table as a part of a kernel that writes ``view``."""
-        if isinstance(layer, records.Table):
-            source, args = self._source_of(layer.input.name, view)
-            table = self._constant(table_constant(layer, view.lanes))
-            return LookedUp(source, Lookup.of(layer, view)), [*args, table]
-        if isinstance(layer, records.Sum):
-            tail, args = self._tail(layer, view)
-            return Added(tail), args
-        assert isinstance(layer, records.Product)
-        first, second = (self._source_of(t.name, view) for t in (layer.first, layer.second))
-        factor = factor_constant(layer.factor, view.lanes)
-        tail, args = self._tail(layer, view)
-        found = Multiplied(
-            first=first[0],
-            second=second[0],
-            sizes=(_size(layer.first), _size(layer.second)),
-            tail=tail,
-            factor_dtype=str(factor.dtype),
-        )
-        return found, [*first[1], *second[1], self._constant(factor), *args]
 
     # ---- other kernels -------------------------------------------------------------------------
 
@@ -413,7 +319,12 @@ class Lowering:
         self._finish(layer.output.name, target, target_view)
 
     def lower_pick(self, layer: records.Pick) -> None:
-        """Add the kernel that copies channels out of a picture."""
+        """Add the kernel that copies channels out of a picture.
+
+        It has none if the only operator that reads them can read them where they are.
+        """
+        if self._chains.takes(layer):
+            return
         source, view = self._picture(layer.input.name)
         target, target_view = self._target(layer.output)
         kernel, order = pick(layer, view, target_view)
@@ -463,6 +374,8 @@ _LOWER: dict[type[records.Layer], Callable[[Lowering, records.Layer], None]] = {
     records.TransposedConv: Lowering.lower_conv,  # type: ignore[dict-item]
     records.Sum: Lowering.lower_pointwise,  # type: ignore[dict-item]
     records.Product: Lowering.lower_pointwise,  # type: ignore[dict-item]
+    records.Quotient: Lowering.lower_pointwise,  # type: ignore[dict-item]
+    records.PixelAffine: Lowering.lower_pointwise,  # type: ignore[dict-item]
     records.Table: Lowering.lower_pointwise,  # type: ignore[dict-item]
     records.Pick: Lowering.lower_pick,  # type: ignore[dict-item]
     records.MaxPool: Lowering.lower_max_pool,  # type: ignore[dict-item]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.lookup import Lookup
-from edgepipe.codegen.arm.tensor_ir import Expr, Tensor
+from edgepipe.codegen.arm.tensor_ir import Expr, Tensor, tirx
 
 
 class Source(Protocol):
@@ -77,3 +77,29 @@ class LookedUp:
         """Look an element up."""
         value = self.source.read(params, c, y, x, lanes=lanes)
         return self.lookup.apply(value, next(params), c)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Neighbouring channels of a picture in memory, from ``first`` on."""
+
+    view: View
+    first: int
+    channels: int
+
+    stem = "pick"
+
+    def memory(self) -> list[View]:
+        """Return the picture."""
+        return [self.view]
+
+    def placeholders(self, name: str) -> list[Tensor]:
+        """Return the picture's parameter."""
+        return [self.view.placeholder(name)]
+
+    def read(self, params: Iterator[Tensor], c: Expr, y: Expr, x: Expr, *, lanes: int) -> Expr:
+        """Load an element; padding reads as zero."""
+        value = next(params)[self.view.layout.index(c + self.first, y, x)]
+        if lanes > self.channels:
+            return tirx.if_then_else(c < self.channels, value, tirx.const(0, self.view.dtype))
+        return value

@@ -20,11 +20,11 @@ from edgepipe.quantize.integer_layers import (
 )
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_for
-from edgepipe.quantize.on_arm.records import Joined, PixelAffine, Quotient
+from edgepipe.quantize.on_arm.records import Joined
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import TINY, Target
 from edgepipe.quantize.weights import MAX_PRODUCT_SHIFT, longest_shift
-from vta_stages.layers.records import TensorSpec
+from vta_stages.layers.records import PixelAffine, Quotient, TensorSpec
 
 QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
 _BEYOND_INT8, _MOST_INVERSE = 2.0**8, 2.0**15

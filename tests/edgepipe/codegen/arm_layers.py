@@ -313,8 +313,91 @@ def products(draw):
 
 
 @st.composite
+def quotients(draw):
+    """Quotients of pictures, by and of vectors of channels, planes and rows."""
+    product = draw(products())
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    rows = product.output.channels if draw(st.booleans()) else 1
+    return records.Quotient(
+        name="y",
+        first=product.first,
+        second=product.second,
+        output=product.output,
+        table=rng.integers(-(1 << 20), 1 << 20, (rows, 256)).astype(np.int32),
+        epilogue=product.epilogue,
+        terms=product.terms,
+    )
+
+
+@st.composite
+def pixel_affines(draw):
+    """Constants for pixels, channels, rows or all, applied to a picture or to a part of one."""
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+
+    def size():
+        return [draw(st.sampled_from([1, extent])) for extent in (channels, height, width)]
+
+    def values():
+        return rng.integers(-(1 << 12), 1 << 12, (1, *size())).astype(np.int32)
+
+    factor = values()
+    bias = rng.integers(-(1 << 12), 1 << 12, (1, channels, height, width)).astype(np.int32)
+    return records.PixelAffine(
+        name="y",
+        input=spec("x", *size()),
+        output=spec("y", channels, height, width),
+        factor=factor,
+        bias=draw(st.just(bias)),
+        epilogue=draw(epilogues(channels)),
+    )
+
+
+@st.composite
+def halves(draw):
+    """A product, quotient or sum of channels that are picked out of one picture (GLU)."""
+    channels, height, width = draw(CHANNELS), draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    begins = [draw(st.sampled_from([0, 8, 16, channels, 3])) for _ in range(2)]
+    whole = spec("x", max(begins) + channels, height, width)
+    picked = [
+        records.Pick(
+            name=name,
+            input=whole,
+            output=spec(name, channels, height, width),
+            channels=tuple(range(begin, begin + channels)),
+        )
+        for name, begin in zip("ab", begins, strict=True)
+    ]
+    factor = rng.integers(-127, 128, channels).astype(np.int32)
+    output, epilogue = spec("y", channels, height, width), draw(epilogues(channels))
+    first, second = (pick.output for pick in picked)
+    layer = draw(
+        st.sampled_from(
+            [
+                records.Product(
+                    name="y",
+                    first=first,
+                    second=second,
+                    output=output,
+                    factor=factor,
+                    epilogue=epilogue,
+                ),
+                records.Sum(
+                    name="y",
+                    output=output,
+                    terms=tuple(records.Term(tensor=t, factor=factor) for t in (first, second)),
+                    epilogue=epilogue,
+                ),
+            ]
+        )
+    )
+    return [*picked, layer]
+
+
+@st.composite
 def chains(draw):
-    """Up to six sums, products and tables, most of which read only the one before."""
+    """Up to six operators on elements, most of which read only the one before."""
     channels, height, width = draw(CHANNELS), draw(st.integers(1, 9)), draw(st.integers(1, 9))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     count = draw(st.integers(2, 6))
@@ -324,7 +407,17 @@ def chains(draw):
         name = "y" if index == count - 1 else f"v{index}"
         before, output = made[-1], spec(name, channels, height, width)
         other = draw(st.sampled_from([made[0], before, spec("o", channels, height, width)]))
-        kind = draw(st.sampled_from([records.Table, records.Sum, records.Product]))
+        kind = draw(
+            st.sampled_from(
+                [
+                    records.Table,
+                    records.Sum,
+                    records.Product,
+                    records.Quotient,
+                    records.PixelAffine,
+                ]
+            )
+        )
         factor = rng.integers(-127, 128, channels).astype(np.int32)
         scaled = records.Term(tensor=other, factor=factor)
         if kind is records.Table:
@@ -336,6 +429,24 @@ def chains(draw):
                 name=name,
                 output=output,
                 terms=(records.Term(tensor=before, factor=factor), scaled),
+                epilogue=draw(epilogues(channels)),
+            )
+        elif kind is records.Quotient:
+            layer = records.Quotient(
+                name=name,
+                first=before,
+                second=draw(st.sampled_from([spec("gate", channels, 1, 1), other])),
+                output=output,
+                table=rng.integers(-(1 << 15), 1 << 15, (1, 256)).astype(np.int32),
+                epilogue=draw(epilogues(channels)),
+            )
+        elif kind is records.PixelAffine:
+            layer = records.PixelAffine(
+                name=name,
+                input=before,
+                output=output,
+                factor=rng.integers(-128, 128, (1, 1, height, width)).astype(np.int32),
+                bias=rng.integers(-999, 999, (1, channels, height, 1)).astype(np.int32),
                 epilogue=draw(epilogues(channels)),
             )
         else:

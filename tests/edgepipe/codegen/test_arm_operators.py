@@ -19,7 +19,8 @@ LAYERS = {
     "resize": arm_layers.resizes(),
     "concat": arm_layers.concats() | arm_layers.picks(),
     "table": arm_layers.looked_up(),
-    "product": arm_layers.products(),
+    "product": arm_layers.products() | arm_layers.quotients(),
+    "part": arm_layers.halves() | arm_layers.pixel_affines(),
     "chain": arm_layers.chains(),
 }
 

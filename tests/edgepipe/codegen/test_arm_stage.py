@@ -8,8 +8,8 @@ import pytest
 from arm_layers import packed, spec
 
 from edgepipe.codegen.arm import kernels
+from edgepipe.codegen.arm.chains import MOST_INSIDE
 from edgepipe.codegen.arm.layouts import Blocks
-from edgepipe.codegen.arm.lowering import MOST_INSIDE
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
@@ -19,8 +19,11 @@ from vta_stages.layers.records import (
     Conv,
     Epilogue,
     MaxPool,
+    Pick,
+    PixelAffine,
     Product,
     Projection,
+    Quotient,
     Sum,
     Table,
     Term,
@@ -192,6 +195,44 @@ def test_a_chain_of_sums_products_and_tables_is_one_kernel(frame_stage, tmp_path
     chained = packed(Blocks(block=16), wanted["chained"])
     chained[1, ..., 4:] = 0  # padding lanes
     np.testing.assert_array_equal(found["chained"], chained)
+
+
+def test_a_gated_half_of_the_channels_is_one_kernel(frame_stage, tmp_path):
+    """Picks that begin at a whole vector, quotients and constants for each pixel are part of it."""
+    half, row = spec("half", 8, 11, 15), np.ones((1, 1, 11, 1), np.int32)
+    picks = [
+        Pick(
+            name=name,
+            input=spec("features", 20, 11, 15),
+            output=spec(name, 8, 11, 15),
+            channels=tuple(range(first, first + 8)),
+        )
+        for name, first in (("half", 0), ("other", 8))
+    ]
+    table = RNG.integers(-128, 128, (1, 256)).astype(np.int8)
+    gate = Table(name="gate", input=picks[1].output, output=spec("gate", 8, 11, 15), table=table)
+    divided = Quotient(
+        name="divided",
+        first=half,
+        second=gate.output,
+        output=spec("divided", 8, 11, 15),
+        table=RNG.integers(-999, 999, (1, 256)).astype(np.int32),
+        epilogue=epilogue(8),
+    )
+    placed = PixelAffine(
+        name="placed",
+        input=divided.output,
+        output=spec("placed", 8, 11, 15),
+        factor=200 * row,
+        bias=np.arange(165, dtype=np.int32).reshape(1, 1, 11, 15),
+        epilogue=epilogue(8),
+    )
+    for layer in (first_convolution(), *picks, gate, divided, placed):
+        write_layer(frame_stage, layer)
+    module = frame_stage.finish(["placed"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    assert [c.split("_")[0] for c in calls(artifact)] == ["convolution", "affine", "copy"]
+    np.testing.assert_array_equal(found["placed"], run_module(module, {"frame": FRAME})["placed"])
 
 
 def test_a_long_chain_is_several_kernels(frame_stage, tmp_path):

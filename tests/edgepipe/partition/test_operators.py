@@ -166,6 +166,27 @@ OTHERS: dict[str, records.Layer] = {
             ),
         ),
     ),
+    "quotient": records.Quotient(
+        name="y",
+        first=X,
+        second=dataclasses.replace(X, name="g", channels=1),
+        output=dataclasses.replace(X, name="y"),
+        table=np.arange(4 * 256, dtype=np.int32).reshape(4, 256),
+        epilogue=plain(4),
+        terms=(
+            records.Term(
+                tensor=dataclasses.replace(X, name="z"), factor=np.array([1, 2, 3, -4], np.int32)
+            ),
+        ),
+    ),
+    "pixel_affine": records.PixelAffine(
+        name="y",
+        input=X,
+        output=dataclasses.replace(X, name="y"),
+        factor=np.arange(4, dtype=np.int32).reshape(1, 4, 1, 1),
+        bias=np.arange(X.height * X.width, dtype=np.int32).reshape(1, 1, X.height, X.width),
+        epilogue=plain(4),
+    ),
     "concat": records.Concat(
         name="y",
         inputs=(X, dataclasses.replace(X, name="z", channels=3)),
@@ -193,7 +214,7 @@ def test_a_table_for_all_channels_reads_back_equal() -> None:
     assert_equal(operator.layer, one)
 
 
-@pytest.mark.parametrize("kind", ["table", "product", "pick"])
+@pytest.mark.parametrize("kind", ["table", "product", "quotient", "pixel_affine", "pick"])
 def test_the_normal_form_computes_what_the_record_means(kind: str) -> None:
     layer, random = OTHERS[kind], np.random.default_rng(1)
     inputs = {
