@@ -18,6 +18,8 @@ from edgepipe.frontend.rewrites.rewriting import (
     Rewriting,
 )
 
+_SHORTEST = 1e-30  # a length that only keeps zero from being divided by zero
+
 
 def decompose(model: onnx.ModelProto) -> None:
     """Replace normalisations, activations and moves that the rules below know.
@@ -134,7 +136,7 @@ def _swish(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 
 def _norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return x divided by its length along an axis."""
+    """Return x divided by its length along an axis; a length of 0 gives 0."""
     given = {a.name: int(a.i) for a in node.attribute}
     axis, order = given.get("axis", -1), given.get("p", 2)
     source, name = node.input[0], node.output[0]
@@ -142,7 +144,9 @@ def _norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     if rewriting.opset >= REDUCE_WITH_INPUTS:
         inputs, attributes = [source, rewriting.integers(f"{name}/axes", [axis])], {}
     length = helper.make_node(f"ReduceL{order}", inputs, [f"{name}/length"], **attributes)
-    return [length, helper.make_node("Div", [source, f"{name}/length"], [name])]
+    least = rewriting.constant(f"{name}/least", np.array(_SHORTEST))
+    guard = helper.make_node("Max", [f"{name}/length", least], [f"{name}/guarded"])
+    return [length, guard, helper.make_node("Div", [source, f"{name}/guarded"], [name])]
 
 
 def _lrn(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:

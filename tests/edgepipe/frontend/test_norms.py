@@ -218,13 +218,14 @@ def other_axes(b: Builder) -> str:
     return b.node("Div", [centred, b.node("Sqrt", [variance], "root")], "y")
 
 
-def test_values_that_are_all_zero_have_the_length_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_values_that_are_all_zero_have_the_length_zero(axis: int, tmp_path: Path) -> None:
     """onnxruntime's result is zero, too: loading compares."""
     zeros = np.zeros((CHANNELS, CHANNELS, 1, 1), np.float32)
 
     def nothing(b: Builder) -> str:
         b.node("Conv", ["x", b.constant("w", zeros)], "zero")
-        return b.node("LpNormalization", ["zero"], "y", axis=1, p=2)
+        return b.node("LpNormalization", ["zero"], "y", axis=axis, p=2)
 
     network(tmp_path, nothing)
 

@@ -423,7 +423,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "of length one in opset 22": (
         lambda: activated("LpNormalization", opset=22, axis=1, p=1),
-        "Conv ReduceL1 Div Conv",
+        "Conv ReduceL1 Clip Div Conv",
     ),
     "joined rows": (lambda: joined(2), "Conv Relu MatMul MatMul Add MatMul Conv"),
     "joined columns": (lambda: joined(3), "Conv Relu MatMul MatMul Add MatMul Conv"),
