@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import schema, scratch
-from edgepipe.errors import EdgepipeError, QuantizeError
+from edgepipe.errors import EdgepipeError, QuantizeError, advise
 from edgepipe.names import printable
 from edgepipe.quantize.options import LayerOptions, QuantizeOptions
 from edgepipe.quantize.scheme import Scheme, TensorRange
@@ -164,6 +164,11 @@ def read(path: Path) -> Scheme:
 
     Whether it fits a network is checked by ``scheme.check_fits``.
     """
+    with advise("correct the scheme; docs/reference/scheme.md explains every key"):
+        return _scheme(path)
+
+
+def _scheme(path: Path) -> Scheme:
     where = str(path)
     document = schema.read_toml(path, QuantizeError)
     if document.get("format") != FORMAT:
