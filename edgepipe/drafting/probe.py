@@ -57,8 +57,8 @@ def picture_input(path: Path, model: onnx.ModelProto) -> PictureInput:
     alone = onnx.ModelProto()
     alone.CopyFrom(model)
     keep_picture(path, alone)
-    name = alone.graph.input[0].name
-    value = next(v for v in model.graph.input if v.name == name)
+    value = alone.graph.input[0]
+    name = value.name
     tensor = value.type.tensor_type
     sizes = [max(dim.dim_value, 0) for dim in tensor.shape.dim]
     texts = tuple(str(dim.dim_value or dim.dim_param or "?") for dim in tensor.shape.dim)

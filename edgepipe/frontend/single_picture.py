@@ -13,15 +13,19 @@ import onnx
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
-from edgepipe.frontend.onnx_graph import array_of, shape_of, values_read
+from edgepipe.frontend.onnx_graph import array_of, set_nodes, shape_of, values_read
 
+SQUEEZE_WITH_INPUTS = 13  # the opset from which Squeeze reads its axes
+LEAST_EXTENT = 8  # the least height and width of what is taken for a picture without more axes
 _LONGEST_SHAPE = 8  # elements
 _MOST_ELEMENTS = 1 << 27  # of a batch that onnxruntime runs for a comparison
 
 
 def keep_picture(path: Path, model: onnx.ModelProto) -> list[str]:
-    """Remove all inputs but the picture; return a sentence about each that nothing reads.
+    """Leave the picture, with four axes, as the only input; return a sentence about each change.
 
+    Inputs that nothing reads are removed, and axes of one element are added where an input lacks
+    them: [n, height, width] is grey, [3, height, width] and [height, width, 3] are one picture.
     Inputs that have an initialiser count as constants. Raises ``FrontendError`` unless there is
     exactly one other input.
     """
@@ -35,7 +39,55 @@ def keep_picture(path: Path, model: onnx.ModelProto) -> list[str]:
     unread = [value.name for value in given if value.name != copies[0].name]
     del model.graph.input[:]
     model.graph.input.extend(copies)
-    return [f"{name}: nothing reads this input; it is omitted" for name in unread]
+    omitted = [f"{name}: nothing reads this input; it is omitted" for name in unread]
+    return [*omitted, *_four_axes(model)]
+
+
+def _four_axes(model: onnx.ModelProto) -> list[str]:
+    """Give a picture that lacks axes four of them, which a Squeeze takes away again."""
+    value = model.graph.input[0]
+    dims = [dim.dim_value if dim.dim_value > 0 else 0 for dim in value.type.tensor_type.shape.dim]
+    added = _lacking(dims)
+    if not added:
+        return []
+    name = f"{value.name}/without_axes"
+    for node in model.graph.node:
+        for index, read in enumerate(node.input):
+            if read == value.name:
+                node.input[index] = name
+    inputs, attributes = [value.name], {"axes": added}
+    opset = next((found.version for found in model.opset_import if not found.domain), 1)
+    if opset >= SQUEEZE_WITH_INPUTS:
+        axes = onnx.numpy_helper.from_array(np.array(added, np.int64), f"{name}/axes")
+        model.graph.initializer.append(axes)
+        inputs, attributes = [value.name, axes.name], {}
+    squeeze = onnx.helper.make_node("Squeeze", inputs, [name], **attributes)
+    set_nodes(model.graph, [squeeze, *model.graph.node])
+    found = ", ".join(
+        str(dim.dim_value or dim.dim_param or "?") for dim in value.type.tensor_type.shape.dim
+    )
+    for axis in added:
+        value.type.tensor_type.shape.dim.insert(axis, onnx.TensorShapeProto.Dimension(dim_value=1))
+    shown = ", ".join(
+        str(dim.dim_value or dim.dim_param or "?") for dim in value.type.tensor_type.shape.dim
+    )
+    return [f"{value.name}: input [{found}] becomes [{shown}]"]
+
+
+def _lacking(sizes: Sequence[int]) -> list[int]:
+    """Return the axes of a picture [1, c, h, w] or [1, h, w, c] that ``sizes`` lack, if any.
+
+    A size of 0 is dynamic. One axis before height and width is the batch of grey pictures, except
+    that of three colours.
+    """
+    if len(sizes) == 2 and min(sizes) >= LEAST_EXTENT:
+        return [0, 1]
+    if len(sizes) != 3:
+        return []
+    if 3 in (sizes[0], sizes[2]):
+        return [0]
+    is_grey = sizes[0] in (0, 1) and all(size == 0 or size >= LEAST_EXTENT for size in sizes[1:])
+    return [1] if is_grey else []
 
 
 def _several(path: Path, values: Sequence[onnx.ValueInfoProto]) -> FrontendError:

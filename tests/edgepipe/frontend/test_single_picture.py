@@ -123,3 +123,42 @@ def test_a_batch_that_is_too_large_to_try_is_refused(tmp_path: Path) -> None:
     path = saved(batch_of(2**40), tmp_path)
     with pytest.raises(FrontendError, match="it is not compared: together they are too large"):
         load_network(path)
+
+
+def flattened(shape: list[int | str], opset: int) -> onnx.ModelProto:
+    """Return a network that reads a picture of 240 values with other axes, as one row."""
+    b = Builder()
+    b.node("Reshape", ["image", b.constant("row", np.array([1, 240]))], "values")
+    b.node("MatMul", ["values", b.constant("w", b.normal(240, 5))], "y")
+    model = b.model([*SHAPE], {"y": 2})
+    value = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+    model.graph.input[0].CopyFrom(value)
+    model.opset_import[0].version = opset
+    return model
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize(
+    ("shape", "becomes", "picture"),
+    [
+        ([3, 8, 10], "[1, 3, 8, 10]", (1, 3, 8, 10)),
+        ([8, 10, 3], "[1, 8, 10, 3]", (1, 3, 8, 10)),
+        ([1, 12, 20], "[1, 1, 12, 20]", (1, 1, 12, 20)),
+        (["n", 12, 20], "[n, 1, 12, 20]", (1, 1, 12, 20)),
+        ([12, 20], "[1, 1, 12, 20]", (1, 1, 12, 20)),
+    ],
+)
+def test_a_picture_that_lacks_axes_gets_them(
+    shape: list[int | str], becomes: str, picture: tuple[int, ...], opset: int, tmp_path: Path
+) -> None:
+    """Loading compares the results with onnxruntime's."""
+    found = ", ".join(map(str, shape))
+    network = load_network(saved(flattened(shape, opset), tmp_path))
+    assert network.notices[0] == f"image: input [{found}] becomes {becomes}"
+    assert network.input_shape == picture
+
+
+@pytest.mark.parametrize("shape", [[1, 240], [4, 6, 10], [2, 12, 10], [240], [1, 2, 120]])
+def test_what_may_be_no_picture_keeps_its_axes(shape: list[int | str], tmp_path: Path) -> None:
+    with pytest.raises(FrontendError, match=r"expected float\[1, channels, height, width\]$"):
+        load_network(saved(flattened(shape, 17), tmp_path))
