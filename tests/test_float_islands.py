@@ -14,6 +14,7 @@ import ordinary_operators
 import pytest
 from exported_networks.exact import build_exactly, frames, options
 from ordinary_operators import HEIGHT, OPERATORS, WIDTH
+from small_networks import Builder
 
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame, Preprocess
@@ -78,6 +79,18 @@ def test_ordinary_operators_are_computed_in_int8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["rolled", "largest_of_joined_channels", "quotient_of_tensors"])
 def test_an_ordinary_operator_is_built_exactly(case: str, tmp_path: Path) -> None:
     onnx.save(ordinary_operators.network([OPERATORS[case]]), tmp_path / "net.onnx")
+    build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
+
+
+def test_a_choice_by_a_constant_mask_is_built_exactly(tmp_path: Path) -> None:
+    """Adaptive pools of torch's newer exporter contain such a choice."""
+    builder = Builder()
+    x = builder.conv("image", "first", (8, 3, 3, 3), pads=[1] * 4)
+    mask = np.zeros((1, 1, HEIGHT, WIDTH), bool)
+    mask[..., :5, 3:9] = True
+    inputs = [builder.constant("mask", mask), x, builder.constant("zero", np.float32(0))]
+    builder.conv(builder.node("Where", inputs, "chosen"), "last", (4, 8, 1, 1))
+    onnx.save(builder.model([1, 3, HEIGHT, WIDTH], {"last": 4}), tmp_path / "net.onnx")
     build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
 
 

@@ -21,15 +21,16 @@ struct NamedType {
   std::string_view name;
   ArmPlan::ElementType type;
 };
-constexpr std::array<NamedType, 9> kTypes = {{{"int8", {0, 8}},
-                                              {"int16", {0, 16}},
-                                              {"int32", {0, 32}},
-                                              {"int64", {0, 64}},
-                                              {"uint8", {1, 8}},
-                                              {"uint32", {1, 32}},
-                                              {"float16", {2, 16}},
-                                              {"float32", {2, 32}},
-                                              {"float64", {2, 64}}}};
+constexpr std::array<NamedType, 10> kTypes = {{{"int8", {0, 8}},
+                                               {"int16", {0, 16}},
+                                               {"int32", {0, 32}},
+                                               {"int64", {0, 64}},
+                                               {"uint8", {1, 8}},
+                                               {"uint32", {1, 32}},
+                                               {"float16", {2, 16}},
+                                               {"float32", {2, 32}},
+                                               {"float64", {2, 64}},
+                                               {"bool", {6, 8}}}};
 
 constexpr std::array<std::string_view, 4> kStorages = {"input", "output", "constant", "temporary"};
 

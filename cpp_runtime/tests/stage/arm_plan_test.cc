@@ -55,6 +55,15 @@ TEST(ArmPlan, ReadsAPlan) {
   EXPECT_EQ(plan->variants[0].cpu_features.size(), 1U);
 }
 
+TEST(ArmPlan, ReadsTruthValuesAsTvmStoresThem) {
+  json plan = valid_plan();
+  plan["tensors"][2]["dtype"] = "bool";
+  const Result<ArmPlan> parsed = parse(plan.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(parsed->tensors[2].type.code, 6);
+  EXPECT_EQ(parsed->tensors[2].type.bits, 8);
+}
+
 /// A plan with two variants for this machine, the second with `features`.
 ArmPlan plan_of_two(const std::vector<std::string>& features) {
   json plan = valid_plan();
