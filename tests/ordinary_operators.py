@@ -253,6 +253,15 @@ def largest_of_joined_channels(b: Builder, u: str, v: str) -> str:
     return p("ReduceMax", x, axes=[1])
 
 
+def gate_with_channels_last(b: Builder, u: str, v: str) -> str:
+    """Squeeze-and-excitation; exporters of Keras leave it so beside other layers."""
+    p = _Parts(b, "excite")
+    x = p("Relu", _last(p, u))
+    mean = p("ReduceMean", x, axes=[1, 2], keepdims=1)
+    gate = p("Conv", _first(p, mean), p.weights(CHANNELS, CHANNELS, 1, 1))
+    return _first(p, p("Mul", x, _last(p, p("Sigmoid", gate))))
+
+
 REDUCTIONS: dict[Maker, str] = {
     sum_over_the_picture: "ReduceMean Mul Mul",
     mean_of_columns: "AveragePool Mul",
@@ -260,6 +269,7 @@ REDUCTIONS: dict[Maker, str] = {
     spatial_attention: "Conv ReduceMax Concat Conv Sigmoid Mul",
     sum_over_channels: "Conv",
     largest_of_joined_channels: "Sigmoid Concat ReduceMax",
+    gate_with_channels_last: f"GlobalAveragePool Relu Conv Sigmoid Mul {'Transpose ' * 6}",
 }
 
 # Quotients.
