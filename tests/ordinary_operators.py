@@ -327,6 +327,19 @@ PIXELS: dict[Maker, str] = {
     appended_coordinates: "Concat",
 }
 
+# Windows with gaps.
+
+
+def sparse_maximum(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "sparse")
+    windows = {"kernel_shape": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
+    return p("MaxPool", u, pads=[2, 1, 1, 0], **windows)
+
+
+GAPS: dict[Maker, str] = {
+    sparse_maximum: "MaxPool",
+}
+
 # Sums over neighbouring channels.
 
 
@@ -338,15 +351,9 @@ NEIGHBOURS: dict[Maker, str] = {
     local_response: "Mul Conv Add Pow Mul",
 }
 
-OPERATORS = {
-    make.__name__: make
-    for make in (*TOKENS, *JOINS, *BROADCASTS, *REDUCTIONS, *QUOTIENTS, *PIXELS, *NEIGHBOURS)
-}
-REWRITTEN = {
-    make.__name__: kinds
-    for makers in (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, NEIGHBOURS)
-    for make, kinds in makers.items()
-}
+_GROUPS = (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, NEIGHBOURS)
+OPERATORS = {make.__name__: make for makers in _GROUPS for make in makers}
+REWRITTEN = {make.__name__: kinds for makers in _GROUPS for make, kinds in makers.items()}
 
 
 def network(makers: Sequence[Maker], opset: int = 13) -> onnx.ModelProto:

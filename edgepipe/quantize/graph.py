@@ -200,12 +200,17 @@ class AveragePoolNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MaxPoolNode(Node):
-    """Largest value of every window; padding is never the largest."""
+    """Largest value of every window; padding is never the largest.
+
+    ``dilation`` is the distance between a window's pixels. Where it is more than 1, the accelerator
+    has no such windows.
+    """
 
     input: str
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int, int, int]
+    dilation: tuple[int, int] = (1, 1)
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -34,17 +34,19 @@ def max_pool(call: Call) -> Node | str:
     attributes = call.attributes
     if not isinstance(tensor, str) or not call.is_picture(tensor):
         return NO_PICTURE
-    if attributes["dilation"] != (1, 1):
-        dy, dx = attributes["dilation"]
-        return f"its window is dilated {dy}x{dx}; the accelerator's windows have no gaps"
     kernel, stride = attributes["pool_size"], attributes["strides"]
+    gaps = zip(kernel, attributes["dilation"], strict=True)
+    dy, dx = (distance if size > 1 else 1 for size, distance in gaps)
+    extents = ((kernel[0] - 1) * dy + 1, (kernel[1] - 1) * dx + 1)
     sizes = tuple(zip(call.shapes[tensor][2:], call.shape[2:], strict=True))
     return MaxPoolNode(
         name=call.name,
         input=tensor,
         kernel=kernel,
         stride=stride,
-        padding=pool_padding(attributes["padding"], sizes, kernel, stride),
+        padding=pool_padding(attributes["padding"], sizes, extents, stride),
+        dilation=(dy, dx),
+        reason="" if (dy, dx) == (1, 1) else "windows with gaps are pooled on arm",
     )
 
 

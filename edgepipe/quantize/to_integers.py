@@ -56,7 +56,7 @@ from edgepipe.quantize.integers import (
 )
 from edgepipe.quantize.normalising.layers import integer_norm
 from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient, joined
-from edgepipe.quantize.on_arm.records import ArmOperation
+from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
@@ -329,13 +329,18 @@ class _Lowering:
         self._append(node.name, *made)
 
     def max_pool(self, node: MaxPoolNode) -> None:
-        pool = partial(MaxPool, kernel=node.kernel, stride=node.stride, padding=node.padding)
-        self._keep_scale(node, pool)
+        make: Callable[..., Layer | DilatedPool] = MaxPool
+        if node.dilation != (1, 1):
+            make = partial(DilatedPool, dilation=node.dilation)
+        make = partial(make, kernel=node.kernel, stride=node.stride, padding=node.padding)
+        self._keep_scale(node, make)
 
     def resize(self, node: ResizeNode) -> None:
         self._keep_scale(node, partial(Resize, rows=node.rows, cols=node.cols, shift=node.shift))
 
-    def _keep_scale(self, node: MaxPoolNode | ResizeNode, make: Callable[..., Layer]) -> None:
+    def _keep_scale(
+        self, node: MaxPoolNode | ResizeNode, make: Callable[..., Layer | DilatedPool]
+    ) -> None:
         """Append a layer whose output has the scale of its only input."""
         source = self._int8_form(node.input)
         output = self._spec(node.name)

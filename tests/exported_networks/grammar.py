@@ -81,6 +81,23 @@ def _pool(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
     return rng.choice((w.max_pool, w.average_pool))(x, kernel, stride, pad)
 
 
+def _sparse_pool(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    """A maximum over windows with gaps."""
+    kernel, gaps = [rng.choice((1, 2, 3)) for _ in "hw"], [rng.choice((1, 2, 3)) for _ in "hw"]
+    extents = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+    pads = [rng.randint(0, k - 1) for k in kernel * 2]
+    stride = rng.choice((1, 2))
+    size = [
+        (x.size[axis] + pads[axis] + pads[axis + 2] - extents[axis]) // stride + 1
+        for axis in (0, 1)
+    ]
+    if min(size) < 1 or w.style == "tf2onnx":
+        return w.activation(x, "relu")
+    shape = (1, x.channels, *size)
+    windows = {"kernel_shape": kernel, "strides": [stride] * 2, "dilations": gaps, "pads": pads}
+    return w.op("MaxPool", [x], shape, **windows)
+
+
 def _sum(w: Writer, rng: random.Random, x: Value, values: list[Value]) -> Value:
     same = [v for v in values if v.shape == x.shape]
     return rng.choice((w.add, w.mul, w.add))(x, rng.choice(same))
@@ -175,7 +192,7 @@ def _coordinates(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Val
 _LAYERS: tuple[Callable[[Writer, random.Random, Value, list[Value]], Value], ...] = (
     *(_conv, _conv, _conv, _conv, _conv, _transposed, _pool, _sum, _join, _part, _shuffle),
     *(_resize, _border, _strided, _gate, _norm, _act),
-    *(_elementary, _quotient, _pixels, _coordinates),
+    *(_elementary, _quotient, _pixels, _coordinates, _sparse_pool),
 )
 
 _HEADS: tuple[Callable[[Writer, random.Random, Value], Value], ...] = (

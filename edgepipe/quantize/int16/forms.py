@@ -115,6 +115,7 @@ def _write_max_pool(builder: ModuleBuilder, pool: WideMaxPool) -> str:
         pool_size=pool.kernel,
         strides=pool.stride,
         padding=pool.padding,
+        dilation=pool.dilation,
     )
 
 

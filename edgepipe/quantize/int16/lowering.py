@@ -269,6 +269,7 @@ class Int16Lowering:
             kernel=node.kernel,
             stride=node.stride,
             padding=node.padding,
+            dilation=node.dilation,
         )
         self._append(node.name, pool, source.scale, source.target)
 

@@ -24,4 +24,25 @@ class Joined:
         return tuple(part for part in self.parts if isinstance(part, str))
 
 
-ArmOperation = Joined
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DilatedPool:
+    """The largest value of every window, whose pixels are ``dilation`` apart.
+
+    ``padding`` is (top, left, bottom, right) and counts as -128.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensor that the operator reads."""
+        return (self.input.name,)
+
+
+ArmOperation = Joined | DilatedPool

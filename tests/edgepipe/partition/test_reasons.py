@@ -42,10 +42,9 @@ def reasons(
 def test_what_stays_float_inside_a_network_is_named_with_its_cause(tmp_path: Path) -> None:
     assert reasons(small_networks.reluctant(), tmp_path) == {
         "image.int8": "camera bytes become int8 through a table",
-        "first.float": "conversion to float for MaxPool",
-        "spread": "MaxPool: stays float: its window is dilated 2x2; "
-        "the accelerator's windows have no gaps",
-        "spread.int8": "conversion to int8 after MaxPool",
+        "first.float": "conversion to float for CumSum",
+        "running": "CumSum: stays float: it has no integer form",
+        "running.int8": "conversion to int8 after CumSum",
         "swish": "HardSwish: values are looked up in a table on arm",
         "soft": "Softmax: stays float: it has no integer form",
         "soft.int8": "conversion to int8 after Softmax",

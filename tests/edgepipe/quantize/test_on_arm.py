@@ -22,17 +22,20 @@ from edgepipe.partition.reasons import VtaCheck
 from edgepipe.quantize.graph import Activation, PixelNode, ProductNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.normal_forms import write_layer
+from edgepipe.quantize.on_arm.forms import write
 from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient
+from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
 from edgepipe.quantize.ranges import Target
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import ModuleBuilder, read_main, run_module
 from vta_stages.accelerator import Accelerator
-from vta_stages.layers.records import PixelAffine, Quotient, TensorSpec
+from vta_stages.layers.records import Layer, PixelAffine, Quotient, TensorSpec
 
 PREPROCESS = Preprocess(width=WIDTH, height=HEIGHT, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3)
-MAKERS = [*ordinary_operators.QUOTIENTS, *ordinary_operators.PIXELS]
+REFUSED_IN_INT16 = [*ordinary_operators.QUOTIENTS, *ordinary_operators.PIXELS]
+MAKERS = [*REFUSED_IN_INT16, *ordinary_operators.GAPS]
 FRAMES = list(frames(HEIGHT, WIDTH)[:, None])
 
 
@@ -49,12 +52,15 @@ def form(name: str, scale: float, size: int = 256) -> Int8Form:
     return Int8Form(name=name, shape=(1, 1, size, size), scale=np.array([scale]))
 
 
-def run(layer: Quotient | PixelAffine, **values: np.ndarray) -> np.ndarray:
+def run(layer: Layer | ArmOperation, **values: np.ndarray) -> np.ndarray:
     """Return what one operator of integer Relax computes from int8[h, w] each, in stock TVM."""
     builder = ModuleBuilder()
     for name, array in values.items():
         builder.param(name, (1, 1, *array.shape), "int8")
-    write_layer(builder, layer)
+    if isinstance(layer, Layer):
+        write_layer(builder, layer)
+    else:
+        write(builder, layer)
     module = builder.finish([layer.name])
     given = {name: array[None, None] for name, array in values.items()}
     return run_module(module, given)[layer.name][0, 0]
@@ -114,6 +120,32 @@ def test_constants_for_each_pixel_are_rounded_once() -> None:
     assert np.abs(found - np.clip(exact, -128, 127)).max() <= 0.51
 
 
+def test_a_maximum_with_gaps_ignores_the_border() -> None:
+    pool = DilatedPool(
+        name="m",
+        input=TensorSpec(name="a", channels=1, height=9, width=5),
+        output=TensorSpec(name="m", channels=1, height=5, width=3),
+        kernel=(3, 2),
+        stride=(2, 3),
+        padding=(4, 3, 2, 3),
+        dilation=(3, 4),
+    )
+    values = np.random.default_rng(0).integers(-128, -20, (9, 5), np.int8)
+    expected = [
+        [
+            max(
+                values[y, x]
+                for y in (top, top + 3, top + 6)
+                for x in (left, left + 4)
+                if 0 <= y < 9 and 0 <= x < 5
+            )
+            for left in (-3, 0, 3)
+        ]
+        for top in (-4, -2, 0, 2, 4)
+    ]
+    np.testing.assert_array_equal(run(pool, a=values), expected)
+
+
 def test_the_inverse_of_a_function_is_not_rounded_before(tmp_path: Path) -> None:
     graph = understand(loaded(tmp_path, ordinary_operators.quotient_by_a_function))
     (node,) = (n for n in graph.nodes if isinstance(n, ProductNode))
@@ -140,6 +172,7 @@ ONLY_ON_ARM = (
     "tensors are divided on arm",
     "constants for each pixel are applied on arm",
     "constant channels are appended on arm",
+    "windows with gaps are pooled on arm",
 )
 REASONS = {
     "Div: tensors are divided on arm": 1,
@@ -148,6 +181,7 @@ REASONS = {
     "Relu: constants for each pixel are applied on arm": 1,
     "Mul: constants for each pixel are applied on arm": 1,
     "Concat: constant channels are appended on arm": 1,
+    "MaxPool: windows with gaps are pooled on arm": 1,
 }
 
 
@@ -190,7 +224,14 @@ def test_a_layer_stays_float_on_request(make: Callable[..., str], tmp_path: Path
     assert made.reasons[layer] == "stays float: requested"
 
 
-@pytest.mark.parametrize("make", MAKERS)
+def test_a_maximum_with_gaps_is_found_in_int16_on_request(tmp_path: Path) -> None:
+    network = loaded(tmp_path, ordinary_operators.sparse_maximum)
+    made = quantised(network, int16_layers=("u..y0",))
+    pools = [b for b in read_main(made.module).bindings if b.op == "nn.max_pool2d"]
+    assert [(pool.dtype, pool.attributes["dilation"]) for pool in pools] == [("int16", (2, 3))]
+
+
+@pytest.mark.parametrize("make", REFUSED_IN_INT16)
 def test_int16_is_refused_for_what_has_no_form_in_it(
     make: Callable[..., str], tmp_path: Path
 ) -> None:
