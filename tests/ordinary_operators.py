@@ -340,6 +340,36 @@ GAPS: dict[Maker, str] = {
     sparse_maximum: "MaxPool",
 }
 
+# Shares of a sum.
+
+
+def shares_of_channels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "shares")
+    return p("Mul", v, p("Softmax", u, axis=1))
+
+
+def shares_of_pixels(b: Builder, u: str, v: str) -> str:
+    """Spatial softmax: where a heat map is large."""
+    p = _Parts(b, "spatial")
+    x = p("Reshape", u, p.integers(1, CHANNELS, HEIGHT * WIDTH))
+    x = p("Reshape", p("Softmax", x, axis=2), p.integers(1, CHANNELS, HEIGHT, WIDTH))
+    return p("Mul", v, x)
+
+
+def shares_of_rows(b: Builder, u: str, v: str) -> str:
+    """Written out, as some exporters do."""
+    p = _Parts(b, "exponentials")
+    below = p("Sub", u, p("ReduceMax", u, axes=[2], keepdims=1))
+    x = p("Exp", below)
+    return p("Div", x, p("ReduceSum", x, p.integers(2), keepdims=1))
+
+
+SHARES: dict[Maker, str] = {
+    shares_of_channels: "Softmax Mul",
+    shares_of_pixels: "Reshape Softmax Reshape Reshape Mul",
+    shares_of_rows: "Softmax",
+}
+
 # Sums over neighbouring channels.
 
 
@@ -351,7 +381,7 @@ NEIGHBOURS: dict[Maker, str] = {
     local_response: "Mul Conv Add Pow Mul",
 }
 
-_GROUPS = (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, NEIGHBOURS)
+_GROUPS = (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, SHARES, NEIGHBOURS)
 OPERATORS = {make.__name__: make for makers in _GROUPS for make in makers}
 REWRITTEN = {make.__name__: kinds for makers in _GROUPS for make, kinds in makers.items()}
 

@@ -19,6 +19,7 @@ from edgepipe.frontend.rewrites.norms import gather_norms, write_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
+from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.rewrites.token_layers import token_layers
 from edgepipe.frontend.separable import resampling_as_products
@@ -40,6 +41,8 @@ def simplify(model: onnx.ModelProto) -> None:
     split_pads(model)
     fold_pads(model)
     gather_blocks(model)
+    plain_softmaxes(model)
+    infer_shapes(model)
     reduce_pictures(model)
     infer_shapes(model)
     gather_norms(model)

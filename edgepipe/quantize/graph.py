@@ -184,6 +184,19 @@ class NormNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SoftmaxNode(Node):
+    """``exp(input) / sum(exp(input))``, the sum over ``axis`` 1, 2 or 3 of the picture."""
+
+    reason: str = "a softmax is computed on arm"
+    input: str
+    axis: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AveragePoolNode(Node):
     """Mean over windows, each of the full kernel size (padding counts as zeros)."""
 
@@ -314,7 +327,7 @@ class FloatNode(Node):
 
 
 _INTEGER_KINDS = (
-    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode),
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, SoftmaxNode),
     *(AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
 )
 

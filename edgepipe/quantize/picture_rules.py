@@ -22,6 +22,7 @@ from edgepipe.quantize.graph import (
     Node,
     PickNode,
     ResizeNode,
+    SoftmaxNode,
 )
 from edgepipe.quantize.resampling import integer_matrix, resize_matrices
 from edgepipe.tvm_adapter import Binding
@@ -98,6 +99,20 @@ def whole_picture(call: Call) -> Node | str:
     return AveragePoolNode(
         name=call.name, input=tensor, channels=shape[1], kernel=kernel, stride=kernel
     )
+
+
+def softmax(call: Call) -> Node | str:
+    """Softmax over the channels, rows or columns of what is int8."""
+    tensor = call.args[0]
+    if not isinstance(tensor, str) or not call.is_picture(tensor):
+        return NO_PICTURE
+    # Scores of attention: rounded to int8, most of them would be equal.
+    if call.is_float(tensor):
+        return "its input is float"
+    axis = call.attributes["axis"] % len(call.shape)
+    if axis == 0:
+        return "its sum is over axis 0, expected channels, rows or columns"
+    return SoftmaxNode(name=call.name, input=tensor, axis=axis)
 
 
 def resize(call: Call) -> Node | str:
@@ -232,4 +247,27 @@ def move(call: Call) -> Node | str:
     tensor = call.args[0]
     if not isinstance(tensor, str):
         return NO_PICTURE
+    softmax_of_rows = _softmax_between_reshapes(call, tensor)
+    if softmax_of_rows is not None:
+        return softmax_of_rows
     return MoveNode(name=call.name, input=tensor, binding=call.binding)
+
+
+def _softmax_between_reshapes(call: Call, tensor: str) -> SoftmaxNode | None:
+    """Return the softmax over the last axis that a reshape ends, as before ONNX's opset 13.
+
+    before   r = reshape(x, [c * h, w]); s = nn.softmax(r, axis=-1); y = reshape(s, [1, c, h, w])
+    after    SoftmaxNode y of x, axis 3
+    """
+    inner = call.nodes.get(tensor)
+    if not isinstance(inner, FloatNode) or inner.binding.op != "nn.softmax":
+        return None
+    before = call.nodes.get(inner.binding.inputs[0])
+    rows = call.shapes[tensor]
+    if not isinstance(before, MoveNode) or {call.op, before.binding.op} != {"reshape"}:
+        return None
+    source, axis = before.input, inner.binding.attributes["axis"] % len(rows)
+    is_same = call.shapes[source] == call.shape and len(call.shape) == 4 and call.shape[0] == 1
+    if not is_same or axis != len(rows) - 1 or rows[-1] != call.shape[3] or call.is_float(source):
+        return None
+    return SoftmaxNode(name=call.name, input=source, axis=3)

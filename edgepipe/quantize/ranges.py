@@ -22,6 +22,7 @@ from edgepipe.quantize.graph import (
     PickNode,
     PixelNode,
     ProductNode,
+    SoftmaxNode,
     SumNode,
     TableNode,
     is_integer,
@@ -41,7 +42,10 @@ LEAST_SHARE = 1 / 8
 INT16_HEADROOM = 2.0
 _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
-_MEASURED = (ConvNode, SumNode, ProductNode, PixelNode, NormNode, AveragePoolNode)
+_MEASURED = (
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, SoftmaxNode),
+    AveragePoolNode,
+)
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
 _ABSORBING = ConvNode | SumNode | PixelNode | TableNode
 # These are float or int8 as their input is.
@@ -94,6 +98,39 @@ def result_nodes(graph: Graph) -> set[str]:
     users = graph.users()
     found = (node.name for node in graph.nodes if isinstance(node, ProductNode | NormNode))
     return {name for name in found if not reads_int8(users, name)}
+
+
+def float_softmaxes(graph: Graph) -> set[str]:
+    """Return the softmaxes that no integer operator reads, or a float one or an output, too.
+
+    Such are the probabilities of classes and the weights of attention. Sums, and constants for each
+    pixel, do not count: they decode results if nothing else follows.
+    """
+    users = graph.users()
+    found = (node.name for node in graph.nodes if isinstance(node, SoftmaxNode))
+    return {
+        name
+        for name in found
+        if not _serves_int8(users, name) or _reads_float(users, name, graph.outputs)
+    }
+
+
+def _serves_int8(users: Mapping[str, Sequence[Node]], tensor: str) -> bool:
+    """Return whether an integer operator other than those of decoding reads a tensor."""
+    passing = (SumNode, PixelNode, MoveNode, PickNode, TableNode)
+    return any(
+        _serves_int8(users, user.name) if isinstance(user, passing) else is_integer(user)
+        for user in users[tensor]
+    )
+
+
+def _reads_float(users: Mapping[str, Sequence[Node]], tensor: str, outputs: Container[str]) -> bool:
+    """Return whether a float operator or an output reads a tensor, or what is moved of it."""
+    return tensor in outputs or any(
+        isinstance(user, FloatNode)
+        or (isinstance(user, MoveNode | _FOLLOWING) and _reads_float(users, user.name, outputs))
+        for user in users[tensor]
+    )
 
 
 def float_sums(graph: Graph) -> set[str]:

@@ -98,6 +98,7 @@ RULES: dict[str, Callable[[Call], Node | str]] = {
     "mean": picture_rules.whole_picture,
     "max": picture_rules.whole_picture,
     "image.resize2d": picture_rules.resize,
+    "nn.softmax": picture_rules.softmax,
     "concat": picture_rules.concat,
     "split": picture_rules.split,
     "tuple_get_item": picture_rules.part_of_split,

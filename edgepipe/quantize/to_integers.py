@@ -30,6 +30,7 @@ from edgepipe.quantize.graph import (
     PixelNode,
     ProductNode,
     ResizeNode,
+    SoftmaxNode,
     SumNode,
     TableNode,
     picture_shape,
@@ -55,7 +56,12 @@ from edgepipe.quantize.integers import (
     ToInt8,
 )
 from edgepipe.quantize.normalising.layers import integer_norm
-from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient, joined
+from edgepipe.quantize.on_arm.layers import (
+    integer_affine,
+    integer_quotient,
+    integer_softmax,
+    joined,
+)
 from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
@@ -313,14 +319,19 @@ class _Lowering:
 
     def norm(self, node: NormNode) -> None:
         """Normalise a picture whose channels share a step."""
-        source = self._int8_form(node.input)
-        if not source.is_uniform:
-            source = self._with_one_step(node.input, source)
+        source = self._even_form(node.input)
         target = self._ranges.target(node.name, node.activation.high)
         output = self._spec(node.name)
         norm, scale = integer_norm(node, source, output, target)
         self.operations.append(norm)
         self._made(node.name, output, scale, target.zero)
+
+    def softmax(self, node: SoftmaxNode) -> None:
+        """Compute a softmax of a picture whose channels share a step."""
+        source = self._even_form(node.input)
+        target = self._ranges.target(node.name, high=1.0)
+        layer, scale = integer_softmax(node, source, self._spec(node.name), target)
+        self._append(node.name, layer, scale, target.zero)
 
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
@@ -396,6 +407,11 @@ class _Lowering:
         self._ints[node.name] = moved
         self.scales[name] = moved.scale
 
+    def _even_form(self, tensor: str) -> Int8Form:
+        """Return the int8 form of a tensor, with one step for all channels."""
+        form = self._int8_form(tensor)
+        return form if form.is_uniform else self._with_one_step(tensor, form)
+
     def _with_one_step(self, tensor: str, form: Int8Form) -> Int8Form:
         """Return ``form`` with the largest of its channels' steps, for what mixes channels."""
         step = np.full(form.scale.size, float(form.scale.max()))
@@ -460,6 +476,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     SumNode: _Lowering.sum,
     ProductNode: _Lowering.product,
     NormNode: _Lowering.norm,
+    SoftmaxNode: _Lowering.softmax,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,

@@ -16,6 +16,7 @@ from edgepipe.quantize.graph import (
     Node,
     NormNode,
     ProductNode,
+    SoftmaxNode,
     SumNode,
     TableNode,
 )
@@ -52,8 +53,11 @@ def _absorbed(tensor: str, users: Mapping[str, Sequence[Node]]) -> bool:
 
 
 def _is_one_sided(node: Node) -> bool:
-    """Return whether the activation clips at zero or above, and has no slope, which needs zero."""
-    return (
+    """Return whether no value is below zero: those of a softmax, or of most activations.
+
+    An activation with a slope needs its zero in the middle.
+    """
+    return isinstance(node, SoftmaxNode) or (
         isinstance(node, ConvNode | SumNode | ProductNode | NormNode)
         and node.activation.low >= 0
         and node.activation.slope == 1.0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from edgepipe.errors import QuantizeError
 from edgepipe.names import printable
-from edgepipe.quantize.graph import Graph, NormNode, TableNode, is_integer
+from edgepipe.quantize.graph import Graph, Node, NormNode, SoftmaxNode, TableNode, is_integer
 from edgepipe.quantize.layer_names import LayerNames
 
 OPTION = "int16_layers"
@@ -17,13 +17,15 @@ FLOAT_OPTION = "float_layer"
 
 REASON = "computed in int16: requested"
 
+_ONLY_INT8: dict[type[Node], str] = {NormNode: "normalisation", SoftmaxNode: "softmax"}
+
 
 def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozenset[str]:
     """Return the nodes of ``graph`` that make up ``layers``; ``FIRST..LAST`` is a region.
 
-    ``in_int8`` is the network before layers became float on request. A normalisation inside a
-    region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer that is float,
-    and for a normalisation.
+    ``in_int8`` is the network before layers became float on request. A normalisation or softmax
+    inside a region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer that is
+    float, and for a normalisation or softmax.
     """
     names = LayerNames(
         nodes={node.name: node for node in in_int8.nodes},
@@ -36,11 +38,12 @@ def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozense
     for layer in layers:
         members = names.members(layer)
         for node in members:
-            if isinstance(node, NormNode) and len(members) > 1:
+            what = _ONLY_INT8.get(type(node), "")
+            if what and len(members) > 1:
                 continue
-            if isinstance(node, NormNode):
+            if what:
                 raise QuantizeError(
-                    f"layer {printable(node.name)}: is a normalisation, which has no int16 form",
+                    f"layer {printable(node.name)}: is a {what}, which has no int16 form",
                     hint="leave it in floating point",
                     option=FLOAT_OPTION,
                     value=node.name,

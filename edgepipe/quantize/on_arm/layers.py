@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.functions import evaluate
-from edgepipe.quantize.graph import JoinNode, PixelNode, ProductNode
+from edgepipe.quantize.graph import JoinNode, PixelNode, ProductNode, SoftmaxNode
 from edgepipe.quantize.integer_layers import (
     integer_epilogue,
     largest_terms,
@@ -20,7 +20,7 @@ from edgepipe.quantize.integer_layers import (
 )
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.leaky import gain_for
-from edgepipe.quantize.on_arm.records import Joined
+from edgepipe.quantize.on_arm.records import Joined, Softmax
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import TINY, Target
 from edgepipe.quantize.weights import MAX_PRODUCT_SHIFT, longest_shift
@@ -28,6 +28,9 @@ from vta_stages.layers.records import PixelAffine, Quotient, TensorSpec
 
 QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
 _BEYOND_INT8, _MOST_INVERSE = 2.0**8, 2.0**15
+_MOST_COUNT = 1 << 23  # steps of a softmax's result in 1
+_WIDE_BITS = 30  # of the largest exponential in a sum of int64
+_MARGIN_BITS = 3  # of what rounding exponentials may add to a share, in steps: less than 1/16
 
 Float = NDArray[np.float64]
 
@@ -133,3 +136,34 @@ def joined(
         scales.append(scale)
     joined = Joined(name=output.name, parts=tuple(parts), output=output)
     return joined, np.concatenate(scales)
+
+
+def integer_softmax(
+    node: SoftmaxNode, source: Int8Form, output: TensorSpec, target: Target
+) -> tuple[Softmax, Float]:
+    """Return a softmax in integers: exponentials from a table, and an exact quotient.
+
+    ``source`` has one step for all channels. A step of the output is 1 divided by a whole number.
+    Sums and quotients are int32 if the exponentials then have bits enough, which depends on how
+    many are added, and else int64. The result is the operator and its output's scale,
+    float64[channels].
+    """
+    count = np.clip(np.rint(1 / target.step), 1, _MOST_COUNT).astype(np.int32)
+    added, most = source.shape[node.axis], int(count.max())
+    largest = max(most + (added + 1) // 2, added)
+    bits = ((1 << 31) - 1).bit_length() - largest.bit_length()
+    # The result is at most 255 steps above its zero point.
+    is_wide = (1 << bits) < (most + 255 * added) << _MARGIN_BITS if bits > 0 else True
+    bits = _WIDE_BITS if is_wide else bits
+    table = np.rint(2.0**bits * np.exp(-float(source.scale[0]) * np.arange(256)))
+    layer = Softmax(
+        name=output.name,
+        input=source.spec,
+        output=output,
+        axis=node.axis,
+        table=table.astype(np.int32),
+        count=count,
+        zero=target.zero,
+        dtype="int64" if is_wide else "int32",
+    )
+    return layer, 1 / count.astype(np.float64)

@@ -5,9 +5,9 @@ Tensors are int8 pictures [1, c, h, w].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from vta_stages.layers.records import Int8Array, TensorSpec
+from vta_stages.layers.records import Int8Array, Int32Array, TensorSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,4 +45,31 @@ class DilatedPool:
         return (self.input.name,)
 
 
-ArmOperation = Joined | DilatedPool
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Softmax:
+    """The share of every value's exponential in the sum along ``axis`` 1, 2 or 3.
+
+        e = table[max(input) - input]        the largest is 2**bits
+        t = e * count[c] + (sum(e) >> 1)
+        output = clip(t // sum(e) + zero, -128, 127)
+
+    ``table`` is int32[256], ``count: int32[c]`` the steps of the output in 1. The sum and ``t`` are
+    in ``dtype``, int32 or int64.
+    """
+
+    name: str
+    input: TensorSpec
+    output: TensorSpec
+    axis: int
+    table: Int32Array = field(repr=False)
+    count: Int32Array = field(repr=False)
+    zero: int
+    dtype: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensor that the operator reads."""
+        return (self.input.name,)
+
+
+ArmOperation = Joined | DilatedPool | Softmax

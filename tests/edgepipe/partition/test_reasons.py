@@ -42,12 +42,12 @@ def reasons(
 def test_what_stays_float_inside_a_network_is_named_with_its_cause(tmp_path: Path) -> None:
     assert reasons(small_networks.reluctant(), tmp_path) == {
         "image.int8": "camera bytes become int8 through a table",
-        "first.float": "conversion to float for CumSum",
-        "running": "CumSum: stays float: it has no integer form",
-        "running.int8": "conversion to int8 after CumSum",
+        "first.float": "conversion to float for Trilu",
+        "upper": "Trilu: stays float: it has no integer form",
+        "upper.int8": "conversion to int8 after Trilu",
         "swish": "HardSwish: values are looked up in a table on arm",
-        "soft": "Softmax: stays float: it has no integer form",
-        "soft.int8": "conversion to int8 after Softmax",
+        "lower": "Trilu: stays float: it has no integer form",
+        "lower.int8": "conversion to int8 after Trilu",
         "gate": "Sigmoid: values are looked up in a table on arm",
         "score": "Sigmoid: values are looked up in a table on arm",
         "result": "decoding: layout and type of the network's outputs",

@@ -19,11 +19,11 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
-from edgepipe.quantize.graph import Activation, PixelNode, ProductNode
+from edgepipe.quantize.graph import Activation, PixelNode, ProductNode, SoftmaxNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.normal_forms import write_layer
 from edgepipe.quantize.on_arm.forms import write
-from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient
+from edgepipe.quantize.on_arm.layers import integer_affine, integer_quotient, integer_softmax
 from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
@@ -35,7 +35,7 @@ from vta_stages.layers.records import Layer, PixelAffine, Quotient, TensorSpec
 
 PREPROCESS = Preprocess(width=WIDTH, height=HEIGHT, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3)
 REFUSED_IN_INT16 = [*ordinary_operators.QUOTIENTS, *ordinary_operators.PIXELS]
-MAKERS = [*REFUSED_IN_INT16, *ordinary_operators.GAPS]
+MAKERS = [*REFUSED_IN_INT16, *ordinary_operators.GAPS, *ordinary_operators.SHARES]
 FRAMES = list(frames(HEIGHT, WIDTH)[:, None])
 
 
@@ -146,6 +146,24 @@ def test_a_maximum_with_gaps_ignores_the_border() -> None:
     np.testing.assert_array_equal(run(pool, a=values), expected)
 
 
+@pytest.mark.parametrize("zero", [0, -128])
+@pytest.mark.parametrize("scale", [0.001, 0.03, 2.0])
+@pytest.mark.parametrize("count", [4, 300, 4000])
+def test_a_softmax_is_rounded_once(count: int, scale: float, zero: int) -> None:
+    values = np.random.default_rng(count).integers(-128, 128, (3, count), np.int8)
+    values[0] = [127, *[-127] * (count - 1)]  # one large share and many small ones
+    exact = np.exp(scale * values.astype(np.float64))
+    exact /= exact.sum(axis=1, keepdims=True)
+    spec = TensorSpec(name="q", channels=1, height=3, width=count)
+    source = Int8Form(name="a", shape=(1, 1, 3, count), scale=np.array([scale]))
+    target = Target(step=np.array([exact.max() / 127]), zero=zero)
+    node = SoftmaxNode(name="q", input="a", axis=3)
+    layer, (step,) = integer_softmax(node, source, spec, target)
+    assert step == pytest.approx(exact.max() / 127, rel=0.005)
+    found = run(layer, a=values).astype(np.int64) - zero
+    assert np.abs(found - np.minimum(exact / step, 127 - zero)).max() <= 0.51
+
+
 def test_the_inverse_of_a_function_is_not_rounded_before(tmp_path: Path) -> None:
     graph = understand(loaded(tmp_path, ordinary_operators.quotient_by_a_function))
     (node,) = (n for n in graph.nodes if isinstance(n, ProductNode))
@@ -165,7 +183,8 @@ def test_what_only_arm_computes_says_so(tmp_path: Path) -> None:
             with pytest.raises(LayerError) as refused:
                 check(operator)
             found[str(refused.value)] = found.get(str(refused.value), 0) + 1
-    assert {why: n for why, n in found.items() if not why.startswith("decoding")} == REASONS
+    moves = ("decoding", "Reshape")
+    assert {why: n for why, n in found.items() if not why.startswith(moves)} == REASONS
 
 
 ONLY_ON_ARM = (
@@ -173,6 +192,7 @@ ONLY_ON_ARM = (
     "constants for each pixel are applied on arm",
     "constant channels are appended on arm",
     "windows with gaps are pooled on arm",
+    "a softmax is computed on arm",
 )
 REASONS = {
     "Div: tensors are divided on arm": 1,
@@ -182,6 +202,7 @@ REASONS = {
     "Mul: constants for each pixel are applied on arm": 1,
     "Concat: constant channels are appended on arm": 1,
     "MaxPool: windows with gaps are pooled on arm": 1,
+    "Softmax: a softmax is computed on arm": 3,
 }
 
 
@@ -229,6 +250,22 @@ def test_a_maximum_with_gaps_is_found_in_int16_on_request(tmp_path: Path) -> Non
     made = quantised(network, int16_layers=("u..y0",))
     pools = [b for b in read_main(made.module).bindings if b.op == "nn.max_pool2d"]
     assert [(pool.dtype, pool.attributes["dilation"]) for pool in pools] == [("int16", (2, 3))]
+
+
+@pytest.mark.parametrize("make", ordinary_operators.SHARES)
+def test_a_softmax_inside_an_int16_region_stays_int8(
+    make: Callable[..., str], tmp_path: Path
+) -> None:
+    network = loaded(tmp_path, make)
+    (layer,) = (n.name for n in understand(network).nodes if isinstance(n, SoftmaxNode))
+    made = quantised(network, int16_layers=("u..y0",))
+    calls = {binding.name: binding for binding in read_main(made.module).bindings}
+    assert calls[layer].dtype == "int8"
+    with pytest.raises(QuantizeError) as refused:
+        quantised(network, int16_layers=(layer,))
+    assert str(refused.value) == f"layer {layer}: is a softmax, which has no int16 form"
+    assert refused.value.hint == "leave it in floating point"
+    assert (refused.value.option, refused.value.value) == ("float_layer", layer)
 
 
 @pytest.mark.parametrize("make", REFUSED_IN_INT16)
