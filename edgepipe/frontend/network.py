@@ -31,6 +31,7 @@ from edgepipe.frontend.picture_input import (
     picture_shape,
 )
 from edgepipe.frontend.recurrent import require_no_recurrence
+from edgepipe.frontend.standardised_weights import standardise_weights
 from edgepipe.frontend.tflite import conversion_hint, is_tflite
 from edgepipe.frontend.training import require_inference
 from edgepipe.names import unique_name
@@ -107,6 +108,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     require_no_selection(path, model)
     require_no_recurrence(path, model)
     require_variances(path, model)
+    standardise_weights(model)
     require_inference(path, model)
     dilated_padding(model)
     original = Original(path, model, picture)

@@ -26,10 +26,16 @@ def require_inference(path: Path, model: onnx.ModelProto) -> None:
         if node.op_type == "Dropout" and len(node.input) > 2:
             if is_set(node.input[2], False) and is_set(node.input[1], True):
                 why = "drops values at random"
-        elif node.op_type == "BatchNormalization":
-            # Before opset 14, which added the attribute, more outputs than one said so.
-            trains = any(a.name == "training_mode" and a.i for a in node.attribute)
-            if trains or any(node.output[1:]):
-                why = "takes mean and variance from each picture"
+        elif trains(node):
+            why = "takes mean and variance from each picture"
         if why:
             raise FrontendError(f"{path}: {node.op_type} {node.output[0]!r} {why}", hint=_HINT)
+
+
+def trains(node: onnx.NodeProto) -> bool:
+    """Return whether a node is a batch normalisation that takes mean and variance from its input.
+
+    Before opset 14, which added an attribute, more outputs than one said so.
+    """
+    is_set = any(a.name == "training_mode" and a.i for a in node.attribute)
+    return node.op_type == "BatchNormalization" and (is_set or any(node.output[1:]))

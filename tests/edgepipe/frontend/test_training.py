@@ -11,6 +11,8 @@ from small_networks import Builder
 
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.network import load_network
+from edgepipe.quantize.graph import ConvNode
+from edgepipe.quantize.quantizer import understand
 
 HINT = "export the network for inference, from PyTorch after model.eval(), without `training=`"
 
@@ -66,3 +68,30 @@ def test_a_layer_that_trains_is_refused(
 def test_a_dropout_that_drops_nothing_is_built(tmp_path: Path) -> None:
     onnx.save(dropped(0.0), tmp_path / "net.onnx")
     assert load_network(tmp_path / "net.onnx").output_names == ("result",)
+
+
+@pytest.mark.parametrize(("opset", "attributes"), [(13, {}), (19, {"training_mode": 1})])
+def test_weights_that_are_standardised_are_folded(
+    opset: int, attributes: dict[str, int], tmp_path: Path
+) -> None:
+    """As timm's NFNet and BiT are exported."""
+    b = Builder()
+    weight, scale, shift = b.normal(4, 3, 3, 3), b.normal(4), b.normal(4)
+    shapes = {"row": [1, 4, -1], "kernel": [4, 3, 3, 3]}
+    for name, shape in shapes.items():
+        b.constant(f"{name}.shape", np.array(shape, np.int64))
+    b.node("Reshape", [b.constant("weight", weight), "row.shape"], "row")
+    numbers = [b.constant("scale", scale), b.constant("shift", shift)]
+    numbers += [b.constant(f"old.{n}", np.abs(b.normal(4))) for n in range(2)]
+    more = [f"more{n}" for n in range(2 if attributes else 4)]
+    given = {"epsilon": 1e-3, **attributes}
+    b.node("BatchNormalization", ["row", *numbers], "standard", *more, **given)
+    b.node("Reshape", ["standard", "kernel.shape"], "kernel")
+    b.node("Conv", ["image", "kernel"], "result")
+    onnx.save(b.model([1, 3, 9, 12], {"result": 4}, opset=opset), tmp_path / "net.onnx")
+    (node,) = understand(load_network(tmp_path / "net.onnx")).nodes
+    assert isinstance(node, ConvNode)
+    rows = weight.reshape(4, -1).astype(np.float64)
+    root = np.sqrt(rows.var(axis=1, keepdims=True) + 1e-3)
+    rows = (rows - rows.mean(axis=1, keepdims=True)) / root * scale[:, None] + shift[:, None]
+    np.testing.assert_allclose(node.weight.reshape(4, -1), rows, rtol=1e-4, atol=1e-5)
