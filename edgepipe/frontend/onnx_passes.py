@@ -15,7 +15,8 @@ from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.group_norms import plain_groups
-from edgepipe.frontend.rewrites.norms import gather_norms, write_norms
+from edgepipe.frontend.rewrites.norm_calls import write_norms
+from edgepipe.frontend.rewrites.norms import gather_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.reducing import reduce_pictures

@@ -1,7 +1,7 @@
-"""Normalisations of all spellings as one operator while layers move, then as calls of one form.
+"""Normalisations of all spellings as one operator while layers move.
 
 ``Normalisation`` is an operator of this file, which no other tool knows. It exists only between
-``gather_norms`` and ``write_norms``, where no shapes are inferred.
+``gather_norms`` and ``norm_calls.write_norms``, where no shapes are inferred.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgepipe.frontend.onnx_graph import set_nodes, values_before
-from edgepipe.frontend.rewrites.rewriting import REDUCE_WITH_INPUTS, Nodes, Rewriting
+from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
 NORMALISATION = "Normalisation"
 LAST_AXIS = -1
 """The attribute ``groups`` of a normalisation over the last axis of tokens."""
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_LAYER_NORM_OPSET = 17
 _MOST_GUARD = 1e-5  # of a length: what only prevents a division by zero
 _GUARD = 1e-30  # of a square: the least that does
 
@@ -123,10 +122,11 @@ class _Gathering(Rewriting):
 
 def is_norm_of_picture(node: onnx.NodeProto) -> bool:
     """Whether a node normalises a picture [1, c, h, w] or [1, k], and not tokens."""
-    return node.op_type == NORMALISATION and int(_attribute(node, "groups", 0)) != LAST_AXIS
+    return node.op_type == NORMALISATION and int(attribute(node, "groups", 0)) != LAST_AXIS
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """Return the value of an attribute, or ``default`` if the node has none."""
     found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
     return found[0] if found else default
 
@@ -135,7 +135,7 @@ def _layer_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
     """Return a layer normalisation, or one by the root of squares, over the last axis."""
     shape = gathering.shapes.get(node.input[0], ())
     scale, shift = gathering.numbers(node, 1), gathering.numbers(node, 2)
-    if len(shape) < 2 or int(_attribute(node, "axis", -1)) % len(shape) != len(shape) - 1:
+    if len(shape) < 2 or int(attribute(node, "axis", -1)) % len(shape) != len(shape) - 1:
         return None
     if scale is None or scale.shape != shape[-1:] or (len(node.input) > 2 and shift is None):
         return None
@@ -146,7 +146,7 @@ def _layer_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
         else _Norm(
             source=node.input[0],
             groups=groups,
-            epsilon=float(_attribute(node, "epsilon", 1e-5)),
+            epsilon=float(attribute(node, "epsilon", 1e-5)),
             is_centred=node.op_type == "LayerNormalization",
             factor=scale,
             constant=shift,
@@ -200,7 +200,7 @@ def _of_channels(
     return _Norm(
         source=source,
         groups=groups,
-        epsilon=float(_attribute(node, "epsilon", 1e-5)),
+        epsilon=float(attribute(node, "epsilon", 1e-5)),
         factor=None if (scale == 1).all() else scale,
         constant=None if (shift == 0).all() else shift,
     )
@@ -208,8 +208,8 @@ def _of_channels(
 
 def _lp_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
     """Return a division by the length."""
-    axes = {int(_attribute(node, "axis", -1))}
-    if int(_attribute(node, "p", 2)) != 2:
+    axes = {int(attribute(node, "axis", -1))}
+    if int(attribute(node, "p", 2)) != 2:
         return None
     return _by_length(gathering, node.input[0], axes)
 
@@ -271,7 +271,7 @@ def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
         if node is None:
             continue
         least = gathering.numbers(node, 1)
-        given = _attribute(node, "min", None)
+        given = attribute(node, "min", None)
         least = least if given is None else np.array(given)
         if node.op_type != "Expand" and (least is None or not (least >= 0).all()):
             return None
@@ -318,65 +318,3 @@ _RULES: dict[str, Callable[[_Gathering, onnx.NodeProto], _Norm | None]] = {
     "RMSNormalization": _layer_norm,
     "Reshape": _reshaped,
 }
-
-
-def write_norms(model: onnx.ModelProto) -> None:
-    """Replace ``Normalisation`` by calls that the quantiser gathers, or by a float operator.
-
-    before   Normalisation(x, groups=0)
-    after    c = x - ReduceMean(x, axes=[1]); c / Sqrt(ReduceMean(c * c, axes=[1]) + const)
-
-    Groups of channels become channels of a picture in between. Tokens that are no picture have a
-    layer normalisation, where the opset has one.
-    """
-    rewriting = Rewriting(model)
-    nodes: Nodes = []
-    for node in model.graph.node:
-        nodes += _calls(rewriting, node) if node.op_type == NORMALISATION else [node]
-    set_nodes(model.graph, nodes)
-
-
-def _calls(rewriting: Rewriting, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    source, name = node.input[0], node.output[0]
-    shape = rewriting.shapes[source]
-    groups, epsilon = _attribute(node, "groups", 0), _attribute(node, "epsilon", 0.0)
-    is_centred = bool(_attribute(node, "centred", 1))
-    if groups == LAST_AXIS and is_centred and rewriting.opset >= _LAYER_NORM_OPSET:
-        numbers = [
-            rewriting.constant(f"{name}/{what}", np.full(shape[-1], value))
-            for what, value in (("ones", 1.0), ("zeros", 0.0))
-        ]
-        inputs = [source, *numbers]
-        yield helper.make_node("LayerNormalization", inputs, [name], axis=-1, epsilon=epsilon)
-        return
-    axes = [len(shape) - 1] if groups == LAST_AXIS else [1] if groups == 0 else [2, 3]
-    is_grouped = groups > 0 and groups != shape[1]
-    made = f"{name}/grouped" if is_grouped else name
-    if is_grouped:
-        grouped = (1, groups, shape[1] // groups * shape[2], shape[3])
-        wanted = rewriting.integers(f"{name}/groups", grouped)
-        yield helper.make_node("Reshape", [source, wanted], [f"{name}/groups_of"])
-        source = f"{name}/groups_of"
-    if is_centred:
-        yield _mean(rewriting, source, f"{name}/mean", axes)
-        yield helper.make_node("Sub", [source, f"{name}/mean"], [f"{name}/centred"])
-        source = f"{name}/centred"
-    yield helper.make_node("Mul", [source, source], [f"{name}/squares"])
-    yield _mean(rewriting, f"{name}/squares", f"{name}/variance", axes)
-    variance = f"{name}/variance"
-    if epsilon:
-        constant = rewriting.constant(f"{name}/epsilon", np.array(epsilon))
-        yield helper.make_node("Add", [variance, constant], [f"{name}/positive"])
-        variance = f"{name}/positive"
-    yield helper.make_node("Sqrt", [variance], [f"{name}/root"])
-    yield helper.make_node("Div", [source, f"{name}/root"], [made])
-    if is_grouped:
-        wanted = rewriting.integers(f"{name}/shape", shape)
-        yield helper.make_node("Reshape", [made, wanted], [name])
-
-
-def _mean(rewriting: Rewriting, source: str, name: str, axes: list[int]) -> onnx.NodeProto:
-    if rewriting.opset >= REDUCE_WITH_INPUTS:
-        inputs = [source, rewriting.integers(f"{name}/axes", axes)]
-        return helper.make_node("ReduceMean", inputs, [name], keepdims=1)
-    return helper.make_node("ReduceMean", [source], [name], axes=axes, keepdims=1)
