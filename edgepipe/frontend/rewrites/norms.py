@@ -243,7 +243,9 @@ def _divided(gathering: _Gathering, value: str, root: str) -> _Norm | None:
     found = _variance(gathering, root)
     if found is None:
         return None
-    squared, axes, epsilon = found
+    squared, axes, epsilon, share = found
+    factor = None if share == 1 else np.array(1 / math.sqrt(share))
+    epsilon /= share
     centred = gathering.made(value, "Sub")
     same = gathering.made(squared, "Sub")
     is_same = squared == value or (
@@ -257,11 +259,11 @@ def _divided(gathering: _Gathering, value: str, root: str) -> _Norm | None:
             groups = gathering.groups(centred.input[0], axes)
             if groups is None or gathering.reduced(mean) != axes:
                 return None
-            return _Norm(source=centred.input[0], groups=groups, epsilon=epsilon)
+            return _Norm(source=centred.input[0], groups=groups, epsilon=epsilon, factor=factor)
     groups = gathering.groups(value, axes)
     if groups is None or gathering.array(value) is not None:
         return None
-    return _Norm(source=value, groups=groups, epsilon=epsilon, is_centred=False)
+    return _Norm(source=value, groups=groups, epsilon=epsilon, is_centred=False, factor=factor)
 
 
 def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
@@ -281,8 +283,11 @@ def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
     return gathering.made(root, "ReduceL2")
 
 
-def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float] | None:
-    """Return what is squared below a root, the axes of the mean of squares, and the epsilon."""
+def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float, float] | None:
+    """Return what is squared below a root, the axes of the mean of squares, epsilon and a factor.
+
+    The factor is that of the mean: n / (n - 1) for a variance without bias, else 1.
+    """
     node = gathering.made(root, "Sqrt", "Pow")
     half = gathering.numbers(node, 1) if node is not None else None
     if node is None or (node.op_type == "Pow" and (half is None or not (half == 0.5).all())):
@@ -296,6 +301,7 @@ def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float] |
         if constant is None or constant.size != 1 or float(constant.flat[0]) < 0:
             return None
         value, epsilon = added.input[1 - place], float(constant.flat[0])
+    value, share = _unscaled(gathering, value)
     mean = gathering.made(value, "ReduceMean")
     axes = gathering.reduced(mean) if mean is not None else set()
     square = gathering.made(mean.input[0], "Mul", "Pow") if mean is not None else None
@@ -306,7 +312,20 @@ def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float] |
         is_square = exponent is not None and bool((exponent == 2).all())
     else:
         is_square = square.input[0] == square.input[1]
-    return (square.input[0], axes, epsilon) if is_square else None
+    return (square.input[0], axes, epsilon, share) if is_square and share > 0 else None
+
+
+def _unscaled(gathering: _Gathering, value: str) -> tuple[str, float]:
+    """Return a value without the numbers that it is multiplied with and divided by, and these."""
+    factor = 1.0
+    while (node := gathering.made(value, "Mul", "Div")) is not None:
+        number = gathering.numbers(node, 1)
+        if number is None or number.size != 1 or not float(number.flat[0]):
+            break
+        by = float(number.flat[0])
+        factor = factor * by if node.op_type == "Mul" else factor / by
+        value = node.input[0]
+    return value, factor
 
 
 _RULES: dict[str, Callable[[_Gathering, onnx.NodeProto], _Norm | None]] = {

@@ -154,7 +154,20 @@ def windows_of_normalised_tokens(b: Builder) -> str:
     return b.node("Reshape", [x, numbers(b, "size", 1, CHANNELS, SIZE, SIZE)], "y")
 
 
+def without_bias(b: Builder) -> str:
+    """``torch.var`` divides by one value fewer than there are."""
+    mean = b.node("ReduceMean", ["x", numbers(b, "axes", 2, 3)], "mean")
+    centred = b.node("Sub", ["x", mean], "centred")
+    squared = b.node("Mul", [centred, centred], "squared")
+    variance = b.node("ReduceMean", [squared, "axes"], "biased")
+    variance = b.node("Mul", [variance, b.constant("n", np.float32(SIZE**2))], "total")
+    variance = b.node("Div", [variance, b.constant("n1", np.float32(SIZE**2 - 1))], "variance")
+    kept = b.node("Add", [variance, b.constant("epsilon", np.float32(0.1))], "kept")
+    return b.node("Div", [centred, b.node("Sqrt", [kept], "root")], "y")
+
+
 CASES: dict[str, tuple[Maker, int]] = {
+    "without bias": (without_bias, CHANNELS),
     "groups twice": (groups_twice, 4),
     "layer": (layer, 0),
     "layer without shift": (layer_without_shift, 0),
