@@ -15,6 +15,7 @@ from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.group_norms import plain_groups
+from edgepipe.frontend.rewrites.moments import subtract_means_first
 from edgepipe.frontend.rewrites.norm_calls import write_norms
 from edgepipe.frontend.rewrites.norms import gather_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
@@ -35,6 +36,7 @@ def simplify(model: onnx.ModelProto) -> None:
     fold_constants(model)
     plain_casts(model)
     plain_groups(model)
+    subtract_means_first(model)
     layers_channels_first(model)
     remove_identities(model)
     explicit_padding(model)

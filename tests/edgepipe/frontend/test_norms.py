@@ -166,8 +166,50 @@ def without_bias(b: Builder) -> str:
     return b.node("Div", [centred, b.node("Sqrt", [kept], "root")], "y")
 
 
+def moved_mean(b: Builder, x: str, shape: tuple[int, ...], *axes: int) -> str:
+    """As Keras and tf2onnx write it: x * inv + (beta - mean * inv)."""
+    scale, shift = (b.constant(name, 1 + 0.3 * b.normal(*shape)) for name in ("scale", "shift"))
+    mean = b.node("ReduceMean", [x, numbers(b, "axes", *axes)], "mean")
+    centred = b.node("Sub", [x, mean], "centred")
+    variance = b.node("ReduceMean", [b.node("Mul", [centred] * 2, "squared"), "axes"], "variance")
+    kept = b.node("Add", [variance, b.constant("epsilon", np.float32(1e-3))], "kept")
+    inverse = b.node("Reciprocal", [b.node("Sqrt", [kept], "root")], "inverse")
+    inverse = b.node("Mul", [inverse, scale], "inv")
+    moved = b.node("Sub", [shift, b.node("Mul", [mean, inverse], "taken")], "moved")
+    if len(axes) != 2:  # Keras 3
+        negative = b.node("Neg", [mean], "negative")
+        moved = b.node("Add", [b.node("Mul", [negative, inverse], "less"), shift], "rest")
+    return b.node("Add", [b.node("Mul", [x, inverse], "scaled"), moved], "y")
+
+
+def layer_of_keras(b: Builder) -> str:
+    return first(b, moved_mean(b, last(b), (CHANNELS,), -1))
+
+
+def instance_of_keras(b: Builder) -> str:
+    return moved_mean(b, "x", (1, CHANNELS, 1, 1), 2, 3)
+
+
+def groups_of_keras(b: Builder) -> str:
+    x = b.node("Reshape", [last(b), numbers(b, "grouped", 1, SIZE, SIZE, 4, 2)], "groups")
+    y = moved_mean(b, x, (1, 1, 1, 4, 2), 1, 2, 4)
+    return first(b, b.node("Reshape", [y, numbers(b, "back", 1, SIZE, SIZE, CHANNELS)], "all"))
+
+
+def root_mean_square_of_keras(b: Builder) -> str:
+    mean = b.node("ReduceMean", [b.node("Mul", ["x", "x"], "squared"), numbers(b, "axes", 1)], "m")
+    kept = b.node("Add", [mean, b.constant("epsilon", np.float32(1e-6))], "kept")
+    inverse = b.node("Reciprocal", [b.node("Sqrt", [kept], "root")], "inverse")
+    scale = b.constant("scale", 1 + 0.2 * b.normal(1, CHANNELS, 1, 1))
+    return b.node("Mul", ["x", b.node("Mul", [inverse, scale], "inv")], "y")
+
+
 CASES: dict[str, tuple[Maker, int]] = {
     "without bias": (without_bias, CHANNELS),
+    "layer of Keras": (layer_of_keras, 0),
+    "instance of Keras": (instance_of_keras, CHANNELS),
+    "groups of Keras": (groups_of_keras, 4),
+    "root mean square of Keras": (root_mean_square_of_keras, 0),
     "groups twice": (groups_twice, 4),
     "layer": (layer, 0),
     "layer without shift": (layer_without_shift, 0),
