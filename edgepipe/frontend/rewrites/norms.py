@@ -132,14 +132,18 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 
 
 def _layer_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
-    """Return a layer normalisation, or one by the root of squares, over the last axis."""
+    """Return a layer normalisation, or one by the root of squares.
+
+    It is over the last axis, or over channels, height and width, with a scale for each element.
+    """
     shape = gathering.shapes.get(node.input[0], ())
     scale, shift = gathering.numbers(node, 1), gathering.numbers(node, 2)
-    if len(shape) < 2 or int(attribute(node, "axis", -1)) % len(shape) != len(shape) - 1:
+    axis = int(attribute(node, "axis", -1)) % len(shape) if shape else 0
+    if len(shape) < 2 or axis == 0 or (axis != len(shape) - 1 and (len(shape), axis) != (4, 1)):
         return None
-    if scale is None or scale.shape != shape[-1:] or (len(node.input) > 2 and shift is None):
+    if scale is None or scale.shape != shape[axis:] or (len(node.input) > 2 and shift is None):
         return None
-    groups = gathering.groups(node.input[0], {-1})
+    groups = gathering.groups(node.input[0], set(range(axis, len(shape))))
     return (
         None
         if groups is None
