@@ -48,11 +48,19 @@ def gelu(x: Expr) -> Expr:
 
 
 def product(first: Expr, second: Expr) -> Expr:
-    """Return a product of float32 that is rounded before anything is added to it.
+    """Return a product of float32 that is rounded before anything is added to it."""
+    return hidden(first * second)
 
-    The larger of it and minus infinity is the product, and hides it from LLVM.
+
+def hidden(value: Expr, dtype: str = "float32") -> Expr:
+    """Return a float that LLVM does not know to be a product.
+
+    It is limited to infinity on both sides. One limit alone would not do: where LLVM knows the sign
+    of a product, a ReLU times 0.2 for example, it drops one of them, and fuses the product with a
+    constant that is added.
     """
-    return tirx.max(first * second, -tirx.infinity("float32"))
+    most = tirx.infinity(dtype)
+    return tirx.max(tirx.min(value, most), -most)
 
 
 def element_wise(function: Callable[[Expr], Expr]) -> Callable[[Any], Any]:

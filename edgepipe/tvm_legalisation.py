@@ -58,8 +58,7 @@ def legalise(module: tvm.IRModule) -> tvm.IRModule:
 def _multiply(builder: Any, call: Any) -> Any:
     def compute(*factors: Any) -> Any:
         product = topi.multiply(*factors)
-        dtype = str(product.dtype)
-        return topi.maximum(product, _lowest(dtype)) if dtype.startswith("float") else product
+        return _hidden(product) if str(product.dtype).startswith("float") else product
 
     first, second = call.args
     factors = [first, _scalar(second)]
@@ -71,7 +70,7 @@ def _multiply(builder: Any, call: Any) -> Any:
 def _rounded(builder: Any, call: Any) -> Any:
     made = builder.emit(call.op.get_attr("FLegalize")(builder, call))
     return builder.call_te(
-        lambda value: topi.maximum(value, _lowest(str(value.dtype))), made,
+        _hidden, made,
         primfunc_name_hint="rounded",
     )  # fmt: skip
 
@@ -189,8 +188,14 @@ def _scalar(argument: Any) -> Any:
     return tirx.const(value.item(), str(value.dtype))
 
 
+def _hidden(product: Any) -> Any:
+    """Return a tensor of products that are rounded before anything is added to them."""
+    dtype = str(product.dtype)
+    return tvm_functions.element_wise(lambda value: tvm_functions.hidden(value, dtype))(product)
+
+
 def _lowest(dtype: str) -> Any:
-    """Return minus infinity: the larger of it and a product is the product, hidden from LLVM."""
+    """Return minus infinity, which is enough to hide a product that is added to a variable."""
     return -tirx.infinity(dtype)
 
 

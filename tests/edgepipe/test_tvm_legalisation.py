@@ -11,8 +11,9 @@ import pytest
 import tvm
 from exported_networks import exact
 from onnx import TensorProto, helper, numpy_helper
-from tvm import relax
+from tvm import relax, te, tirx
 
+from edgepipe import tvm_functions
 from edgepipe.tvm_adapter import HOST_TARGET
 from edgepipe.tvm_legalisation import legalise
 
@@ -107,6 +108,36 @@ def test_a_product_is_rounded_before_it_is_added(tmp_path: Path) -> None:
         values = rng.normal(0, 0.5, shape).astype(np.float32)
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     assert exact.outcome(model, tmp_path, 16) == "exact"
+
+
+ZERO = np.float32(0)
+SIGNED = {
+    "not negative": lambda x, largest: largest(x, ZERO),
+    "not positive": lambda x, largest: -largest(x, ZERO),
+    "any": lambda x, largest: x,
+}
+
+
+@pytest.mark.parametrize("factor", [0.2, -0.2])
+@pytest.mark.parametrize("sign", SIGNED)
+def test_a_product_of_known_sign_is_rounded_before_a_constant_is_added(sign, factor) -> None:
+    signed, factor = SIGNED[sign], np.float32(factor)
+
+    def formula(x):
+        product = tvm_functions.product(
+            signed(x, lambda one, other: tirx.max(one, tirx.const(other, "float32"))),
+            tirx.const(factor, "float32"),
+        )
+        return tirx.const(0.5, "float32") + product
+
+    x = te.placeholder((4096,), "float32", "x")
+    kernel = te.create_prim_func([x, tvm_functions.element_wise(formula)(x)])
+    found = tvm.runtime.tensor(np.zeros(4096, np.float32))
+    values = np.random.default_rng(0).normal(0, 1, 4096).astype(np.float32)
+    compiled = tvm.compile(kernel, target=tvm.target.Target(HOST_TARGET))
+    compiled["main"](tvm.runtime.tensor(values), found)
+    expected = np.float32(0.5) + signed(values, np.maximum) * factor
+    np.testing.assert_array_equal(found.numpy(), expected)
 
 
 @pytest.mark.parametrize("op", [relax.op.nn.silu, relax.op.square])
