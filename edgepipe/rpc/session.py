@@ -115,12 +115,12 @@ class Session(Closing):
             )
         module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
         names = ("describe", "load_golden", "run", "check_golden", "statistics")
-        functions = {name: self._run(lambda name: self.keep(module[name]), name) for name in names}
-        description = json.loads(self._run(functions["describe"]))
+        functions = {name: self.function(module, name) for name in names}
+        description = json.loads(functions["describe"]())
         for name in ("load_golden", "run", "check_golden", "statistics", *repeat * ("run",)):
-            self._run(functions[name])
-        self._run(functions["check_golden"])
-        times = json.loads(self._run(functions["statistics"]))
+            functions[name]()
+        functions["check_golden"]()
+        times = json.loads(functions["statistics"]())
         return GoldenReport(
             network=description["name"],
             device=description["device"],
@@ -164,6 +164,15 @@ class Session(Closing):
             return self.keep(self.keep(self.exchange.remote.get_function(name))(*arguments))
 
         return self._run(fetch_and_call)
+
+    def function(self, module: Any, name: str) -> Callable[..., Any]:
+        """Return a function of one of the server's modules; calls raise ``RpcError``."""
+        found = self._run(lambda: self.keep(module[name]))
+
+        def call(*arguments: object) -> Any:
+            return self._run(found, *arguments)
+
+        return call
 
     def _send(self, file: Path, name: str) -> None:
         self._run(self.exchange.remote.upload, str(file), name)
