@@ -160,8 +160,16 @@ def load(name_or_path: str) -> Board:
 
     Raises ``BoardError`` for an unknown name, an unknown key or an impossible value.
     """
+    return _load_file(path_of(name_or_path))
+
+
+def path_of(name_or_path: str) -> Path:
+    """Return the file of a known board, or the given path of a TOML file.
+
+    Raises ``BoardError`` for an unknown name.
+    """
     if name_or_path.endswith(".toml"):
-        return _load_file(Path(name_or_path))
+        return Path(name_or_path)
     if name_or_path not in names():
         near = difflib.get_close_matches(name_or_path, names(), n=1)
         raise BoardError(
@@ -169,7 +177,7 @@ def load(name_or_path: str) -> Board:
             hint=(f"did you mean {near[0]}? " if near else "")
             + f"known boards: {', '.join(names())}; or give the path of a board's .toml file",
         )
-    return _load_file(resources.folder("board") / f"{name_or_path}.toml")
+    return resources.folder("board") / f"{name_or_path}.toml"
 
 
 def _load_file(path: Path) -> Board:
