@@ -18,6 +18,7 @@ COMMANDS = {
     "deploy": "deploy a bundle to boards over SSH",
     "logs": "show the logs of pipelines on boards",
     "doctor": "examine a board over SSH",
+    "measure": "measure what a board's accelerator and cores cost, for its file",
     "boards": "list the known boards",
     "bitstream": "check, convert and install bitstreams",
     "virtual_board": "an emulated Ultra96 to deploy to and test on",

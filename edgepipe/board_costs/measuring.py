@@ -1,0 +1,235 @@
+"""Measure a board: run every probe there over RPC, and find the costs from the times."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgepipe import scratch
+from edgepipe.board_costs import probe_bundle
+from edgepipe.board_costs.arm_probes import ArmProbe, arm_probes, hop_stages
+from edgepipe.board_costs.cost_fit import Fit, fit_costs
+from edgepipe.board_costs.probes import probe_programs
+from edgepipe.board_costs.record import Record, identity
+from edgepipe.boards import ArmTiming, Board
+from edgepipe.deploy.plan import MACHINES
+from edgepipe.errors import BoardError
+from edgepipe.interrupts import remembered
+from edgepipe.pipeline import load_on
+from edgepipe.progress import Progress
+from edgepipe.rpc.session import Session
+from vta_stages.program import Program
+from vta_stages.timing.timing_model import time_program
+
+TRIAL = "timed"
+"""The device on which a program takes as long as the board's file says."""
+
+_MOST_ROUNDS = 10
+_SETTLED = 0.998  # a round of runs that lowers the least time by less is the last one
+
+_HOP = "handover"
+_HOP_PAUSE_S = 0.005  # threads that wait for a frame sleep by then
+_HOP_FRAMES = 50
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """How to measure: ``device`` runs the programs, and each probe runs ``repeat`` times at once.
+
+    That is repeated until the least time no longer falls, because something else may have slowed
+    all runs down. ``record`` is the file that keeps the times until the measurement is complete,
+    ``host`` the name of the board, by which they are found again.
+    """
+
+    record: Path
+    host: str = ""
+    device: str = "auto"
+    repeat: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The costs of a board's accelerator and of its cores, and the machine that was measured.
+
+    ``arm_us`` are the measured times of the kernels.
+    """
+
+    machine: Mapping[str, Any]
+    device: str
+    repeat: int
+    fit: Fit
+    arm_timing: ArmTiming
+    arm_us: Mapping[str, float]
+
+
+def measure(
+    connect: Callable[[], Session], board: Board, options: MeasureOptions, progress: Progress
+) -> Measured:
+    """Measure the board that ``connect`` opens a session with.
+
+    ``board`` states its accelerator, its architecture and the clock of its cores. Costs that cannot
+    be measured (``cost_fit.KEPT``) are kept. Times that ``options.record`` holds of an earlier,
+    interrupted measurement of the same board are not measured again. The file stays: its owner
+    removes it once the costs are safe. Raises RpcError if a probe fails, BoardError for a machine
+    of another architecture or without an accelerator, LayerError or CodegenError for a board that
+    no probe fits.
+    """
+    progress.step("connect")
+    # TVM may swallow an interrupt while it compiles.
+    with scratch.folder("measure") as folder, remembered() as interrupts, connect() as session:
+        machine = session.info()
+        architecture = _check_machine(machine, board, options)
+        progress.step("write the accelerator's programs")
+        programs = {
+            name: dataclasses.replace(
+                program, modelled_cycles=time_program(program, board.timing).cycles
+            )
+            for name, program in probe_programs(board.accelerator, board.timing).items()
+        }
+        accelerator_stages = probe_bundle.of_programs(programs, board, architecture)
+        known = identity(options.host, options.device, machine["machine"], accelerator_stages.files)
+        record = Record.open(options.record, known)
+        if record.times_us:
+            progress.notice(
+                f"{options.record.name} has the times of {len(record.times_us)} probes, which are "
+                "not measured again"
+            )
+        progress.step("measure the accelerator")
+        path = accelerator_stages.write(folder / "accelerator.edgepipe")
+        device = _time_stages(session, path, programs, options, record, progress)
+        progress.step("compile the cores' kernels")
+        kernels = arm_probes()
+        hops = {f"{_HOP}_{n}": stage for n, stage in enumerate(hop_stages(2))}
+        core_stages, hop_pair = (
+            probe_bundle.of_kernels(probes, board, architecture, progress)
+            for probes in (kernels, hops)
+        )
+        interrupts.check()
+        progress.step("measure the cores")
+        path = core_stages.write(folder / "cores.edgepipe")
+        _time_stages(session, path, kernels, options, record, progress)
+        if _HOP not in record.times_us:
+            path = hop_pair.write(folder / "hops.edgepipe")
+            record.add(_HOP, _time_hop(session, path, list(hops.values()), options))
+    progress.step("find the costs")
+    times = record.times_us
+    fit = fit_costs(programs, {name: times[name] for name in programs}, board.timing)
+    return Measured(
+        machine=machine,
+        device=device,
+        repeat=options.repeat,
+        fit=fit,
+        arm_timing=_arm_timing(kernels, times, board),
+        arm_us={name: times[name] for name in (*kernels, _HOP)},
+    )
+
+
+def _check_machine(machine: Mapping[str, Any], board: Board, options: MeasureOptions) -> str:
+    """Return the architecture of the machine that is measured.
+
+    Raises BoardError if it is not that of the board, and without an accelerator. A trial may run on
+    any machine.
+    """
+    found = str(MACHINES.get(machine["machine"], machine["machine"]))
+    if options.device == TRIAL:
+        return found
+    if not machine["has_accelerator"]:
+        raise BoardError(
+            f"{machine['host']} has no accelerator, and the simulator's times say nothing about a "
+            "board",
+            hint="name a board that has one",
+            option="host",
+            value="HOST",
+        )
+    if found != board.architecture:
+        raise BoardError(
+            f"{machine['host']} is {found}, but board {board.name} is {board.architecture}",
+            hint="name the board that is measured, or its file",
+            option="board",
+            value="BOARD",
+        )
+    return found
+
+
+def _time_stages(
+    session: Session,
+    path: Path,
+    stages: Mapping[str, Program | ArmProbe],
+    options: MeasureOptions,
+    record: Record,
+    progress: Progress,
+) -> str:
+    """Time every stage of a bundle that ``record`` lacks; return the device of its programs."""
+    runner = session.call("edgepipe.open_bundle", session.upload_bundle(path), options.device)
+    run_stage, statistics, describe = (
+        session.function(runner, name) for name in ("run_stage", "statistics", "describe")
+    )
+    device: str = json.loads(describe())["device"]
+    for done, name in enumerate(stages):
+        progress.update(done, len(stages))
+        if name in record.times_us:
+            continue
+        run_stage(done)  # the first run also fills caches
+        statistics()
+        least_us = math.inf
+        for _ in range(_MOST_ROUNDS):
+            for _ in range(options.repeat):
+                run_stage(done)
+            found = json.loads(statistics())[done]
+            if found["fault"]:
+                raise BoardError(
+                    f"probe '{name}' did not run without a fault: {found['fault']}",
+                    hint="examine the board",
+                    option="examination",
+                    value=options.host,
+                )
+            before, least_us = least_us, min(least_us, found["min_us"])
+            if least_us > _SETTLED * before:
+                break
+        record.add(name, least_us)
+    progress.update(len(stages), len(stages))
+    return device
+
+
+def _time_hop(
+    session: Session, path: Path, stages: list[ArmProbe], options: MeasureOptions
+) -> float:
+    """Return the time from the end of a stage to the start of the next one, in microseconds.
+
+    Threads sleep between the frames, so each stage is woken once for a frame.
+    """
+    first = stages[0]
+    with load_on(session, path, device=options.device) as pipeline:
+        for name, dtype in first.inputs.items():
+            pipeline.set_input(name, np.zeros(first.shape, dtype))
+        for _ in range(_HOP_FRAMES):
+            time.sleep(_HOP_PAUSE_S)
+            pipeline.run()
+            pipeline.next(timeout_s=_TIMEOUT_S)
+        found = pipeline.statistics()
+    busy_ms = sum(stage.busy.median_ms for stage in found.stages)
+    return max(1e3 * (found.latency.median_ms - busy_ms) / len(stages), 0.1)
+
+
+def _arm_timing(
+    kernels: Mapping[str, ArmProbe], times_us: Mapping[str, float], board: Board
+) -> ArmTiming:
+    costs: dict[str, Any] = {
+        probe.cost: _rounded(probe.cost_of(times_us[name] / 1e3, board))
+        for name, probe in kernels.items()
+    }
+    return dataclasses.replace(board.arm_timing, handover_us=_rounded(times_us[_HOP]), **costs)
+
+
+def _rounded(value: float) -> float:
+    """Return a value with three digits, as accurate as a measurement is."""
+    return float(f"{value:.3g}")

@@ -1,0 +1,80 @@
+"""Which probes are run, and what happens to one that has a fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgepipe import boards
+from edgepipe.board_costs import measuring
+from edgepipe.board_costs.measuring import MeasureOptions
+from edgepipe.board_costs.probes import probe_programs
+from edgepipe.board_costs.record import Record
+from edgepipe.errors import BoardError
+from edgepipe.progress import Silent
+
+BOARD = boards.load("ultra96")
+
+
+class FakeSession:
+    """A session with a board whose first stage takes 7 us and has a fault, if ``fault``."""
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+        self.runs = 0
+
+    def upload_bundle(self, path: Path) -> str:
+        return path.name
+
+    def call(self, name: str, *arguments: object) -> str:
+        assert (name, arguments) == ("edgepipe.open_bundle", ("a.edgepipe", "auto"))
+        return "runner"
+
+    def function(self, module: Any, name: str) -> Any:
+        def run_stage(index: int) -> None:
+            self.runs += 1
+
+        stage = {"min_us": 7.0, "fault": self.fault}
+        return {
+            "run_stage": run_stage,
+            "statistics": lambda: json.dumps([stage, stage]),
+            "describe": lambda: json.dumps({"device": "uio"}),
+        }[name]
+
+
+def time_stages(session: Any, record: Record) -> str:
+    programs = probe_programs(BOARD.accelerator, BOARD.timing)
+    chosen = {name: programs[name] for name in ("nothing", "gemm_steps")}
+    options = MeasureOptions(record=record.path, host="door", repeat=3)
+    return measuring._time_stages(session, Path("a.edgepipe"), chosen, options, record, Silent())
+
+
+def test_only_what_has_no_time_yet_is_measured(tmp_path: Path) -> None:
+    session, record = FakeSession(), Record(tmp_path / "a", "x", {"nothing": 5.0})
+    assert time_stages(session, record) == "uio"
+    assert record.times_us == {"nothing": 5.0, "gemm_steps": 7.0}
+    assert session.runs == 1 + 2 * 3  # once more, because the first three may all be late
+
+
+def test_a_probe_with_a_fault_is_an_error(tmp_path: Path) -> None:
+    record = Record(tmp_path / "a", "x")
+    with pytest.raises(BoardError, match="'nothing' did not run without a fault: hung") as caught:
+        time_stages(FakeSession("hung"), record)
+    assert caught.value.hint == "examine the board"
+    assert (caught.value.option, caught.value.value) == ("examination", "door")
+    assert record.times_us == {}
+
+
+def test_another_architecture_is_refused(tmp_path: Path) -> None:
+    machine = {"host": "door", "machine": "armv7l", "has_accelerator": True}
+    options = MeasureOptions(record=tmp_path / "a", host="door")
+    with pytest.raises(BoardError) as caught:
+        measuring._check_machine(machine, BOARD, options)
+    assert str(caught.value) == "door is armhf, but board ultra96 is aarch64"
+    assert caught.value.hint == "name the board that is measured, or its file"
+    assert caught.value.option == "board"
+    trial = MeasureOptions(record=tmp_path / "a", device=measuring.TRIAL)
+    assert measuring._check_machine(machine, BOARD, trial) == "armhf"
