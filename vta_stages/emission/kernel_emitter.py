@@ -37,6 +37,7 @@ from vta_stages.tiling.tiling import (
     SPARE_BASE,
     AccLayout,
     Tiling,
+    acc_capacity,
     channel_chunks,
     output_areas,
 )
@@ -137,13 +138,16 @@ class KernelEmitter:
         loops = (tile.count // unrolled, pixels // piece)
         moving = (int(loops[0] > 1), int(loops[1] > 1))
         dst_factors = (moving[0] * pixels, moving[1] * piece)
-        src: IndexArray | int = 0
-        src_factors = (0, 0)
+        # Upstream's HLS hardware reads the operand of an immediate at ``dst``, its Chisel hardware
+        # at ``src``, so both are equal if ``src`` can name all entries. A Reset reads nothing and
+        # shares the uops.
+        own = acc_capacity(self._accelerator, self._kernel) <= self._accelerator.inp_depth
+        src: IndexArray | int = dst if own else 0
+        src_factors = dst_factors if own else (0, 0)
         if isinstance(step, Vector):
             src = self._vector_base(step.vector, tile) + block
             src_factors = (moving[0], 0)
-        elif self._kernel.uses_temp:
-            # Only Combine reads ``src``. With the same value everywhere the steps share their uops.
+        elif isinstance(step, Combine):
             src = self._base(Accumulator(1 - step.target), slot) + offset
             src_factors = dst_factors
         begin = self._place(dst, src, 0)
