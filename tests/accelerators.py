@@ -20,4 +20,15 @@ HALF_BUFFERS = Accelerator(
     acc_buffer_bytes_log2=16,
 )
 ONE_BY_THIRTYTWO = Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20)
+CHISEL = Accelerator(
+    revision="0.0.2",
+    uop_buffer_bytes_log2=13,
+    uop_index_bits=13,
+    command_queue_depth=512,
+    load_queue_depth=128,
+    token_queue_depth=255,
+    implementation="chisel",
+)
+"""As upstream's Chisel sources build it: fewer micro-ops than an index can name."""
+
 SECOND_REVISION = Accelerator(revision="0.0.2")

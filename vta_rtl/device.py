@@ -96,7 +96,8 @@ class VtaDevice(wiring.Component):
         ]
         at_rest = [~fetch.busy]
         for name, module in (("load", load), ("compute", compute), ("store", store)):
-            m.submodules[f"{name}_commands"] = queue = CommandQueue(a.command_queue_depth)
+            depth = a.load_commands if module is load else a.command_queue_depth
+            m.submodules[f"{name}_commands"] = queue = CommandQueue(depth)
             wiring.connect(m, getattr(fetch, name), queue.push)
             may_take = Signal(name=f"{name}_may_take")
             m.d.comb += [

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from vta_stages.errors import AcceleratorError
 
 REVISIONS = ("0.0.1", "0.0.2")
+IMPLEMENTATIONS = ("hls", "chisel")
+
+OPTIONAL: Mapping[str, object] = MappingProxyType(
+    {"implementation": "", "load_queue_depth": 0, "uop_index_bits": 0}
+)
+"""Fields that descriptions from before 2026-11-24 lack, with the values that these mean."""
+
+_MOST_UOP_INDEX_BITS = 13  # two indices and the loops share a word
 
 # The limits of Accelerator::validate() in the C++ runtime.
 _MOST_BLOCK = 256
@@ -19,8 +30,14 @@ class Accelerator:
 
     Inputs, weights and outputs are always int8, accumulators int32, as in every published
     bitstream. Buffer sizes are log2 of bytes, as in upstream's ``vta_config.json``. Steps that
-    touch the same accumulator entry must be ``acc_hazard_steps`` apart. Queue depths are entries.
-    Raises AcceleratorError for values that no VTA build has.
+    touch the same accumulator entry must be ``acc_hazard_steps`` apart. Queue depths are entries;
+    ``load_queue_depth`` is that of the load module, 0: as the other modules'. ``uop_index_bits``
+    is the width of a uop's index in instructions, 0: as many as the buffer needs.
+
+    ``implementation`` is the upstream source of the build. In ``"hls"`` a negative lane of a vector
+    SHR shifts left, and the operand of an immediate is at dst; in ``"chisel"`` no lane shifts left,
+    and that operand is at src. Programs for ``""`` run on both. Raises AcceleratorError for values
+    that no VTA build has.
     """
 
     revision: str = "0.0.1"
@@ -35,6 +52,9 @@ class Accelerator:
     acc_hazard_steps: int = 8
     command_queue_depth: int = 512
     token_queue_depth: int = 1024
+    implementation: str = ""
+    load_queue_depth: int = 0
+    uop_index_bits: int = 0
 
     def __post_init__(self) -> None:
         if self.revision not in REVISIONS:
@@ -52,7 +72,23 @@ class Accelerator:
                 raise AcceleratorError(
                     f"accelerator: {name} is {getattr(self, name)}, expected >= 1"
                 )
+        if self.implementation not in ("", *IMPLEMENTATIONS):
+            raise AcceleratorError(
+                f"accelerator: implementation {self.implementation!r} is unknown",
+                hint=f"known implementations: {', '.join(IMPLEMENTATIONS)}; omit it if neither is "
+                "certain",
+            )
+        if self.load_queue_depth < 0:
+            raise AcceleratorError(
+                f"accelerator: load_queue_depth is {self.load_queue_depth}, expected >= 0"
+            )
         self._check_sizes()
+        least = self.uop_depth.bit_length() - 1
+        if self.uop_index_bits and not least <= self.uop_index_bits <= _MOST_UOP_INDEX_BITS:
+            raise AcceleratorError(
+                f"accelerator: uop_index_bits is {self.uop_index_bits}, expected {least} to "
+                f"{_MOST_UOP_INDEX_BITS}, or 0"
+            )
 
     def _check_sizes(self) -> None:
         for name in ("batch", "block_in"):
@@ -71,6 +107,26 @@ class Accelerator:
                     f"accelerator: {name} buffer of 2^{log2} bytes, expected at least one element "
                     f"of {element} bytes and at most 2^{_MOST_BUFFER_LOG2}"
                 )
+
+    def values(self) -> dict[str, object]:
+        """Return the fields as JSON describes them, without optional ones that say nothing."""
+        found = dataclasses.asdict(self)
+        return {n: value for n, value in found.items() if value != OPTIONAL.get(n, None)}
+
+    @property
+    def shifts_left(self) -> bool:
+        """Whether a negative lane of a vector SHR is known to shift left."""
+        return self.implementation == "hls"
+
+    @property
+    def load_commands(self) -> int:
+        """How many instructions fit between the fetch and the load module."""
+        return self.load_queue_depth or self.command_queue_depth
+
+    @property
+    def uop_bits(self) -> int:
+        """The width of a uop's index in instructions."""
+        return self.uop_index_bits or self.uop_depth.bit_length() - 1
 
     @property
     def uop_bytes(self) -> int:

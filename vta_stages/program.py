@@ -26,7 +26,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import OPTIONAL, Accelerator
 from vta_stages.errors import EdgepipeError, ProgramError, advise
 from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table, encode_table
 from vta_stages.isa.instructions import MemoryType, Opcode, element_bytes
@@ -199,7 +199,7 @@ class Program:
         folder.mkdir(parents=True, exist_ok=True)
         description = {
             "format": FORMAT,
-            "accelerator": dataclasses.asdict(self.accelerator),
+            "accelerator": self.accelerator.values(),
             "regions": [dataclasses.asdict(region) for region in self.regions],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "modelled_cycles": self.modelled_cycles,
@@ -318,9 +318,11 @@ def _costs(description: _Json) -> dict[str, int]:
 
 
 def _accelerator(source: _Json) -> Accelerator:
-    fields = dataclasses.fields(Accelerator)
-    source.expect_keys({field.name for field in fields})
-    values = {f.name: source.value(f.name, str if f.name == "revision" else int) for f in fields}
+    names = {field.name for field in dataclasses.fields(Accelerator)}
+    names -= OPTIONAL.keys() - source.content.keys()
+    source.expect_keys(names)
+    texts = ("revision", "implementation")
+    values = {name: source.value(name, str if name in texts else int) for name in names}
     return Accelerator(**values)  # type: ignore[arg-type]
 
 

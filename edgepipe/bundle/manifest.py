@@ -173,7 +173,8 @@ class Manifest:
 
 def to_json(manifest: Manifest) -> str:
     """Return the manifest's text; equal manifests give equal bytes."""
-    return json.dumps(dataclasses.asdict(manifest), indent=1) + "\n"
+    table = dataclasses.asdict(manifest) | {"accelerator": manifest.accelerator.values()}
+    return json.dumps(table, indent=1) + "\n"
 
 
 def from_json(text: str | bytes, where: str) -> Manifest:

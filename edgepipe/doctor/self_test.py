@@ -8,7 +8,6 @@ itself. Either changes the digest of the memory afterwards.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import io
 import json
@@ -117,7 +116,7 @@ def make_archive(test: SelfTest, program: bytes) -> bytes:
     """Return the tar archive that the board's ``self_test`` runs with the ``edgepipe-vta-run`` in
     ``program``."""
     files = {
-        "accelerator.json": json.dumps(dataclasses.asdict(test.accelerator)).encode(),
+        "accelerator.json": json.dumps(test.accelerator.values()).encode(),
         "program.insns": test.instructions.tobytes(),
         "edgepipe-vta-run": program,
     } | {f"{image.name}.memory": image.before.tobytes() for image in test.images}

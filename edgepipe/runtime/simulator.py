@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -224,4 +223,4 @@ class LoadedProgram:
 
 
 def _accelerator_json(accelerator: Accelerator) -> str:
-    return json.dumps(dataclasses.asdict(accelerator))
+    return json.dumps(accelerator.values())

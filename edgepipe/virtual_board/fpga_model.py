@@ -54,7 +54,7 @@ class FpgaModel:
         """Start the model and wait until it is ready; raise ``VirtualBoardError`` on failure."""
         program = options.program or find_program()
         accelerator = self._folder / "accelerator.json"
-        accelerator.write_text(json.dumps(dataclasses.asdict(options.accelerator), indent=1))
+        accelerator.write_text(json.dumps(options.accelerator.values(), indent=1))
         command = [
             str(program.resolve()),
             f"--memory={memory_file}",
@@ -68,7 +68,7 @@ class FpgaModel:
         process = start_detached(command, folder=self._folder, log=log)
         table = {
             "process": dataclasses.asdict(process),
-            "accelerator": dataclasses.asdict(options.accelerator),
+            "accelerator": options.accelerator.values(),
             "faults": options.faults,
             "program": str(program),
         }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from accelerators import CHISEL
 from small_programs import make_program, product_instructions, product_uops
 
 from vta_stages.accelerator import Accelerator
@@ -203,6 +205,41 @@ def test_an_altered_description_is_refused(
     (folder / "program.json").write_text(json.dumps(description))
     with pytest.raises(error, match=message):
         Program.load(folder)
+
+
+def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Path) -> None:
+    made = make_program(product_instructions(), product_uops())
+    made.save(tmp_path / "stock")
+    description = json.loads((tmp_path / "stock" / "program.json").read_text())
+    assert "implementation" not in description["accelerator"]
+    chisel = make_program(product_instructions(), product_uops(), accelerator=CHISEL)
+    chisel.save(tmp_path / "chisel")
+    assert Program.load(tmp_path / "chisel").accelerator == CHISEL
+    description = json.loads((tmp_path / "chisel" / "program.json").read_text())
+    assert description["accelerator"]["implementation"] == "chisel"
+    assert description["accelerator"]["uop_index_bits"] == 13
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        (
+            {"implementation": "rtl"},
+            "implementation 'rtl' is unknown",
+            "known implementations: hls, chisel; omit it if neither is certain",
+        ),
+        ({"load_queue_depth": -1}, "load_queue_depth is -1, expected >= 0", ""),
+        ({"uop_index_bits": 12}, "uop_index_bits is 12, expected 13 to 13, or 0", ""),
+        ({"uop_index_bits": 14}, "uop_index_bits is 14, expected 13 to 13, or 0", ""),
+    ],
+)
+def test_values_that_no_accelerator_has_are_refused(
+    changes: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(AcceleratorError) as caught:
+        Accelerator(**changes)
+    assert str(caught.value) == f"accelerator: {message}"
+    assert caught.value.hint == hint
 
 
 def test_other_accelerators_survive_a_round_trip(tmp_path: Path) -> None:

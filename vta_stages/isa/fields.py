@@ -70,7 +70,7 @@ def _log2(depth: int) -> int:
 
 
 def _uop_bits(accelerator: Accelerator) -> int:
-    return _log2(accelerator.uop_depth)
+    return accelerator.uop_bits
 
 
 def _uop_end_bits(accelerator: Accelerator) -> int:

@@ -209,6 +209,14 @@ def gemm_footprint(
     return Footprint(written) if reset else Footprint(written, read[0], read[1])
 
 
+def reads_own_entries(uops: Column, dst: Loops, src: Loops) -> bool:
+    """Return whether dst and src are equal in all steps; ``uops`` is int64[n, 3]."""
+    alike = (dst.iter_out == 1 or dst.factor_out == src.factor_out) and (
+        dst.iter_in == 1 or dst.factor_in == src.factor_in
+    )
+    return alike and bool((uops[:, 0] == uops[:, 1]).all())
+
+
 def alu_footprint(
     accelerator: Accelerator, uops: Column, *, use_imm: bool, dst: Loops, src: Loops
 ) -> Footprint:

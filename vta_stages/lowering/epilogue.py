@@ -44,6 +44,7 @@ class EpilogueBuilder:
 
     def __init__(self, accelerator: Accelerator, channels: int) -> None:
         self._channels = channels
+        self.shifts_left = accelerator.shifts_left
         self._lanes = channel_blocks(accelerator, channels) * accelerator.block_out
         self._low: Bounds = np.zeros(channels, np.int64)
         self._high: Bounds = np.zeros(channels, np.int64)

@@ -7,7 +7,8 @@ A factor outside int8 is added in one of two ways, whichever takes fewer cycles 
 
 The shift moves everything in the accumulator, so it comes before all other products. Its operand is
 a vector, so each channel has its own distance, which all terms before the shift share. Where they
-cannot share a distance, factors are split: ``1555 = (97 << 4) + 3``.
+cannot share a distance, factors are split: ``1555 = (97 << 4) + 3``. If the accelerator's vectors
+may not shift left, all channels share the distance, too, which an immediate can hold.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def add_terms(
         return [], []
     for term in terms:
         _check_factors(name, term)
-    plan = plan_terms([term.factor.astype(np.int64) for term in terms])
+    factors = [term.factor.astype(np.int64) for term in terms]
+    plan = plan_terms(factors, one_distance=not builder.shifts_left)
     sources: list[Source] = []
     steps: list[Step] = []
 
@@ -86,9 +88,15 @@ def add_terms(
     return sources, steps
 
 
-def plan_terms(factors: Sequence[FactorArray]) -> TermPlan:
-    """Return the cheapest plan to multiply by ``factors``, one int64[channels] per term."""
-    return min(_plans(factors), key=lambda plan: plan.steps)
+def plan_terms(factors: Sequence[FactorArray], *, one_distance: bool = False) -> TermPlan:
+    """Return the cheapest plan to multiply by ``factors``, one int64[channels] per term.
+
+    With ``one_distance``, all channels are shifted by the same distance, without a vector.
+    """
+    plans = _plans(factors)
+    if one_distance:
+        plans = (plan for plan in plans if (plan.shift == plan.shift[0]).all())
+    return min(plans, key=lambda plan: plan.steps)
 
 
 def _plans(factors: Sequence[FactorArray]) -> Iterator[TermPlan]:

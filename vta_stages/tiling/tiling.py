@@ -112,7 +112,7 @@ def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
 
     The source index of an ALU step is only as wide as an index of the input buffer.
     """
-    if kernel.uses_temp:
+    if kernel.uses_temp or accelerator.implementation == "chisel":
         return min(accelerator.acc_depth, accelerator.inp_depth)
     return accelerator.acc_depth
 

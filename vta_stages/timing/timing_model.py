@@ -229,7 +229,11 @@ class _Machine:
             _Unit(
                 module,
                 np.flatnonzero(table.modules == module).tolist(),
-                _Queue(accelerator.command_queue_depth),
+                _Queue(
+                    accelerator.load_commands
+                    if module is Module.LOAD
+                    else accelerator.command_queue_depth
+                ),
             )
             for module in Module
         ]

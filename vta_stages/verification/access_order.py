@@ -26,12 +26,16 @@ from vta_stages.isa.footprint import (
     alu_footprint,
     gemm_footprint,
     loaded_elements,
+    reads_own_entries,
 )
-from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes
+from vta_stages.isa.instructions import AluOp, MemoryType, Module, Opcode, element_bytes
 from vta_stages.program import Program, RegionKind
 from vta_stages.verification.ordering import Fault, Ordering
 
 Row = tuple[int, ...]
+
+# What is known of an accumulator entry as the distances of a vector SHR.
+_UNKNOWN, _RIGHT, _LEFT = range(3)
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class AccessChecker:
             MemoryType.ACC: self._acc,
             MemoryType.UOP: self._uop,
         }
+        self._is_chisel = accelerator.implementation == "chisel"
+        self._distances = np.full(accelerator.acc_depth, _UNKNOWN, np.uint8)
         self._uop_words = np.zeros(accelerator.uop_depth, np.uint32)
         self._uop_bits = sum(f.bits for f in uop_fields(accelerator))
         # DRAM is tracked in the largest unit that divides the elements of all tensors.
@@ -175,6 +181,10 @@ class AccessChecker:
             self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)[:] = access.stamp
         written = slice(sram_base, sram_base + buffer_elements)
         self._write(access, self._buffers[memory_type], written)
+        if memory_type is MemoryType.ACC:
+            self._distances[written] = self._loaded_distances(
+                number, dram_base, y_size, x_size, x_stride
+            )
         if memory_type is MemoryType.UOP:
             words = np.frombuffer(self._program.consts, "<u4", x_size, dram_base * unit)
             self._uop_words[sram_base : sram_base + x_size] = words
@@ -228,13 +238,14 @@ class AccessChecker:
             self._read(access, self._inp, footprint.src)
             self._read(access, self._wgt, footprint.wgt)
             self._read(access, self._acc, footprint.dst)
+        self._distances[footprint.dst] = _UNKNOWN
         self._write(access, self._acc, footprint.dst)
         self._write(access, self._out, footprint.dst)
         if reset:  # out gets the low bits of the old acc, which are useless to a store
             self._out.written[footprint.dst] = 0
 
     def _alu(self, access: _Access, row: Row) -> None:
-        _, begin, end, outer, inner, *factors, _, use_imm, _ = row
+        _, begin, end, outer, inner, *factors, code, use_imm, _ = row
         words = self._uops(access, begin, end)
         key = ("alu", words.tobytes(), row[3:9], use_imm)
         footprint = self._footprints.get(key)
@@ -245,13 +256,52 @@ class AccessChecker:
                 self._accelerator, uops, use_imm=bool(use_imm), dst=dst, src=src
             )
             self._footprints[key] = footprint
+            if self._is_chisel and use_imm and not reads_own_entries(uops, dst, src):
+                raise self._fault(
+                    access.index,
+                    "has an immediate and a src that differs from dst, where this implementation "
+                    "reads its operand, expected them to be equal",
+                )
         if footprint.fault:
             raise self._fault(access.index, footprint.fault)
         self._read(access, self._acc, footprint.dst)
         if footprint.src is not None:
             self._read(access, self._acc, footprint.src)
+            if self._is_chisel and code == AluOp.SHR:
+                self._check_distances(access, footprint.src)
+        self._distances[footprint.dst] = _UNKNOWN
         self._write(access, self._acc, footprint.dst)
         self._write(access, self._out, footprint.dst)
+
+    def _loaded_distances(
+        self, number: int, dram_base: int, rows: int, elements: int, stride: int
+    ) -> NDArray[np.uint8] | int:
+        """Return what each loaded accumulator entry would be as distances of a vector SHR."""
+        if not self._is_chisel or self._program.regions[number].kind is not RegionKind.CONST:
+            return _UNKNOWN
+        lanes = self._accelerator.acc_bytes // 4
+        first, consts = lanes * dram_base, self._program.consts
+        values = np.frombuffer(consts, "<i4", len(consts) // 4 - first, 4 * first)
+        found = np.lib.stride_tricks.as_strided(
+            values, (rows, elements, lanes), (4 * lanes * stride, 4 * lanes, 4)
+        )
+        left = ((found & 31) >= 16).any(axis=-1).ravel()
+        return np.where(left, _LEFT, _RIGHT).astype(np.uint8)
+
+    def _check_distances(self, access: _Access, src: Selection) -> None:
+        found = self._distances[src]
+        if (found == _LEFT).any():
+            raise self._fault(
+                access.index,
+                "shifts a lane left by a vector, which this implementation does not, expected "
+                "distances from 0 to 15",
+            )
+        if (found == _UNKNOWN).any():
+            raise self._fault(
+                access.index,
+                "shifts by a vector that is not constant, and this implementation does not shift "
+                "left, expected distances from the const region",
+            )
 
     def _uops(self, access: _Access, begin: int, end: int) -> NDArray[np.uint32]:
         self._read(access, self._uop, slice(begin, end))

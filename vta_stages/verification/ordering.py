@@ -109,12 +109,13 @@ def order_instructions(table: InstructionTable, fault: Fault) -> Ordering:
     sequence: list[int] = []
     found: list[Clock] = [(0, 0, 0)] * count
     places = [0] * count
+    depths = [accelerator.load_commands, *(2 * [accelerator.command_queue_depth])]
     fetched = 0
     while len(sequence) < count:
         before = (len(sequence), fetched)
         while fetched < count:
             commands = queues.commands[modules[fetched]]
-            if len(commands) >= accelerator.command_queue_depth:
+            if len(commands) >= depths[modules[fetched]]:
                 break
             commands.append(fetched)
             fetched += 1

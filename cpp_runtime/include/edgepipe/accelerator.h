@@ -20,6 +20,13 @@ enum class Revision {
   k0_0_2,  // 3-bit memory_type and alu_opcode; ACC loads honour pads
 };
 
+/// The upstream sources that an accelerator is made from. They differ in ALU instructions.
+enum class Implementation {
+  kUnknown,  // programs should run on both; simulated like kHls
+  kHls,      // an immediate's operand is acc[dst]; a negative lane of a vector SHR shifts left
+  kChisel,   // an immediate's operand is acc[src]; a vector SHR shifts right by lane & 31
+};
+
 /// The memory types of LOAD and STORE, numbered as in the encoding.
 enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
 
@@ -38,6 +45,9 @@ struct Accelerator {
   std::uint32_t acc_hazard_steps = 8;
   std::uint32_t command_queue_depth = 512;
   std::uint32_t token_queue_depth = 1024;
+  Implementation implementation = Implementation::kUnknown;
+  std::uint32_t load_queue_depth = 0;  // 0: command_queue_depth
+  std::uint32_t uop_index_bits = 0;    // 0: as many as the buffer needs
 
   // Bytes of one element of each memory type.
   [[nodiscard]] std::uint32_t uop_bytes() const { return 4; }
@@ -64,6 +74,14 @@ struct Accelerator {
 
   [[nodiscard]] std::uint32_t depth(MemoryType type) const;
 
+  /// Instructions that fit between the fetch and the load module.
+  [[nodiscard]] std::uint32_t load_commands() const {
+    return load_queue_depth != 0 ? load_queue_depth : command_queue_depth;
+  }
+
+  /// Bits of a uop's index in an instruction. A buffer may be smaller than they can say.
+  [[nodiscard]] std::uint32_t uop_bits() const;
+
   /// Upstream's name for the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
   [[nodiscard]] std::string configuration() const;
 
@@ -74,8 +92,9 @@ struct Accelerator {
   bool operator==(const Accelerator&) const = default;
 };
 
-/// Reads a JSON object with exactly the fields above (`revision` as "0.0.1" or "0.0.2") and
-/// validates it. kInvalidArgument names the field that is missing, unknown or out of range.
+/// Reads a JSON object with exactly the fields above (`revision` as "0.0.1" or "0.0.2",
+/// `implementation` as "", "hls" or "chisel"; the last three may be missing) and validates it.
+/// kInvalidArgument names the field that is missing, unknown or out of range.
 Result<Accelerator> parse_accelerator(std::string_view json);
 
 }  // namespace edgepipe

@@ -63,8 +63,11 @@ class Machine {
   bool fetch() {
     bool progress = false;
     while (fetched_ < program_.size()) {
-      auto& commands = state(module_of(program_[fetched_])).commands;
-      if (commands.size() >= accelerator_.command_queue_depth) break;
+      const Module module = module_of(program_[fetched_]);
+      auto& commands = state(module).commands;
+      const std::uint32_t depth =
+          module == Module::kLoad ? accelerator_.load_commands() : accelerator_.command_queue_depth;
+      if (commands.size() >= depth) break;
       commands.push_back(fetched_++);
       progress = true;
     }

@@ -384,6 +384,11 @@ class Checker {
   Status check_alu(const Instruction& i) {
     if (i.reset != 0) return errors_.broken("reset on an ALU instruction, which has none");
     if (Status status = check_uops(i); !status.ok()) return status;
+    if (accelerator_.implementation == Implementation::kChisel && !reads_own_entries(i)) {
+      return errors_.broken(
+          "an immediate whose src differs from dst, from where this accelerator "
+          "would read another operand");
+    }
     const bool reads = i.use_imm == 0;
     const StepFootprint& touched = footprints_.of(i, uops_of(i), checked_.uop_sources.size());
     if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
@@ -396,6 +401,15 @@ class Checker {
                                  });
     begin_instruction();
     return good ? Status() : std::move(failure_);
+  }
+
+  /// Whether an instruction has no immediate, or dst and src of all of its steps are equal.
+  [[nodiscard]] bool reads_own_entries(const Instruction& i) const {
+    if (i.use_imm == 0) return true;
+    const bool alike = (i.iter_out <= 1 || i.dst_factor_out == i.src_factor_out) &&
+                       (i.iter_in <= 1 || i.dst_factor_in == i.src_factor_in);
+    return alike &&
+           std::ranges::all_of(uops_of(i), [](const Uop& uop) { return uop.dst == uop.src; });
   }
 
   [[nodiscard]] std::span<const Uop> uops_of(const Instruction& i) const {

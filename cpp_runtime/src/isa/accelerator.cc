@@ -2,6 +2,8 @@
 
 #include <array>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "isa/accelerator_json.h"
@@ -25,8 +27,30 @@ constexpr std::array<Field, 10> kFields{{
     {"command_queue_depth", &Accelerator::command_queue_depth},
     {"token_queue_depth", &Accelerator::token_queue_depth},
 }};
+// Missing in descriptions from before 2026-11-24 and in those that do not need them.
+constexpr std::array<Field, 2> kOptionalFields{{
+    {"load_queue_depth", &Accelerator::load_queue_depth},
+    {"uop_index_bits", &Accelerator::uop_index_bits},
+}};
+constexpr const char* kImplementation = "implementation";
+constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementations{{
+    {"", Implementation::kUnknown},
+    {"hls", Implementation::kHls},
+    {"chisel", Implementation::kChisel},
+}};
+
+std::optional<Implementation> implementation_of(const nlohmann::json& value) {
+  for (const auto& [name, implementation] : kImplementations) {
+    if (value == name) return implementation;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
+
+std::uint32_t Accelerator::uop_bits() const {
+  return uop_index_bits != 0 ? uop_index_bits : log2_of(uop_depth());
+}
 
 std::uint32_t Accelerator::element_bytes(MemoryType type) const {
   switch (type) {
@@ -90,8 +114,12 @@ Status Accelerator::validate() const {
   if (acc_hazard_steps < 1 || command_queue_depth < 1 || token_queue_depth < 1) {
     return invalid("acc_hazard_steps, command_queue_depth and token_queue_depth must be >= 1");
   }
+  if (uop_index_bits != 0 && (uop_index_bits > 13 || uop_index_bits < log2_of(uop_depth()))) {
+    return invalid("uop_index_bits is " + std::to_string(uop_index_bits) + ", expected " +
+                   std::to_string(log2_of(uop_depth())) + " to 13, or 0");
+  }
   // Head 7 bits, reset, uop_bgn, uop_end and two 14-bit loop bounds share the first 64 bits.
-  const std::uint32_t uop = log2_of(uop_depth());
+  const std::uint32_t uop = uop_bits();
   const std::uint32_t inp = log2_of(inp_depth());
   const std::uint32_t wgt = log2_of(wgt_depth());
   const std::uint32_t acc = log2_of(acc_depth());
@@ -136,12 +164,26 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
     }
     accelerator.*member = found->get<std::uint32_t>();
   }
-  if (object.size() != kFields.size() + 2) {
-    for (const auto& item : object.items()) {
-      bool known = item.key() == "revision" || item.key() == "clock_hz";
-      for (const auto& field : kFields) known = known || item.key() == field.first;
-      if (!known) return invalid("unknown field '" + item.key() + "'");
+  for (const auto& [name, member] : kOptionalFields) {
+    const auto found = object.find(name);
+    if (found == object.end()) continue;
+    if (!found->is_number_unsigned() ||
+        found->get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) {
+      return invalid("field '" + std::string(name) + "' is not a 32-bit whole number");
     }
+    accelerator.*member = found->get<std::uint32_t>();
+  }
+  if (const auto found = object.find(kImplementation); found != object.end()) {
+    const std::optional<Implementation> implementation = implementation_of(*found);
+    if (!implementation) return invalid("implementation is unknown, expected hls, chisel or ''");
+    accelerator.implementation = *implementation;
+  }
+  for (const auto& item : object.items()) {
+    bool known =
+        item.key() == "revision" || item.key() == "clock_hz" || item.key() == kImplementation;
+    for (const auto& field : kFields) known = known || item.key() == field.first;
+    for (const auto& field : kOptionalFields) known = known || item.key() == field.first;
+    if (!known) return invalid("unknown field '" + item.key() + "'");
   }
   if (Status status = accelerator.validate(); !status.ok()) return status;
   return accelerator;

@@ -66,7 +66,7 @@ std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; 
 }  // namespace
 
 InstructionCodec::InstructionCodec(const Accelerator& accelerator) {
-  const std::uint32_t uop = log2_of(accelerator.uop_depth());
+  const std::uint32_t uop = accelerator.uop_bits();
   const std::uint32_t inp = log2_of(accelerator.inp_depth());
   const std::uint32_t wgt = log2_of(accelerator.wgt_depth());
   const std::uint32_t acc = log2_of(accelerator.acc_depth());

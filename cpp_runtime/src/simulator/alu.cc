@@ -28,10 +28,24 @@ struct Shr {
   }
 };
 
+// A vector's lane as the Chisel hardware takes it: no negative distances.
+struct ShrRight {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) {
+    return a >> (static_cast<std::uint32_t>(b) & 31U);
+  }
+};
+
 template <typename Op>
-void run(const Instruction& i, Iterations iterations, const Uop* uops, std::size_t lanes,
-         std::int32_t* acc) {
-  if (i.use_imm != 0) {
+void run(const Instruction& i, Iterations iterations, const Uop* uops,
+         const Accelerator& accelerator, std::int32_t* acc) {
+  const std::size_t lanes = accelerator.out_bytes();
+  if (i.use_imm != 0 && accelerator.implementation == Implementation::kChisel) {
+    for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+      std::int32_t* a = acc + dst * lanes;
+      const std::int32_t* b = acc + src * lanes;
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(b[lane], i.imm);
+    });
+  } else if (i.use_imm != 0) {
     for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
       for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], i.imm);
@@ -48,16 +62,19 @@ void run(const Instruction& i, Iterations iterations, const Uop* uops, std::size
 }  // namespace
 
 void run_alu(const Instruction& instruction, Iterations iterations, const Uop* uops,
-             std::size_t lanes, std::int32_t* acc) {
+             const Accelerator& accelerator, std::int32_t* acc) {
+  const bool shifts_right_only =
+      instruction.use_imm == 0 && accelerator.implementation == Implementation::kChisel;
   switch (instruction.alu_opcode) {
     case AluOp::kMin:
-      return run<Min>(instruction, iterations, uops, lanes, acc);
+      return run<Min>(instruction, iterations, uops, accelerator, acc);
     case AluOp::kMax:
-      return run<Max>(instruction, iterations, uops, lanes, acc);
+      return run<Max>(instruction, iterations, uops, accelerator, acc);
     case AluOp::kAdd:
-      return run<Add>(instruction, iterations, uops, lanes, acc);
+      return run<Add>(instruction, iterations, uops, accelerator, acc);
     case AluOp::kShr:
-      return run<Shr>(instruction, iterations, uops, lanes, acc);
+      if (shifts_right_only) return run<ShrRight>(instruction, iterations, uops, accelerator, acc);
+      return run<Shr>(instruction, iterations, uops, accelerator, acc);
   }
 }
 

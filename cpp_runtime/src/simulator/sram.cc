@@ -107,7 +107,7 @@ void Sram::gemm_reset(const Instruction& i, Iterations iterations) {
 }
 
 void Sram::alu(const Instruction& i, Iterations iterations) {
-  run_alu(i, iterations, uops_of(i), accelerator_.out_bytes(), acc_.data());
+  run_alu(i, iterations, uops_of(i), accelerator_, acc_.data());
 }
 
 void Sram::update_out(const Instruction& i, Iterations iterations) {

@@ -79,6 +79,22 @@ TEST(ProgramChecker, ReportsADeadlockOfFullCommandQueues) {
   expect_refused(p, "deadlock after 5 of 9 instructions were fetched");
 }
 
+TEST(ProgramChecker, ReportsADeadlockOfAFullQueueOfLoads) {
+  for (const std::uint32_t depth : {4U, 3U}) {
+    VtaProgram p({.load_queue_depth = depth});
+    // The first load waits for compute, which fetch reaches only past three more.
+    Instruction load = p.instructions[VtaProgram::kLoadInp];
+    load.push_next = 0;
+    p.instructions[VtaProgram::kReset].push_prev = 1;
+    p.insert(0, load);
+    load.pop_next = 1;
+    p.insert(0, load);
+    const Status status = p.run();
+    EXPECT_EQ(status.ok(), depth == 4) << status.message();
+    if (depth == 3) EXPECT_THAT(status.message(), HasSubstr("deadlock after 4 of 9"));
+  }
+}
+
 TEST(ProgramChecker, ReportsADeadlockOfAFullTokenQueue) {
   Accelerator accelerator;
   accelerator.token_queue_depth = 1;
@@ -185,6 +201,17 @@ const Broken kBroken[] = {
      "reads out entry 1, which nothing has written"},
     {"OutIsNotOnlyReset", [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].reset = 1; },
      "out entry 0, which a GEMM reset left undefined"},
+
+    // what implementations read differently
+    {"AnImmediateReadsWhereItWrites",
+     [](VtaProgram& p) {
+       Instruction alu = VtaProgram::alu(AluOp::kAdd, 1);
+       alu.iter_in = 2;
+       alu.src_factor_in = 1;
+       p.insert(VtaProgram::kGemm, alu);
+     },
+     "an immediate whose src differs from dst",
+     {.acc_hazard_steps = 1, .implementation = Implementation::kChisel}},
 
     // order
     {"ATokenPutsAReadAfterTheLoad",

@@ -25,6 +25,36 @@ TEST(Accelerator, ReadsEveryField) {
   EXPECT_EQ(accelerator->wgt_depth(), 1024U);
 }
 
+TEST(Accelerator, ReadsFieldsThatOlderDescriptionsLack) {
+  auto description = testing::stock_accelerator();
+  EXPECT_EQ(parse_accelerator(description.dump())->implementation, Implementation::kUnknown);
+  EXPECT_EQ(parse_accelerator(description.dump())->load_commands(), 512U);
+  description["implementation"] = "chisel";
+  description["load_queue_depth"] = 128;
+  description["uop_buffer_bytes_log2"] = 13;
+  description["uop_index_bits"] = 13;
+  const auto accelerator = parse_accelerator(description.dump());
+  ASSERT_TRUE(accelerator.ok()) << accelerator.status().message();
+  EXPECT_EQ(accelerator->implementation, Implementation::kChisel);
+  EXPECT_EQ(accelerator->load_commands(), 128U);
+  EXPECT_EQ(accelerator->uop_depth(), 2048U);
+  EXPECT_EQ(accelerator->uop_bits(), 13U);
+  description["implementation"] = "verilog";
+  EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
+              HasSubstr("implementation is unknown, expected hls, chisel or ''"));
+  description["implementation"] = "hls";
+  description["load_queue_depth"] = -1;
+  EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
+              HasSubstr("field 'load_queue_depth' is not a 32-bit whole number"));
+}
+
+TEST(Accelerator, RefusesAnIndexThatCannotNameEveryUopAndOneThatIsTooWide) {
+  for (const std::uint32_t bits : {12U, 14U}) {
+    EXPECT_THAT((Accelerator{.uop_index_bits = bits}).validate().message(),
+                HasSubstr("expected 13 to 13, or 0"));
+  }
+}
+
 TEST(Accelerator, NamesAMissingAnUnknownAndAWrongField) {
   auto missing = testing::stock_accelerator();
   missing.erase("batch");

@@ -166,8 +166,35 @@ INSTANTIATE_TEST_SUITE_P(Batches, EveryKernel, ::testing::Values(1U, 2U, 4U));
 std::int32_t alu(AluOp op, std::int32_t value, std::int32_t imm) {
   const Uop uop{};
   const Instruction instruction = VtaProgram::alu(op, imm);
-  run_alu(instruction, all_iterations(instruction), &uop, 1, &value);
+  const Accelerator one_lane{.block_in = 1, .block_out = 1};
+  run_alu(instruction, all_iterations(instruction), &uop, one_lane, &value);
   return value;
+}
+
+/// The first of two entries with one lane each after an ALU step that may read the second.
+std::int32_t alu_on_two(Implementation implementation, AluOp op, bool use_imm, std::int32_t imm,
+                        std::array<std::int32_t, 2> acc) {
+  const Uop uop{.dst = 0, .src = 1};
+  Instruction instruction = VtaProgram::alu(op, imm);
+  instruction.use_imm = use_imm ? 1 : 0;
+  const Accelerator one_lane{.block_in = 1, .block_out = 1, .implementation = implementation};
+  run_alu(instruction, all_iterations(instruction), &uop, one_lane, acc.data());
+  return acc[0];
+}
+
+TEST(Alu, ImplementationsReadTheOperandOfAnImmediateAtDstOrAtSrc) {
+  for (const auto either : {Implementation::kUnknown, Implementation::kHls}) {
+    EXPECT_EQ(alu_on_two(either, AluOp::kAdd, true, 5, {100, 7}), 105);
+  }
+  EXPECT_EQ(alu_on_two(Implementation::kChisel, AluOp::kAdd, true, 5, {100, 7}), 12);
+}
+
+TEST(Alu, ANegativeLaneShiftsLeftOnlyInOneImplementation) {
+  EXPECT_EQ(alu_on_two(Implementation::kHls, AluOp::kShr, false, 0, {3, -1}), 6);
+  EXPECT_EQ(alu_on_two(Implementation::kUnknown, AluOp::kShr, false, 0, {3, -1}), 6);
+  EXPECT_EQ(alu_on_two(Implementation::kChisel, AluOp::kShr, false, 0, {3, -1}), 0);
+  EXPECT_EQ(alu_on_two(Implementation::kChisel, AluOp::kShr, false, 0, {1 << 30, 30}), 1);
+  EXPECT_EQ(alu_on_two(Implementation::kChisel, AluOp::kShr, true, -1, {0, 3}), 6);
 }
 
 TEST(Alu, ShiftTakesFiveSignedBits) {

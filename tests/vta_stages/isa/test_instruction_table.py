@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import CHISEL, FOUR_BY_EIGHT
 
 from edgepipe.runtime.simulator import describe
 from vta_stages.accelerator import Accelerator
@@ -16,8 +16,17 @@ CONFIGURATIONS = {
     "1x16": Accelerator(),
     "4x8": FOUR_BY_EIGHT,
     "1x32": Accelerator(block_in=32, block_out=32),
+    "chisel": CHISEL,
     "half": Accelerator(uop_buffer_bytes_log2=14, wgt_buffer_bytes_log2=17),
 }
+
+
+def test_an_index_may_be_wider_than_its_buffer() -> None:
+    narrow = replace(CHISEL, uop_index_bits=0)
+    for target, bits in ((CHISEL, 13), (narrow, 11)):
+        fields = {field.name: field for field in instruction_fields(target)[Opcode.GEMM]}
+        assert (fields["uop_bgn"].bits, fields["uop_end"].bits) == (bits, bits + 1)
+        assert target.uop_depth == 2048
 
 
 @pytest.mark.sim

@@ -265,6 +265,13 @@ def test_a_deadlock_through_a_full_command_queue_is_refused() -> None:
     )
 
 
+def test_the_queue_of_loads_may_have_a_depth_of_its_own() -> None:
+    target = Accelerator(command_queue_depth=512, load_queue_depth=4)
+    verify(loads_ahead_of_their_release(3, target))
+    refuse(loads_ahead_of_their_release(4, target), "deadlock: LOAD waits at 1 for a token")
+    verify(loads_ahead_of_their_release(4, Accelerator(load_queue_depth=5, command_queue_depth=4)))
+
+
 def test_a_deadlock_through_a_full_token_queue_is_refused() -> None:
     body = product_instructions()
     loads = [replace(body[LOAD_INP], push_next=True)] * 4 + [body[LOAD_WGT]]
@@ -450,3 +457,28 @@ def test_the_recorded_vectors_are_accepted_except_three_with_a_race(revision: st
             refuse(program, r"reads out elements that instruction \d+ \(COMPUTE\) writes, and no")
         else:
             verify(program)
+
+
+def test_a_shift_by_a_vector_that_is_not_constant_is_refused_where_no_lane_shifts_left() -> None:
+    uops = [*product_uops(), *(isa.Uop(dst=i, src=32 + i) for i in range(16))]
+    body = product_instructions()
+    body[LOAD_UOP] = replace(body[LOAD_UOP], x_size=32)  # type: ignore[call-arg]
+    load = isa.Load(memory_type=isa.MemoryType.ACC, sram_base=32, dram_base=2, x_size=16)
+    shift = isa.Alu(alu_opcode=isa.AluOp.SHR, uop_bgn=16, uop_end=32)
+    program = [*body[:SHIFT], load, shift, *body[SHIFT:]]
+    consts = bytes(16 * 64)
+    for regions in ({}, {SHIFT: "consts"}):
+        verify(assemble(program, uops, consts=consts, regions=regions))
+    chisel = Accelerator(implementation="chisel")
+    own = replace(body[SHIFT], alu_opcode=isa.AluOp.SHR)  # type: ignore[call-arg]
+    assert own.imm == 7  # type: ignore[attr-defined]
+    verify(assemble(program, uops, consts=consts, regions={SHIFT: "consts"}, accelerator=chisel))
+    refuse(
+        assemble(program, uops, consts=consts, accelerator=chisel),
+        "shifts by a vector that is not constant, and this implementation does not shift left",
+    )
+    left = np.full(16 * 16, -1, "<i4").tobytes()
+    refuse(
+        assemble(program, uops, consts=left, regions={SHIFT: "consts"}, accelerator=chisel),
+        "shifts a lane left by a vector",
+    )
