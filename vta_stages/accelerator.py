@@ -78,6 +78,11 @@ class Accelerator:
                 hint=f"known implementations: {', '.join(IMPLEMENTATIONS)}; omit it if neither is "
                 "certain",
             )
+        if self.implementation == "chisel" and self.acc_hazard_steps < 2:
+            raise AcceleratorError(
+                f"accelerator: acc_hazard_steps is {self.acc_hazard_steps}, expected >= 2: this "
+                "implementation does not pass a result on to the next step"
+            )
         if self.load_queue_depth < 0:
             raise AcceleratorError(
                 f"accelerator: load_queue_depth is {self.load_queue_depth}, expected >= 0"

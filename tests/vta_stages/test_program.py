@@ -228,6 +228,12 @@ def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Pat
             "implementation 'rtl' is unknown",
             "known implementations: hls, chisel; omit it if neither is certain",
         ),
+        (
+            {"implementation": "chisel", "acc_hazard_steps": 1},
+            "acc_hazard_steps is 1, expected >= 2: this implementation does not pass a result on "
+            "to the next step",
+            "",
+        ),
         ({"load_queue_depth": -1}, "load_queue_depth is -1, expected >= 0", ""),
         ({"uop_index_bits": 12}, "uop_index_bits is 12, expected 13 to 13, or 0", ""),
         ({"uop_index_bits": 14}, "uop_index_bits is 14, expected 13 to 13, or 0", ""),

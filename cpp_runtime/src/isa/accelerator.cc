@@ -114,6 +114,10 @@ Status Accelerator::validate() const {
   if (acc_hazard_steps < 1 || command_queue_depth < 1 || token_queue_depth < 1) {
     return invalid("acc_hazard_steps, command_queue_depth and token_queue_depth must be >= 1");
   }
+  if (implementation == Implementation::kChisel && acc_hazard_steps < 2) {
+    return invalid("acc_hazard_steps is " + std::to_string(acc_hazard_steps) +
+                   ", expected >= 2 for chisel, which does not pass a result on to the next step");
+  }
   if (uop_index_bits != 0 && (uop_index_bits > 13 || uop_index_bits < log2_of(uop_depth()))) {
     return invalid("uop_index_bits is " + std::to_string(uop_index_bits) + ", expected " +
                    std::to_string(log2_of(uop_depth())) + " to 13, or 0");

@@ -211,7 +211,7 @@ const Broken kBroken[] = {
        p.insert(VtaProgram::kGemm, alu);
      },
      "an immediate whose src differs from dst",
-     {.acc_hazard_steps = 1, .implementation = Implementation::kChisel}},
+     {.implementation = Implementation::kChisel}},
 
     // order
     {"ATokenPutsAReadAfterTheLoad",

@@ -48,6 +48,11 @@ TEST(Accelerator, ReadsFieldsThatOlderDescriptionsLack) {
               HasSubstr("field 'load_queue_depth' is not a 32-bit whole number"));
 }
 
+TEST(Accelerator, RefusesStepsThatFollowEachOtherWhereNoResultIsPassedOn) {
+  const Accelerator close{.acc_hazard_steps = 1, .implementation = Implementation::kChisel};
+  EXPECT_THAT(close.validate().message(), HasSubstr("acc_hazard_steps is 1, expected >= 2"));
+}
+
 TEST(Accelerator, RefusesAnIndexThatCannotNameEveryUopAndOneThatIsTooWide) {
   for (const std::uint32_t bits : {12U, 14U}) {
     EXPECT_THAT((Accelerator{.uop_index_bits = bits}).validate().message(),
