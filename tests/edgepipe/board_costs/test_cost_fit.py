@@ -49,8 +49,9 @@ def programs() -> dict[str, Program]:
     return probe_programs(ULTRA96.accelerator, CostModel())
 
 
-def test_the_verifier_accepts_all_programs(programs: dict[str, Program]) -> None:
-    for program in programs.values():
+@pytest.mark.parametrize("board", [ULTRA96, CHISEL], ids=lambda board: str(board.name))
+def test_the_verifier_accepts_all_programs(board: boards.Board) -> None:
+    for program in probe_programs(board.accelerator, board.timing).values():
         verify(program)
 
 
