@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from edgepipe.board_costs.probes import probe_programs
 from edgepipe.board_costs.record import Record, identity
 from edgepipe.boards import ArmTiming, Board
 from edgepipe.deploy.plan import MACHINES
-from edgepipe.errors import BoardError
+from edgepipe.errors import BoardError, RpcError
 from edgepipe.interrupts import remembered
 from edgepipe.pipeline import load_on
 from edgepipe.progress import Progress
@@ -85,7 +86,12 @@ def measure(
     """
     progress.step("connect")
     # TVM may swallow an interrupt while it compiles.
-    with scratch.folder("measure") as folder, remembered() as interrupts, connect() as session:
+    with (
+        scratch.folder("measure") as folder,
+        remembered() as interrupts,
+        connect() as session,
+        _repeatable(session, options.record),
+    ):
         machine = session.info()
         architecture = _check_machine(machine, board, options)
         progress.step("write the accelerator's programs")
@@ -131,6 +137,20 @@ def measure(
         arm_timing=_arm_timing(kernels, times, board),
         arm_us={name: times[name] for name in (*kernels, _HOP)},
     )
+
+
+@contextlib.contextmanager
+def _repeatable(session: Session, record: Path) -> Iterator[None]:
+    """Say of a lost session that nothing that was measured is lost with it."""
+    try:
+        yield
+    except RpcError as cause:
+        if not session.exchange.broken:
+            raise
+        raise RpcError(
+            f"the session with the board has ended: {cause}",
+            hint=f"measure again: what {record.name} holds is not measured again",
+        ) from cause
 
 
 def _check_machine(machine: Mapping[str, Any], board: Board, options: MeasureOptions) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from edgepipe.board_costs import measuring
 from edgepipe.board_costs.measuring import MeasureOptions
 from edgepipe.board_costs.probes import probe_programs
 from edgepipe.board_costs.record import Record
-from edgepipe.errors import BoardError
+from edgepipe.errors import BoardError, RpcError
 from edgepipe.progress import Silent
 
 BOARD = boards.load("ultra96")
@@ -66,6 +67,21 @@ def test_a_probe_with_a_fault_is_an_error(tmp_path: Path) -> None:
     assert caught.value.hint == "examine the board"
     assert (caught.value.option, caught.value.value) == ("examination", "door")
     assert record.times_us == {}
+
+
+@pytest.mark.parametrize("broken", ["", "connection lost"])
+def test_a_lost_session_leaves_what_was_measured(broken: str, tmp_path: Path) -> None:
+    session: Any = SimpleNamespace(exchange=SimpleNamespace(broken=broken))
+    with (
+        pytest.raises(RpcError) as caught,
+        measuring._repeatable(session, tmp_path / "a.toml.measured"),
+    ):
+        raise RpcError("RPC: code=kShutdown", hint="of the call")
+    if not broken:
+        assert (str(caught.value), caught.value.hint) == ("RPC: code=kShutdown", "of the call")
+        return
+    assert str(caught.value) == "the session with the board has ended: RPC: code=kShutdown"
+    assert caught.value.hint == "measure again: what a.toml.measured holds is not measured again"
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
