@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from accelerators import FOUR_BY_EIGHT, HALF_BUFFERS, ONE_BY_THIRTYTWO, SECOND_REVISION
+from accelerators import CHISEL, FOUR_BY_EIGHT, HALF_BUFFERS, ONE_BY_THIRTYTWO
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
@@ -20,8 +20,8 @@ from vta_stages.program import Program
 
 STOCK = Accelerator()
 ACCELERATORS = (
-    STOCK,
-    SECOND_REVISION,
+    Accelerator(implementation="hls"),
+    CHISEL,
     FOUR_BY_EIGHT,
     ONE_BY_THIRTYTWO,
     HALF_BUFFERS,
