@@ -286,9 +286,13 @@ def configuration_hash(accelerator: Accelerator, bus_bytes: int) -> int:
     """Return the first 32 bits of the SHA-256 of what a program or a driver may depend on.
 
     The text is, separated by spaces: the configuration's name, the encoding revision, the depths
-    of command and token queues, and the bytes of the bus.
+    of command and token queues, and the bytes of the bus; then ``load`` and the depth of the queue
+    of loads, and ``uop`` and the bits of a uop's index, where the accelerator states them.
     """
     a = accelerator
-    parts = (a.configuration, a.revision, a.command_queue_depth, a.token_queue_depth, bus_bytes)
+    parts = [a.configuration, a.revision, a.command_queue_depth, a.token_queue_depth, bus_bytes]
+    for name, stated in (("load", a.load_queue_depth), ("uop", a.uop_index_bits)):
+        if stated:
+            parts += [name, stated]
     text = " ".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

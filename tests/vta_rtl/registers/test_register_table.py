@@ -90,8 +90,10 @@ def test_the_hash_differs_between_configurations_and_never_changes() -> None:
         configuration_hash(Accelerator(wgt_buffer_bytes_log2=17), 16),
         configuration_hash(Accelerator(command_queue_depth=128), 16),
         configuration_hash(Accelerator(token_queue_depth=255), 16),
+        configuration_hash(Accelerator(load_queue_depth=128), 16),
+        configuration_hash(Accelerator(uop_index_bits=13), 16),
     ]
-    assert len({*others, configuration_hash(Accelerator(), 16)}) == 6
+    assert len({*others, configuration_hash(Accelerator(), 16)}) == 8
     # What does not change programs or the driver does not change the hash.
     assert configuration_hash(Accelerator(clock_hz=1), 16) == configuration_hash(Accelerator(), 16)
 
