@@ -150,7 +150,14 @@ def partition(
 
     def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         on_arm = {**on_arm, **settled}
-        placed = place(operators, check, border=border, overrides=wishes.placement, on_arm=on_arm)
+        placed = place(
+            operators,
+            check,
+            border=border,
+            overrides=wishes.placement,
+            on_arm=on_arm,
+            book=check.book,
+        )
         return segment(placed, cuts)
 
     tensor_bytes = _tensor_bytes(quantized.module, board)

@@ -17,6 +17,8 @@ from edgepipe.partition.cores import divide
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
+from edgepipe.partition.rules.book import RuleBook
+from edgepipe.partition.rules.facts import OperatorFacts
 
 # A cut with more stages than this is not worth its time, nor the time to simulate it.
 _MOST_STAGES = 64
@@ -58,6 +60,7 @@ class _Trial:
             )
             for each in record.operators
         )
+        self._book = RuleBook(OperatorFacts(self._operators))
 
     def as_built(self) -> tuple[Segment, ...]:
         """Return the stages of the bundle."""
@@ -90,7 +93,7 @@ class _Trial:
         return min(tries, key=self._load_ms)
 
     def _segments(self, name: str, on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
-        placed = place(self._operators, self._check, border=name, on_arm=on_arm)
+        placed = place(self._operators, self._check, border=name, on_arm=on_arm, book=self._book)
         return segment(placed, (name,))
 
     def _check(self, operator: Operator) -> None:

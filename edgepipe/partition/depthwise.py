@@ -17,6 +17,7 @@ from edgepipe.bundle.buffers import StageTensors, plan_buffers
 from edgepipe.partition.arm_cost import is_depthwise, operators_ms
 from edgepipe.partition.cores import divide
 from edgepipe.partition.placement import Segment
+from edgepipe.partition.rules.reasons import reasons
 
 MEBIBYTE = 1 << 20
 
@@ -69,9 +70,9 @@ def choose(
     ]
     if not candidates:
         return Choice(segments=on_vta, text="")
-    reason = "asked for with --depthwise arm"
+    reason = reasons().depthwise_requested
     if wish == "auto":
-        reason = "depthwise: more frames a second than with it on vta, by the model"
+        reason = reasons().depthwise_faster
     there = estimate(on_vta, cycles, tensor_bytes, board)
     here = estimate(arrange(dict.fromkeys(candidates, reason)), cycles, tensor_bytes, board)
     fits = here.slots_bytes <= board.dma_bytes

@@ -13,11 +13,9 @@ from edgepipe.boards import Board
 from edgepipe.partition.arm_cost import operator_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import Segment
+from edgepipe.partition.rules.reasons import reasons
 from vta_stages.accelerator import Accelerator
 from vta_stages.layers.records import Conv, TransposedConv
-
-_WEIGHTS = "its weights on vta would need more contiguous memory than the board has"
-_TENSORS = "its tensors on vta would need more contiguous memory than the board has"
 
 
 def moved_to_fit(
@@ -65,9 +63,9 @@ def moved_to_fit(
             if excess_bytes + weights[name] <= 0:
                 chosen.remove(name)
                 excess_bytes += weights[name]
-        return dict.fromkeys(chosen, _WEIGHTS)
+        return dict.fromkeys(chosen, reasons().weights)
     largest = max((tensor_bytes[o.output] for o in operators), default=0)
-    return {o.name: _TENSORS for o in operators if 2 * tensor_bytes[o.output] >= largest}
+    return {o.name: reasons().tensors for o in operators if 2 * tensor_bytes[o.output] >= largest}
 
 
 def _weight_bytes(operator: Operator, accelerator: Accelerator) -> int:

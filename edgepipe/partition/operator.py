@@ -14,6 +14,9 @@ from vta_stages.layers.records import Layer
 if TYPE_CHECKING:
     from edgepipe.tvm_adapter import Binding
 
+PART = "__"
+"""What is between the name of an operator and that of an inner variable of its chain."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:

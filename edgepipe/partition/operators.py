@@ -24,7 +24,7 @@ from edgepipe.partition.chain import (
     take_epilogue,
     take_terms,
 )
-from edgepipe.partition.operator import Operator
+from edgepipe.partition.operator import PART, Operator
 from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
 from vta_stages.layers.check import pool_padding
 from vta_stages.layers.records import (
@@ -45,8 +45,6 @@ from vta_stages.layers.records import (
     Term,
     TransposedConv,
 )
-
-PART = "__"
 
 
 def match_operators(module: IRModule) -> tuple[Operator, ...]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from edgepipe.errors import LayerError, PartitionError
 from edgepipe.names import suggest
+from edgepipe.partition.choices import DEVICES
 from edgepipe.partition.operator import Operator
-from vta_stages.layers.records import Conv
-
-_MOST_COLOURS = 4
+from edgepipe.partition.rules import combinations
+from edgepipe.partition.rules.book import RuleBook
+from edgepipe.partition.rules.facts import OperatorFacts
+from edgepipe.partition.rules.reasons import reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,49 +39,92 @@ def place(
     border: str | None = None,
     overrides: Mapping[str, str] | None = None,
     on_arm: Mapping[str, str] | None = None,
+    book: RuleBook | None = None,
 ) -> tuple[PlacedOperator, ...]:
     """Decide the device of every operator; ``operators`` is in topological order.
 
-    Everything up to and including the first convolution goes to ARM, or, when ``border`` names an
-    operator, that operator and all that it depends on. A first convolution of more channels than a
-    picture has does not: an operator before it has folded pixels into channels, and it suits the
-    accelerator. The rest goes to VTA where ``check`` raises
-    no ``LayerError``; its text is the reason why an operator goes to ARM. ``overrides`` maps
-    operator names to "arm" or "vta" and takes precedence; ``on_arm`` maps operators that run on ARM
-    unless overridden to the reason.
-    Raises ``PartitionError`` for unknown names and for an operator that cannot run on the VTA.
+    An operator goes to VTA unless ``check`` raises ``LayerError``, whose text is then the reason,
+    or the tables of ``book``, by default the package's, say that it should not: the package's keep
+    everything up to and including the first convolution on ARM, or, when ``border`` names an
+    operator, that operator and all that it depends on. ``overrides`` maps operator names to "arm"
+    or "vta" and takes precedence; ``on_arm`` maps operators that run on ARM unless overridden, or
+    unless ARM cannot run them, to the reason.
+    Raises ``PartitionError`` for unknown names and devices, and for operators that no device can
+    run, or not the requested one, alone or together with others.
     """
-    overrides = dict(overrides or {})
+    overrides, on_arm = dict(overrides or {}), on_arm or {}
     names = [operator.name for operator in operators]
     for name in [*overrides, *([border] if border else [])]:
         if name not in names:
             raise PartitionError(f"operator {name!r} is unknown", hint=suggest(name, names))
-    first = border or next((o.name for o in operators if o.kind == "conv"), None)
-    front = _with_ancestors(first, operators) if first else set()
-    if not border:
-        front -= {o.name for o in operators if o.name == first and _is_deep(o)}
-    placed = []
-    for operator in operators:
-        refusal = _refusal(operator, check)
-        wish = overrides.get(operator.name)
-        if wish == "vta" and refusal:
+    for name, device in overrides.items():
+        if device not in DEVICES:
             raise PartitionError(
-                f"{operator.name}: cannot be placed on vta: {refusal}",
-                hint="leave it on arm",
-                option="placement",
-                value=f"{operator.name}=arm",
+                f"{name}: device {device!r} is unknown", hint=f"devices: {', '.join(DEVICES)}"
             )
+    book = book or RuleBook(OperatorFacts(operators))
+    refusals: dict[tuple[str, str], str] = {}
+    for operator in operators:
+        refusals[operator.name, "vta"] = _refusal(operator, check)
+        refusals[operator.name, "arm"] = _refusal(operator, lambda o: book.require(o, "arm"))
+    positions = _positions(operators, border)
+    placed: dict[str, tuple[str, str]] = {}
+    for operator in operators:
+        name = operator.name
+        on_vta, here = refusals[name, "vta"], refusals[name, "arm"]
+        wish = overrides.get(name)
+        if wish and refusals[name, wish]:
+            raise _impossible(name, wish, refusals)
+        preferred = book.preference(operator, positions.get(name, ""))
         if wish:
-            device, reason = wish, "placed there on request"
-        elif refusal or operator.name in (on_arm or {}):
-            device, reason = "arm", refusal or (on_arm or {})[operator.name]
-        elif operator.name in front:
-            where = "the given cut" if border else "the first convolution"
-            device, reason = "arm", f"up to {where}: runs while the VTA has the previous frame"
+            placed[name] = wish, reasons().requested
+        elif on_vta and here:
+            raise _impossible(name, "vta", refusals)
+        elif on_vta:
+            placed[name] = "arm", on_vta
+        elif here:
+            placed[name] = "vta", here
+        elif name in on_arm:
+            placed[name] = "arm", on_arm[name]
+        elif preferred and preferred.why:
+            placed[name] = preferred.device, preferred.why
         else:
-            device, reason = "vta", "fits the accelerator"
-        placed.append(PlacedOperator(operator=operator, device=device, reason=reason))
-    return tuple(placed)
+            placed[name] = "vta", reasons().fits
+    placed |= combinations.moved(
+        book,
+        operators,
+        {name: device for name, (device, _) in placed.items()},
+        overrides,
+        lambda operator, device: not refusals[operator.name, device],
+    )
+    return tuple(
+        PlacedOperator(operator=o, device=placed[o.name][0], reason=placed[o.name][1])
+        for o in operators
+    )
+
+
+def _impossible(name: str, device: str, refusals: Mapping[tuple[str, str], str]) -> PartitionError:
+    """Return the error for an operator that ``device`` cannot run."""
+    text = f"{name}: cannot be placed on {device}: {refusals[name, device]}"
+    other = next(each for each in DEVICES if each != device)
+    if refusals[name, other]:
+        return PartitionError(
+            f"{text}; nor on {other}: {refusals[name, other]}",
+            hint="change the rule file that refuses it",
+        )
+    return PartitionError(
+        text, hint=f"leave it on {other}", option="placement", value=f"{name}={other}"
+    )
+
+
+def _positions(operators: Sequence[Operator], border: str | None) -> dict[str, str]:
+    """Return where operators lie in front of the part that is the VTA's, as rules name it."""
+    if border:
+        return dict.fromkeys(_with_ancestors(border, operators), "cut")
+    first = next((o.name for o in operators if o.kind == "conv"), None)
+    if first is None:
+        return {}
+    return dict.fromkeys(_with_ancestors(first, operators), "front") | {first: "first"}
 
 
 def segment(placed: Sequence[PlacedOperator], cuts: Sequence[str] = ()) -> tuple[Segment, ...]:
@@ -135,11 +180,6 @@ def _cut_ranks(
                 seen |= before[source] | ({source} if source in cuts else set())
         before[operator.name] = seen
     return {name: len(seen) for name, seen in before.items()}
-
-
-def _is_deep(operator: Operator) -> bool:
-    """Return whether a convolution reads more channels than a picture can have."""
-    return isinstance(operator.layer, Conv) and operator.layer.input.channels > _MOST_COLOURS
 
 
 def _refusal(operator: Operator, check: Callable[[Operator], None]) -> str:

@@ -16,9 +16,8 @@ from edgepipe.boards import Board
 from edgepipe.partition.arm_cost import operators_ms
 from edgepipe.partition.depthwise import Arrange, estimate
 from edgepipe.partition.placement import Segment
+from edgepipe.partition.rules.reasons import reasons
 
-_SHORTER = "between operators on arm: there it takes less time than hops to the VTA and back"
-_FASTER = "between operators on arm, which have time left: more frames a second, by the model"
 # The ARM stages of a network whose body is one program: the first convolution, and decoding.
 _PLAIN = 2
 # How much longer a frame may take if more frames a second are the reason.
@@ -85,7 +84,7 @@ def _shorter(stages: list[_Stage], board: Board) -> dict[str, str]:
     """Return the operators of the stages whose move saves a frame's time, with the reason."""
     hops_ms = 2 * board.arm_timing.handover_us / 1e3
     short = [each for each in stages if each.device == "vta" and each.arm_ms < each.ms + hops_ms]
-    return {name: _SHORTER for each in short for name in each.operators}
+    return {name: reasons().short_stage for each in short for name in each.operators}
 
 
 def _faster(stages: list[_Stage], board: Board) -> dict[str, str]:
@@ -105,5 +104,5 @@ def _faster(stages: list[_Stage], board: Board) -> dict[str, str]:
         allowed -= longer_ms(each)
         if allowed < 0 or arm / board.arm_cores > vta:
             break
-        found |= dict.fromkeys(each.operators, _FASTER)
+        found |= dict.fromkeys(each.operators, reasons().time_left)
     return found

@@ -118,3 +118,9 @@ def test_an_unknown_cut_is_an_error_with_suggestions():
     with pytest.raises(PartitionError, match="cut 'conv3' is unknown") as caught:
         segment(place(NETWORK, fits), cuts=["conv3"])
     assert "conv2" in caught.value.hint
+
+
+def test_an_unknown_device_is_an_error():
+    with pytest.raises(PartitionError, match="conv2: device 'gpu' is unknown") as caught:
+        place(NETWORK, fits, overrides={"conv2": "gpu"})
+    assert caught.value.hint == "devices: arm, vta"
