@@ -36,6 +36,7 @@ def build(
     int16_layers: Sequence[str] = (),
     rounding: str | None = None,
     seed: int | None = None,
+    rules: Sequence[PathLike] = (),
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -63,7 +64,8 @@ def build(
     integer, which is the default without a scheme, or ``"reconstruct"``, so that results on the
     calibration pictures change least. ``seed`` decides what is drawn at random, such as which
     pictures of a folder with more than ``calibration_frames``; the default without a scheme is 0.
-    The same inputs and the same seed give the same bundle byte for byte.
+    The same inputs and the same seed give the same bundle byte for byte. ``rules`` are files of
+    placement rules (docs/reference/placement-rules.md), which take precedence over edgepipe's own.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -89,6 +91,7 @@ def build(
         int16_layers=tuple(int16_layers),
         rounding=rounding,
         seed=seed,
+        rules=tuple(map(Path, rules)),
     )
     build_bundle(options, progress)
     return bundle

@@ -35,6 +35,7 @@ from edgepipe.partition.arm_cost import operator_ms
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
+from edgepipe.partition.rules.rule_file import rule_sets
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
 from edgepipe.quantize.int16 import names as int16_layers
@@ -66,8 +67,8 @@ _OTHER = "train or export with operators that have an integer form"
 class ForecastOptions:
     """The options of a forecast; ``description`` defaults to the file next to the model.
 
-    ``cuts``, ``placement``, ``depthwise``, ``float_layers`` and ``int16_layers`` are those of
-    ``BuildOptions``.
+    ``cuts``, ``placement``, ``depthwise``, ``float_layers``, ``int16_layers`` and ``rules`` are
+    those of ``BuildOptions``.
     """
 
     model: Path
@@ -78,6 +79,7 @@ class ForecastOptions:
     depthwise: str = "auto"
     float_layers: tuple[str, ...] = ()
     int16_layers: tuple[str, ...] = ()
+    rules: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,7 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
 
 
 def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
+    rules = rule_sets(options.rules)
     model = read_model(options.model)
     described, where, guesses = _description(options)
     notes.step("importing the network")
@@ -224,7 +227,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         )
         notes.notices += quantized.notices
         notes.step("placing operators")
-        check = recipe.vta_check(quantized, network, options.board)
+        check = recipe.vta_check(quantized, network, options.board, rules)
         arranged = arrange(quantized, check, options.board, build.wishes, notes)
         return _summed_up(options, arranged, check.cycles, where, guesses, notes)
 
@@ -280,7 +283,9 @@ def _unbuildable(
     try:
         yield
     except errors as cause:
-        of_operators = isinstance(cause, PartitionError) and (options.cuts or options.placement)
+        of_operators = isinstance(cause, PartitionError) and (
+            options.cuts or options.placement or options.rules
+        )
         if of_operators or cause.option in _OF_LAYERS:
             raise  # about the options, not about the network
         raise UnbuildableError(

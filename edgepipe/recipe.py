@@ -36,6 +36,8 @@ from edgepipe.interrupts import Interrupts, remembered
 from edgepipe.partition.network_record import network_record
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
+from edgepipe.partition.rules.rule import RuleSet
+from edgepipe.partition.rules.rule_file import rule_sets
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import scheme_file
@@ -64,7 +66,8 @@ class BuildOptions:
     ``rounding`` is the rule by which weights are rounded, one of ``quantize.rounding.RULES``; None
     is the scheme's, or ``"nearest"``. ``seed`` decides what is drawn at random: which pictures of a
     folder with more than ``calibration_frames``, what the golden input is without pictures, and
-    where reconstruction samples them; None is the scheme's, or 0.
+    where reconstruction samples them; None is the scheme's, or 0. ``rules`` are files of placement
+    rules, which take precedence over the package's.
     """
 
     model: Path
@@ -86,6 +89,7 @@ class BuildOptions:
     int16_layers: tuple[str, ...] = ()
     rounding: str | None = None
     seed: int | None = None
+    rules: tuple[Path, ...] = ()
 
     @property
     def wishes(self) -> Wishes:
@@ -149,6 +153,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     if options.scheme is not None:
         scheme = scheme_file.read(options.scheme)
         scheme = scheme.rounded_by(options.rounding).seeded_by(options.seed)
+    rules = rule_sets(options.rules)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -157,7 +162,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         notice_few_pictures(len(frames), progress)
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
-    check = vta_check(quantized, described.network, options.board)
+    check = vta_check(quantized, described.network, options.board, rules)
     arranged = arrange(quantized, check, options.board, options.wishes, progress)
     record = network_record(check, options.board)
     begin("running integer Relax for the golden output")
@@ -284,10 +289,18 @@ def quantized_network(
     return quantized
 
 
-def vta_check(quantized: QuantizedNetwork, network: Network, board: Board) -> VtaCheck:
-    """Return the check of which operators the VTA can run, and in how many cycles."""
+def vta_check(
+    quantized: QuantizedNetwork,
+    network: Network,
+    board: Board,
+    rules: Sequence[RuleSet] | None = None,
+) -> VtaCheck:
+    """Return the check of which operators the VTA can run, and in how many cycles.
+
+    ``rules`` are tables of placement rules, by default the package's.
+    """
     operators = match_operators(quantized.module)
-    return VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing)
+    return VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing, rules)
 
 
 def golden_tensors(quantized: QuantizedNetwork, frame: Frame) -> dict[str, Array]:

@@ -127,6 +127,14 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         "model of the board (default: auto)",
     )
     parser.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="placement rules that take precedence over edgepipe's own (repeatable)",
+    )
+    parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
 

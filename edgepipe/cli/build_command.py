@@ -129,4 +129,5 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         int16_layers=tuple(options.int16),
         rounding=options.rounding,
         seed=options.seed,
+        rules=tuple(options.rules),
     )

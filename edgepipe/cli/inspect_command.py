@@ -35,7 +35,7 @@ examples:
 
 _DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
-_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float", "int16")
+_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float", "int16", "rules")
 
 
 def add_parser(commands: Any) -> None:

@@ -32,6 +32,7 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             depthwise=options.depthwise or "auto",
             float_layers=tuple(options.float),
             int16_layers=tuple(options.int16),
+            rules=tuple(options.rules),
         ),
         progress,
     )

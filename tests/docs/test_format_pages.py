@@ -13,6 +13,7 @@ from needs import lacking
 from edgepipe import boards, description
 from edgepipe.bundle import manifest, network
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.partition.rules import rule, rule_file
 from edgepipe.quantize import scheme_file
 from vta_stages.accelerator import Accelerator
 from vta_stages.timing.cost_model import CostModel
@@ -46,6 +47,7 @@ def table(page: str, heading: str) -> list[str]:
         ("scheme.md", "Scheme files", scheme_file.File),
         ("scheme.md", "layers", scheme_file.LayerKeys),
         ("scheme.md", "tensors", scheme_file.Tensor),
+        ("placement-rules.md", "Rule files", rule_file.File),
         ("description.md", "preprocess", Preprocess),
         ("description.md", "postprocess", description.Postprocess),
     ],
@@ -53,6 +55,13 @@ def table(page: str, heading: str) -> list[str]:
 )
 def test_a_table_lists_the_keys_of_its_record(page: str, heading: str, record: Any) -> None:
     assert sorted(table(page, heading)) == sorted(f.name for f in dataclasses.fields(record))
+
+
+def test_the_keys_of_placement_rules_and_their_facts_are_explained() -> None:
+    keys = {f.name for f in dataclasses.fields(rule_file.RuleKeys)}
+    assert set(table("placement-rules.md", "rules")) == {*keys, "pattern", "when"}
+    facts = table("placement-rules.md", "Facts")
+    assert set(facts) - {"within", "int8", "float32"} == {*rule.FACTS}
 
 
 def test_a_boards_defaults_are_those_of_the_code() -> None:
