@@ -13,7 +13,7 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe import __version__, description
+from edgepipe import __version__, description, exports
 from edgepipe.arrangement import Arrangement, PlannedStage, Wishes, arrange
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
@@ -146,7 +146,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
 
     storage.check_replaceable(options.output)
     if options.export_scheme is not None:
-        scheme_file.check_target(options.export_scheme, options.output)
+        exports.check_target(scheme_file.EXPORT, options.export_scheme, options.output)
     if options.sign is not None:
         signature.check_key(options.sign)
     scheme = None
@@ -198,7 +198,7 @@ def exported_scheme(
     if options.export_scheme is None:
         return contextlib.nullcontext(lambda: None)
     text = scheme_file.to_toml(quantized.scheme, quantized.scales, quantized.zeros)
-    return scheme_file.prepared(options.export_scheme, text)
+    return exports.prepared(scheme_file.EXPORT, options.export_scheme, text)
 
 
 def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:

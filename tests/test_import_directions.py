@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # Modules below everything else: errors, and helpers independent of networks and boards.
 EVERYWHERE = {
-    *("__version__", "closing", "errors", "integers", "interrupts"),
+    *("__version__", "closing", "errors", "exports", "integers", "interrupts"),
     *("names", "progress", "resources", "schema", "scratch"),
 }
 # Libraries that are large or have unstable names, and the only packages that may import them.

@@ -1,19 +1,18 @@
-"""Schemes as TOML files (docs/reference/scheme.md): their text, strict reading, safe replacing."""
+"""Schemes as TOML files (docs/reference/scheme.md): their text, and strict reading."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe import schema, scratch
+from edgepipe import exports, schema
 from edgepipe.errors import EdgepipeError, QuantizeError, advise
+from edgepipe.exports import Export
 from edgepipe.names import printable
 from edgepipe.quantize.options import LayerOptions, QuantizeOptions
 from edgepipe.quantize.scheme import Scheme, TensorRange
@@ -26,7 +25,14 @@ FORMAT = 1
 _MOST = float(np.finfo(np.float32).max)
 # Of the largest magnitude: a mean is rounded, and may lie this much outside the values' range.
 _ROUNDING = 1e-6
-_TEMPORARY = ".edgepipe."
+EXPORT = Export(
+    kind="scheme",
+    option="export_scheme",
+    keys=frozenset(["format", "threshold_rule"]),
+    error=QuantizeError,
+)
+"""How builds write schemes."""
+
 _HEADER = """\
 # Quantisation scheme of edgepipe. A build with it runs no calibration.
 # Edit thresholds, ranges and options; network and preprocess say what it belongs to.
@@ -86,23 +92,23 @@ def to_toml(
     options = scheme.options
     lines = [
         f"{_HEADER}format = {FORMAT}",
-        f"network = {toml_string(scheme.network)}",
-        f"preprocess = {toml_string(scheme.preprocess)}",
+        f"network = {_string(scheme.network)}",
+        f"preprocess = {_string(scheme.preprocess)}",
         f"frames = {scheme.frames}",
         f"threshold_rule = {_value(options.threshold)}",
         f"equalise = {_value(options.equalise)}",
         f"leaky_steps = {options.leaky_steps}",
         f"bias_correction = {_value(options.bias_correction)}",
-        f"float_layers = [{', '.join(map(toml_string, options.float_layers))}]",
-        f"int16_layers = [{', '.join(map(toml_string, options.int16_layers))}]",
+        f"float_layers = [{', '.join(map(_string, options.float_layers))}]",
+        f"int16_layers = [{', '.join(map(_string, options.int16_layers))}]",
         f"rounding = {_value(options.rounding)}",
         f"seed = {options.seed}",
     ]
     for name, layer in options.layers.items():
-        lines += ["", f"[layers.{toml_string(name)}]"]
+        lines += ["", f"[layers.{_string(name)}]"]
         lines += [f"{_key(key)} = {_value(value)}" for key, value in layer.choices.items()]
     for name, found in scheme.tensors.items():
-        lines += ["", f"[tensors.{toml_string(name)}]"]
+        lines += ["", f"[tensors.{_string(name)}]"]
         lines += _chosen(name, scales or {}, zeros or {})
         lines.append(f"threshold = {float(found.threshold)!r}")
         if found.thresholds:
@@ -112,26 +118,8 @@ def to_toml(
     return "\n".join(lines) + "\n"
 
 
-def toml_string(text: str) -> str:
-    """Return ``text`` as a basic string of TOML, with escapes for all that does not print.
-
-    Raises ``QuantizeError`` for half a surrogate pair, for which TOML has no escape.
-    """
-    parts = ['"']
-    for character in text:
-        code = ord(character)
-        if 0xD800 <= code <= 0xDFFF:
-            raise QuantizeError(
-                f"{text!a}: has a surrogate (U+{code:04X}), which TOML cannot hold",
-                hint="rename the tensor in the ONNX file",
-            )
-        if character in '"\\':
-            parts.append(f"\\{character}")
-        elif character.isprintable():
-            parts.append(character)
-        else:
-            parts.append(f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}")
-    return "".join([*parts, '"'])
+def _string(text: str) -> str:
+    return exports.toml_string(text, QuantizeError)
 
 
 def _key(option: str) -> str:
@@ -142,7 +130,7 @@ def _key(option: str) -> str:
 def _value(option: str | float | bool) -> str:
     if isinstance(option, bool):
         return "true" if option else "false"
-    return toml_string(option) if isinstance(option, str) else repr(float(option))
+    return _string(option) if isinstance(option, str) else repr(float(option))
 
 
 def _array(values: Float) -> str:
@@ -315,79 +303,3 @@ def require_ranges(calibration: Path | None, scheme: Path | None) -> None:
             option="calibration",
             value="DIR",
         )
-
-
-def check_target(path: Path, bundle: Path) -> None:
-    """Raise ``QuantizeError`` if a scheme cannot be written to ``path``.
-
-    Its folder must exist, ``path`` must be new or an older scheme, and not be in ``bundle``.
-    """
-    target = path.resolve()
-    if target.is_relative_to(bundle.resolve()):
-        raise _refused(path, "is the bundle that is built, or in it")
-    if not target.parent.is_dir():
-        raise _refused(path, "its folder does not exist")
-    if target.exists() and not _is_scheme(target):
-        raise _refused(path, "exists and is not a scheme, expected one or nothing")
-
-
-def _refused(path: Path, what: str) -> QuantizeError:
-    return QuantizeError(
-        f"{path}: {what}",
-        hint="choose another file for the scheme",
-        option="export_scheme",
-        value="FILE",
-    )
-
-
-def _is_scheme(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # tomllib's and UTF-8's errors are ValueErrors
-        return False
-    return {"format", "threshold_rule"} <= document.keys()
-
-
-@contextlib.contextmanager
-def prepared(path: Path, text: str) -> Iterator[Callable[[], None]]:
-    """Write ``text`` next to ``path``; yield a function that moves it there.
-
-        with prepared(path, text) as place:
-            ...      # what may fail, or be interrupted
-            place()  # and nothing more that may be interrupted
-
-    If the block fails, also after ``place``, the file at ``path`` is what it was. So a bundle that
-    the block writes never lacks its scheme, and no new scheme stays without its bundle. The block
-    and ``place`` raise ``QuantizeError`` if the file cannot be written.
-    """
-    target = path.resolve()
-    with contextlib.ExitStack() as stack:
-        with _refusing(path):
-            waiting = stack.enter_context(scratch.folder_beside(target, _TEMPORARY))
-            new, old = waiting / "new", waiting / "old"
-            new.write_text(text, encoding="utf-8")
-
-        def place() -> None:
-            with _refusing(path):
-                if target.exists():
-                    target.rename(old)
-                new.rename(target)
-
-        try:
-            yield place
-        except BaseException:
-            if old.exists():
-                old.replace(target)
-            elif not new.exists():
-                target.unlink(missing_ok=True)
-            raise
-
-
-@contextlib.contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as cause:
-        raise _refused(path, f"cannot be written ({cause.strerror})") from cause

@@ -14,7 +14,7 @@ import pytest
 from command_line import build, build_arguments
 
 import edgepipe
-from edgepipe import interrupts, recipe, scratch
+from edgepipe import exports, interrupts, recipe, scratch
 from edgepipe.bundle import storage
 from edgepipe.cli import build_command
 from edgepipe.interrupts import SIGNALS
@@ -26,7 +26,7 @@ COMPUTED = (
     *("network_record", "golden_tensors", "compile_stages"),
 )
 WRITING = {
-    module.__file__ for module in (build_command, interrupts, recipe, scheme_file, scratch, storage)
+    module.__file__ for module in (build_command, exports, interrupts, recipe, scratch, storage)
 }
 
 
@@ -77,7 +77,7 @@ class Injection:
         sys.setprofile(None)
 
     def _passed(self, frame, event, function):
-        self._writing |= frame.f_code is scheme_file.prepared.__wrapped__.__code__
+        self._writing |= frame.f_code is exports.prepared.__wrapped__.__code__
         of_system = event == "c_return" and function.__module__ == os.rename.__module__
         own = event in ("call", "c_return") and frame.f_code.co_filename in WRITING
         if not self._writing or not (own or of_system):

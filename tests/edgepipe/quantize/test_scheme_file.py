@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgepipe import exports
 from edgepipe.errors import BundleError, QuantizeError
 from edgepipe.quantize import scheme_file
 from edgepipe.quantize.options import MOST_SEED, LayerOptions, QuantizeOptions
@@ -120,20 +121,20 @@ def test_every_number_and_every_name_survives(
 
 @given(names)
 def test_a_string_is_one_line_of_printable_characters(text: str) -> None:
-    line = scheme_file.toml_string(text)
+    line = exports.toml_string(text, QuantizeError)
     assert line.isprintable()
     assert tomllib.loads(f"key = {line}") == {"key": text}
 
 
 def test_characters_beyond_16_bits_are_no_surrogate_pairs() -> None:
-    assert scheme_file.toml_string('a"\\\n\x7f\U0001f600\U000e0001') == (
+    assert exports.toml_string('a"\\\n\x7f\U0001f600\U000e0001', QuantizeError) == (
         '"a\\"\\\\\\u000A\\u007F\U0001f600\\U000E0001"'
     )
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(QuantizeError, match=r"'a\\ud800': has a surrogate \(U\+D800\)") as caught:
-        scheme_file.toml_string("a\ud800")
+        exports.toml_string("a\ud800", QuantizeError)
     assert caught.value.hint == "rename the tensor in the ONNX file"
 
 
@@ -335,16 +336,16 @@ def test_a_scheme_replaces_only_schemes(
     tmp_path: Path, make: Callable[[Path], Path], message: str
 ) -> None:
     with pytest.raises(QuantizeError, match=message) as caught:
-        scheme_file.check_target(make(tmp_path), tmp_path / "bundle")
+        exports.check_target(scheme_file.EXPORT, make(tmp_path), tmp_path / "bundle")
     assert caught.value.hint == "choose another file for the scheme"
     assert caught.value.option == "export_scheme"
 
 
 def test_an_older_scheme_may_be_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, scheme_file.to_toml(scheme()))
-    scheme_file.check_target(path, tmp_path / "bundle")
+    exports.check_target(scheme_file.EXPORT, path, tmp_path / "bundle")
     older = path.read_text()
-    with scheme_file.prepared(path, "new") as place:
+    with exports.prepared(scheme_file.EXPORT, path, "new") as place:
         assert path.read_text() == older
         place()
     assert path.read_text() == "new"
@@ -363,7 +364,7 @@ def test_a_failed_bundle_leaves_what_was_there(tmp_path: Path, older: str, place
             place()
         raise BundleError("no space")
 
-    with pytest.raises(BundleError), scheme_file.prepared(path, "new") as place:
+    with pytest.raises(BundleError), exports.prepared(scheme_file.EXPORT, path, "new") as place:
         fail(place)
     assert [found.read_text() for found in tmp_path.iterdir()] == ([older] if older else [])
 
@@ -371,7 +372,10 @@ def test_a_failed_bundle_leaves_what_was_there(tmp_path: Path, older: str, place
 def test_a_scheme_that_cannot_be_written_stops_before_the_bundle(tmp_path: Path) -> None:
     path = tmp_path / "none" / "net.scheme.toml"
     reached = False
-    with pytest.raises(QuantizeError, match="cannot be written"), scheme_file.prepared(path, "new"):
+    with (
+        pytest.raises(QuantizeError, match="cannot be written"),
+        exports.prepared(scheme_file.EXPORT, path, "new"),
+    ):
         reached = True
     assert not reached
 
