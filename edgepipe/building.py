@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from edgepipe import boards
 from edgepipe.boards import Board
+from edgepipe.errors import PartitionError
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress
 from edgepipe.recipe import BuildOptions, build_bundle
 
 PathLike = str | os.PathLike[str]
+
+
+class Named(Protocol):
+    """Anything with the name of an operator, such as an operator of a forecast."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
 
 
 def build(
@@ -22,7 +32,7 @@ def build(
     calibration: PathLike | None = None,
     output: PathLike,
     cuts: Sequence[str] = (),
-    placement: Mapping[str, str] | None = None,
+    placement: Mapping[str | Named, str] | None = None,
     depthwise: str = "auto",
     description: PathLike | None = None,
     calibration_frames: int = 64,
@@ -37,6 +47,8 @@ def build(
     rounding: str | None = None,
     seed: int | None = None,
     rules: Sequence[PathLike] = (),
+    placement_file: PathLike | None = None,
+    export_placement: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -51,11 +63,12 @@ def build(
     ``calibration_frames`` are used. ``output`` is a folder, or one archive if it ends in
     ``.edgepipe``; it appears only when it is complete. An interrupt leaves ``output`` as it was, or
     is raised once the bundle is there, if it comes while that is moved into place. A stage ends
-    after each operator in ``cuts``; ``placement`` maps operators to ``"arm"`` or ``"vta"`` and
-    takes precedence over ``depthwise`` (``"auto"``, ``"arm"`` or ``"vta"``). ``description`` is
-    the network's, by default the TOML file next to ``model``. ``fallback`` adds ARM kernels
-    that take over if the accelerator fails. ``sign`` is an OpenSSH key that signs the bundle,
-    and ``version`` a number that grows with every release, for boards that refuse older ones.
+    after each operator in ``cuts``; ``placement`` maps operators, or their names, to ``"arm"`` or
+    ``"vta"`` and takes precedence over ``placement_file`` and over ``depthwise`` (``"auto"``,
+    ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file next to
+    ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails. ``sign`` is an
+    OpenSSH key that signs the bundle, and ``version`` a number that grows with every release, for
+    boards that refuse older ones.
     Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
     ``export_scheme`` is a file to which the quantisation scheme is written; a build with such a
     ``scheme`` needs no ``calibration``. ``float_layers`` are not quantised, but computed in
@@ -66,6 +79,8 @@ def build(
     pictures of a folder with more than ``calibration_frames``; the default without a scheme is 0.
     The same inputs and the same seed give the same bundle byte for byte. ``rules`` are files of
     placement rules (docs/reference/placement-rules.md), which take precedence over edgepipe's own.
+    ``export_placement`` is a file to which the device of every operator is written, and
+    ``placement_file`` one that was edited (docs/reference/placement-file.md).
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -77,7 +92,7 @@ def build(
         calibration=Path(calibration) if calibration is not None else None,
         output=bundle,
         cuts=tuple(cuts),
-        placement=dict(placement or {}),
+        placement=_by_name(placement or {}),
         depthwise=depthwise,
         description=Path(description) if description is not None else None,
         calibration_frames=calibration_frames,
@@ -92,6 +107,24 @@ def build(
         rounding=rounding,
         seed=seed,
         rules=tuple(map(Path, rules)),
+        placement_file=Path(placement_file) if placement_file is not None else None,
+        export_placement=Path(export_placement) if export_placement is not None else None,
     )
     build_bundle(options, progress)
     return bundle
+
+
+def _by_name(placement: Mapping[str | Named, str]) -> dict[str, str]:
+    """Return the devices by the names of operators.
+
+    Raises ``PartitionError`` for an operator that has two devices.
+    """
+    found: dict[str, str] = {}
+    for operator, device in placement.items():
+        name = operator if isinstance(operator, str) else operator.name
+        if found.setdefault(name, device) != device:
+            raise PartitionError(
+                f"{name}: is placed on {found[name]} and on {device}",
+                hint="name each operator once, as an object or by its name",
+            )
+    return found

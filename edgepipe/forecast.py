@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgepipe import description, recipe
+from edgepipe import description, exports, placement_file, recipe
 from edgepipe.arrangement import Arrangement, PlannedStage, arrange
 from edgepipe.boards import Board
 from edgepipe.description import NetworkDescription
@@ -67,8 +67,7 @@ _OTHER = "train or export with operators that have an integer form"
 class ForecastOptions:
     """The options of a forecast; ``description`` defaults to the file next to the model.
 
-    ``cuts``, ``placement``, ``depthwise``, ``float_layers``, ``int16_layers`` and ``rules`` are
-    those of ``BuildOptions``.
+    All but the model and its description are those of ``BuildOptions``.
     """
 
     model: Path
@@ -80,6 +79,8 @@ class ForecastOptions:
     float_layers: tuple[str, ...] = ()
     int16_layers: tuple[str, ...] = ()
     rules: tuple[Path, ...] = ()
+    placement_file: Path | None = None
+    export_placement: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,11 @@ def forecast(options: ForecastOptions, progress: Progress | None = None) -> Fore
 
 def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
     rules = rule_sets(options.rules)
+    placement = None
+    if options.placement_file is not None:
+        placement = placement_file.read(options.placement_file)
+    if options.export_placement is not None:
+        exports.check_target(placement_file.EXPORT, options.export_placement)
     model = read_model(options.model)
     described, where, guesses = _description(options)
     notes.step("importing the network")
@@ -228,8 +234,14 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         notes.notices += quantized.notices
         notes.step("placing operators")
         check = recipe.vta_check(quantized, network, options.board, rules)
-        arranged = arrange(quantized, check, options.board, build.wishes, notes)
-        return _summed_up(options, arranged, check.cycles, where, guesses, notes)
+        wishes = placement_file.combined(build.wishes, placement, check.operators)
+        with placement_file.naming_lines(placement, options.placement):
+            arranged = arrange(quantized, check, options.board, wishes, notes)
+    if options.export_placement is not None:
+        text = placement_file.to_toml(arranged, check.operators, wishes.cuts)
+        with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
+            place()
+    return _summed_up(options, arranged, check.cycles, where, guesses, notes)
 
 
 def made_up_frames(preprocess: Preprocess) -> list[Frame]:
@@ -283,9 +295,8 @@ def _unbuildable(
     try:
         yield
     except errors as cause:
-        of_operators = isinstance(cause, PartitionError) and (
-            options.cuts or options.placement or options.rules
-        )
+        asked = options.cuts or options.placement or options.rules or options.placement_file
+        of_operators = isinstance(cause, PartitionError) and asked
         if of_operators or cause.option in _OF_LAYERS:
             raise  # about the options, not about the network
         raise UnbuildableError(

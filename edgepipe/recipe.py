@@ -13,7 +13,7 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe import __version__, description, exports
+from edgepipe import __version__, description, exports, placement_file
 from edgepipe.arrangement import Arrangement, PlannedStage, Wishes, arrange
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
@@ -28,6 +28,7 @@ from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
 from edgepipe.errors import BundleError, FrontendError
+from edgepipe.exports import Export
 from edgepipe.frontend.frames import sample_of
 from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
@@ -67,7 +68,9 @@ class BuildOptions:
     is the scheme's, or ``"nearest"``. ``seed`` decides what is drawn at random: which pictures of a
     folder with more than ``calibration_frames``, what the golden input is without pictures, and
     where reconstruction samples them; None is the scheme's, or 0. ``rules`` are files of placement
-    rules, which take precedence over the package's.
+    rules, which take precedence over the package's. ``placement_file`` has the devices of all
+    operators; ``placement`` takes precedence over it. ``export_placement`` is the file to which
+    they are written.
     """
 
     model: Path
@@ -90,6 +93,8 @@ class BuildOptions:
     rounding: str | None = None
     seed: int | None = None
     rules: tuple[Path, ...] = ()
+    placement_file: Path | None = None
+    export_placement: Path | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -145,8 +150,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         progress.step(step)
 
     storage.check_replaceable(options.output)
-    if options.export_scheme is not None:
-        exports.check_target(scheme_file.EXPORT, options.export_scheme, options.output)
+    check_targets(options)
     if options.sign is not None:
         signature.check_key(options.sign)
     scheme = None
@@ -154,6 +158,9 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
         scheme = scheme_file.read(options.scheme)
         scheme = scheme.rounded_by(options.rounding).seeded_by(options.seed)
     rules = rule_sets(options.rules)
+    placement = None
+    if options.placement_file is not None:
+        placement = placement_file.read(options.placement_file)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -163,18 +170,27 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
     check = vta_check(quantized, described.network, options.board, rules)
-    arranged = arrange(quantized, check, options.board, options.wishes, progress)
+    wishes = placement_file.combined(options.wishes, placement, check.operators)
+    with placement_file.naming_lines(placement, options.placement):
+        arranged = arrange(quantized, check, options.board, wishes, progress)
     record = network_record(check, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
     try_decoder(described.decoder, described.labels, golden, options.board, progress)
     compiled = compile_stages(arranged, options, progress)
     begin("writing the bundle")
-    with exported_scheme(quantized, options) as place_scheme:
+    text = ""
+    if options.export_placement is not None:
+        text = placement_file.to_toml(arranged, check.operators, wishes.cuts)
+    with (
+        exported_scheme(quantized, options) as place_scheme,
+        exported(placement_file.EXPORT, options.export_placement, text) as place_placement,
+    ):
 
         def commit() -> None:
             interrupts.commit()
             place_scheme()
+            place_placement()
 
         return storage.write(
             options.output,
@@ -195,10 +211,30 @@ def exported_scheme(
     If the block fails, the scheme's file is what it was. Raises ``QuantizeError`` if it cannot be
     written.
     """
-    if options.export_scheme is None:
+    text = ""
+    if options.export_scheme is not None:
+        text = scheme_file.to_toml(quantized.scheme, quantized.scales, quantized.zeros)
+    return exported(scheme_file.EXPORT, options.export_scheme, text)
+
+
+def exported(
+    export: Export, path: Path | None, text: str
+) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    """Return ``exports.prepared``, or a block whose function does nothing if ``path`` is None."""
+    if path is None:
         return contextlib.nullcontext(lambda: None)
-    text = scheme_file.to_toml(quantized.scheme, quantized.scales, quantized.zeros)
-    return exports.prepared(scheme_file.EXPORT, options.export_scheme, text)
+    return exports.prepared(export, path, text)
+
+
+def check_targets(options: BuildOptions) -> None:
+    """Raise ``QuantizeError`` or ``PartitionError`` for an export that cannot be written."""
+    scheme, placement = options.export_scheme, options.export_placement
+    if scheme is not None:
+        exports.check_target(scheme_file.EXPORT, scheme, options.output)
+    if placement is not None:
+        exports.check_target(placement_file.EXPORT, placement, options.output)
+        if scheme is not None and placement.resolve() == scheme.resolve():
+            raise placement_file.EXPORT.refused(placement, "is the file of the scheme, too")
 
 
 def describe(options: BuildOptions, progress: Progress) -> DescribedNetwork:

@@ -127,6 +127,19 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         "model of the board (default: auto)",
     )
     parser.add_argument(
+        "--placement",
+        type=Path,
+        metavar="FILE",
+        help="run every operator on the device that this file of --export-placement gives; --place "
+        "takes precedence",
+    )
+    parser.add_argument(
+        "--export-placement",
+        type=Path,
+        metavar="FILE",
+        help="write the device of every operator as TOML that can be edited, for --placement",
+    )
+    parser.add_argument(
         "--rules",
         action="append",
         default=[],

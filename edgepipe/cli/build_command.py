@@ -130,4 +130,6 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         rounding=options.rounding,
         seed=options.seed,
         rules=tuple(options.rules),
+        placement_file=options.placement,
+        export_placement=options.export_placement,
     )

@@ -14,6 +14,7 @@ FLAGS = {
     "bundle": "--bundle",
     "calibration": "--calib",
     "description": "--description",
+    "export_placement": "--export-placement",
     "export_scheme": "--export-scheme",
     "float_layer": "--float",
     "fpga_model": "--fpga-model",

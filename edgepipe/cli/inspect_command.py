@@ -35,7 +35,18 @@ examples:
 
 _DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
-_FOR_NETWORKS = ("board", "cut", "place", "depthwise", "description", "float", "int16", "rules")
+_FOR_NETWORKS = (
+    "board",
+    "cut",
+    "place",
+    "depthwise",
+    "description",
+    "float",
+    "int16",
+    "rules",
+    "placement",
+    "export_placement",
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -110,7 +121,7 @@ def _check(path: Path) -> Manifest:
 
 def _refuse(options: argparse.Namespace, names: Sequence[str], hint: str) -> None:
     """Raise BundleError for options that do not belong to the kind of file that was given."""
-    given = [f"--{name}" for name in names if getattr(options, name)]
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
     if given:
         raise BundleError(f"{options.bundle}: {', '.join(given)} cannot be used for it", hint=hint)
 

@@ -33,6 +33,8 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             float_layers=tuple(options.float),
             int16_layers=tuple(options.int16),
             rules=tuple(options.rules),
+            placement_file=options.placement,
+            export_placement=options.export_placement,
         ),
         progress,
     )

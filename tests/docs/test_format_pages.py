@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from needs import lacking
 
-from edgepipe import boards, description
+from edgepipe import boards, description, placement_file
 from edgepipe.bundle import manifest, network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.rules import rule, rule_file
@@ -48,6 +48,7 @@ def table(page: str, heading: str) -> list[str]:
         ("scheme.md", "layers", scheme_file.LayerKeys),
         ("scheme.md", "tensors", scheme_file.Tensor),
         ("placement-rules.md", "Rule files", rule_file.File),
+        ("placement-file.md", "Keys", placement_file.File),
         ("description.md", "preprocess", Preprocess),
         ("description.md", "postprocess", description.Postprocess),
     ],

@@ -81,16 +81,28 @@ def test_a_condition_limits_a_fact(condition: Condition, value: object, holds: b
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("format = 2\n", "line 1: format: found 2, expected 1", "write format = 1 if the file is"),
+        (
+            "format = 2\n",
+            "line 1: format: found 2, expected 1",
+            "write format = 1 if the file is meant for this version of edgepipe",
+        ),
         (
             'format = 1\n\ndevice = "npu"\n',
             "line 3: device 'npu' is unknown",
             "devices with a code generator: arm, vta",
         ),
         (START + "spede = 1\n", "line 3: unknown key 'spede'", "known keys: format, device, other"),
-        (START + "rules = 1\n", "line 3: rules: expected an array", "write [[rules]] above the"),
+        (
+            START + "rules = 1\n",
+            "line 3: rules: expected an array",
+            "write [[rules]] above the keys of each rule",
+        ),
         (START + "rules = [1]\n", "rule 1: expected a table", "write [[rules]] above its keys"),
-        (RULE + "can = true\n", "line 4: rule 1: expected either kinds", "kinds names operators"),
+        (
+            RULE + "can = true\n",
+            "line 4: rule 1: expected either kinds",
+            "kinds names operators alone, pattern several that follow each other",
+        ),
         (
             RULE + 'kinds = ["sum"]\ncan = true\n\n[[rules]]\nkinds = ["cnov"]\ncan = true\n',
             "line 8: rule 2: operator kind 'cnov' is unknown",
@@ -104,17 +116,17 @@ def test_a_condition_limits_a_fact(condition: Condition, value: object, holds: b
         (
             RULE + 'pattern = ["conv", "sum"]\nwhen = { kernel = 3 }\ncan = true\n',
             "rule 1: when is beside pattern",
-            "give each operator its own: pattern = [{ kind",
+            'give each operator its own: pattern = [{ kind = "conv", when = { ... } }, ...]',
         ),
         (
             RULE + 'pattern = ["conv"]\ncan = true\n',
             "rule 1: pattern: expected an array of two or more",
-            'for example pattern = ["conv", "max_pool"]; use kinds',
+            'for example pattern = ["conv", "max_pool"]; use kinds for one operator',
         ),
         (
             RULE + 'pattern = ["conv", 3]\ncan = true\n',
             "rule 1: pattern: operator 2: expected a kind",
-            'for example { kind = "conv", when',
+            'for example { kind = "conv", when = { kernel = { least = 5 } } }',
         ),
         (
             RULE + 'pattern = ["conv", { kind = "sum", with = 3 }]\ncan = true\n',
@@ -154,7 +166,7 @@ def test_a_condition_limits_a_fact(condition: Condition, value: object, holds: b
         (
             RULE + 'kinds = ["conv"]\n',
             "rule 1: neither can nor should",
-            "say with one of them what",
+            "say with one of them what the rule decides",
         ),
         (
             RULE + 'pattern = ["conv", "sum"]\nshould = true\n',
