@@ -17,6 +17,7 @@ import numpy as np
 from edgepipe import description, exports, placement_file, recipe
 from edgepipe.arrangement import Arrangement, PlannedStage, arrange
 from edgepipe.boards import Board
+from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
 from edgepipe.description import NetworkDescription
 from edgepipe.drafting.draft import draft
 from edgepipe.errors import (
@@ -144,7 +145,7 @@ class Forecast:
     the lines to check. ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each device with
     its hops, the latter on one core. ``interval_ms`` is the time between frames, ``bound_ms`` what
     the busier device alone would allow if hops cost nothing, ``latency_ms`` the time of one frame
-    alone.
+    alone. ``hand_overs`` are the tensors between stages.
     ``notices`` are sentences about changes made while loading.
     """
 
@@ -154,6 +155,7 @@ class Forecast:
     guesses: tuple[str, ...]
     operators: tuple[OperatorForecast, ...]
     stages: tuple[StageForecast, ...]
+    hand_overs: tuple[HandOver, ...]
     hops: int
     vta_ms: float
     arm_ms: float
@@ -350,6 +352,13 @@ def _summed_up(
         guesses=guesses,
         operators=tuple(_operator(stage, p, cycles, board) for stage, p in placed),
         stages=tuple(forecasts),
+        hand_overs=hand_overs(
+            (
+                StageEnds(name=s.name, device=s.device, reads=s.inputs, writes=s.outputs)
+                for s in forecasts
+            ),
+            arranged.tensors,
+        ),
         hops=len(stages) - 1,
         vta_ms=sum(vta) + len(vta) * hop_ms,
         arm_ms=sum(arm) + len(arm) * hop_ms,

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.bundle import storage
+from edgepipe.bundle.copies import copies
+from edgepipe.bundle.hand_overs import StageEnds, hand_overs
 from edgepipe.bundle.manifest import Manifest, Stage
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
@@ -89,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     _refuse(options, _FOR_NETWORKS, "they belong to networks; a bundle contains its arrangement")
     manifest = _check(options.bundle)
     if options.json:
-        print(json.dumps(dataclasses.asdict(manifest), indent=1))
+        print(json.dumps(_with_copies(options.bundle, manifest), indent=1))
     elif options.disassemble is not None:
         print_program(options.bundle, manifest, options.disassemble)
     elif options.timing:
@@ -100,6 +102,22 @@ def run(options: argparse.Namespace) -> int:
             print()
             print_operators(manifest)
     return 0
+
+
+def _with_copies(path: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest as JSON has it, with the tensors between stages and the copies in them.
+
+    Raises BundleError for a damaged stage.
+    """
+    stages = (
+        StageEnds(name=s.name, device=s.kind, reads=s.inputs, writes=s.outputs)
+        for s in manifest.stages
+    )
+    found = hand_overs(stages, {tensor.name: tensor for tensor in manifest.tensors})
+    table = dataclasses.asdict(manifest)
+    table["hand_overs"] = [dataclasses.asdict(each) for each in found]
+    table["copies"] = [dataclasses.asdict(each) for each in copies(path, manifest)]
+    return table
 
 
 def _check(path: Path) -> Manifest:

@@ -22,6 +22,21 @@ def test_a_network_is_placed_as_a_build_places_it(built, capsys):
     ]
     assert [s["name"] for s in found["stages"]] == [s["name"] for s in manifest["stages"]]
     assert found["memory"]["slots"] == manifest["slots"]
+    assert found["hand_overs"] == manifest["hand_overs"]
+
+
+def test_tensors_between_stages_and_the_copies_in_them_are_listed(built, capsys):
+    assert run("inspect", built, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    keys = ("tensor", "writer", "readers", "layout", "bytes", "crosses")
+    assert [tuple(each[key] for key in keys) for each in printed["hand_overs"]] == [
+        ("image", "", ["arm0"], "nhwc", 16 * 16 * 3, False),
+        ("stem_Clip", "arm0", ["vta1"], "vta", 8 * 8 * 16, True),
+        ("logits.int8", "vta1", ["arm2"], "vta", 16, True),
+        ("logits", "arm2", [], "nchw", 5 * 4, False),
+    ]
+    # TVM's kernel for the network's output reads C order.
+    assert printed["copies"] == [{"stage": "arm2", "operator": "logits.int8", "bytes": 5}]
 
 
 def test_the_answer_is_text_for_people(tmp_path, capsys):
